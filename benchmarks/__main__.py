@@ -29,6 +29,7 @@ from benchmarks.scenarios import (
     memory_store,
     misfires,
     not_takeable,
+    operations,
     several_nodes,
     size,
     soak,
@@ -52,6 +53,7 @@ SCENARIOS: dict[str, Scenario] = {
     "transactions": transactions.run,
     "fire-times": fire_times.run,
     "memory-store": memory_store.run,
+    "operations": operations.run,
     "soak": soak.run,
 }
 RESULTS = ROOT / "benchmarks" / "results"
@@ -65,6 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     scale = QUICK if options.quick else FULL
     if options.rounds is not None:
         scale = replace(scale, rounds=options.rounds, size_rounds=options.rounds)
+    if options.operated is not None:
+        scale = replace(scale, operated_triggers=options.operated[0], operated_executions=options.operated[1])
     if options.soak_minutes is not None:
         scale = replace(scale, soak_seconds=options.soak_minutes * 60)
     started = datetime.now(UTC)
@@ -181,6 +185,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="small numbers and one round: about two minutes")
     parser.add_argument("--rounds", type=int, help="the number of interleaved repeats")
     parser.add_argument("--soak-minutes", type=float, help="the duration of the soak (20 in a full run)")
+    parser.add_argument(
+        "--operated",
+        type=int,
+        nargs=2,
+        metavar=("TRIGGERS", "EXECUTIONS"),
+        help="the rows beside which operations are measured (1,000,000 and 10,000,000 in a full run)",
+    )
     parser.add_argument("--no-peers", action="store_true", help="measure quartzpy and the ceiling only")
     parser.add_argument("--url", help="the URL of a server to use; without it an embedded one is started")
     parser.add_argument("--out", type=Path, help="the directory of the report (benchmarks/results/<date> by default)")

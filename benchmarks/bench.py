@@ -42,6 +42,8 @@ class Scale:
     soak_seconds: float = 1_200.0
     soak_triggers: int = 5_000
     memory_fires: int = 50_000
+    operated_triggers: int = 1_000_000
+    operated_executions: int = 10_000_000
 
 
 FULL = Scale()
@@ -67,6 +69,8 @@ QUICK = Scale(
     soak_seconds=5.0,
     soak_triggers=1_000,
     memory_fires=5_000,
+    operated_triggers=10_000,
+    operated_executions=100_000,
 )
 
 

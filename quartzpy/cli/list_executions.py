@@ -13,8 +13,8 @@ from quartzpy.cli.listing import Answer, Listing, Options, listing_options, run_
 from quartzpy.cli.target import Target
 
 if TYPE_CHECKING:
+    from quartzpy.operations.agenda import PlannedRun
     from quartzpy.operations.executions import ExecutionSummary, MisfireView, RunningView
-    from quartzpy.operations.jobs import PlannedRun
     from quartzpy.operations.operations import Operations
 
 EXECUTIONS: Listing[ExecutionSummary] = Listing(

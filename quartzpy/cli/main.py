@@ -11,6 +11,7 @@ from quartzpy.cli.changing import delete, reschedule, reset
 from quartzpy.cli.completion import completion
 from quartzpy.cli.config import config
 from quartzpy.cli.cron import cron
+from quartzpy.cli.dashboard import dashboard
 from quartzpy.cli.db import db
 from quartzpy.cli.definitions import apply, export, plan
 from quartzpy.cli.demo import demo
@@ -41,7 +42,7 @@ def cli(debug: bool) -> None:
 
 
 for command in (
-    *(demo, node, db, config, doctor, cron),
+    *(demo, node, dashboard, db, config, doctor, cron),
     *(jobs, triggers, executions, misfires, running, upcoming, nodes),
     *(calendars, groups, limits, locks, audit),
     *(show, why, log, import_),

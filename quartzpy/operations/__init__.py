@@ -2,6 +2,7 @@
 
 from quartzpy.operations.actions import Actions
 from quartzpy.operations.actor import Actor, Role
+from quartzpy.operations.agenda import PlannedRun
 from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.calendars import CalendarSummary, CalendarYear
 from quartzpy.operations.cluster import Cluster, Difference, NodeState, NodeView
@@ -9,7 +10,7 @@ from quartzpy.operations.counts import Count
 from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
 from quartzpy.operations.groups import Groups, GroupView
 from quartzpy.operations.incidents import Incident, Remedy
-from quartzpy.operations.jobs import JobSummary, JobView, PlannedRun
+from quartzpy.operations.jobs import JobSummary, JobView
 from quartzpy.operations.limits import GroupLimit, JobLimit, Limits, PoolUsage, RateLimitView
 from quartzpy.operations.operations import Operations
 from quartzpy.operations.overview import LateTrigger, MinuteLateness, MinuteThroughput, Overview

@@ -6,21 +6,23 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from quartzpy.jobs.continuation import as_continuations
 from quartzpy.jobs.job import JobDetail
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import JobKey
+from quartzpy.operations.agenda import PlannedRun, runs_of
 from quartzpy.operations.executions import ExecutionSummary, RunningView, running_view
 from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.schedules import short
-from quartzpy.operations.source import Source, attempt
-from quartzpy.operations.triggers import TriggerSummary, next_times_of
+from quartzpy.operations.source import Source, attempt, no_job
+from quartzpy.operations.triggers import TriggerSummary
 from quartzpy.operations.triggers import summary as trigger_summary
 from quartzpy.states import JobMode, TriggerState
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import ExecutionQuery, JobQuery, TriggerOrder, TriggerQuery
-from quartzpy.store.records import ExecutionRecord, JobRecord, TriggerRecord
+from quartzpy.store.records import ExecutionRecord, JobRecord
 
 MOST_TRIGGERS = 100
 """The largest number of triggers that the view of a job shows."""
@@ -68,19 +70,6 @@ def summary(record: JobRecord) -> JobSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedRun:
-    """A fire that is to come."""
-
-    at: datetime
-    trigger: TriggerKey
-    job: JobKey
-    local: str
-    """The wall-clock time in the zone of the schedule."""
-    zone: str
-    clock_change: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class JobView:
     """One job with all that is known about it."""
 
@@ -114,7 +103,7 @@ def view(source: Source, key: JobKey) -> JobView:
     store = source.store
     record = next(iter(store.find_jobs(JobQuery(job_key=key), 1)), None)
     if record is None:
-        raise source.scheduler._no_job(key)
+        raise no_job(store, key)
     job, _ = attempt(lambda: record.job)
     now = store.now()
     triggers = store.find_triggers(TriggerQuery(job_key=key), MOST_TRIGGERS)
@@ -163,13 +152,4 @@ def last_runs(store: JobStore, key: JobKey, limit: int) -> list[ExecutionRecord]
 
 def _next_runs(store: JobStore, key: JobKey, now: datetime) -> list[PlannedRun]:
     query = TriggerQuery(job_key=key, states=frozenset({TriggerState.WAITING}), order=TriggerOrder.NEXT_FIRE_TIME)
-    runs = [run for record in store.find_triggers(query, NEXT_RUNS) for run in runs_of(store, record, NEXT_RUNS, now)]
-    return sorted(runs, key=lambda run: (run.at, run.trigger))[:NEXT_RUNS]
-
-
-def runs_of(store: JobStore, record: TriggerRecord, count: int, now: datetime) -> list[PlannedRun]:
-    """Return the next runs by one trigger."""
-    return [
-        PlannedRun(one.at, record.key, record.job_key, one.local, one.zone, one.clock_change)
-        for one in next_times_of(store, record, count, now)
-    ]
+    return list(islice(runs_of(store, store.find_triggers(query, NEXT_RUNS), now), NEXT_RUNS))

@@ -10,6 +10,7 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
 from quartzpy.keys import JobKey, TriggerKey, checked_key
 from quartzpy.operations import (
+    agenda,
     audit_log,
     calendars,
     cluster,
@@ -25,12 +26,13 @@ from quartzpy.operations import (
 )
 from quartzpy.operations.actions import Actions
 from quartzpy.operations.actor import Actor, local_user
+from quartzpy.operations.agenda import PlannedRun
 from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.calendars import CalendarSummary, CalendarYear
 from quartzpy.operations.cluster import Cluster
 from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
 from quartzpy.operations.groups import Groups
-from quartzpy.operations.jobs import JobSummary, JobView, PlannedRun
+from quartzpy.operations.jobs import JobSummary, JobView
 from quartzpy.operations.limits import Limits
 from quartzpy.operations.overview import Overview
 from quartzpy.operations.redaction import SECRETS, Redaction
@@ -198,7 +200,7 @@ class Operations:
             end = now + (until or overview.HORIZON)
         else:
             end = as_instant(until, "until", InvalidValueError)
-        return overview.agenda(self._source.store, now, end, limit)
+        return agenda.agenda(self._source.store, now, now, end, limit)
 
     def cluster(self) -> Cluster:
         """Return the nodes, judged by the predicate by which they recover each other, and how they differ."""

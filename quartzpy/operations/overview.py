@@ -11,6 +11,7 @@ from quartzpy.errors import SchemaError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import cluster as clusters
 from quartzpy.operations import incidents as causes
+from quartzpy.operations.agenda import PlannedRun, agenda
 from quartzpy.operations.clock_changes import upcoming_changes
 from quartzpy.operations.cluster import NodeState, NodeView
 from quartzpy.operations.counts import MOST_COUNTED, Count, counted
@@ -18,7 +19,6 @@ from quartzpy.operations.executions import ExecutionSummary, RunningView, runnin
 from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.failures import in_a_row
 from quartzpy.operations.incidents import Incident
-from quartzpy.operations.jobs import PlannedRun, runs_of
 from quartzpy.operations.limits import placements_of, pools
 from quartzpy.operations.source import Source, attempt
 from quartzpy.operations.triggers import OVERDUE
@@ -119,7 +119,7 @@ def overview(source: Source) -> Overview:
         running=seen.running[:MOST_RUNNING],
         late=seen.late(),
         failed=tuple(map(execution_summary, failed)),
-        agenda=tuple(agenda(store, now, now + HORIZON, MOST_PLANNED)),
+        agenda=tuple(agenda(store, now, now, now + HORIZON, MOST_PLANNED)),
         throughput=tuple(_throughput(minutes, now)),
         lateness=tuple(_lateness(minutes, now)),
         series_since=minutes.complete_since,
@@ -258,11 +258,3 @@ def _throughput(minutes: Minutes, now: datetime) -> list[MinuteThroughput]:
 def _lateness(minutes: Minutes, now: datetime) -> list[MinuteLateness]:
     known = {one.at: (one.lateness_p50, one.lateness_p99) for one in minutes.minutes}
     return [MinuteLateness(at, *known.get(at, (None, None))) for at in _every_minute(now)]
-
-
-def agenda(store: JobStore, now: datetime, until: datetime, limit: int) -> list[PlannedRun]:
-    """Return the fires that are to come before `until`, several of one trigger included, the soonest first."""
-    due = store.find_executions(ExecutionQuery(states=_WAITING, since=now, until=until), limit)
-    records = store.triggers({record.trigger_key for record in due})
-    runs = [run for record in records.values() for run in runs_of(store, record, limit, now) if now <= run.at < until]
-    return sorted(runs, key=lambda run: (run.at, run.trigger))[:limit]

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, Key, TriggerKey
-from quartzpy.matchers import GroupMatcher
+from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.scheduling.paging import Query
 from quartzpy.scheduling.verbs.queries import QueryVerbs
 from quartzpy.texts import quoted
@@ -159,6 +159,13 @@ class Keys:
 
 
 _MOST_NAMED = 5
+_GROUP = {
+    MatchOperator.EQUALS: "{}",
+    MatchOperator.STARTS_WITH: "{}*",
+    MatchOperator.ENDS_WITH: "*{}",
+    MatchOperator.CONTAINS: "*{}*",
+    MatchOperator.ANYTHING: "*",
+}
 
 
 def named(kind: Subject, key: object) -> str:
@@ -209,7 +216,7 @@ def _shown(value: object) -> str:
         case datetime():
             return value.isoformat()
         case GroupMatcher():
-            return str(value)
+            return _GROUP[value.operator].format(value.value)
         case str() | Key() | bool() | int():
             return str(value)
         case Iterable():

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from quartzpy.config.config import SchedulerConfig
+from quartzpy.errors import JobNotFoundError, TriggerNotFoundError
+from quartzpy.keys import JobKey, Key, TriggerKey, nearest
+from quartzpy.matchers import GroupMatcher
 from quartzpy.operations.redaction import Redaction
 from quartzpy.scheduling.paging import Page
 from quartzpy.scheduling.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
+from quartzpy.store.queries import JobQuery, TriggerQuery
 from quartzpy.texts import reason
 
 _T = TypeVar("_T")
@@ -38,6 +42,25 @@ class Source:
         """Return job data with its secrets hidden."""
         redacted: dict[str, Any] = self.redaction.of(data or {})
         return redacted
+
+
+MOST_NEAR = 200
+
+
+def no_job(store: JobStore, key: JobKey) -> JobNotFoundError:
+    """Return the error for a job that is not stored, with the nearest key of its group."""
+    near = store.find_jobs(JobQuery(group=GroupMatcher.equals(key.group)), MOST_NEAR)
+    return JobNotFoundError(f"job {key} is not stored{_hint(nearest(key, [one.key for one in near]))}")
+
+
+def no_trigger(store: JobStore, key: TriggerKey) -> TriggerNotFoundError:
+    """Return the error for a trigger that is not stored, with the nearest key of its group."""
+    near = store.find_triggers(TriggerQuery(group=GroupMatcher.equals(key.group)), MOST_NEAR)
+    return TriggerNotFoundError(f"trigger {key} is not stored{_hint(nearest(key, [one.key for one in near]))}")
+
+
+def _hint(key: Key | None) -> str:
+    return "" if key is None else f"; did you mean {key}?"
 
 
 def unreadable(error: Exception) -> str:

@@ -10,8 +10,8 @@ from enum import StrEnum
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.operations.agenda import agenda
 from quartzpy.operations.executions import running_view
-from quartzpy.operations.overview import agenda
 from quartzpy.operations.source import Source
 from quartzpy.states import ExecutionState
 
@@ -86,7 +86,7 @@ def timeline(source: Source, start: datetime, end: datetime, by: str) -> Timelin
     store = source.store
     now = store.now()
     past = store.executions_between(start, end, MOST_BARS, margin=MARGIN) if start < now else []
-    planned = agenda(store, max(now, start), end, MOST_BARS) if end > now else []
+    planned = agenda(store, now, max(now, start), end, MOST_BARS) if end > now else []
     bars = [
         *(
             Bar(

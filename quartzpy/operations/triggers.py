@@ -12,7 +12,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.executions import ExecutionSummary, MisfireView, misfire_view
 from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.schedules import PlannedTime, in_words, planned, schedule_text, zone_text
-from quartzpy.operations.source import Source, attempt, last_line, unreadable
+from quartzpy.operations.source import Source, attempt, last_line, no_trigger, unreadable
 from quartzpy.states import PublicState, TriggerState
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
@@ -127,7 +127,7 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
     store = source.store
     record = store.trigger(key)
     if record is None:
-        raise source.scheduler._no_trigger(key)
+        raise no_trigger(store, key)
     now = store.now()
     trigger, _ = attempt(lambda: record.trigger)
     job, _ = attempt(lambda: store.job(record.job_key))

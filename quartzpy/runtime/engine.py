@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from quartzpy.clock import Clock
 from quartzpy.config.config import ExecutorConfig, Role, SchedulerConfig, as_bytes
-from quartzpy.events.events import JobPaused, NodesRecovered, SchedulerError
+from quartzpy.events.events import JobPaused, NodesRecovered, SchedulerError, SchedulerInStandby, SchedulerStarted
 from quartzpy.events.listeners import Listeners
 from quartzpy.execution.attempt import Attempt
 from quartzpy.execution.capacity import Capacity
@@ -35,6 +35,7 @@ from quartzpy.runtime.drain import Allowance
 from quartzpy.runtime.health import SchedulerHealth, health_of
 from quartzpy.runtime.known_types import KnownTypes
 from quartzpy.runtime.misfire_handler import MisfireHandler
+from quartzpy.runtime.modes import NodeModes
 from quartzpy.runtime.notification_listener import NotificationListener
 from quartzpy.runtime.observers import Observers
 from quartzpy.runtime.outage import StoreWatch
@@ -45,6 +46,7 @@ from quartzpy.runtime.service import Service
 from quartzpy.runtime.supervisor import Supervisor
 from quartzpy.runtime.wakeup import Wakeup
 from quartzpy.runtime.watchdog import Watchdog
+from quartzpy.states import NodeMode
 from quartzpy.store.protocol import CheckIn, Completion, FiredTrigger, JobStore, Notification, RecoveryOutcome
 from quartzpy.store.store_time import StoreTime
 
@@ -94,6 +96,7 @@ class Engine:
         self._loop = EventLoopThread(f"{name}-event-loop", debug=config.debug)
         self._leaving = False
         self._announcer = Announcer(store, clock)
+        self._modes = NodeModes(store, self._apply_mode)
         self._allowance: Allowance | None = None
         self._stop_lock = threading.Lock()
         self._interrupts = False
@@ -245,6 +248,7 @@ class Engine:
     def _rejoin(self) -> None:
         self._epoch = self._registration.rejoin(self._capacity.capabilities)
         logger.warning("node %s rejoined as epoch %d", self.instance_id, self._epoch.node.epoch)
+        self._modes.start_epoch()
         self._checkin.wakeup.set()
         self._scheduler.look_again()
         # The recovering node counted these jobs as suspects for the death of this one, which is alive.
@@ -276,6 +280,9 @@ class Engine:
             self._apply_cancel_requests()
         if Notification.WATCHED in received:
             self._announcer.watched()
+        if Notification.COMMANDED in received:
+            # The command is in the node's record, which the answer to a check-in contains.
+            self._checkin.wakeup.set()
 
     def _wake_schedulers(self) -> None:
         self._scheduler.look_again()
@@ -292,9 +299,24 @@ class Engine:
         # Done here, and not after the work of the cluster manager, which may be slow.
         self._scheduler.compare()
         self._capacity.note_peers(peer.capabilities for peer in answer.nodes if peer.epoch != epoch.node.epoch)
+        for record in answer.nodes:
+            if record.epoch == epoch.node.epoch and epoch is self._epoch and (mode := self._modes.observe(record)):
+                self._listeners.post(SchedulerStarted() if mode is NodeMode.RUNNING else SchedulerInStandby())
         self._cluster.check_in_answered(answer, epoch, asked_at)
 
+    def _apply_mode(self, mode: NodeMode) -> None:
+        self._scheduler.set_standby(mode is not NodeMode.RUNNING)
+        if not self._leaving:
+            # While a node drains, an immediate refire that a job asks for happens on another node.
+            self._runner.is_closing = mode is NodeMode.DRAINING
+
+    def _set_mode(self, mode: NodeMode) -> None:
+        """Apply a mode that the program sets, and let the cluster manager write it to the node's record."""
+        self._modes.set_here(mode)
+        self._cluster.wake()
+
     def _checked_in(self) -> None:
+        self._modes.publish(self.instance_id)
         self.store_time.report_skew(self.instance_id)
         self._known.learn()
         # A fallback for notifications that were lost.

@@ -15,6 +15,7 @@ from quartzpy.runtime.banner import log_banner
 from quartzpy.runtime.drain import Allowance, described, wait_for_executions, within
 from quartzpy.runtime.engine import Engine
 from quartzpy.runtime.outage import Outage
+from quartzpy.states import NodeMode
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,10 @@ class SchedulerNode(Engine):
             epoch.lose()
             within(CLOSE_SECONDS, partial(self._store.leave, epoch.node))
             raise
-        self._scheduler.set_standby(standby)
+        if standby:
+            self._set_mode(NodeMode.STANDBY)
+        else:
+            self._scheduler.set_standby(False)
         self._listeners.open(f"quartzpy-{self.instance_id}-events")
         for service in self._services():
             if service is not self._checkin:
@@ -71,11 +75,12 @@ class SchedulerNode(Engine):
 
     def standby(self) -> None:
         """Claim no more triggers. Running executions and the check-ins continue."""
-        self._scheduler.set_standby(True)
+        self._set_mode(NodeMode.STANDBY)
         self._scheduler.wait_until_resting(self._config.lock_timeout.total_seconds())
 
     def resume(self) -> None:
-        self._scheduler.set_standby(False)
+        """End the standby or the drain of this node, whoever began it."""
+        self._set_mode(NodeMode.RUNNING)
 
     def stop(
         self,

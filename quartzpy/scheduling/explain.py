@@ -9,11 +9,12 @@ from datetime import datetime, timedelta
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import TriggerKey
 from quartzpy.placement import Placement
-from quartzpy.states import JobMode, MisfireAction, TriggerState
+from quartzpy.states import JobMode, MisfireAction, NodeMode, TriggerState
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord, RunningRecord, TriggerRecord
 
 MISFIRES_TOLD = timedelta(days=1)
 """An older misfire is mentioned only if the trigger has not fired since."""
+_MODES = {NodeMode.STANDBY: "in standby", NodeMode.DRAINING: "draining"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,11 @@ def _takers(seen: Situation) -> list[str]:
     able = [node for node in knowing if node.capabilities.allows(placement)]
     if not able:
         return [f"No node that knows the job type can run it: {'; '.join(_obstacles(placement, knowing))}."]
-    return [*_workers(seen, placement, able), *_group_limits(placement, able)]
+    taking = [node for node in able if node.mode is NodeMode.RUNNING]
+    if not taking:
+        idle = ", ".join(f"{node.instance_id} is {_MODES[node.mode]}" for node in able)
+        return [f"No node that can run it takes work now: {idle}. It waits until one is resumed."]
+    return [*_workers(seen, placement, taking), *_group_limits(placement, taking)]
 
 
 def _workers(seen: Situation, placement: Placement, able: Sequence[NodeRecord]) -> list[str]:

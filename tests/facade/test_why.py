@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -40,6 +41,18 @@ def test_no_node_runs(client: Scheduler) -> None:
     said = client.why(KEY)
     assert said[0].startswith("It has been due for ")
     assert said[1] == "No node is running."
+
+
+def test_no_node_takes_work(scheduler: Scheduler) -> None:
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), later())
+    scheduler.standby()
+    limit = time.monotonic() + 10
+    while "takes work now" not in scheduler.why(KEY)[1]:
+        assert time.monotonic() < limit, scheduler.why(KEY)
+        time.sleep(0.01)
+    assert scheduler.why(KEY)[1] == (
+        f"No node that can run it takes work now: {scheduler.instance_id} is in standby. It waits until one is resumed."
+    )
 
 
 def test_no_node_knows_the_type(scheduler: Scheduler) -> None:

@@ -499,7 +499,7 @@ def test_a_command_sets_the_mode_of_a_node_and_notifies(stored: Harness, operati
     node = stored.node("app-1")
     subscription = stored.store.subscribe()
     assert subscription is not None
-    for command, mode in (("drain", "draining"), ("standby", "standby"), ("resume_node", "running")):
+    for command, mode in (("drain", "DRAINING"), ("standby", "STANDBY"), ("resume_node", "RUNNING")):
         getattr(operations.actions, command)("app-1", reason="maintenance")
         [seen] = operations.cluster().nodes
         assert seen.mode == mode

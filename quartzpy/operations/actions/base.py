@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
@@ -38,6 +40,8 @@ ROLES: Mapping[str, Role] = {
 _MOST_TRIGGERS = 20
 """The maximum number of a job's triggers whose values the audit log keeps."""
 _ChangeOfOne = Callable[[OwnTransactionVerbs, Any], Change]
+_ChangeOfMany = Callable[[OwnTransactionVerbs, Sequence[Any]], SliceChange]
+_Values = Callable[[OwnTransactionVerbs, Any], dict[str, Any]]
 
 
 class BaseActions:
@@ -58,6 +62,14 @@ class BaseActions:
         """Return True if the actor may do this action, by its name."""
         return self._log.permits(ROLES[action])
 
+    def check_permitted(self, action: str) -> None:
+        """Check that the actor may do this action, by its name, before it is tried. An attempt checks it as well.
+
+        Raises:
+            ForbiddenError: the actor may not; the message says who may.
+        """
+        self._log.check(action, ROLES[action])
+
     def count(self, selection: Selected) -> int:
         """Return the number of subjects that a selection has now. A group or everything counts as its triggers."""
         selected = as_selected(selection, *Subject)
@@ -77,25 +89,36 @@ class BaseActions:
         selected: Keys | Selection,
         reason: str,
         change: _ChangeOfOne,
-        change_many: Callable[[OwnTransactionVerbs, Sequence[Any]], SliceChange] | None = None,
+        *,
+        values: _Values | None = None,
+        change_many: _ChangeOfMany | None = None,
     ) -> ActionResult:
-        """Change one subject, or many: by `change_many` slice by slice, or without it by `change` one by one."""
-        if isinstance(selected, Keys) and len(selected.keys) == 1:
-            [key] = selected.keys
+        """Change one subject, or many: by `change_many` slice by slice, or without it by `change` one by one.
 
-            def change_key(verbs: OwnTransactionVerbs) -> Change:
-                done = change(verbs, key)
-                return done if done.keys is not None else Change(done.text, done.before, done.after, (key,))
+        `values` returns the values of one subject, which are recorded before and after the change. Of many, they are
+        not read.
+        """
+        if not isinstance(selected, Keys) or len(selected.keys) > 1:
+            return self._log.many(action, ROLES[action], selected, reason, change_many or _one_by_one(change), past)
+        [key] = selected.keys
 
-            return self._one(action, named(selected.kind, key), reason, change_key)
+        def change_key(verbs: OwnTransactionVerbs) -> Change:
+            before = None if values is None else values(verbs, key)
+            done = change(verbs, key)
+            after = done.after if values is None else {**values(verbs, key), **(done.after or {})}
+            return replace(done, before=before, after=after or None, keys=(key,) if done.keys is None else done.keys)
 
-        def one_by_one(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
-            done = SliceChange()
-            for key in keys:
-                done.attempt(key, lambda key=key: change(verbs, key))  # type: ignore[misc]
-            return done
+        return self._one(action, named(selected.kind, key), reason, change_key)
 
-        return self._log.many(action, ROLES[action], selected, reason, change_many or one_by_one, past)
+
+def _one_by_one(change: _ChangeOfOne) -> _ChangeOfMany:
+    def change_each(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
+        done = SliceChange()
+        for key in keys:
+            done.attempt(key, partial(change, verbs, key))
+        return done
+
+    return change_each
 
 
 def stored(verbs: OwnTransactionVerbs, selected: Keys | Selection, keys: Sequence[Any]) -> SliceChange:
@@ -114,10 +137,11 @@ def sorted_out(kind: Subject, keys: Sequence[Any], found: Container[Any]) -> Sli
 
 
 def values_of(verbs: OwnTransactionVerbs, key: JobKey | TriggerKey) -> dict[str, Any]:
-    """Return the values of a job's triggers or of a trigger that actions change, for the audit log."""
+    """Return the values of a job or a trigger that actions change, for the audit log; none if it is not stored."""
     if isinstance(key, JobKey):
+        mode = verbs.job_mode(key)
         triggers = verbs.store.find_triggers(TriggerQuery(job_key=key), _MOST_TRIGGERS)
-        return {"mode": verbs.job_mode(key), "triggers": [_of_trigger(one) for one in triggers]}
+        return {} if mode is None else {"mode": mode, "triggers": [_of_trigger(one) for one in triggers]}
     record = verbs.store.trigger(key)
     return {} if record is None else _of_trigger(record)
 

@@ -15,7 +15,7 @@ from quartzpy.operations.schedules import in_words, schedule_text, zone_text
 from quartzpy.operations.selection import Selected, Subject, as_selected, named
 from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
 from quartzpy.scheduling.verbs.queries import QueryVerbs
-from quartzpy.states import JobMode, Missed, TriggerState, missed_of
+from quartzpy.states import Missed, TriggerState, missed_of
 from quartzpy.store.protocol import PauseNote
 from quartzpy.store.records import TriggerRecord
 from quartzpy.triggers.trigger import Trigger
@@ -78,11 +78,11 @@ class ChangingActions(BaseActions):
         """
 
         def change(verbs: OwnTransactionVerbs, key: TriggerKey) -> Change:
-            before = values_of(verbs, key)
-            verbs.reset_trigger_from_error(key)
-            return Change(f"Reset trigger {key}.", before, values_of(verbs, key))
+            verbs._changed(verbs.store.reset_from_error(key))
+            return Change(f"Reset trigger {key}.")
 
-        return self._each("reset", "Reset", as_selected(selection, Subject.TRIGGER), reason, change)
+        selected = as_selected(selection, Subject.TRIGGER)
+        return self._each("reset", "Reset", selected, reason, change, values=values_of)
 
     def enable(self, selection: Selected, *, missed: str = Missed.SKIP, reason: str = "") -> ActionResult:
         """Enable jobs that are disabled or run only by hand; see `Scheduler.enable_job`.
@@ -105,11 +105,14 @@ class ChangingActions(BaseActions):
         self, action: str, selection: Selected, reason: str, set_mode: Callable[[OwnTransactionVerbs, JobKey], None]
     ) -> ActionResult:
         def change(verbs: OwnTransactionVerbs, key: JobKey) -> Change:
-            before: JobMode | None = verbs.job_mode(key)
             set_mode(verbs, key)
-            return Change(f"{action.capitalize()}d job {key}.", {"mode": before}, {"mode": verbs.job_mode(key)})
+            return Change(f"{action.capitalize()}d job {key}.")
 
-        return self._each(action, f"{action.capitalize()}d", as_selected(selection, Subject.JOB), reason, change)
+        def mode(verbs: OwnTransactionVerbs, key: JobKey) -> dict[str, Any]:
+            return {"mode": verbs.job_mode(key)}
+
+        selected = as_selected(selection, Subject.JOB)
+        return self._each(action, f"{action.capitalize()}d", selected, reason, change, values=mode)
 
     def delete(self, selection: Selected, *, reason: str = "") -> ActionResult:
         """Delete jobs with all their triggers, or triggers with jobs that are not durable. Running executions continue.
@@ -120,18 +123,17 @@ class ChangingActions(BaseActions):
         selected = as_selected(selection, Subject.JOB, Subject.TRIGGER)
 
         def change(verbs: OwnTransactionVerbs, key: Any) -> Change:
-            before = values_of(verbs, key)
             if isinstance(key, JobKey):
                 verbs.delete_job(key)
             else:
                 verbs.unschedule_job(key)
-            return Change(f"Deleted {named(selected.kind, key)}.", before)
+            return Change(f"Deleted {named(selected.kind, key)}.")
 
         def change_many(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
             removed = verbs.delete_jobs(keys) if selected.kind is Subject.JOB else verbs.unschedule_jobs(keys)
             return sorted_out(selected.kind, keys, removed)
 
-        return self._each("delete", "Deleted", selected, reason, change, change_many)
+        return self._each("delete", "Deleted", selected, reason, change, values=values_of, change_many=change_many)
 
 
 def _required(verbs: QueryVerbs, key: TriggerKey) -> TriggerRecord:

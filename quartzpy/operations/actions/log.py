@@ -93,6 +93,18 @@ class ActionLog:
         """Return True if the actor may do what needs this role."""
         return not self._read_only and self._actor.role.includes(role)
 
+    def check(self, action: str, role: Role) -> None:
+        """Check that the actor may do what needs this role.
+
+        Raises:
+            ForbiddenError: the actor may not; the message says who may.
+        """
+        if self._read_only:
+            raise ForbiddenError(f"{action}: nothing can be changed here, because these operations are read-only")
+        if not self._actor.role.includes(role):
+            may = " or ".join(f"an {one}" for one in Role if one.includes(role))
+            raise ForbiddenError(f"{action}: {self._actor.name} is {_a(self._actor.role)}; only {may} may do this")
+
     def one(self, action: str, role: Role, subject: str, given_reason: str, change: ChangeOne) -> ActionResult:
         """Change one subject and record that in one transaction; return the result.
 
@@ -206,13 +218,12 @@ class ActionLog:
         check_description(given_reason, InvalidValueError, "reason")
         subject = subject if len(subject) <= MOST_SUBJECT else f"{subject[: MOST_SUBJECT - 1]}…"
         entry = ActionEntry(self._actor.name, str(self._actor.role), action, subject, given_reason or "")
-        if self._read_only:
-            raise ForbiddenError(f"{action}: nothing can be changed here, because these operations are read-only")
-        if not self._actor.role.includes(role):
-            may = " or ".join(f"an {one}" for one in Role if one.includes(role))
-            error = ForbiddenError(f"{action}: {self._actor.name} is a {self._actor.role}; only {may} may do this")
-            self._record_failure(entry, error, ActionState.REFUSED)
-            raise error
+        try:
+            self.check(action, role)
+        except ForbiddenError as error:
+            if not self._read_only:
+                self._record_failure(entry, error, ActionState.REFUSED)
+            raise
         return entry
 
     def _record_failure(self, entry: ActionEntry, error: Exception, state: ActionState = ActionState.FAILED) -> None:
@@ -241,6 +252,10 @@ def _ended(
         _text(after),
         error,
     )
+
+
+def _a(role: Role) -> str:
+    return f"{'a' if role is Role.VIEWER else 'an'} {role}"
 
 
 def _text(values: Mapping[str, Any] | None) -> str | None:

@@ -32,12 +32,11 @@ class PausingActions(BaseActions):
             return self._pause(selected, reason, note, missed=None)
 
         def change(verbs: OwnTransactionVerbs, key: Any) -> Change:
-            before = values_of(verbs, key)
             if isinstance(key, JobKey):
                 verbs.pause_job(key, reason=note.reason, by=note.by)
             else:
                 verbs.pause_trigger(key, reason=note.reason, by=note.by)
-            return Change(f"Paused {named(selected.kind, key)}.", before, values_of(verbs, key))
+            return Change(f"Paused {named(selected.kind, key)}.")
 
         def change_many(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
             done = stored(verbs, selected, keys)
@@ -45,7 +44,7 @@ class PausingActions(BaseActions):
             pause(done.changed, note)
             return done
 
-        return self._each("pause", "Paused", selected, reason, change, change_many)
+        return self._each("pause", "Paused", selected, reason, change, values=values_of, change_many=change_many)
 
     def resume(self, selection: Selected, missed: str = Missed.MISFIRE, *, reason: str = "") -> ActionResult:
         """Resume what `pause` pauses. `missed` is the policy for the fires that were missed: misfire, skip or once.
@@ -58,14 +57,11 @@ class PausingActions(BaseActions):
             return self._pause(selected, reason, PauseNote(), missed=treatment)
 
         def change(verbs: OwnTransactionVerbs, key: Any) -> Change:
-            before = values_of(verbs, key)
             if isinstance(key, JobKey):
                 verbs.resume_job(key, missed=treatment)
             else:
                 verbs.resume_trigger(key, missed=treatment)
-            return Change(
-                f"Resumed {named(selected.kind, key)}.", before, values_of(verbs, key) | {"missed": treatment}
-            )
+            return Change(f"Resumed {named(selected.kind, key)}.", after={"missed": treatment})
 
         def change_many(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
             done = stored(verbs, selected, keys)
@@ -73,7 +69,7 @@ class PausingActions(BaseActions):
             verbs._changed(resume(done.changed, treatment), Notification.RESUMED)
             return done
 
-        return self._each("resume", "Resumed", selected, reason, change, change_many)
+        return self._each("resume", "Resumed", selected, reason, change, values=values_of, change_many=change_many)
 
     def _pause(
         self, selected: Keys | Selection, reason: str, note: PauseNote, *, missed: Missed | None
@@ -103,12 +99,16 @@ class PausingActions(BaseActions):
         """
 
         def change(verbs: OwnTransactionVerbs, key: TriggerKey) -> Change:
-            before = values_of(verbs, key)
             following = verbs.skip_next(key, count)
             fires = "does not fire again" if following is None else f"fires next at {following.isoformat(sep=' ')}"
             text = f"Skipped {count} {'fire' if count == 1 else 'fires'} of trigger {key}, which {fires}."
-            return Change(text, before, values_of(verbs, key))
+            return Change(text)
 
         return self._each(
-            "skip_next", "Skipped the next fire of", as_selected(selection, Subject.TRIGGER), reason, change
+            "skip_next",
+            "Skipped the next fire of",
+            as_selected(selection, Subject.TRIGGER),
+            reason,
+            change,
+            values=values_of,
         )

@@ -10,6 +10,7 @@ from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError, Job
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
 from quartzpy.operations.actions.base import BaseActions
 from quartzpy.operations.actions.log import Change
+from quartzpy.operations.data_fields import DataField, fields_of
 from quartzpy.operations.results import ActionResult
 from quartzpy.operations.selection import Selected, Subject, as_selected, named
 from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
@@ -42,6 +43,19 @@ class RunningActions(BaseActions):
             return Change(f"Job {key} runs now, by trigger {triggered.key}.", None, after, (triggered.key,))
 
         return self._one("trigger", named(Subject.JOB, key), reason, change)
+
+    def data_fields(self, job: JobRef) -> tuple[DataField, ...] | None:
+        """Return the fields of the data that a job takes; None if its class is not known here, or declares no type.
+
+        Raises:
+            JobNotFoundError: the job is not stored.
+        """
+        scheduler, key = self._log.scheduler, checked_key(job, JobKey)
+        header = scheduler._usable_store().job_header(key)
+        if header is None:
+            raise scheduler._no_job(key)
+        data_type = scheduler.job_types.data_type(header.job_type)
+        return None if data_type is None else fields_of(data_type)
 
     def run_again(self, selection: Selected, *, even_if_paused: bool = False, reason: str = "") -> ActionResult:
         """Run the jobs of executions that have ended again, each with its data; see `Scheduler.run_again`.

@@ -15,15 +15,16 @@ from quartzpy.store.sql.db.session import SqlSession
 RECORD = """
 INSERT INTO $audit (id, sched_name, at, ended_at, actor, role, action, subject, reason, state, count, before, after,
                     error)
-VALUES (nextval('$fire_ids'), %(sched)s, $now, CASE WHEN %(state)s <> 'RUNNING' THEN $now END, %(actor)s, %(role)s,
-        %(action)s, %(subject)s, %(reason)s, %(state)s, %(count)s::bigint, %(before)s::jsonb, %(after)s::jsonb,
-        %(error)s)
+VALUES (nextval('$fire_ids'), %(sched)s, $now, CASE WHEN %(state)s::text <> 'RUNNING' THEN $now END,
+        %(actor)s, %(role)s, %(action)s, %(subject)s, %(reason)s, %(state)s::text, %(count)s::bigint,
+        %(before)s::jsonb, %(after)s::jsonb, %(error)s)
 RETURNING id
 """
 
 UPDATE = """
 UPDATE $audit
-   SET state = %(state)s, count = %(count)s::bigint, ended_at = CASE WHEN %(state)s <> 'RUNNING' THEN $now END,
+   SET state = %(state)s::text, count = %(count)s::bigint,
+       ended_at = CASE WHEN %(state)s::text <> 'RUNNING' THEN $now END,
        after = coalesce(%(after)s::jsonb, after), error = coalesce(%(error)s, error)
  WHERE sched_name = %(sched)s AND id = %(id)s::bigint AND state = 'RUNNING'
 """

@@ -6,6 +6,7 @@ from types import ModuleType
 
 from quartzpy.testing.store import (
     acquire,
+    actions,
     calendars,
     captured_logs,
     catch_up,
@@ -49,6 +50,7 @@ from quartzpy.testing.store.pages import busy
 
 PARTS: tuple[ModuleType, ...] = (
     acquire,
+    actions,
     calendars,
     captured_logs,
     catch_up,

@@ -1,0 +1,100 @@
+"""`quartzpy dashboard`: the web page, served by this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from quartzpy.cli.target import Target, scheduler_options
+from quartzpy.errors import SettingsError
+
+if TYPE_CHECKING:
+    from quartzpy.dashboard import Authenticator
+
+PORT = 8686
+TOKEN_VARIABLE = "QUARTZPY_DASHBOARD_TOKEN"
+USERS_VARIABLE = "QUARTZPY_DASHBOARD_USERS"
+ROLES = ("viewer", "operator", "admin")
+
+
+@click.command()
+@scheduler_options
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), help="0 is any free port.")
+@click.option("--read-only/--allow-actions", default=True, show_default=True, help="Forbid or permit all changes.")
+@click.option("--token", envvar=TOKEN_VARIABLE, show_envvar=True, help="Ask for this token, of at least 8 characters.")
+@click.option("--token-role", default="admin", show_default=True, type=click.Choice(ROLES), help="The token's role.")
+@click.option(
+    "--basic-user",
+    "users",
+    multiple=True,
+    envvar=USERS_VARIABLE,
+    show_envvar=True,
+    metavar="NAME:PASSWORD[:ROLE]",
+    help="Ask for a name and a password. Repeat it for several users; the role is viewer unless given.",
+)
+@click.option("--root-path", default="", help="The path under which a reverse proxy serves the page: /ops.")
+@click.option("--title", default=None, help="The title of the page; by default the scheduler's name.")
+def dashboard(
+    target: Target,
+    host: str,
+    port: int,
+    read_only: bool,
+    token: str | None,
+    token_role: str,
+    users: tuple[str, ...],
+    root_path: str,
+    title: str | None,
+) -> None:
+    """Serve the web page until SIGTERM or Ctrl-C.
+
+    It needs the extra `dashboard`. Without --token and --basic-user, it listens on this machine only.
+    """
+    try:
+        from quartzpy.dashboard import create_app
+        from quartzpy.dashboard.auth import is_loopback
+        from quartzpy.dashboard.server import DashboardServer, listen
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("quartzpy"):
+            raise
+        raise SettingsError(f"{error.name} is not installed; run pip install 'quartzpy[dashboard]'") from error
+    auth = _authenticator(token, token_role, users)
+    if auth is None and not is_loopback(host):
+        raise SettingsError(
+            f"--host {host}: others could reach the page without authentication; set a token, as in"
+            f" {TOKEN_VARIABLE}=... quartzpy dashboard --host {host}"
+        )
+    with target.client() as scheduler:
+        app = create_app(scheduler, auth=auth, read_only=read_only, title=title or scheduler.name)
+        server = DashboardServer(app, root_path.rstrip("/"))
+        with listen(host, port) as listening:
+            shown = f"[{host}]" if ":" in host else host
+            changes = "read-only" if read_only else "actions allowed"
+            url = f"http://{shown}:{listening.getsockname()[1]}{root_path.rstrip('/')}/"
+            click.echo(f"dashboard of scheduler {scheduler.name!r} on {url} ({changes}; Ctrl-C ends it)")
+            server.run(sockets=[listening])
+
+
+def _authenticator(token: str | None, token_role: str, users: tuple[str, ...]) -> Authenticator | None:
+    from quartzpy.dashboard import basic_auth, token_auth
+    from quartzpy.operations import Role
+
+    if token and users:
+        raise SettingsError("--token and --basic-user exclude each other")
+    if token:
+        return token_auth(token, Role[token_role.upper()])
+    if not users:
+        return None
+    passwords: dict[str, str] = {}
+    roles: dict[str, Role] = {}
+    for given in users:
+        name, colon, rest = given.partition(":")
+        password, _, role = rest.rpartition(":")
+        if not password or role not in ROLES:
+            # A password may contain colons itself.
+            password, role = rest, "viewer"
+        if not name or not colon or not password:
+            raise SettingsError("--basic-user: must be NAME:PASSWORD or NAME:PASSWORD:ROLE")
+        passwords[name], roles[name] = password, Role[role.upper()]
+    return basic_auth(passwords, roles)

@@ -1,0 +1,191 @@
+"""Bars and lines: throughput, lateness, the durations of runs, and where the time of one execution went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from quartzpy.dashboard.times import span_text
+from quartzpy.operations import ExecutionSummary, MinuteLateness, MinuteThroughput
+from quartzpy.states import ExecutionState
+
+HEIGHT = 100.0
+"""The height of all plots in their own units; the style sheet stretches them."""
+_SLOT = 10.0
+_GAP = 1.5
+_LEAST = 1.5
+"""The least height of a bar that stands for something."""
+
+TONES: Mapping[str, str] = {
+    "SUCCEEDED": "good",
+    "FAILED": "bad",
+    "TERMINATED": "bad",
+    "CANCELLED": "warn",
+    "SKIPPED": "idle",
+    "SNOOZED": "info",
+    "PROCESSING": "info",
+    "ENQUEUED": "info",
+}
+"""The tone of each state; the style sheet gives tones their colours."""
+_STACKED = ("good", "info", "idle", "warn", "bad")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A rectangle. `text` describes it."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    tone: str
+    text: str = ""
+    fire_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The column of one minute over the whole height, which shows its values when the pointer is over it."""
+
+    x: float
+    width: float
+    at: datetime
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A drawing with a time axis."""
+
+    width: float
+    top: str
+    """The value at the upper edge."""
+    bars: tuple[Bar, ...]
+    lines: tuple[tuple[str, str], ...]
+    """The class and the points of each line."""
+    slots: tuple[Slot, ...]
+
+    @property
+    def height(self) -> float:
+        return HEIGHT
+
+
+def throughput_plot(minutes: Sequence[MinuteThroughput]) -> Plot | None:
+    """Return the executions of each minute as stacked bars; None if there were none."""
+    most = max((minute.total for minute in minutes), default=0)
+    if not most:
+        return None
+    bars: list[Bar] = []
+    slots: list[Slot] = []
+    for number, minute in enumerate(minutes):
+        x, top = number * _SLOT, HEIGHT
+        by_tone: dict[str, int] = {}
+        for state, count in minute.outcomes.items():
+            tone = TONES.get(str(state), "idle")
+            by_tone[tone] = by_tone.get(tone, 0) + count
+        for tone in _STACKED:
+            if by_tone.get(tone):
+                height = max(_LEAST, by_tone[tone] / most * HEIGHT)
+                top -= height
+                bars.append(Bar(x, max(0.0, top), _SLOT - _GAP, height, tone))
+        parts = ", ".join(f"{count:,} {str(state).lower()}" for state, count in minute.outcomes.items() if count)
+        slots.append(Slot(x, _SLOT, minute.at, parts or "nothing ended"))
+    return Plot(len(minutes) * _SLOT, f"{most:,} a minute", tuple(bars), (), tuple(slots))
+
+
+def lateness_plot(minutes: Sequence[MinuteLateness]) -> Plot | None:
+    """Return the median and the 99th percentile of each minute's lateness as lines; None if nothing started."""
+    most = max((minute.p99.total_seconds() for minute in minutes if minute.p99 is not None), default=None)
+    if most is None:
+        return None
+    # A scale that ends below 100 ms would make a healthy cluster look restless.
+    top = max(most, 0.1)
+    slots = tuple(
+        Slot(
+            number * _SLOT,
+            _SLOT,
+            minute.at,
+            "nothing started"
+            if minute.p50 is None
+            else f"median {span_text(minute.p50)}, 99th percentile {span_text(minute.p99)}",
+        )
+        for number, minute in enumerate(minutes)
+    )
+    lines = [
+        *_pieces("line-b", [minute.p99 for minute in minutes], top),
+        *_pieces("line-a", [minute.p50 for minute in minutes], top),
+    ]
+    return Plot(len(minutes) * _SLOT, span_text(top), (), tuple(lines), slots)
+
+
+def _pieces(name: str, values: Sequence[timedelta | None], top: float) -> list[tuple[str, str]]:
+    """Return a line, in pieces where minutes have no value. A single minute becomes a short stroke."""
+    pieces: list[list[str]] = [[]]
+    for number, value in enumerate(values):
+        if value is None:
+            pieces.append([])
+            continue
+        y = HEIGHT - min(1.0, max(0.0, value.total_seconds() / top)) * HEIGHT
+        pieces[-1].append(f"{number * _SLOT + _SLOT / 2:.1f},{y:.2f}")
+    found = []
+    for piece in pieces:
+        if len(piece) == 1:
+            x, _, height = piece[0].partition(",")
+            piece = [f"{float(x) - _SLOT / 3:.1f},{height}", f"{float(x) + _SLOT / 3:.1f},{height}"]
+        if piece:
+            found.append((name, " ".join(piece)))
+    return found
+
+
+def run_bars(runs: Sequence[ExecutionSummary]) -> Plot | None:
+    """Return the durations of the last runs as bars, the latest at the right; None if there were none."""
+    if not runs:
+        return None
+    in_order = list(reversed(runs))
+    spans = [(run.ran or timedelta()).total_seconds() for run in in_order]
+    most = max(spans) or 1.0
+    bars = []
+    for number, (run, seconds) in enumerate(zip(in_order, spans, strict=True)):
+        # A run that took no time, or never started, is still visible.
+        height = max(6.0, seconds / most * HEIGHT)
+        state = str(run.state).lower()
+        text = f"{state} after {span_text(run.ran)}" if run.ran is not None else state
+        tone = TONES.get(str(run.state), "idle")
+        bars.append(Bar(number * _SLOT, HEIGHT - height, _SLOT - _GAP, height, tone, text, run.fire_id))
+    return Plot(max(30, len(bars)) * _SLOT, span_text(max(spans)), tuple(bars), (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of an execution's time."""
+
+    name: str
+    span: timedelta
+    tone: str
+    meaning: str
+    x: float
+    width: float
+
+
+def split_bar(execution: ExecutionSummary) -> tuple[Part, ...]:
+    """Return the parts of an execution's time: waited for a node, queued for a worker, ran. Unknown ones are left out.
+
+    Each part is at least a hundredth of the width, so that none is invisible.
+    """
+    ran_tone = TONES.get(str(execution.state), "info") if execution.state is not ExecutionState.PROCESSING else "info"
+    given = [
+        ("waited", execution.waited, "warn", "from the scheduled instant until a node fired it"),
+        ("queued", execution.queued, "idle", "from the fire until a worker was free and started it"),
+        ("ran", execution.ran, ran_tone, "from the start of the job until its end"),
+    ]
+    known = [(name, span, tone, meaning) for name, span, tone, meaning in given if span is not None]
+    whole = sum(span.total_seconds() for _, span, _, _ in known) or 1.0
+    shares = [max(1.0, span.total_seconds() / whole * 100) for _, span, _, _ in known]
+    scale = 100 / sum(shares) if shares else 1.0
+    parts: list[Part] = []
+    x = 0.0
+    for (name, span, tone, meaning), share in zip(known, shares, strict=True):
+        parts.append(Part(name, span, tone, meaning, x, share * scale))
+        x += share * scale
+    return tuple(parts)

@@ -1,0 +1,68 @@
+"""The pages for errors: what was wrong, and where to go from there."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from quartzpy import errors
+from quartzpy.dashboard.csrf import ForgedRequestError
+from quartzpy.dashboard.visit import visit_of
+from quartzpy.texts import reason
+
+logger = logging.getLogger(__name__)
+
+_TITLES = {
+    400: "That is not a valid request",
+    403: "You may not do that",
+    404: "There is no such page",
+    405: "There is no such page",
+    409: "That is not possible now",
+    500: "Something went wrong here",
+    503: "The database is unavailable",
+}
+
+
+def _answer(request: Request, status: int, title: str, text: str) -> Response:
+    if getattr(request.state, "actor", None) is None:
+        return PlainTextResponse(f"{title}: {text}", status)
+    return visit_of(request).render("error.html", status=status, title=title, text=text)
+
+
+def _of_error(status: int, title: str | None = None) -> Callable[[Request, Exception], Response]:
+    def handler(request: Request, error: Exception) -> Response:
+        return _answer(request, status, title or _TITLES[status], " ".join(str(error).split()))
+
+    return handler
+
+
+def _of_status(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    title = _TITLES.get(error.status_code, error.detail)
+    text = f"{request.url.path}: {error.detail}"
+    return _answer(request, error.status_code, title, text)
+
+
+def _of_anything(request: Request, error: Exception) -> Response:
+    logger.error("dashboard: %s %s failed", request.method, request.url.path, exc_info=error)
+    text = f"{type(error).__name__}: {reason(error)}. The log of the dashboard's process has the traceback."
+    return _answer(request, 500, _TITLES[500], text)
+
+
+HANDLERS: Mapping[Any, Any] = {
+    HTTPException: _of_status,
+    ForgedRequestError: _of_error(403, "This request was refused"),
+    errors.ForbiddenError: _of_error(403),
+    errors.ObjectNotFoundError: _of_error(404, "Not found"),
+    errors.InvalidValueError: _of_error(400),
+    errors.StoreUnavailableError: _of_error(503),
+    errors.OutcomeUnknownError: _of_error(503, "The database did not answer"),
+    errors.QuartzpyError: _of_error(409),
+    Exception: _of_anything,
+}
+"""The responses to errors."""

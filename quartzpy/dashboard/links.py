@@ -1,0 +1,117 @@
+"""The URLs of the pages.
+
+Keys are query parameters and not parts of the path: servers and proxies decode, merge and normalize paths, so names
+such as "a/b", ".." or "100%" do not survive there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from quartzpy.dashboard.assets import asset_path
+from quartzpy.errors import InvalidKeyError
+from quartzpy.keys import JobKey, Key, TriggerKey
+
+ROOT = "quartzpy_root"
+"""The place in the ASGI scope of the prefix under which the application is mounted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The URLs of one mounted application, seen from one page of it."""
+
+    root: str
+    path: str = "/"
+    """The path of the page, without the prefix."""
+    query: tuple[tuple[str, str], ...] = ()
+
+    def to(self, path: str, **query: Any) -> str:
+        """Return the URL of a page with query parameters; those that are None or "" are left out."""
+        return f"{self.root}{path}{_query(query.items())}"
+
+    def asset(self, name: str) -> str:
+        return f"{self.root}{asset_path(name)}"
+
+    def job(self, key: JobKey) -> str:
+        return self.to("/job", group=key.group, name=key.name)
+
+    def trigger(self, key: TriggerKey) -> str:
+        return self.to("/trigger", group=key.group, name=key.name)
+
+    def execution(self, fire_id: int) -> str:
+        return self.to(f"/executions/{fire_id}")
+
+    def calendar(self, name: str, **query: Any) -> str:
+        return self.to("/calendar", name=name, **query)
+
+    def action(self, action: str, **arguments: Any) -> str:
+        """Return the URL of the page that asks for confirmation of an action of `Operations.actions`."""
+        return self.to(f"/actions/{action}", **action_fields(arguments))
+
+    def bulk(self, action: str) -> str:
+        """Return the URL of an action on what a list has, with the filter of the list."""
+        return f"{self.root}/actions/{action}{_query(self.query)}"
+
+    def preview(self, action: str) -> str:
+        """Return the URL of the preview of an action, for the subject of this page."""
+        named = [(name, value) for name, value in self.query if name in ("kind", "group", "name")]
+        return f"{self.root}/actions/{action}/preview{_query(named)}"
+
+    def node(self, instance_id: str) -> str:
+        return self.to("/executions", node=instance_id)
+
+    def here(self, **changes: Any) -> str:
+        """Return the URL of this page with some query parameters replaced; None and "" remove one."""
+        kept = [(name, value) for name, value in self.query if name not in changes]
+        return f"{self.root}{self.path}{_query([*kept, *changes.items()])}"
+
+    def is_at(self, path: str) -> bool:
+        return self.path == path
+
+
+def action_fields(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the query parameters of an action: a key becomes `group` and `name`, anything else its text."""
+    fields: dict[str, str] = {}
+    for name, value in arguments.items():
+        if isinstance(value, Key):
+            fields |= {
+                "kind": "job" if isinstance(value, JobKey) else "trigger",
+                "group": value.group,
+                "name": value.name,
+            }
+        elif value is not None:
+            fields[name] = str(value)
+    return fields
+
+
+def job_key(parameters: Any) -> JobKey:
+    """Return the job that query parameters or form fields name.
+
+    Raises:
+        InvalidKeyError: the name is missing or invalid.
+    """
+    return JobKey(_name(parameters), parameters.get("group") or JobKey("any").group)
+
+
+def trigger_key(parameters: Any) -> TriggerKey:
+    """Return the trigger that query parameters or form fields name.
+
+    Raises:
+        InvalidKeyError: the name is missing or invalid.
+    """
+    return TriggerKey(_name(parameters), parameters.get("group") or TriggerKey("any").group)
+
+
+def _name(parameters: Any) -> str:
+    name = parameters.get("name")
+    if not isinstance(name, str) or not name:
+        raise InvalidKeyError("name: the link must say which one, as ?group=GROUP&name=NAME")
+    return name
+
+
+def _query(parameters: Any) -> str:
+    given = [(name, str(value)) for name, value in parameters if value is not None and value != ""]
+    return f"?{urlencode(given)}" if given else ""

@@ -1,0 +1,138 @@
+"""Live pages: one stream of server-sent events per visible page, which names the topics that have changed.
+
+The page then fetches its content again. A thread watches the events of the cluster while at least one page is open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator
+
+from quartzpy.errors import QuartzpyError
+from quartzpy.scheduling.cluster_events import ClusterEvent, ExecutionEnded, ExecutionStarted
+from quartzpy.scheduling.scheduler import BaseScheduler
+
+logger = logging.getLogger(__name__)
+
+EXECUTIONS, NODES, SCHEDULE = "executions", "nodes", "schedule"
+"""The topics. SCHEDULE comes every few seconds, for changes that no event announces, such as pauses."""
+SCHEDULE_EVERY = 5.0
+DEBOUNCE = 0.25
+"""The time, in seconds, for which a stream gathers topics before it sends them."""
+PING_EVERY = 15.0
+"""The longest silence of a stream, in seconds; proxies close silent ones."""
+RETRY_AFTER = 2.0
+_LONGEST_WAIT = 0.5
+
+
+class Watcher:
+    """One open stream: the topics that it has not sent yet."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._topics: set[str] = set()
+        self.closed = False
+
+    def publish(self, *topics: str) -> None:
+        """Add topics, from any thread."""
+        self._loop.call_soon_threadsafe(self._add, topics)
+
+    def close(self) -> None:
+        """End the stream, from any thread."""
+        self.closed = True
+        self._loop.call_soon_threadsafe(self._changed.set)
+
+    async def next(self, timeout: float) -> set[str]:
+        """Return the topics that have changed; an empty set after `timeout` seconds without one."""
+        try:
+            await asyncio.wait_for(self._changed.wait(), timeout)
+        except TimeoutError:
+            return set()
+        if not self.closed:
+            await asyncio.sleep(DEBOUNCE)
+        self._changed.clear()
+        topics, self._topics = self._topics, set()
+        return topics
+
+    def _add(self, topics: tuple[str, ...]) -> None:
+        self._topics.update(topics)
+        self._changed.set()
+
+
+class LiveHub:
+    """Tells the open streams of a process which topics have changed."""
+
+    def __init__(self, scheduler: BaseScheduler) -> None:
+        self._scheduler = scheduler
+        self._watchers: set[Watcher] = set()
+        self._thread: threading.Thread | None = None
+        self._guard = threading.Lock()
+        self._rest = threading.Event()
+        self.closed = False
+
+    async def stream(self) -> AsyncIterator[str]:
+        """Yield server-sent events until the reader leaves or the hub is closed."""
+        watcher = Watcher()
+        with self._guard:
+            self._watchers.add(watcher)
+            self._start()
+        try:
+            yield "retry: 2000\nevent: hello\ndata: \n\n"
+            while not (self.closed or watcher.closed):
+                topics = await watcher.next(PING_EVERY)
+                yield f"event: changed\ndata: {' '.join(sorted(topics))}\n\n" if topics else ": ping\n\n"
+        finally:
+            with self._guard:
+                self._watchers.discard(watcher)
+
+    def close(self) -> None:
+        """End all streams, so that the server can stop. It takes no lock, so a signal handler may call it."""
+        self.closed = True
+        self._rest.set()
+        for watcher in tuple(self._watchers):
+            watcher.close()
+
+    def _start(self) -> None:
+        if self._thread is None and not self.closed:
+            self._thread = threading.Thread(target=self._watch, name="quartzpy-dashboard-live", daemon=True)
+            self._thread.start()
+
+    def _watch(self) -> None:
+        while self._is_needed():
+            try:
+                self._publish_events()
+            except QuartzpyError as error:
+                logger.warning("dashboard: the events of the cluster are unavailable: %s", error)
+                self._publish(SCHEDULE)
+                self._rest.wait(RETRY_AFTER)
+
+    def _is_needed(self) -> bool:
+        """Return whether streams are open. If none is, the thread ends, and the next stream starts another."""
+        with self._guard:
+            if self._watchers and not self.closed:
+                return True
+            self._thread = None
+            return False
+
+    def _publish_events(self) -> None:
+        schedule_at = time.monotonic() + SCHEDULE_EVERY
+        with self._scheduler.cluster_events() as events:
+            while self._watchers and not self.closed:
+                event = events.next(_LONGEST_WAIT)
+                if event is not None:
+                    self._publish(_topic(event))
+                if time.monotonic() >= schedule_at:
+                    schedule_at = time.monotonic() + SCHEDULE_EVERY
+                    self._publish(SCHEDULE)
+
+    def _publish(self, topic: str) -> None:
+        for watcher in tuple(self._watchers):
+            watcher.publish(topic)
+
+
+def _topic(event: ClusterEvent) -> str:
+    return EXECUTIONS if isinstance(event, ExecutionStarted | ExecutionEnded) else NODES

@@ -1,0 +1,83 @@
+"""The templates: Jinja2 with automatic escaping, and the filters that format values for people."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from quartzpy.dashboard.links import action_fields
+from quartzpy.dashboard.navigation import NAVIGATION
+from quartzpy.dashboard.times import Times, span_text, utc
+from quartzpy.texts import visible
+
+
+class Templates:
+    """The templates of the dashboard."""
+
+    def __init__(self) -> None:
+        self._environment = Environment(
+            loader=PackageLoader("quartzpy.dashboard"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters.update(
+            span=span_text,
+            utc=utc,
+            visible=visible,
+            number=number,
+            percent=percent,
+            pretty=pretty,
+            action_fields=action_fields,
+            short_type=short_type,
+        )
+        self._environment.globals.update(time=time_element, navigation=NAVIGATION, no_time=timedelta())
+
+    def render(self, template: str, **context: Any) -> str:
+        return self._environment.get_template(template).render(context)
+
+
+def time_element(times: Times, at: datetime | None, *, form: str = "relative", missing: str = "–") -> Markup:
+    """Return an instant as a `time` element: as `form` says, with the exact time in the reader's zone on hover.
+
+    The script of the page keeps relative times up to date.
+    """
+    if at is None:
+        return escape(missing)
+    text = {"relative": times.relative, "exact": times.exact, "clock": times.clock, "minute": times.minute}[form](at)
+    return Markup('<time datetime="{}" title="{}" data-form="{}">{}</time>').format(
+        utc(at), times.exact(at), form, text
+    )
+
+
+def number(value: float) -> str:
+    """Return a number with separators of thousands."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def percent(value: float) -> str:
+    return f"{value:.0%}"
+
+
+def pretty(value: Any) -> str:
+    """Return a value as indented JSON."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=_plain)
+
+
+def short_type(job_type: str) -> str:
+    """Return the last part of the name of a job type: "Report" for "billing.jobs:Report"."""
+    return job_type.replace(":", ".").rpartition(".")[2]
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+    return str(value)

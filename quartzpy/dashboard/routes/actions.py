@@ -1,0 +1,189 @@
+"""The actions: a page that asks for confirmation and a reason, previews, and the change itself.
+
+The same URL serves a form without any script, and a dialog of the script: a request with the header X-Dialog is
+answered with the form alone, and a success with the URL to go to.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from quartzpy.dashboard.actions.given import Given, Subjects, subjects_of
+from quartzpy.dashboard.actions.offered import OFFERED, Offered, count_of_subjects, span_of, trigger_of
+from quartzpy.dashboard.csrf import keep_csrf_token
+from quartzpy.dashboard.visit import Visit, form, page
+from quartzpy.errors import (
+    ForbiddenError,
+    InvalidValueError,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+    QuartzpyError,
+    StoreUnavailableError,
+)
+from quartzpy.instants import zone
+from quartzpy.operations import ActionResult
+from quartzpy.operations.selection import Keys, Selection, Subject
+
+DIALOG = "X-Dialog"
+LOCATION = "X-Location"
+"""The header with the URL that the script opens after a success."""
+_MOST_SHOWN = 20
+_ELSEWHERE = (ForbiddenError, ObjectNotFoundError, StoreUnavailableError, OutcomeUnknownError)
+"""Errors that the form cannot mend: they have pages of their own."""
+
+
+def asked(visit: Visit) -> Response:
+    return _ask(visit, Given(visit.request.query_params, FormData()))
+
+
+def sent(visit: Visit, fields: FormData) -> Response:
+    given = Given(visit.request.query_params, fields)
+    if not given.has("confirmed"):
+        # The list of selected subjects, which may be too long for a link.
+        return _ask(visit, given)
+    offered, subjects = _offered(visit), subjects_of(visit, given, _name(visit))
+    try:
+        result = offered.run(visit.operations.actions, subjects, visit, given, given.get("reason").strip())
+    except _ELSEWHERE:
+        raise
+    except QuartzpyError as error:
+        status = 422 if isinstance(error, InvalidValueError) else 409
+        return _ask(visit, given, error=str(error), status=status)
+    return _done(visit, given, subjects, result)
+
+
+def _ask(visit: Visit, given: Given, *, error: str | None = None, status: int = 200) -> Response:
+    """Return the form that asks for confirmation."""
+    offered = _offered(visit)
+    actions = visit.operations.actions
+    actions.check_permitted(offered.name)
+    subjects = subjects_of(visit, given, offered.name)
+    keys = subjects.keys if isinstance(subjects, Keys) else ()
+    return _rendered(
+        visit,
+        "actions/confirm.html",
+        status,
+        offered=offered,
+        subjects=subjects,
+        many=len(keys) > 1 or (isinstance(subjects, Selection) and not subjects.is_pause),
+        count=count_of_subjects(actions, subjects),
+        shown=keys[:_MOST_SHOWN],
+        given=given,
+        next=_next(visit, given),
+        error=error,
+        **_of_inputs(visit, given, offered, subjects),
+    )
+
+
+def _of_inputs(visit: Visit, given: Given, offered: Offered, subjects: Subjects) -> dict[str, Any]:
+    """Return the values that the inputs of a form need."""
+    found: dict[str, Any] = {}
+    if "data" in offered.inputs:
+        assert isinstance(subjects, Keys)
+        found["fields"] = visit.operations.actions.data_fields(subjects.keys[0])
+    if "schedule" in offered.inputs:
+        summary = visit.operations.trigger(trigger_of(subjects)).trigger
+        written = summary.schedule if summary.kind == "cron" or summary.schedule.count(" ") == 1 else ""
+        text = given.get("schedule", written)
+        in_zone = given.get("in_zone", summary.zone or "")
+        found |= {"schedule": text, "in_zone": in_zone, **_schedule(visit, subjects, text, in_zone)}
+    if "span" in offered.inputs:
+        now = visit.times.now.astimezone(zone(visit.times.zone_name)).replace(second=0, microsecond=0, tzinfo=None)
+        start = given.get("start", (now - timedelta(days=1)).isoformat(timespec="minutes"))
+        end = given.get("end", now.isoformat(timespec="minutes"))
+        given = Given(given.query, FormData([*given.fields.multi_items(), ("start", start), ("end", end)]))
+        found |= {"start": start, "end": end, **_span(visit, subjects, given)}
+    return found
+
+
+def _schedule(visit: Visit, subjects: Subjects, text: str, in_zone: str) -> dict[str, Any]:
+    if not text.strip():
+        return {"preview": None}
+    actions = visit.operations.actions
+    return {"preview": actions.preview_schedule(text, in_zone.strip() or None, trigger=trigger_of(subjects))}
+
+
+def _span(visit: Visit, subjects: Subjects, given: Given) -> dict[str, Any]:
+    try:
+        start, end = span_of(visit, given)
+        times = visit.operations.actions.backfill_times(trigger_of(subjects), start, end)
+    except InvalidValueError as error:
+        return {"times": None, "wrong": str(error)}
+    return {"times": times, "wrong": None}
+
+
+def schedule_preview(visit: Visit) -> Response:
+    given = Given(visit.request.query_params, FormData())
+    subjects = subjects_of(visit, given, "reschedule")
+    found = _schedule(visit, subjects, given.get("schedule"), given.get("in_zone"))
+    return _rendered(visit, "actions/schedule_preview.html", **found)
+
+
+def backfill_preview(visit: Visit) -> Response:
+    given = Given(visit.request.query_params, FormData())
+    subjects = subjects_of(visit, given, "backfill")
+    return _rendered(visit, "actions/backfill_preview.html", **_span(visit, subjects, given))
+
+
+def _done(visit: Visit, given: Given, subjects: Subjects, result: ActionResult) -> Response:
+    """Return to the page that the action was asked on, which shows the result."""
+    url = _next(visit, given)
+    if result.action == "delete" and urlsplit(url).path in (visit.links.to("/job"), visit.links.to("/trigger")):
+        url = visit.links.to("/jobs" if isinstance(subjects, Keys) and subjects.kind is Subject.JOB else "/triggers")
+    response = visit.redirect(url, result.text)
+    if DIALOG in visit.request.headers:
+        # A script cannot see where a redirection leads without following it.
+        cookies = response.headers.getlist("set-cookie")
+        response = Response(status_code=204, headers={LOCATION: url})
+        for cookie in cookies:
+            response.headers.append("set-cookie", cookie)
+    return response
+
+
+def _next(visit: Visit, given: Given) -> str:
+    """Return the URL of the page to return to: the one that the reader comes from, if it is one of ours."""
+    wanted = given.get("next")
+    referer = urlsplit(visit.request.headers.get("referer", ""))
+    if not wanted and referer.netloc == visit.request.headers.get("host"):
+        wanted = f"{referer.path}?{referer.query}" if referer.query else referer.path
+    parts = urlsplit(wanted)
+    inside = visit.links.to("/")
+    is_ours = wanted.startswith(inside) and not wanted.startswith("//") and not (parts.scheme or parts.netloc)
+    if is_ours and "\\" not in wanted and not parts.path.startswith(visit.links.to("/actions/")):
+        return wanted
+    return inside
+
+
+def _name(visit: Visit) -> str:
+    return str(visit.request.path_params["action"])
+
+
+def _offered(visit: Visit) -> Offered:
+    try:
+        return OFFERED[_name(visit)]
+    except KeyError:
+        raise HTTPException(404, f"there is no action {_name(visit)}") from None
+
+
+def _rendered(visit: Visit, template: str, status: int = 200, **context: Any) -> Response:
+    if DIALOG not in visit.request.headers and not visit.is_fragment:
+        return visit.render(template, status=status, **context)
+    text = visit.dashboard.templates.render(template, visit=visit, layout="actions/dialog.html", live="", **context)
+    response = HTMLResponse(text, status)
+    keep_csrf_token(visit.request, response)
+    return response
+
+
+routes: list[BaseRoute] = [
+    Route("/actions/reschedule/preview", page(schedule_preview)),
+    Route("/actions/backfill/preview", page(backfill_preview)),
+    Route("/actions/{action}", page(asked), methods=["GET"]),
+    Route("/actions/{action}", form(sent), methods=["POST"]),
+]

@@ -1,0 +1,27 @@
+"""The list of jobs, and the page of one job."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from quartzpy.dashboard.drawing.plots import run_bars
+from quartzpy.dashboard.filters import job_filters, listed
+from quartzpy.dashboard.links import job_key
+from quartzpy.dashboard.visit import Visit, page
+from quartzpy.states import JobMode
+
+_MODES = [("", "All"), *((str(mode), str(mode).capitalize()) for mode in JobMode)]
+
+
+def job_list(visit: Visit) -> Response:
+    found = visit.operations.jobs(**listed(visit), **job_filters(visit))
+    return visit.render("jobs.html", live="schedule executions", page=found, modes=_MODES)
+
+
+def one_job(visit: Visit) -> Response:
+    view = visit.operations.job(job_key(visit.request.query_params))
+    return visit.render("job.html", live="schedule executions", view=view, bars=run_bars(view.last_runs))
+
+
+routes: list[BaseRoute] = [Route("/jobs", page(job_list)), Route("/job", page(one_job))]

@@ -1,0 +1,78 @@
+"""The login page of authentication by token."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from quartzpy.dashboard.auth import SESSION_COOKIE, SESSION_LASTS, TokenAuth
+from quartzpy.dashboard.csrf import FIELD, check_csrf, csrf_token, keep_csrf_token
+from quartzpy.dashboard.links import ROOT, Links
+from quartzpy.dashboard.visit import THEME_COOKIE, Dashboard
+
+LOGIN = "/login"
+
+
+def login_routes(auth: TokenAuth) -> list[BaseRoute]:
+    """Return the routes of the login page and of logging out."""
+
+    def show(request: Request) -> Response:
+        return _form(request, "")
+
+    async def log_in(request: Request) -> Response:
+        form = await request.form(max_files=0)
+        token = form.get(FIELD)
+        check_csrf(request, token if isinstance(token, str) else None)
+        session = auth.log_in(form)
+        if session is None:
+            return _form(request, "This token is not known here.", 403)
+        root = str(request.scope[ROOT])
+        response = RedirectResponse(_target(root, form.get("next")), 303)
+        response.set_cookie(
+            SESSION_COOKIE,
+            session,
+            SESSION_LASTS,
+            path=root or "/",
+            httponly=True,
+            samesite="lax",
+            secure=request.url.scheme == "https",
+        )
+        return response
+
+    async def log_out(request: Request) -> Response:
+        form = await request.form(max_files=0)
+        token = form.get(FIELD)
+        check_csrf(request, token if isinstance(token, str) else None)
+        root = str(request.scope[ROOT])
+        response = RedirectResponse(f"{root}{LOGIN}", 303)
+        response.delete_cookie(SESSION_COOKIE, path=root or "/")
+        return response
+
+    return [
+        Route(LOGIN, show, methods=["GET"]),
+        Route(LOGIN, log_in, methods=["POST"]),
+        Route("/logout", log_out, methods=["POST"]),
+    ]
+
+
+def _form(request: Request, error: str, status: int = 200) -> Response:
+    dashboard: Dashboard = request.app.state.dashboard
+    text = dashboard.templates.render(
+        "login.html",
+        links=Links(str(request.scope[ROOT])),
+        title=dashboard.title,
+        theme=request.cookies.get(THEME_COOKIE, "auto"),
+        csrf_token=csrf_token(request),
+        next=request.query_params.get("next", ""),
+        error=error,
+    )
+    response = HTMLResponse(text, status)
+    keep_csrf_token(request, response)
+    return response
+
+
+def _target(root: str, wanted: object) -> str:
+    """Return the page to go to after the login: the one that was asked for, never one of another site."""
+    is_ours = isinstance(wanted, str) and wanted.startswith(f"{root}/") and not wanted.startswith("//")
+    return str(wanted) if is_ours and "\\" not in str(wanted) else f"{root}/"

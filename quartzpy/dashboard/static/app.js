@@ -1,0 +1,108 @@
+// Live updates, relative times, and the keyboard. Every page works without this file.
+(() => {
+  "use strict";
+  const body = document.body;
+  const content = () => document.getElementById("content");
+
+  // --- Times: relative ones count on, by the clock of the server.
+  let ahead = 0;
+  const synchronize = () => { ahead = Date.parse(content().dataset.now) - Date.now(); };
+  const steps = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+  const coarse = (seconds) => {
+    const parts = [];
+    for (const [unit, size] of steps) {
+      const count = Math.floor(seconds / size);
+      if (count || (unit === "s" && !parts.length)) {
+        parts.push(`${count} ${unit}`);
+        if (parts.length === 2 || (unit === "min" && count >= 10)) break;
+      } else if (parts.length) break;
+      seconds -= count * size;
+    }
+    return parts.join(" ");
+  };
+  const relative = (at) => {
+    const seconds = Math.round((at - Date.now() - ahead) / 1000);
+    if (seconds === 0) return "now";
+    return seconds > 0 ? `in ${coarse(seconds)}` : `${coarse(-seconds)} ago`;
+  };
+  const tick = () => {
+    for (const element of document.querySelectorAll('time[data-form="relative"]')) {
+      const text = relative(Date.parse(element.dateTime));
+      if (element.textContent !== text) element.textContent = text;
+    }
+  };
+  synchronize();
+  setInterval(() => { if (!document.hidden) tick(); }, 1000);
+
+  // --- Live: the stream names what has changed, and the page fetches its content again if it shows that.
+  const indicator = document.getElementById("live");
+  let stream = null, paused = false, pending = false, busy = false, last = 0;
+  const shortest = 1000;
+  const state = (name) => {
+    indicator.dataset.state = name;
+    indicator.textContent = { on: "Live", off: "Paused", lost: "Reconnecting" }[name];
+  };
+  const isEditing = () => document.querySelector("dialog[open], #content form[data-editing]") !== null;
+  const refresh = () => {
+    if (busy || document.hidden || paused || isEditing()) return;
+    const wait = last + shortest - Date.now();
+    if (wait > 0) { busy = true; setTimeout(() => { busy = false; refresh(); }, wait); return; }
+    pending = false; busy = true; last = Date.now();
+    htmx.trigger(content(), "refresh");
+  };
+  const changed = (topics) => {
+    const shown = (content().dataset.topics || "").split(" ");
+    if (topics.some((topic) => shown.includes(topic))) { pending = true; refresh(); }
+  };
+  const open = () => {
+    if (stream || paused || document.hidden || !content().dataset.topics) return;
+    stream = new EventSource(body.dataset.live);
+    let first = true;
+    stream.addEventListener("hello", () => { state("on"); if (!first) { pending = true; refresh(); } first = false; });
+    stream.addEventListener("changed", (event) => changed(event.data.split(" ")));
+    stream.onerror = () => { state("lost"); if (stream && stream.readyState === 2) { close(); setTimeout(open, 5000); } };
+  };
+  const close = () => { if (stream) stream.close(); stream = null; };
+  const toggle = () => {
+    paused = !paused;
+    if (paused) { close(); state("off"); } else { pending = true; open(); refresh(); }
+  };
+  document.addEventListener("visibilitychange", () => {
+    // A hidden page holds no connection: browsers allow only six to one server.
+    if (document.hidden) close(); else { open(); if (!paused) { pending = true; refresh(); } }
+  });
+  document.addEventListener("htmx:finally:request", () => { busy = false; if (pending) refresh(); });
+  document.addEventListener("htmx:after:swap", () => { synchronize(); tick(); });
+  window.addEventListener("pagehide", close);
+  if (indicator && content().dataset.topics) {
+    indicator.hidden = false;
+    indicator.addEventListener("click", toggle);
+    open();
+  }
+
+  // --- Phones: the menu is closed until it is wanted.
+  const menu = document.querySelector(".menu");
+  if (menu && matchMedia("(max-width: 52rem)").matches) menu.open = false;
+
+  // --- The keyboard.
+  const keys = document.getElementById("keys"), help = document.getElementById("help");
+  help.hidden = false;
+  const showKeys = () => { if (!keys.open) keys.showModal(); };
+  help.addEventListener("click", showKeys);
+  let going = 0;
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const target = event.target;
+    if (target.closest("input, select, textarea, [contenteditable]")) { if (event.key === "Escape") target.blur(); return; }
+    if (document.querySelector("dialog[open]")) return;
+    if (Date.now() - going < 1500) {
+      going = 0;
+      const link = document.querySelector(`a[data-key="${CSS.escape(event.key)}"]`);
+      if (link) { event.preventDefault(); link.click(); return; }
+    }
+    if (event.key === "g") going = Date.now();
+    else if (event.key === "/") { event.preventDefault(); const find = document.getElementById("find"); find.focus(); find.select(); }
+    else if (event.key === "?") { event.preventDefault(); showKeys(); }
+    else if (event.key === "p" && !indicator.hidden) toggle();
+  });
+})();

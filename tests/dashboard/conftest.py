@@ -1,0 +1,39 @@
+"""A dashboard over the in-memory store, and a client of it on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from quartzpy import Scheduler
+from quartzpy.dashboard import create_app
+from tests.dashboard.scene import fill
+
+LOCAL = {"base_url": "http://127.0.0.1", "client": ("127.0.0.1", 50_000)}
+
+
+@pytest.fixture
+def scheduler() -> Iterator[Scheduler]:
+    """A client with jobs and triggers of all kinds and states."""
+    made = Scheduler("memory://", name="scene")
+    fill(made)
+    yield made
+    made.shutdown()
+
+
+@pytest.fixture
+def open_page(scheduler: Scheduler) -> Callable[..., TestClient]:
+    """Makes clients of a dashboard with given options."""
+
+    def make(**options: Any) -> TestClient:
+        return TestClient(create_app(scheduler, **options), **LOCAL)
+
+    return make
+
+
+@pytest.fixture
+def client(open_page: Callable[..., TestClient]) -> TestClient:
+    return open_page()

@@ -1,0 +1,73 @@
+"""Each page over the in-memory store: it answers, it escapes, and its links lead back to what they name."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.dashboard.scene import HOSTILE
+
+PAGES = ("/", "/jobs", "/triggers", "/executions", "/misfires", "/nodes")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_answers_as_a_document_and_as_a_fragment(client: TestClient, path: str) -> None:
+    whole = client.get(path)
+    assert whole.status_code == 200, whole.text
+    assert whole.text.startswith("<!doctype html>")
+    part = client.get(path, headers={"HX-Request": "true"})
+    assert part.status_code == 200
+    assert part.text.strip().startswith('<div id="content"')
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("kind", ["job", "trigger"])
+def test_hostile_names_are_escaped_and_their_links_lead_to_their_page(client: TestClient, kind: str, name: str) -> None:
+    listing = client.get(f"/{kind}s").text
+    assert name not in listing or not set(name) & set("<>\"'&")
+    links = [unescape(link) for link in re.findall(rf'href="(/{kind}\?[^"]*)"', listing)]
+    titles = {}
+    for link in dict.fromkeys(links):
+        page = client.get(link)
+        assert page.status_code == 200, link
+        assert "<script>alert" not in page.text
+        assert "<img src=x" not in page.text
+        found = re.search(r"<h1><bdi>(.*?)</bdi>", page.text, re.DOTALL)
+        assert found is not None
+        titles[unescape(found[1])] = link
+    assert name in titles
+
+
+def test_an_empty_list_says_what_it_looked_for(client: TestClient) -> None:
+    page = client.get("/jobs?contains=<b>nothing").text
+    assert "No jobs match" in page
+    assert "&lt;b&gt;nothing" in page
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        ("/nowhere", 404, "There is no such page"),
+        ("/job?name=missing", 404, "missing"),
+        ("/job", 400, "name"),
+        ("/executions/abc", 400, "abc"),
+        ("/executions/1", 404, "1"),
+        ("/triggers?state=WRONG", 400, "WRONG"),
+        ("/executions?since=yesterday", 400, "yesterday"),
+        ("/jobs?after=nonsense", 400, "cursor"),
+    ],
+)
+def test_an_error_has_a_page_that_says_what_was_wrong(client: TestClient, path: str, status: int, text: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == status
+    assert text in unescape(answer.text)
+    assert 'aria-label="Pages"' in answer.text
+
+
+def test_secrets_in_data_are_hidden(client: TestClient) -> None:
+    page = client.get("/job?group=billing&name=nightly").text
+    assert "region" in page
+    assert "t0p" not in page

@@ -1,0 +1,143 @@
+"""Commands of operators to nodes: standby, drain and resume, from another scheduler."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from quartzpy import Job, JobExecutionContext, JobExecutionError, Scheduler, every
+from quartzpy.clock import SystemClock
+from quartzpy.operations import Operations
+from quartzpy.store.ram.store import RamJobStore
+from tests.facade import jobs
+
+
+class Refiring(Job):
+    """Asks for an immediate refire until the test says so."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        jobs.ran.put(context)
+        if not jobs.go_on.wait(0.01):
+            raise JobExecutionError("again", refire_immediately=True)
+
+
+@pytest.fixture
+def cluster(url: str) -> Iterator[Callable[..., Scheduler]]:
+    """Schedulers on one store, which are shut down at the test's end."""
+    jobs.reset()
+    place: Any = RamJobStore(SystemClock()) if url == "memory://" else url
+    made: list[Scheduler] = []
+
+    def make(instance_id: str | None = None, **settings: Any) -> Scheduler:
+        # With this interval a command arrives in time by its notification, and not by a check-in.
+        arguments = jobs.arguments(checkin_interval="20s", failure_window="90s", idle_wait="200ms", **settings)
+        if instance_id is not None:
+            arguments["instance_id"] = instance_id
+        made.append(Scheduler(place, **arguments))
+        return made[-1]
+
+    yield make
+    jobs.go_on.set()
+    for scheduler in made:
+        scheduler.shutdown()
+
+
+def until(condition: Callable[[], object], seconds: float = 15) -> None:
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit, "the condition did not become true in time"
+        time.sleep(0.01)
+
+
+def modes(operations: Operations) -> dict[str, str]:
+    return {node.node: node.mode for node in operations.cluster().nodes}
+
+
+def test_a_node_that_is_told_to_stand_by_runs_nothing_until_it_is_resumed(cluster: Callable[..., Scheduler]) -> None:
+    one, two, client = cluster("one"), cluster("two"), cluster()
+    one.start()
+    two.start()
+    operations = Operations(client)
+    for command, mode in (("standby", "STANDBY"), ("drain", "DRAINING")):
+        getattr(operations.actions, command)("two", reason="maintenance")
+        assert modes(operations) == {"one": "RUNNING", "two": mode}
+        until(lambda: two.is_in_standby)
+        assert not one.is_in_standby
+        client.schedule_job(jobs.Recorded, every("20ms", repeat_count=9), name="often")
+        assert {jobs.ran.get(timeout=15).scheduler.instance_id for _ in range(10)} == {"one"}
+        operations.actions.resume_node("two")
+        until(lambda: not two.is_in_standby)
+    operations.actions.drain("one")
+    until(lambda: one.is_in_standby)
+    client.trigger_job(client.schedule_job(jobs.Recorded, name="durable").key)
+    assert jobs.ran.get(timeout=15).scheduler.instance_id == "two"
+
+
+def test_a_draining_node_lets_running_executions_end_and_hands_on_refires(cluster: Callable[..., Scheduler]) -> None:
+    one, client = cluster("one"), cluster()
+    one.start()
+    operations = Operations(client)
+    waiting = client.schedule_job(jobs.Waiting, name="waiting").trigger()
+    refiring = client.schedule_job(Refiring, name="refiring").trigger()
+    until(lambda: len(one.currently_executing_jobs()) == 2)
+    operations.actions.drain("one")
+    until(lambda: [one.job_detail.key.name for one in one.currently_executing_jobs()] == ["waiting"])
+    two = cluster("two")
+    two.start()
+    until(lambda: [one.job_detail.key.name for one in two.currently_executing_jobs()] == ["refiring"])
+    jobs.go_on.set()
+    assert waiting.wait("15s").instance_id == "one"
+    assert refiring.record is not None
+    until(lambda: not one.currently_executing_jobs())
+    assert modes(operations)["one"] == "DRAINING", "it is still in the cluster"
+
+
+def test_the_program_and_operators_command_the_same_mode(cluster: Callable[..., Scheduler]) -> None:
+    one, client = cluster("one"), cluster()
+    one.start(standby=True)
+    operations = Operations(client)
+    until(lambda: modes(operations) == {"one": "STANDBY"})
+    operations.actions.resume_node("one")
+    until(lambda: not one.is_in_standby)
+    one.standby()
+    until(lambda: modes(operations) == {"one": "STANDBY"})
+    one.start()
+    until(lambda: modes(operations) == {"one": "RUNNING"})
+    assert not one.is_in_standby
+
+
+def test_a_node_that_restarts_starts_running(cluster: Callable[..., Scheduler]) -> None:
+    one, client = cluster("one"), cluster()
+    one.start()
+    operations = Operations(client)
+    operations.actions.drain("one")
+    until(lambda: one.is_in_standby)
+    one.shutdown()
+    again = cluster("one")
+    again.start()
+    assert modes(operations) == {"one": "RUNNING"}
+    assert not again.is_in_standby
+
+
+def test_a_node_that_lost_its_epoch_keeps_its_mode(postgres_dsn: str) -> None:
+    jobs.reset()
+    settings = jobs.arguments(instance_id="one")
+    one, client = Scheduler(postgres_dsn, **settings), Scheduler(postgres_dsn, **jobs.arguments())
+    try:
+        one.start()
+        operations = Operations(client)
+        operations.actions.drain("one")
+        until(lambda: one.is_in_standby)
+        [before] = operations.cluster().nodes
+        with psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True) as connection:
+            connection.execute("DELETE FROM qrtz_scheduler_state")
+        until(lambda: [one.epoch > before.epoch for one in operations.cluster().nodes] == [True])
+        until(lambda: modes(operations) == {"one": "DRAINING"})
+        assert one.is_in_standby
+    finally:
+        one.shutdown()
+        client.shutdown()
