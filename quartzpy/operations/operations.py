@@ -238,7 +238,7 @@ class Operations:
         return calendars.year(self._source, name, self.now().year if year is None else year)
 
     def groups(self) -> Groups:
-        """Return the groups of triggers and jobs with their pauses, at most the first 200 of each kind."""
+        """Return the groups of triggers and jobs with their pauses, at most the first 100 of each kind."""
         return groups.groups(self._source)
 
     def limits(self) -> Limits:

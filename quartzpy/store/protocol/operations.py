@@ -125,7 +125,7 @@ class OperationsStore(Protocol):
     """Aggregates for operators. Every method is one round trip, takes no lock and changes nothing.
 
     The cost of a method has a bound that does not depend on the number of rows, so that a page of 1,000,000 triggers
-    and 10,000,000 executions is read as fast as a small one.
+    and 10,000,000 executions is read as fast as a small one. `find_keys` is the exception.
     """
 
     def tallies(self, most: int) -> Tallies:
@@ -177,7 +177,10 @@ class OperationsStore(Protocol):
         ...
 
     def find_keys(self, text: str, limit: int) -> FoundKeys:
-        """Return jobs and triggers whose name or group contains the text, in any case, at most `limit` of each."""
+        """Return jobs and triggers whose name or group contains the text, at most `limit` of each, the first by key.
+
+        Upper and lower case of ASCII letters are the same. Of all methods, this one reads an index as a whole.
+        """
         ...
 
     def node_facts(self) -> dict[str, dict[str, Any]]:

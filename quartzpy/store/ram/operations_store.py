@@ -21,7 +21,7 @@ from quartzpy.store.protocol import (
     TableRecord,
     Tallies,
 )
-from quartzpy.store.queries import HISTORY, ExecutionQuery
+from quartzpy.store.queries import HISTORY, ExecutionQuery, folded, place
 from quartzpy.store.ram import pages
 from quartzpy.store.ram.locked_tables import LockedTables
 from quartzpy.store.ram.tables import BLOCKED_STATES, Tables
@@ -181,6 +181,6 @@ def _group_tallies(
 
 
 def _matching(keys: Iterable[_K], text: str, limit: int) -> list[_K]:
-    part = text.lower()
-    found = sorted(key for key in keys if part in key.name.lower() or part in key.group.lower())[:limit]
-    return sorted(found, key=lambda key: (not key.name.lower().startswith(part), key.group, key.name))
+    part = folded(text)
+    found = sorted(key for key in keys if part in folded(key.name) or part in folded(key.group))[:limit]
+    return sorted(found, key=lambda key: place(key, text))
