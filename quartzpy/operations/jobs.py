@@ -96,8 +96,8 @@ class JobView:
     next_runs: tuple[PlannedRun, ...]
     running: tuple[RunningView, ...]
     last_runs: tuple[ExecutionSummary, ...]
-    """Its last executions, the latest first. Those by triggers that are no longer stored, such as manual runs, are found
-    among the latest 10,000 executions of all jobs."""
+    """Its last executions, the latest first. Those by triggers that are no longer stored, such as manual runs, are
+    found among the latest 10,000 executions of all jobs."""
     outcomes: Mapping[str, int]
     """The number of `last_runs` by outcome."""
 

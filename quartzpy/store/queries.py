@@ -108,6 +108,9 @@ class ExecutionQuery:
     until: datetime | None = None
     exhausted: bool = False
     """Only executions that FAILED and are not retried."""
+    among: int | None = None
+    """The number of ended executions that are examined at most; a page then has those among them that match. None
+    examines as many as the page needs. It has no effect on the executions of a trigger."""
 
     @property
     def shape(self) -> Shape:

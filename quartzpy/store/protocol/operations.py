@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Outcome, TriggerState
+from quartzpy.store.queries import ExecutionQuery, Position
 from quartzpy.store.records import ExecutionRecord
 
 
@@ -157,6 +158,13 @@ class OperationsStore(Protocol):
         """Return executions that were fired before `end` and ended from `start` on, but not after `end` + `margin`.
 
         The last to end come first, at most `limit` of them.
+        """
+        ...
+
+    def last_examined(self, query: ExecutionQuery, after: Position | None) -> Position | None:
+        """Return the position of the last ended execution that `find_executions` examines for a query with `among`.
+
+        None if it examines all that follow the position `after`: no page follows.
         """
         ...
 

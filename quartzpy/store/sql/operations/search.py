@@ -7,8 +7,8 @@ from quartzpy.store.protocol import FoundKeys
 from quartzpy.store.queries import place
 from quartzpy.store.sql.db.session import SqlSession
 
-# With the collation "C", which changes the case of ASCII letters only, the search is several times as fast. It reads the
-# primary key's index and no row of the table.
+# With the collation "C", which changes the case of ASCII letters only, the search is several times as fast. It reads
+# the primary key's index and no row of the table.
 _HAS = """strpos(lower({column} COLLATE "C"), lower(%(part)s::text COLLATE "C")) > 0"""
 _FIND = """
 SELECT {kind}_group, {kind}_name
