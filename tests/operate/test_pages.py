@@ -130,6 +130,17 @@ def test_the_overlay_builds() -> None:
     assert node["resources"]["requests"] == {"cpu": "1", "memory": "512Mi"}
 
 
+# --- Prometheus
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (Debian: prometheus)")
+def test_alerts_begin_and_end_when_they_should() -> None:
+    """Their syntax and their metrics are checked without promtool, by `tests/metrics/test_dashboards.py`."""
+    cases = Path(__file__).with_name("alerts_test.yml")
+    done = subprocess.run(["promtool", "test", "rules", cases], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 # --- pages
 
 
