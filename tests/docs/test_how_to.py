@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import importlib
 import json
 import os
@@ -17,15 +16,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import yaml
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import MetaData, create_engine, text
 
 import quartzpy.errors
 from quartzpy import Scheduler
-from quartzpy.cli.main import cli
-from tests.docs.code_blocks import ROOT, write_files
+from tests.docs.code_blocks import ROOT, check_command, write_files
 
 SECOND = timedelta(seconds=1)
 
@@ -281,46 +278,6 @@ def test_the_uwsgi_hooks_start_and_drain_the_node(
 
 def page(name: str) -> str:
     return (ROOT / "docs" / name).read_text()
-
-
-def code(name: str, language: str) -> str:
-    [found] = re.findall(rf"^```{language}\n(.*?)^```", page(name), re.S | re.M)
-    return str(found)
-
-
-def check_command(words: list[str]) -> None:
-    """A command line of ours names a command and options that exist."""
-    assert Path(words[0]).name == "quartzpy"
-    command: Any = cli
-    arguments = words[1:]
-    while hasattr(command, "commands"):
-        command = command.commands[arguments.pop(0)]
-    options = {name for each in command.params for name in each.opts}
-    assert {each for each in arguments if each.startswith("--")} <= options
-
-
-def test_the_systemd_unit_starts_a_node_and_leaves_it_time_to_drain() -> None:
-    unit = configparser.ConfigParser(strict=False)
-    unit.optionxform = str  # type: ignore[assignment, method-assign]
-    unit.read_string(code("how-to/systemd.md", "ini"))
-    command = shlex.split(unit["Service"]["ExecStart"])
-    check_command(command)
-    assert int(unit["Service"]["TimeoutStopSec"]) > int(command[-1].removesuffix("s"))
-
-
-def test_the_image_starts_a_node() -> None:
-    [command] = re.findall(r"^CMD (.*)$", code("how-to/systemd.md", "dockerfile"), re.M)
-    check_command(json.loads(command))
-
-
-def test_the_manifests_upgrade_and_start_nodes_that_may_drain() -> None:
-    job, deployment = yaml.safe_load_all(code("how-to/kubernetes.md", "yaml"))
-    for manifest in (job, deployment):
-        [container] = manifest["spec"]["template"]["spec"]["containers"]
-        check_command(container["command"])
-    pod = deployment["spec"]["template"]["spec"]
-    drain = pod["containers"][0]["command"][-1]
-    assert pod["terminationGracePeriodSeconds"] > int(drain.removesuffix("s"))
 
 
 def test_the_errors_of_the_troubleshooting_page_exist() -> None:
