@@ -20,6 +20,8 @@ from typing import Any
 import quartzpy
 import quartzpy.errors
 import quartzpy.events.events
+import quartzpy.ext.celery
+import quartzpy.migrate
 import quartzpy.testing
 from tests.docs.markdown import cell, duration
 
@@ -55,6 +57,7 @@ TOPICS = {
         ("quartzpy.events.listeners", "quartzpy.matchers", "quartzpy.events.events"),
     ),
     "records": ("Records, states and settings", ()),
+    "imports": ("Imports and Celery", ("quartzpy.migrate", "quartzpy.ext")),
     "testing": ("Testing", ("quartzpy.testing",)),
     "errors": ("Errors", ("quartzpy.errors",)),
 }
@@ -77,6 +80,8 @@ def public_names() -> list[Documented]:
     """Every name that users import, and every class that they get from these: records, queries, handles."""
     found = [Documented(name, "quartzpy", getattr(quartzpy, name)) for name in quartzpy.__all__]
     found += [Documented(n, "quartzpy.testing", getattr(quartzpy.testing, n)) for n in quartzpy.testing.__all__]
+    for module in (quartzpy.migrate, quartzpy.ext.celery):
+        found += [Documented(name, module.__name__, getattr(module, name)) for name in module.__all__]
     known = {each.name for each in found}
     found += [
         Documented(name, "quartzpy.errors", value)
