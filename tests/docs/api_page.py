@@ -81,7 +81,8 @@ def public_names() -> list[Documented]:
     found = [Documented(name, "quartzpy", getattr(quartzpy, name)) for name in quartzpy.__all__]
     found += [Documented(n, "quartzpy.testing", getattr(quartzpy.testing, n)) for n in quartzpy.testing.__all__]
     for module in (quartzpy.migrate, quartzpy.ext.celery):
-        found += [Documented(name, module.__name__, getattr(module, name)) for name in module.__all__]
+        members = [getattr(module, name) for name in module.__all__]
+        found += [Documented(member.__name__, module.__name__, member) for member in members]
     known = {each.name for each in found}
     found += [
         Documented(name, "quartzpy.errors", value)
