@@ -22,6 +22,8 @@ import quartzpy.errors
 import quartzpy.events.events
 import quartzpy.metrics
 import quartzpy.otel
+import quartzpy.ext.celery
+import quartzpy.migrate
 import quartzpy.testing
 from tests.docs.markdown import cell, duration
 
@@ -58,6 +60,7 @@ TOPICS = {
     ),
     "metrics": ("Metrics and traces", ("quartzpy.metrics", "quartzpy.otel")),
     "records": ("Records, states and settings", ()),
+    "imports": ("Imports and Celery", ("quartzpy.migrate", "quartzpy.ext")),
     "testing": ("Testing", ("quartzpy.testing",)),
     "errors": ("Errors", ("quartzpy.errors",)),
 }
@@ -82,6 +85,9 @@ def public_names() -> list[Documented]:
     found += [Documented(n, "quartzpy.testing", getattr(quartzpy.testing, n)) for n in quartzpy.testing.__all__]
     for module in (quartzpy.metrics, quartzpy.otel):
         found += [Documented(name, module.__name__, getattr(module, name)) for name in module.__all__]
+    for module in (quartzpy.migrate, quartzpy.ext.celery):
+        members = [getattr(module, name) for name in module.__all__]
+        found += [Documented(member.__name__, module.__name__, member) for member in members]
     known = {each.name for each in found}
     found += [
         Documented(name, "quartzpy.errors", value)

@@ -22,6 +22,11 @@ from sqlalchemy import MetaData, create_engine, text
 
 import quartzpy.errors
 from quartzpy import Scheduler
+from quartzpy.cli.main import cli
+from quartzpy.ext.celery.beat import definitions_of
+from quartzpy.migrate import apply
+from quartzpy.migrate.crontab import read_crontab
+from quartzpy.testing import SchedulerHarness
 from tests.docs.code_blocks import ROOT, check_command, write_files
 
 SECOND = timedelta(seconds=1)
@@ -206,6 +211,24 @@ scheduler.shutdown()
 """
     printed = python(tmp_path, "-c", program, url=postgres_dsn).splitlines()[-1]
     assert json.loads(printed) == ["shop.tasks.report", {"region": "eu"}]
+
+
+def test_the_schedule_of_celery_beat_on_the_page_can_be_stored(files: Callable[[str], None]) -> None:
+    files("how-to/celery.md")
+    found = {job.name: triggers for job, triggers in definitions_of(importlib.import_module("shop_beat").app)}
+    assert [trigger.time_zone for trigger in found["nightly-report"]] == ["Europe/Berlin"]
+    assert [trigger.interval for trigger in found["ping"]] == [timedelta(seconds=30)]
+
+
+def test_a_line_of_a_crontab_runs_by_the_job_on_the_page(files: Callable[[str], None]) -> None:
+    files("how-to/import.md")
+    job_type = importlib.import_module("shell_jobs").RunCommand.type_name
+    text = "WHO=world\n0 1 * * * cat; echo hello $WHO%input%\n1 1 * * * false\n"
+    harness = SchedulerHarness()
+    apply(read_crontab(text, time_zone="UTC", job_type=job_type), harness._store)
+    [first, second] = harness.advance_to(max(one.next_fire_time for one in harness.triggers()))
+    assert first.result == "input\nhello world\n"
+    assert "non-zero exit status 1" in str(second.error)
 
 
 @pytest.mark.parametrize(("version", "hour"), [("1.3.9", 2), ("1.4.1", 5)])

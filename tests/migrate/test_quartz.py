@@ -388,6 +388,19 @@ def test_an_error_and_a_running_node_are_reported(fresh_database: Callable[[], s
     assert plan.running.endswith("s ago")
 
 
+def test_a_name_that_cannot_be_one_here_is_left_out(fresh_database: Callable[[], str]) -> None:
+    dsn = fresh_database()
+    load(dsn)
+    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+        for table in ("triggers", "simple_triggers"):
+            connection.execute(f"UPDATE qrtz_{table} SET trigger_name = E'simple\\n1' WHERE trigger_name = 'simple 1'")
+        connection.execute("UPDATE qrtz_job_details SET job_name = E'a\\nb' WHERE job_name = 'values'")
+    plan = plan_of(dsn)
+    left_out = {note.subject: note.text for note in plan.notes if note.severity is Severity.LEFT_OUT}
+    assert set(left_out) == {"job reports.a\\nb", "trigger times.simple\\n1", "trigger blobs.special"}
+    assert "control character U+000A" in left_out["job reports.a\\nb"]
+
+
 MAP = """
 [classes]
 "Jobs$Report" = "migrate.Report"

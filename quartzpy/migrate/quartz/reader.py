@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,7 +21,7 @@ from quartzpy.migrate.java import UnreadableError
 from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, Severity
 from quartzpy.migrate.quartz.calendars import read_calendar
 from quartzpy.migrate.quartz.triggers import CALENDAR_INTERVAL, CRON, DAILY, SIMPLE, misfire_of, read_trigger
-from quartzpy.texts import quoted, reason
+from quartzpy.texts import quoted, reason, visible
 from quartzpy.triggers.trigger import TriggerProgress
 
 ALL_GROUPS_PAUSED = "_$_ALL_GROUPS_PAUSED_$_"
@@ -87,7 +87,7 @@ class _Reader:
         return self._rows(f"SELECT * FROM {self._prefix}{name.upper()} WHERE SCHED_NAME = :name", name=self._name)  # noqa: S608
 
     def plan(self) -> ImportPlan:
-        job_rows = self._table("job_details")
+        job_rows = self._readable("job", self._table("job_details"), _job_key)
         if job_rows and "job_class_name" not in job_rows[0]:
             raise SettingsError(
                 f"--prefix: {self._prefix}JOB_DETAILS is not a table of Quartz 2.x, but of quartzpy; if Quartz's"
@@ -116,6 +116,19 @@ class _Reader:
         severity = Severity.LEFT_OUT if isinstance(error, LeftOut) else Severity.UNDECIDED
         self._note(severity, subject, reason(error) if isinstance(error, ValueError | KeyError) else str(error))
 
+    def _readable(self, kind: str, rows: list[Row], key_of: Callable[[Row], object]) -> list[Row]:
+        """Return the rows whose keys can be keys here: Quartz also takes names with control characters."""
+        found = []
+        for row in rows:
+            try:
+                key_of(row)
+            except QuartzpyError as error:
+                shown = ".".join(visible(str(row[f"{kind}_{part}"])) for part in ("group", "name"))
+                self._note(Severity.LEFT_OUT, f"{kind} {shown}", str(error))
+            else:
+                found.append(row)
+        return found
+
     # --- calendars
 
     def _calendars(self) -> dict[str, BaseCalendar]:
@@ -141,18 +154,18 @@ class _Reader:
 
     def _triggers(self, calendars: dict[str, BaseCalendar], jobs: set[JobKey]) -> dict[JobKey, list[ImportedTrigger]]:
         details = {
-            (kind, _trigger_key(row)): row
+            (kind, str(row["trigger_group"]), str(row["trigger_name"])): row
             for table, kinds in _KINDS.items()
             for row in self._table(table)
             for kind in kinds
         }
         found = defaultdict(list)
-        for row in sorted(self._table("triggers"), key=_trigger_key):
+        for row in sorted(self._readable("trigger", self._table("triggers"), _trigger_key), key=_trigger_key):
             key, job_key = _trigger_key(row), _job_key(row)
             try:
                 if job_key not in jobs:
-                    raise LeftOut(f"its job {job_key} is not stored")
-                imported = self._trigger(row, details.get((str(row["trigger_type"]), key)), calendars)
+                    raise LeftOut(f"its job {job_key} does not come over")
+                imported = self._trigger(row, details.get((str(row["trigger_type"]), key.group, key.name)), calendars)
             except (UnreadableError, Undecided, LeftOut, QuartzpyError, TypeError, ValueError) as error:
                 _raise_settings(error)
                 self._note_failure(f"trigger {key}", error)
