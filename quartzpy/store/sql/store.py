@@ -62,7 +62,7 @@ from quartzpy.store.records import (
     RunningRecord,
     TriggerRecord,
 )
-from quartzpy.store.sql import calendars, checks, lookups, migrations, pages, pausing, scheduling
+from quartzpy.store.sql import calendars, checks, lookups, migrations, owners, pages, pausing, removing, scheduling
 from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.control import ControlConnection
 from quartzpy.store.sql.db.database import INSUFFICIENT_PRIVILEGE, translate
@@ -152,7 +152,7 @@ class SqlJobStore:
             raise translate(error) from error
 
     def owned(self, owner: str) -> Owned:
-        return scheduling.owned(self._session, owner)
+        return owners.owned(self._session, owner)
 
     def own(
         self,
@@ -162,7 +162,7 @@ class SqlJobStore:
         *,
         version: str | None = None,
     ) -> None:
-        scheduling.own(self._session, owner, jobs, triggers, version)
+        owners.own(self._session, owner, jobs, triggers, version)
 
     def begin_job_transaction(self) -> WorkTransaction:
         return WorkTransaction(self._connections, self._session)
@@ -371,13 +371,13 @@ class SqlJobStore:
         return scheduling.replace_trigger(self._session, old, new)
 
     def delete_triggers(self, keys: Collection[TriggerKey]) -> set[TriggerKey]:
-        return scheduling.delete_triggers(self._session, keys)
+        return removing.delete_triggers(self._session, keys)
 
     def delete_jobs(self, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
-        return scheduling.delete_jobs(self._session, keys)
+        return removing.delete_jobs(self._session, keys)
 
     def clear(self) -> None:
-        scheduling.clear(self._session)
+        removing.clear(self._session)
 
     def pause_triggers(self, keys: Collection[TriggerKey], note: PauseNote = NO_NOTE) -> None:
         pausing.pause_triggers(self._session, keys, note)
