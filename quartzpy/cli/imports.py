@@ -14,7 +14,6 @@ import click
 from quartzpy.cli.target import DEFAULT_NAME, Target, scheduler_options
 from quartzpy.keys import JobKey
 from quartzpy.operations.render import as_json, local_zone, plain, table
-from quartzpy.operations.schedules import schedule_text, zone_text
 
 if TYPE_CHECKING:
     from quartzpy.migrate import ClassMap, ImportOutcome, ImportPlan
@@ -221,7 +220,7 @@ def _store(target: Target) -> JobStore:
 
 
 def _rows(plan: ImportPlan) -> list[list[Any]]:
-    from quartzpy.cli.schedules import schedule_text, zone_text
+    from quartzpy.operations.schedules import schedule_text, zone_text
 
     return [
         [

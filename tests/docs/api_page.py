@@ -20,10 +20,10 @@ from typing import Any
 import quartzpy
 import quartzpy.errors
 import quartzpy.events.events
-import quartzpy.metrics
-import quartzpy.otel
 import quartzpy.ext.celery
+import quartzpy.metrics
 import quartzpy.migrate
+import quartzpy.otel
 import quartzpy.testing
 from tests.docs.markdown import cell, duration
 

@@ -22,7 +22,6 @@ from sqlalchemy import MetaData, create_engine, text
 
 import quartzpy.errors
 from quartzpy import Scheduler
-from quartzpy.cli.main import cli
 from quartzpy.ext.celery.beat import definitions_of
 from quartzpy.migrate import apply
 from quartzpy.migrate.crontab import read_crontab

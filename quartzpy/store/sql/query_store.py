@@ -14,8 +14,9 @@ from quartzpy.store.protocol import (
     DispatchKey,
     StoredCalendar,
 )
-from quartzpy.store.queries import AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
+from quartzpy.store.queries import ActionQuery, AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
 from quartzpy.store.records import (
+    ActionRecord,
     ExecutionRecord,
     JobHeader,
     JobRecord,
@@ -129,3 +130,6 @@ class SqlQueryStore:
 
     def counts(self) -> dict[str, Any]:
         return lookups.counts(self._session)
+
+    def find_actions(self, query: ActionQuery, limit: int | None, after: Position | None = None) -> list[ActionRecord]:
+        return pages.actions(self._session, query, limit, after)

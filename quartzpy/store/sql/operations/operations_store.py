@@ -19,9 +19,9 @@ from quartzpy.store.protocol import (
     TableRecord,
     Tallies,
 )
-from quartzpy.store.queries import ActionQuery, ExecutionQuery, Position
-from quartzpy.store.records import ActionRecord, ExecutionRecord
-from quartzpy.store.sql import actions, execution_pages, pages
+from quartzpy.store.queries import ExecutionQuery, Position
+from quartzpy.store.records import ExecutionRecord
+from quartzpy.store.sql import actions, execution_pages
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.operations import history, search, server, usage
 from quartzpy.store.sql.steps import facts
@@ -83,9 +83,6 @@ class SqlOperationsStore:
         self, action_id: int, *, state: ActionState, count: int, after_text: str | None = None, error: str | None = None
     ) -> None:
         actions.update(self._session, action_id, state, count, after_text, error)
-
-    def find_actions(self, query: ActionQuery, limit: int | None, after: Position | None = None) -> list[ActionRecord]:
-        return pages.actions(self._session, query, limit, after)
 
     def set_node_mode(self, instance_id: str, mode: NodeMode) -> datetime | None:
         return actions.set_mode(self._session, instance_id, mode)
