@@ -12,13 +12,15 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, sync_playwright
 
 from quartzpy.demo import shop
 from quartzpy.demo.jobs import DSN_VARIABLE, INSTANCE_VARIABLE
@@ -48,6 +50,8 @@ PAGES = {
     "system": "/system",
     "search": "/search?q=bill",
 }
+_REST = threading.Event()
+"""Never set: waiting for it is a pause."""
 DOCUMENTED = {"overview", "timeline", "trigger", "execution", "calendar", "job"}
 
 
@@ -56,7 +60,7 @@ def wait(reached: Callable[[], Any], seconds: float, what: str) -> Any:
     while not (found := reached()):
         if time.monotonic() > deadline:
             raise SystemExit(f"waited {seconds:g} s for {what}")
-        time.sleep(0.2)
+        _REST.wait(0.2)
     return found
 
 
@@ -98,10 +102,10 @@ def running_shop(seconds: float) -> Iterator[str]:
             nodes[name] = stack.enter_context(process(["node", "--app", f"{shop.__name__}:make_scheduler"], **given))
         wait(lambda: len(client.nodes().nodes) == 3, 30, "the nodes to join")
         shop.open_shop(client, client.nodes().now)
-        time.sleep(seconds)
+        _REST.wait(seconds)
         repeat_history(server, dsn, seconds)
         nodes["node-c"].send_signal(signal.SIGKILL)
-        time.sleep(5)
+        _REST.wait(5)
         served = stack.enter_context(
             process(["dashboard", "--dsn", dsn, "--name", "shop", "--port", "0", "--allow-actions"])
         )
@@ -145,6 +149,15 @@ def repeat_history(server: EmbeddedPostgres, dsn: str, seconds: float) -> None:
         )
 
 
+def note_console(problems: list[str], message: ConsoleMessage) -> None:
+    if message.type == "error":
+        problems.append(message.text)
+
+
+def note_error(problems: list[str], error: Exception) -> None:
+    problems.append(str(error))
+
+
 def take(browser: Browser, url: str, directory: Path, names: set[str], *, documented: bool) -> None:
     for device, size in (("wide", WIDE), ("phone", PHONE)):
         for theme in ("light", "dark"):
@@ -158,8 +171,8 @@ def take(browser: Browser, url: str, directory: Path, names: set[str], *, docume
             )
             page = context.new_page()
             problems: list[str] = []
-            page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-            page.on("pageerror", lambda error: problems.append(str(error)))
+            page.on("console", partial(note_console, problems))
+            page.on("pageerror", partial(note_error, problems))
             for name, path in PAGES.items():
                 if name not in names:
                     continue

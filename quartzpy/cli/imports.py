@@ -90,6 +90,85 @@ def quartz(
     _run(plan, target, **applying)
 
 
+@import_.command()
+@_apply_options
+@click.option("--from", "source", required=True, metavar="URL", help="The database of the job store: SQLAlchemy's URL.")
+@click.option("--table", "table_name", default="apscheduler_jobs", show_default=True, help="The table of the store.")
+@click.option("--group", default="apscheduler", show_default=True, help="The group of the jobs.")
+@_map_option
+def apscheduler(
+    target: Target, source: str, table_name: str, group: str, class_map: Path | None, **applying: Any
+) -> None:
+    """Import from the SQLAlchemy job store of APScheduler 3.
+
+    Each job runs the function that it names ("module:name"), which has to be a @job of the nodes, unless --map names
+    another type. The rows are pickles; they are read without being unpickled, so that no code of theirs runs.
+    """
+    from quartzpy.migrate.apscheduler import read_apscheduler
+
+    plan = read_apscheduler(source, table=table_name, group=group, decisions=_decisions(class_map))
+    _run(plan, target, **applying)
+
+
+@import_.command(name="celery-beat")
+@_apply_options
+@click.option("--from", "source", required=True, metavar="URL", help="The database of django-celery-beat.")
+@click.option("--prefix", default="django_celery_beat_", show_default=True, help="The prefix of its tables.")
+@click.option("--group", default="celery-beat", show_default=True, help="The group of the jobs.")
+def celery_beat(target: Target, source: str, prefix: str, group: str, **applying: Any) -> None:
+    """Import from the tables of django-celery-beat.
+
+    Each periodic task becomes a job that sends the task (see quartzpy.ext.celery).
+    """
+    from quartzpy.migrate.celery_beat import read_celery_beat
+
+    _run(read_celery_beat(source, prefix=prefix, group=group), target, **applying)
+
+
+@import_.command()
+@_apply_options
+@click.argument("file", type=click.File(encoding="utf-8"))
+@click.option("--time-zone", required=True, help="The time zone of the machine: Europe/Berlin.")
+@click.option("--job-type", required=True, help="The job type that runs commands; its data has the entry command.")
+@click.option("--system", is_flag=True, help="Lines have a field for the user, as in /etc/crontab.")
+@click.option("--group", default="crontab", show_default=True, help="The group of the jobs.")
+@click.option(
+    "--write",
+    "definitions",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a file of declared jobs (TOML) instead, and store nothing.",
+)
+def crontab(
+    target: Target,
+    file: Any,
+    time_zone: str,
+    job_type: str,
+    system: bool,
+    group: str,
+    definitions: Path | None,
+    **applying: Any,
+) -> None:
+    """Import a crontab FILE ("-" for standard input).
+
+    Each line becomes a job whose data has the entries command, stdin (what is after a "%"), user and environment. The
+    job type is one of yours, which runs such a command.
+    """
+    from quartzpy.migrate.crontab import read_crontab
+
+    plan = read_crontab(
+        file.read(), time_zone=time_zone, job_type=job_type, system=system, group=group, name=str(file.name)
+    )
+    if definitions is None:
+        _run(plan, target, **applying)
+        return
+    from quartzpy.migrate.definitions_file import definitions_text
+
+    definitions.write_text(definitions_text(plan), encoding="utf-8")
+    for note in plan.notes:
+        click.echo(plain(str(note)), err=True)
+    click.echo(f"{definitions}: {len(plan.jobs)} jobs")
+
+
 def _decisions(path: Path | None) -> ClassMap:
     from quartzpy.migrate.class_map import ClassMap, load_class_map
 
@@ -127,6 +206,8 @@ def _store(target: Target) -> JobStore:
     from quartzpy.config.config import SchedulerConfig
     from quartzpy.store.sql.store import SqlJobStore
 
+    if not target.dsn:
+        raise click.UsageError("--dsn is required, except with --write")
     # An import may be the first that a new scheduler stores, so its name need not be known.
     name = target.name if target.name is not None else target.chosen_name()
     return SqlJobStore(target.dsn, SchedulerConfig.of(target.settings(name or DEFAULT_NAME)))
@@ -180,6 +261,7 @@ def _counts(outcome: ImportOutcome) -> dict[str, int]:
         "new or changed calendars": len(outcome.calendars),
         "triggers moved on": len(outcome.advanced),
         "triggers resumed": len(outcome.resumed),
+        "triggers removed": len(outcome.removed),
         "triggers kept": outcome.kept,
     }
 

@@ -104,7 +104,9 @@ def _warnings(operations: Operations, page: Sequence[TriggerSummary]) -> str | N
         count = "1 trigger is" if len(late) == 1 else f"{len(late)} triggers are"
         overdue = f"{count} overdue, {key} for {short_span(span)}"
         is_running = bool(operations.scheduler.nodes().nodes)
-        sentences.append(f"{overdue}: `quartzpy why {key}` says why" if is_running else f"{overdue}, and {START_A_NODE}")
+        sentences.append(
+            f"{overdue}: `quartzpy why {key}` says why" if is_running else f"{overdue}, and {START_A_NODE}"
+        )
     return "\n".join(sentences) or None
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
@@ -191,6 +190,8 @@ def _error_message(settings: Mapping[str, Any]) -> str | None:
 
 
 def _table(path: Path) -> dict[str, Any]:
+    import tomllib  # Most nodes read no file.
+
     try:
         with path.open("rb") as file:
             found: Any = tomllib.load(file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,10 @@ from markupsafe import Markup, escape
 from quartzpy.dashboard.links import action_fields
 from quartzpy.dashboard.navigation import NAVIGATION
 from quartzpy.dashboard.times import Times, span_text, utc
+from quartzpy.operations import Count
 from quartzpy.texts import visible
+
+_INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 
 
 class Templates:
@@ -36,7 +40,7 @@ class Templates:
             action_fields=action_fields,
             short_type=short_type,
         )
-        self._environment.globals.update(time=time_element, navigation=NAVIGATION, no_time=timedelta())
+        self._environment.globals.update(time=time_element, said=said, navigation=NAVIGATION, no_time=timedelta())
 
     def render(self, template: str, **context: Any) -> str:
         return self._environment.get_template(template).render(context)
@@ -49,14 +53,36 @@ def time_element(times: Times, at: datetime | None, *, form: str = "relative", m
     """
     if at is None:
         return escape(missing)
-    text = {"relative": times.relative, "exact": times.exact, "clock": times.clock, "minute": times.minute}[form](at)
+    text = {
+        "precise": times.precise,
+        "relative": times.relative,
+        "exact": times.exact,
+        "clock": times.clock,
+        "minute": times.minute,
+    }[form](at)
     return Markup('<time datetime="{}" title="{}" data-form="{}">{}</time>').format(
         utc(at), times.exact(at), form, text
     )
 
 
-def number(value: float) -> str:
-    """Return a number with separators of thousands."""
+def said(times: Times, sentence: str) -> Markup:
+    """Return a sentence with its instants, which are in ISO 8601 and UTC, in the reader's zone."""
+    parts: list[str] = []
+    end = 0
+    for found in _INSTANT.finditer(sentence):
+        try:
+            at = datetime.fromisoformat(found[0])
+        except ValueError:
+            continue
+        parts += [escape(sentence[end : found.start()]), time_element(times, at, form="exact")]
+        end = found.end()
+    return Markup("").join([*parts, escape(sentence[end:])])
+
+
+def number(value: Count | float) -> str:
+    """Return a number with separators of thousands; a count that goes on has a "+"."""
+    if isinstance(value, Count):
+        return str(value)
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 

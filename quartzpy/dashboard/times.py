@@ -32,6 +32,11 @@ class Times:
         local = at.astimezone(zone_of(self.zone_name))
         return f"{local:%Y-%m-%d %H:%M:%S} {local.tzname()}"
 
+    def precise(self, at: datetime) -> str:
+        """Return the wall-clock time in the reader's zone with milliseconds."""
+        local = at.astimezone(zone_of(self.zone_name))
+        return f"{local:%Y-%m-%d %H:%M:%S}.{local.microsecond // 1_000:03} {local.tzname()}"
+
     def clock(self, at: datetime) -> str:
         """Return the time of day in the reader's zone, with the date if that is another one than today's."""
         zone = zone_of(self.zone_name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,8 @@ from quartzpy.migrate.plan import ImportedTrigger, ImportPlan
 from quartzpy.store.protocol import JobEntry, JobStore, PauseNote, StoredCalendar, TriggerMove
 from quartzpy.store.records import Owned, TriggerRecord
 from quartzpy.triggers.schedule_hash import schedule_hash
-from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, look_ahead
+from quartzpy.triggers.trigger import Trigger
+from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes, look_ahead
 
 BY = "quartzpy import"
 HELD = "held by an import; an import without --paused resumes it"
@@ -34,6 +36,8 @@ class ImportOutcome:
     """Triggers that an earlier import had stored, and that the source has moved on since."""
     resumed: frozenset[TriggerKey] = frozenset()
     """Triggers that an earlier import had held."""
+    removed: frozenset[TriggerKey] = frozenset()
+    """Triggers that an earlier import had held, and that the plan no longer has."""
     kept: int = 0
     """The number of triggers that were stored already and whose fire times did not change."""
 
@@ -55,12 +59,13 @@ def apply(
     """Store a plan in one transaction, and return what changed.
 
     An import may be repeated, before the source is stopped and after. Jobs and triggers are replaced by those of the
-    plan. A trigger that is stored already keeps its fire times and its pause, unless the source has fired it since:
-    then it takes over the source's fire times. So neither an instant that quartzpy has fired nor one that the source
-    has fired is fired again.
+    plan. A trigger that is stored already keeps its fire times and its pause, unless the source is ahead: then it takes
+    over the source's fire times. So neither an instant that quartzpy has fired nor one that the source has fired is
+    fired again.
 
-    With `held`, triggers that are not paused in the source are stored as paused, too. An import without `held` resumes
-    those that are still paused for that reason. `dry_run` changes nothing; it needs a store with transactions.
+    With `held`, triggers that are not paused in the source are stored as paused, too. Those that are still paused for
+    that reason are resumed by an import without `held`, and deleted by one whose plan no longer has them. `dry_run`
+    changes nothing; it needs a store with transactions.
 
     Raises:
         SettingsError: the plan has undecided notes and `skip_undecided` is false, or the source still runs and both
@@ -111,10 +116,14 @@ class _Application:
         changed = self._put_calendars()
         calendars = self._store.calendars(list(self._plan.calendars))
         new = self._wanted.keys() - self._before.keys()
+
+        def prepare(trigger: Trigger, now: datetime) -> PreparedTrigger:
+            return _prepared(self._wanted[trigger.key], calendars, now)
+
         self._pause_groups()
         self._store.store_jobs(
             [
-                JobEntry(one.job, [_prepared(imported, calendars) for imported in one.triggers])
+                JobEntry(one.job, [UnpreparedTrigger(imported.trigger, prepare) for imported in one.triggers])
                 for one in self._plan.jobs
             ],
             replace=True,
@@ -123,12 +132,14 @@ class _Application:
         self._pause_new(new)
         advanced = self._advance(calendars)
         resumed = self._resume_held()
+        removed = self._remove_held(owned)
         self._store.own(self._plan.owner, list(self._jobs), list(self._wanted))
         return ImportOutcome(
             added=frozenset(new | (self._jobs.keys() - stored_jobs.keys())),
             calendars=changed,
             advanced=advanced,
             resumed=resumed,
+            removed=removed,
             kept=len(self._before) - len(advanced),
         )
 
@@ -198,7 +209,7 @@ class _Application:
         """Move triggers on that were stored before and that the source has fired since."""
         behind = [key for key, record in self._before.items() if _is_behind(record, self._wanted[key])]
         moves = [
-            TriggerMove(record, _prepared(self._wanted[key], calendars, record), releases_claim=True)
+            TriggerMove(record, _prepared(self._wanted[key], calendars, self._store.now(), record), releases_claim=True)
             for key, record in self._store.triggers(behind).items()
         ]
         return frozenset(self._store.move_triggers(moves)) if moves else frozenset()
@@ -215,27 +226,39 @@ class _Application:
             self._store.resume_triggers(keys)
         return frozenset(keys)
 
+    def _remove_held(self, owned: Owned) -> frozenset[TriggerKey]:
+        gone = self._store.triggers(list(owned.triggers - self._wanted.keys()))
+        keys = frozenset(key for key, record in gone.items() if record.pause_reason == HELD)
+        if keys:
+            self._store.delete_triggers(keys)
+        return keys
+
 
 def _with_data(job: JobDetail, data: Mapping[str, Any] | None) -> JobDetail:
     return replace(job, data=data)
 
 
 def _is_behind(stored: TriggerRecord, source: ImportedTrigger) -> bool:
-    fired = source.progress.previous_fire_time
-    return fired is not None and (stored.previous_fire_time is None or stored.previous_fire_time < fired)
+    following = source.progress.next_fire_time
+    return following is not None and stored.next_fire_time is not None and stored.next_fire_time < following
 
 
 def _prepared(
-    imported: ImportedTrigger, calendars: Mapping[str, StoredCalendar], stored: TriggerRecord | None = None
+    imported: ImportedTrigger,
+    calendars: Mapping[str, StoredCalendar],
+    now: datetime,
+    stored: TriggerRecord | None = None,
 ) -> PreparedTrigger:
-    trigger = imported.trigger if stored is None else stored.trigger
+    declared, following = imported.trigger, imported.progress.next_fire_time
+    # A trigger without a start time of its own starts with its next fire, so that an interval keeps its phase.
+    trigger = declared.anchored(following or now) if stored is None else stored.trigger
     used = None if trigger.calendar is None else calendars[trigger.calendar]
     calendar = None if used is None else used.calendar
-    following = imported.progress.next_fire_time
     return PreparedTrigger(
         trigger,
         imported.progress,
         UpcomingFireTimes(is_complete=True) if following is None else look_ahead(trigger, imported.progress, calendar),
         None if used is None else used.revision,
-        schedule_hash(imported.trigger),
+        schedule_hash(declared),
+        starts_when_stored=declared.start_time is None,
     )

@@ -27,7 +27,7 @@ from quartzpy.store.sql import pages
 from quartzpy.store.sql.db.conninfo import session_settings
 from quartzpy.store.sql.db.session import names
 from quartzpy.store.sql.db.statement import as_text, prepare
-from quartzpy.store.sql.steps.acquire import ACQUIRE, ACQUIRE_UNLIMITED
+from quartzpy.store.sql.steps.acquire import ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL
 from quartzpy.store.sql.steps.due import NEXT_DUE
 from quartzpy.store.sql.steps.misfire import MOVE
 from quartzpy.store.sql.steps.purge import PURGE
@@ -70,6 +70,7 @@ VALUES: dict[str, Any] = {
     "look_ahead": "1 s",
     "limit": LIMIT,
     "older_than": "7 days",
+    "before": None,
     "trigger_group": "DEFAULT",
     "trigger_name": "t2",
     "ended": list(ENDED),
@@ -272,7 +273,9 @@ def with_statistics(connection: psycopg.Connection[Any], statistics: str) -> Non
 
 @pytest.mark.parametrize("statistics", STATISTICS)
 @pytest.mark.parametrize(
-    "text", [ACQUIRE, ACQUIRE_UNLIMITED, NEXT_DUE], ids=["acquire", "acquire without limits", "next due"]
+    "text",
+    [ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE],
+    ids=["acquire", "acquire without limits", "acquire for one pool", "next due"],
 )
 def test_due_triggers_are_read_off_the_front_of_their_index(
     explain: Callable[[str], list[dict[str, Any]]],
@@ -342,7 +345,7 @@ def test_a_scheduler_without_rate_limits_reads_nothing_about_them(
 ) -> None:
     connect().execute(FILL_PAGES)
     with_statistics(connect(), statistics)
-    for text in (ACQUIRE, ACQUIRE_UNLIMITED, NEXT_DUE):
+    for text in (ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE):
         plan = explain(text)
         assert not [node for node in plan if node.get("Relation Name") == "qrtz_rate_limits"]
         assert not [node for node in plan if node.get("Index Name") == "qrtz_triggers_rate_limited"]

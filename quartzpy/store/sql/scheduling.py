@@ -230,7 +230,8 @@ SELECT %(sched)s, nextval('$fire_ids'), w.trigger_group, w.trigger_name, w.job_g
        job_data = excluded.job_data, schedule_hash = excluded.schedule_hash, owner = NULL
  WHERE %(replace)s::bool
 RETURNING t.trigger_group, t.trigger_name, t.generation < (SELECT generation FROM before), t.next_fire_time,
-          t.job_group, t.job_name, t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit::text
+          $now, t.job_group, t.job_name, t.job_type, t.max_concurrent, t.overlap_policy, t.placement,
+          t.rate_limit::text
 """
 
 # The claim on a trigger that was replaced, removed or paused is void.
@@ -325,6 +326,10 @@ class _NotOrdinaryError(JobStoreError):
     """The condition of `STILL_ORDINARY` is no longer true; nothing was stored."""
 
 
+class _WrongEstimateError(JobStoreError):
+    """The database's clock differs from the estimate with which the triggers were prepared; nothing was stored."""
+
+
 def _chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
     for start in range(0, len(items), CHUNK):
         yield items[start : start + CHUNK]
@@ -409,9 +414,37 @@ def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: boo
     """Store jobs and triggers; see `JobStore.store_jobs`."""
     # All programs lock the rows in the same order, so that two that store the same triggers do not deadlock.
     given = sorted((one for entry in entries for one in entry.triggers), key=_order)
-    if len(given) <= CHUNK:
-        given = [one.prepared() for one in given]
+    needs_now = any(one.needs_now for one in given)
+    # The estimate saves a round trip. It is checked by the answer to the statement that stores the triggers.
+    estimate = session.clock.now() if needs_now else None
+    now = session.now() if needs_now and estimate is None else estimate
     ordinary = True
+    while True:
+        try:
+            return _store_at(
+                session, entries, given, now, replace=replace, ordinary=ordinary, is_estimate=estimate is not None
+            )
+        except _NotOrdinaryError:
+            # During the bulk store, a pause or another definition of a job was committed: reconcile the rows one by
+            # one.
+            ordinary = False
+        except _WrongEstimateError:
+            now, estimate = session.now(), None
+
+
+def _store_at(
+    session: SqlSession,
+    entries: Sequence[JobEntry],
+    given: Sequence[PreparedTrigger | UnpreparedTrigger],
+    now: datetime | None,
+    *,
+    replace: bool,
+    ordinary: bool,
+    is_estimate: bool,
+) -> datetime | None:
+    """Store jobs and triggers; `now` is the start time of triggers without one."""
+    if len(given) <= CHUNK:
+        given = [one.prepared(now) for one in given]
 
     def work(transaction: Transaction) -> datetime | None:
         if len(given) > CHUNK and session.decides_at_once:
@@ -422,14 +455,18 @@ def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: boo
             jobs = [entry.job for entry in entries if entry.job is not None and entry.keeps_data is keeps_data]
             for some in _chunks(sorted(jobs, key=lambda job: job.key)):
                 changed += _store_some_jobs(session, transaction, some, replace=replace, keeps_data=keeps_data)
-        return _store_triggers(session, transaction, given, replace=replace, changed=changed, ordinary=ordinary)
+        return _store_triggers(
+            session,
+            transaction,
+            given,
+            now,
+            replace=replace,
+            changed=changed,
+            ordinary=ordinary,
+            is_estimate=is_estimate,
+        )
 
-    try:
-        return session.transaction(work)
-    except _NotOrdinaryError:
-        # During the bulk store, a pause or another definition of a job was committed: reconcile the rows one by one.
-        ordinary = False
-        return session.transaction(work)
+    return session.transaction(work)
 
 
 def modify_job(
@@ -527,13 +564,18 @@ def _store_triggers(
     session: SqlSession,
     transaction: Transaction,
     given: Sequence[PreparedTrigger | UnpreparedTrigger],
+    now: datetime | None = None,
     *,
     replace: bool,
     changed: Sequence[JobKey] = (),
     ordinary: bool = True,
+    is_estimate: bool = False,
 ) -> datetime | None:
-    """Store triggers and commit; return the earliest fire time. `ordinary`: assume that nothing is paused, limited or
-    in manual mode, and check it."""
+    """Store triggers and commit; return the earliest fire time.
+
+    `ordinary`: assume that nothing is paused, limited or in manual mode, and check it. `is_estimate`: `now` is an
+    estimate, to be compared with the database's clock.
+    """
     names = {one.trigger.calendar for one in given if one.trigger.calendar is not None}
     revisions = held_revisions(session, transaction, names)
     many = len(given) > CHUNK
@@ -543,7 +585,7 @@ def _store_triggers(
         settles_later = not (ordinary and transaction.send(session.send(IS_ORDINARY))[0].rows[0][0])
 
     def batch(some: Sequence[PreparedTrigger | UnpreparedTrigger]) -> _Batch:
-        prepared = [_with_current_calendar(one.prepared(), revisions) for one in some]
+        prepared = [_with_current_calendar(one.prepared(now), revisions) for one in some]
         return _Batch(prepared, bound(_triggers(session, prepared, replace=replace, settles_later=settles_later)))
 
     earliest: datetime | None = None
@@ -551,7 +593,7 @@ def _store_triggers(
     copies: set[tuple[Any, ...]] = set()
     prepared: Sequence[PreparedTrigger] = ()
     for prepared, store in computed_ahead(batch, list(_chunks(given))):
-        stored = _store_some_triggers(session, transaction, prepared, store, replace=replace)
+        stored = _store_some_triggers(session, transaction, prepared, store, replace=replace, is_estimate=is_estimate)
         times = [row.next_fire_time for row in stored if row.next_fire_time is not None]
         earliest = min(times if earliest is None else [earliest, *times], default=None)
         if many:
@@ -615,13 +657,23 @@ def _store_some_triggers(
     store: Send,
     *,
     replace: bool,
+    is_estimate: bool,
 ) -> list[_StoredTrigger]:
-    """Store triggers, or check that they are stored with the same values."""
+    """Store triggers, or check that they are stored with the same values.
+
+    Raises:
+        _WrongEstimateError: the triggers were prepared with an estimate of the time that was wrong.
+    """
     sends = [store]
     if replace:
         sends.append(session.send(VOID_CLAIMS, **_keys(p.trigger.key for p in prepared)))
+    before = session.clock.now()
     sent = transaction.send(*sends)[0]
-    stored = [_StoredTrigger(row[0], row[1], row[2], row[3], row[4:]) for row in sent.rows]
+    if sent.rows:
+        agrees = session.clock.agrees(sent.rows[-1][4], before)
+        if is_estimate and not agrees:
+            raise _WrongEstimateError("the estimate of the database's clock was wrong")
+    stored = [_StoredTrigger(row[0], row[1], row[2], row[3], row[5:]) for row in sent.rows]
     if len(stored) < len(prepared):
         there = {(one.group, one.name) for one in stored}
         stored += _same_triggers(session, transaction, [p for p in prepared if _order(p) not in there])

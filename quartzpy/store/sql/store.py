@@ -66,7 +66,7 @@ from quartzpy.store.records import (
     RunningRecord,
     TriggerRecord,
 )
-from quartzpy.store.sql import actions, audit, calendars, checks, load, lookups, migrations, pages, pausing, scheduling
+from quartzpy.store.sql import actions, calendars, checks, load, lookups, migrations, pages, pausing, scheduling
 from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.control import ControlConnection
 from quartzpy.store.sql.db.database import INSUFFICIENT_PRIVILEGE, translate
@@ -231,8 +231,7 @@ class SqlJobStore(SqlOperationsStore):
         self._connections.on_event(emit)
 
     def now(self) -> datetime:
-        now: datetime = self._session.read_one(checkin.NOW)[0][0]
-        return now
+        return self._session.now()
 
     def register(
         self,
@@ -299,10 +298,14 @@ class SqlJobStore(SqlOperationsStore):
     def audit(self) -> list[Finding]:
         with self._connections.checked_out() as connection:
             found = checks.of_node(connection, self._as_connected)
+        from quartzpy.store.sql import audit  # It is needed by the doctor only.
+
         found += audit.audit(self._session, self._config)
         return sorted(found, key=lambda one: list(Severity).index(one.severity))
 
     def repair(self) -> Repairs:
+        from quartzpy.store.sql import audit
+
         return audit.repair(self._session)
 
     # --- the five steps

@@ -1,0 +1,142 @@
+"""A real cluster of the shop on PostgreSQL, its dashboard, and a browser; one of each for all tests."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+from quartzpy import Scheduler
+from quartzpy.demo import shop
+from quartzpy.demo.jobs import DSN_VARIABLE, INSTANCE_VARIABLE
+from quartzpy.store.sql import migrations
+from tests.dashboard.chromium import VARIABLE, find_chromium
+from tests.database import Server
+
+ROOT = Path(__file__).resolve().parents[3]
+STARTED_WITHIN = 60
+
+
+@dataclass
+class Shop:
+    """A running cluster, and the processes that belong to it."""
+
+    dsn: str
+    client: Scheduler
+    url: str = ""
+    nodes: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
+
+    def wait(self, reached: Callable[[], Any], what: str) -> Any:
+        deadline = time.monotonic() + STARTED_WITHIN
+        while not (found := reached()):
+            assert time.monotonic() < deadline, f"waited {STARTED_WITHIN} s for {what}"
+            time.sleep(0.1)
+        return found
+
+
+@contextmanager
+def process(command: list[str], **environment: str) -> Iterator[subprocess.Popen[str]]:
+    running = subprocess.Popen(
+        [sys.executable, "-m", "quartzpy", *command],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        yield running
+    finally:
+        running.terminate()
+        try:
+            running.wait(10)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
+        assert running.stdout is not None
+        running.stdout.close()
+
+
+def address_of(dashboard: subprocess.Popen[str]) -> str:
+    """Return the URL that `quartzpy dashboard` prints when it listens."""
+    assert dashboard.stdout is not None
+    found = re.search(r"http://\S+", dashboard.stdout.readline())
+    assert found is not None
+    return found[0].rstrip("/")
+
+
+@pytest.fixture(scope="package")
+def running_shop(postgres_server: Server) -> Iterator[Shop]:
+    with ExitStack() as stack:
+        name = f"quartzpy_shop_{os.getpid()}"
+        dsn = postgres_server.create(name)
+        stack.callback(postgres_server.drop, name)
+        migrations.upgrade(dsn)
+        client = Scheduler(dsn, **shop.SETTINGS)
+        stack.callback(client.shutdown)
+        made = Shop(dsn, client)
+        for node in ("node-a", "node-b"):
+            given = {DSN_VARIABLE: dsn, INSTANCE_VARIABLE: node}
+            made.nodes[node] = stack.enter_context(
+                process(["node", "--interrupt", "--app", f"{shop.__name__}:make_scheduler"], **given)
+            )
+        made.wait(lambda: len(client.nodes().nodes) == 2, "the nodes to join")
+        shop.open_shop(client, client.nodes().now)
+        served = ["dashboard", "--dsn", dsn, "--name", "shop", "--port", "0", "--allow-actions"]
+        made.url = address_of(stack.enter_context(process(served)))
+        made.wait(lambda: client.executions(state="FAILED").first(), "a failure")
+        made.wait(lambda: client.triggers(state="ERROR").first(), "a trigger in ERROR")
+        yield made
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    path = find_chromium()
+    if path is None:
+        pytest.skip(f"there is no Chromium here; install it, or name it in {VARIABLE}")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+class Watched:
+    """A page of the browser, and the problems that it reported."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.problems: list[str] = []
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.problems.append(message.text)
+
+
+@pytest.fixture
+def open_browser(browser: Browser) -> Iterator[Callable[..., Watched]]:
+    """Opens pages with options of a browser context. At the end, none of them may have reported a problem."""
+    opened: list[Watched] = []
+
+    def make(**options: Any) -> Watched:
+        context = browser.new_context(**{"timezone_id": "Europe/Berlin", **options})
+        context.set_default_timeout(20_000)
+        opened.append(Watched(context.new_page()))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.page.context.close()
+    assert [problem for one in opened for problem in one.problems] == []

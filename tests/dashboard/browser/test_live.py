@@ -1,0 +1,122 @@
+"""What a reader sees without reloading, and does without a mouse or without a script."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from quartzpy.keys import TriggerKey
+from tests.dashboard.browser.conftest import Shop, Watched, address_of, process
+
+pytestmark = pytest.mark.timeout(240)
+SOON = 20_000
+"""The longest time, in milliseconds, until a page shows a change."""
+
+
+def test_a_page_shows_new_executions_without_a_reload_and_keeps_what_was_typed(
+    running_shop: Shop, open_browser: Callable[..., Watched]
+) -> None:
+    page = open_browser().page
+    page.goto(f"{running_shop.url}/executions")
+    expect(page.locator("#live")).to_have_attribute("data-state", "on")
+    page.evaluate("window.isSamePage = true")
+    page.locator("input[name=node]").fill("node-")
+    first = page.locator("tbody tr").first.get_attribute("id")
+    page.wait_for_function("old => document.querySelector('tbody tr').id !== old", arg=first, timeout=SOON)
+    expect(page.locator("input[name=node]")).to_have_value("node-")
+    assert page.evaluate("window.isSamePage") is True
+
+
+def test_a_paused_page_stays_as_it_is_until_it_is_continued(
+    running_shop: Shop, open_browser: Callable[..., Watched]
+) -> None:
+    page = open_browser().page
+    page.goto(f"{running_shop.url}/trigger?group=mail&name=tuesday-thursday")
+    page.keyboard.press("p")
+    expect(page.locator("#live")).to_have_attribute("data-state", "off")
+    running_shop.client.resume_trigger(TriggerKey("tuesday-thursday", "mail"))
+    # Longer than the interval of the changes that no event announces.
+    page.wait_for_timeout(6_500)
+    expect(page.locator("h1 .badge")).to_have_text("paused")
+    page.keyboard.press("p")
+    expect(page.locator("h1 .badge")).to_have_text("waiting", timeout=SOON)
+    running_shop.client.pause_trigger(TriggerKey("tuesday-thursday", "mail"))
+    expect(page.locator("h1 .badge")).to_have_text("paused", timeout=SOON)
+
+
+def test_the_keyboard_reaches_every_page(running_shop: Shop, open_browser: Callable[..., Watched]) -> None:
+    page = open_browser().page
+    page.goto(running_shop.url)
+    for key, heading in (("j", "Jobs"), ("t", "Triggers"), ("e", "Executions"), ("l", "Timeline"), ("o", "Overview")):
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        expect(page.locator("h1")).to_contain_text(heading)
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#keys")).to_be_hidden()
+    page.keyboard.press("/")
+    page.keyboard.type("charge")
+    page.keyboard.press("Enter")
+    expect(page.locator("#content").get_by_role("link", name="charge-cards")).to_be_visible()
+
+
+def test_times_are_in_the_readers_zone(running_shop: Shop, open_browser: Callable[..., Watched]) -> None:
+    page = open_browser(timezone_id="America/New_York").page
+    page.goto(f"{running_shop.url}/trigger?group=billing&name=berlin-6")
+    expect(page.locator(".top summary")).to_have_text("America/New_York")
+    expect(page.locator("#content")).to_contain_text(re.compile("E[SD]T"))
+    page.goto(f"{running_shop.url}/trigger?group=billing&name=new-york-2-30&zone=UTC")
+    expect(page.locator("#content")).to_contain_text("UTC")
+    page.goto(f"{running_shop.url}/nodes")
+    expect(page.locator(".top summary")).to_have_text("UTC")
+
+
+def test_the_pages_work_without_javascript(running_shop: Shop, open_browser: Callable[..., Watched]) -> None:
+    page = open_browser(java_script_enabled=False).page
+    page.goto(f"{running_shop.url}/jobs")
+    page.locator("input[name=contains]").fill("charge")
+    page.get_by_role("button", name="Filter").click()
+    assert "contains=charge" in page.url
+    page.get_by_role("link", name="charge-cards").click()
+    expect(page.locator("h1")).to_contain_text("charge-cards")
+    expect(page.locator(".top summary")).to_contain_text("(server)")
+    page.locator("#theme").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.get_by_role("link", name="Triggers", exact=True).click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_a_node_that_dies_is_an_incident_on_the_open_overview(
+    running_shop: Shop, open_browser: Callable[..., Watched]
+) -> None:
+    given = {"QUARTZPY_DEMO_DSN": running_shop.dsn, "QUARTZPY_DEMO_INSTANCE": "node-c"}
+    with process(["node", "--app", "quartzpy.demo.shop:make_scheduler"], **given) as node:
+        page = open_browser().page
+        page.goto(running_shop.url)
+        row = page.locator("#content tr", has_text="node-c")
+        expect(row).to_contain_text("alive", timeout=SOON)
+        node.send_signal(signal.SIGKILL)
+        expect(page.locator(".incident", has_text="node-c").first).to_be_visible(timeout=SOON)
+
+
+def test_the_server_ends_at_once_although_a_page_is_open(
+    running_shop: Shop, open_browser: Callable[..., Watched]
+) -> None:
+    watched = open_browser()
+    with process(["dashboard", "--dsn", running_shop.dsn, "--name", "shop", "--port", "0"]) as served:
+        watched.page.goto(address_of(served))
+        expect(watched.page.locator("#live")).to_have_attribute("data-state", "on")
+        begun = time.monotonic()
+        served.terminate()
+        served.wait(20)
+        assert served.returncode == 0
+        # Without the end of the streams, the server waits for them until it gives up.
+        assert time.monotonic() - begun < 2.9
+    watched.page.goto("about:blank")
+    watched.problems.clear()

@@ -1,0 +1,80 @@
+"""Each page on a live cluster in a real browser: no error, no violation of accessibility, no wider than the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+from tests.dashboard.browser.conftest import Shop, Watched
+
+PAGES = (
+    "/",
+    "/timeline",
+    "/timeline?lanes=node&span=5m",
+    "/jobs",
+    "/job?group=billing&name=charge-cards",
+    "/triggers",
+    "/triggers?state=ERROR",
+    "/trigger?group=billing&name=monthly-close",
+    "/trigger?group=billing&name=new-york-2-30",
+    "/calendars",
+    "/calendar?name=business-days",
+    "/groups",
+    "/executions",
+    "/executions?state=FAILED",
+    "/misfires",
+    "/audit",
+    "/nodes",
+    "/system",
+    "/system?examine=yes",
+    "/search?q=bill",
+    "/nowhere",
+)
+WIDE, PHONE = {"width": 1360, "height": 900}, {"width": 390, "height": 844}
+SERIOUS = ("serious", "critical")
+
+
+def violations(page: Page, rules: list[str] | None = None) -> list[str]:
+    """Return the violations that hinder people seriously: each with the first element that it concerns."""
+    only = {} if rules is None else {"runOnly": rules}
+    found = Axe().run(page, options={"resultTypes": ["violations"], **only}).response["violations"]
+    return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found if one["impact"] in SERIOUS]
+
+
+def width_beyond_screen(page: Page) -> int:
+    root = "document.documentElement"
+    return int(page.evaluate(f"{root}.scrollWidth - {root}.clientWidth"))
+
+
+@pytest.mark.timeout(300)
+def test_every_page_is_accessible_fits_the_screen_and_reports_no_error(
+    running_shop: Shop, open_browser: Callable[..., Watched]
+) -> None:
+    watched = open_browser()
+    page = watched.page
+    failed = running_shop.client.executions(state="FAILED").first()
+    assert failed is not None
+    wrong: dict[str, Any] = {}
+    for given in (*PAGES, f"/executions/{failed.fire_id}"):
+        page.emulate_media(color_scheme="light")
+        page.set_viewport_size(WIDE)
+        answer = page.goto(f"{running_shop.url}{given}")
+        assert answer is not None
+        assert answer.status == (404 if given == "/nowhere" else 200)
+        # Live updates would change the page while it is examined.
+        page.keyboard.press("p")
+        found = violations(page)
+        page.emulate_media(color_scheme="dark")
+        found += violations(page, ["color-contrast"])
+        page.set_viewport_size(PHONE)
+        if (beyond := width_beyond_screen(page)) > 0:
+            found.append(f"{beyond} px wider than a phone")
+        if found:
+            wrong[given] = found
+    assert wrong == {}
+    # The browser reports the one answer that is an error.
+    watched.problems[:] = [problem for problem in watched.problems if "404" not in problem]
