@@ -169,10 +169,6 @@ def crontab(
     click.echo(f"{definitions}: {len(plan.jobs)} jobs")
 
 
-# A file can be written without a database.
-next(option for option in crontab.params if option.name == "dsn").required = False
-
-
 def _decisions(path: Path | None) -> ClassMap:
     from quartzpy.migrate.class_map import ClassMap, load_class_map
 

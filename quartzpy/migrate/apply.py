@@ -115,9 +115,9 @@ class _Application:
         self._refuse_foreign(stored_jobs, owned)
         changed = self._put_calendars()
         calendars = self._store.calendars(list(self._plan.calendars))
-        new, now = self._wanted.keys() - self._before.keys(), self._store.now()
+        new = self._wanted.keys() - self._before.keys()
 
-        def prepare(trigger: Trigger) -> PreparedTrigger:
+        def prepare(trigger: Trigger, now: datetime) -> PreparedTrigger:
             return _prepared(self._wanted[trigger.key], calendars, now)
 
         self._pause_groups()

@@ -1,4 +1,4 @@
-"""A real cluster of the shop on PostgreSQL, its dashboard, and a browser; one of each for all tests of a module."""
+"""A real cluster of the shop on PostgreSQL, its dashboard, and a browser; one of each for all tests."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def address_of(dashboard: subprocess.Popen[str]) -> str:
     return found[0].rstrip("/")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def running_shop(postgres_server: Server) -> Iterator[Shop]:
     with ExitStack() as stack:
         name = f"quartzpy_shop_{os.getpid()}"
@@ -89,7 +89,7 @@ def running_shop(postgres_server: Server) -> Iterator[Shop]:
         for node in ("node-a", "node-b"):
             given = {DSN_VARIABLE: dsn, INSTANCE_VARIABLE: node}
             made.nodes[node] = stack.enter_context(
-                process(["node", "--app", f"{shop.__name__}:make_scheduler"], **given)
+                process(["node", "--interrupt", "--app", f"{shop.__name__}:make_scheduler"], **given)
             )
         made.wait(lambda: len(client.nodes().nodes) == 2, "the nodes to join")
         shop.open_shop(client, client.nodes().now)
@@ -100,7 +100,7 @@ def running_shop(postgres_server: Server) -> Iterator[Shop]:
         yield made
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     path = find_chromium()
     if path is None:
