@@ -22,7 +22,7 @@ from quartzpy.dashboard.auth import Authenticator, LoopbackOnly, TokenAuth
 from quartzpy.dashboard.headers import SecurityHeaders
 from quartzpy.dashboard.links import ROOT
 from quartzpy.dashboard.live import LiveHub
-from quartzpy.dashboard.rendering import Templates
+from quartzpy.dashboard.rendering import templates
 from quartzpy.dashboard.routes.login import LOGIN, login_routes
 from quartzpy.dashboard.visit import Dashboard
 from quartzpy.operations import Actor, Operations
@@ -55,7 +55,7 @@ def create_app(
     hub = LiveHub(blocking)
     dashboard = Dashboard(
         operations=Operations(blocking, redact=tuple(redact), read_only=read_only),
-        templates=Templates(),
+        templates=templates(),
         clock=SystemClock(),
         title=title,
         read_only=read_only,

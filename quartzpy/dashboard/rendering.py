@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -44,6 +45,12 @@ class Templates:
 
     def render(self, template: str, **context: Any) -> str:
         return self._environment.get_template(template).render(context)
+
+
+@cache
+def templates() -> Templates:
+    """Return the templates. They are compiled once per process, however many applications it has."""
+    return Templates()
 
 
 def time_element(times: Times, at: datetime | None, *, form: str = "relative", missing: str = "–") -> Markup:
