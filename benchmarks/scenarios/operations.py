@@ -33,8 +33,8 @@ SELECT j.sched_name, 'group-' || n %% 50, 'job-' || n, j.job_type, true, false, 
 _TRIGGERS = """
 INSERT INTO qrtz_triggers (sched_name, trigger_group, trigger_name, job_group, job_name, job_type, max_concurrent, kind,
                            schedule, trigger_state, next_fire_time, prev_fire_time, times_triggered, upcoming,
-                           generation, start_time, priority, misfire_instruction, misfire_rule, calendar_name, paused_at,
-                           paused_by, error)
+                           generation, start_time, priority, misfire_instruction, misfire_rule, calendar_name,
+                           paused_at, paused_by, error)
 SELECT t.sched_name, 'group-' || n %% 100, 'trigger-' || n, 'group-' || n %% %(jobs)s %% 50, 'job-' || n %% %(jobs)s,
        t.job_type, CASE WHEN n %% %(jobs)s %% 20 = 0 THEN 1 END, t.kind, t.schedule,
        CASE WHEN n %% 1000 = 7 THEN 'PAUSED' WHEN n %% 10000 = 9 THEN 'ERROR' WHEN n %% 50000 = 11 THEN 'BLOCKED'
@@ -71,7 +71,8 @@ _NODES = """
 INSERT INTO qrtz_scheduler_state (sched_name, instance_id, epoch, host, pid, started_at, last_checkin, checkin_count,
                                   checkin_interval, failure_window, capabilities, facts)
 SELECT %(sched)s, 'node-' || n, n, 'host', n, now(), now() + interval '1 day', 1, interval '5 seconds',
-       interval '20 seconds', '{"job_types": ["benchmark-nothing"], "executors": ["default"], "workers": {"default": 25}}',
+       interval '20 seconds',
+       '{"job_types": ["benchmark-nothing"], "executors": ["default"], "workers": {"default": 25}}',
        '{"release": "1.0", "clock_ahead": 0.001}'
   FROM generate_series(0, 7) AS n
 """

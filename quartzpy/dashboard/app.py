@@ -11,14 +11,17 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quartzpy.aio.async_scheduler import AsyncScheduler
 from quartzpy.clock import SystemClock
 from quartzpy.dashboard import error_pages, routes
+from quartzpy.dashboard.api.app import PREFIX, create_api
+from quartzpy.dashboard.api.problems import problem_of
 from quartzpy.dashboard.assets import serve_asset
 from quartzpy.dashboard.auth import Authenticator, LoopbackOnly, TokenAuth
+from quartzpy.dashboard.csrf import ForgedRequestError, check_csrf
 from quartzpy.dashboard.headers import SecurityHeaders
 from quartzpy.dashboard.links import ROOT
 from quartzpy.dashboard.live import LiveHub
@@ -53,8 +56,9 @@ def create_app(
     blocking = scheduler.blocking if isinstance(scheduler, AsyncScheduler) else scheduler
     authenticator = auth or LoopbackOnly(local_user())
     hub = LiveHub(blocking)
+    operations = Operations(blocking, redact=tuple(redact), read_only=read_only)
     dashboard = Dashboard(
-        operations=Operations(blocking, redact=tuple(redact), read_only=read_only),
+        operations=operations,
         templates=templates(),
         clock=SystemClock(),
         title=title,
@@ -68,7 +72,7 @@ def create_app(
         hub.close()
 
     app = Starlette(
-        routes=_routes(authenticator),
+        routes=_routes(authenticator, operations),
         middleware=[Middleware(SecurityHeaders), Middleware(_Authenticated, authenticator)],
         exception_handlers=error_pages.HANDLERS,
         lifespan=lifespan,
@@ -78,10 +82,16 @@ def create_app(
     return app
 
 
-def _routes(authenticator: Authenticator) -> list[BaseRoute]:
+def _routes(authenticator: Authenticator, operations: Operations) -> list[BaseRoute]:
+    api = create_api(
+        operations,
+        actor_of=lambda request: request.state.actor,
+        check_request=lambda request: check_csrf(request, None),
+        refused=ForgedRequestError,
+    )
     static = Route("/static/{digest}/{name:path}", serve_asset, name="asset")
     logins = login_routes(authenticator) if isinstance(authenticator, TokenAuth) else []
-    return [static, *logins, *routes.all_routes()]
+    return [static, *logins, Mount(PREFIX, app=api), *routes.all_routes()]
 
 
 class _Authenticated:
@@ -103,7 +113,10 @@ class _Authenticated:
         request.state.actor = actor
         path = scope["path"].removeprefix(scope[ROOT])
         if actor is None and not path.startswith(OPEN_PATHS):
-            await self._refusal(request)(scope, receive, send)
+            refusal = self._refusal(request)
+            if path.startswith(PREFIX):
+                refusal = problem_of(refusal)
+            await refusal(scope, receive, send)
             return
         await self._app(scope, receive, send)
 

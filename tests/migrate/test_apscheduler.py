@@ -87,7 +87,7 @@ TRIGGERS: list[BaseTrigger] = [
 ]
 
 
-@pytest.mark.parametrize("trigger", TRIGGERS, ids=str)
+@pytest.mark.parametrize("trigger", TRIGGERS, ids=lambda trigger: type(trigger).__name__)
 def test_the_same_instants_as_apscheduler(peer: BackgroundScheduler, store: str, trigger: BaseTrigger) -> None:
     kept = add(peer, trigger)
     expected = [kept.next_run_time]

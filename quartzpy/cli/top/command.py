@@ -122,7 +122,7 @@ class _Top:
 
     def _act(self, proposal: Proposal) -> None:
         act = getattr(self._operations.actions, proposal.action)
-        self._view.message = act(proposal.subject, reason=_REASON).text
+        self._view.message = act(*proposal.subjects, **proposal.arguments, reason=_REASON).text
         self._read_now.set()
 
     def _show(self, details: Details) -> None:

@@ -22,7 +22,7 @@ LEAST_WIDTH, LEAST_HEIGHT = 40, 10
 _SPARKS = "▁▂▃▄▅▆▇█"
 _BAR, _NO_BAR = "█", "░"
 _MOST_NODES, _MOST_INCIDENTS = 8, 3
-_KEYS = "q quit  ? help  / filter  s sort  Enter why  c cancel  t run  p pause"
+_KEYS = "q quit  ? help  / filter  s sort  Enter why  c cancel  m mend  p pause"
 
 
 def draw_frame(snapshot: Snapshot, view: View, cells: Cells, name: str, width: int, height: int) -> list[str]:
@@ -128,7 +128,7 @@ def _series(overview: Overview, width: int) -> list[str]:
     ]
     each = (width - 2 * (len(texts) - 1)) // len(texts)
     if each < 26:
-        return [_spark(*text, width) for text in texts]
+        return [_spark(name.ljust(6), values, told, colour, width) for name, values, told, colour in texts]
     return ["  ".join(_spark(*text, each) for text in texts)]
 
 

@@ -176,7 +176,8 @@ def _rendered(visit: Visit, template: str, status: int = 200, **context: Any) ->
     if DIALOG not in visit.request.headers and not visit.is_fragment:
         return visit.render(template, status=status, **context)
     text = visit.dashboard.templates.render(template, visit=visit, layout="actions/dialog.html", live="", **context)
-    response = HTMLResponse(text, status)
+    # Browsers report any other status to the console as an error of the page.
+    response = HTMLResponse(text, 200)
     keep_csrf_token(visit.request, response)
     return response
 

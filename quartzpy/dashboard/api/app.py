@@ -1,0 +1,92 @@
+"""The JSON API as an ASGI application, to be mounted at `/api/v1`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from quartzpy.dashboard.api import bodies, openapi, parameters
+from quartzpy.dashboard.api.problems import HANDLERS, problem
+from quartzpy.dashboard.api.reads import READS, Read
+from quartzpy.operations import Actor, Operations
+from quartzpy.operations.render import to_json
+
+PREFIX = "/api/v1"
+
+_Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class JsonResponse(JSONResponse):
+    """A response whose content is a read model."""
+
+    def render(self, content: Any) -> bytes:
+        # Job data may contain text that is not valid Unicode, which only ASCII can carry.
+        return json.dumps(to_json(content), allow_nan=False, separators=(",", ":")).encode()
+
+
+def create_api(
+    operations: Operations,
+    *,
+    actor_of: Callable[[Request], Actor | None],
+    check_request: Callable[[Request], None],
+    refused: type[Exception],
+) -> Starlette:
+    """Return the API as an application.
+
+    Args:
+        operations: the operations, which act as the actor of each request.
+        actor_of: returns the actor of a request; None refuses it with status 401.
+        check_request: checks that a request which changes something comes from a page of this site or has a token of
+            its own.
+        refused: the error that `check_request` raises.
+    """
+
+    def acting(request: Request) -> Operations | None:
+        actor = actor_of(request)
+        return None if actor is None else operations.acting_as(actor)
+
+    def not_known() -> Response:
+        return problem(401, "This request does not say who sends it.")
+
+    def read_endpoint(read: Read) -> _Endpoint:
+        async def endpoint(request: Request) -> Response:
+            given = acting(request)
+            if given is None:
+                return not_known()
+            values = parameters.read(read.parameters, request.query_params.multi_items())
+            # Reads block.
+            return JsonResponse(await run_in_threadpool(read.answer, given, values))
+
+        return endpoint
+
+    def action_endpoint(action: str) -> _Endpoint:
+        async def endpoint(request: Request) -> Response:
+            given = acting(request)
+            if given is None:
+                return not_known()
+            check_request(request)
+            arguments = bodies.arguments_of(action, await request.body())
+            return JsonResponse(await run_in_threadpool(getattr(given.actions, action), **arguments))
+
+        return endpoint
+
+    async def described(request: Request) -> Response:
+        return JSONResponse(openapi.document())
+
+    def forged(request: Request, error: Exception) -> Response:
+        return problem(403, str(error))
+
+    routes: list[BaseRoute] = [Route("/openapi.json", described)]
+    routes += [Route(read.path, read_endpoint(read)) for read in READS]
+    routes += [
+        Route(f"/actions/{action.replace('_', '-')}", action_endpoint(action), methods=["POST"])
+        for action in bodies.ACTIONS
+    ]
+    return Starlette(routes=routes, exception_handlers={**HANDLERS, refused: forged})

@@ -1,0 +1,212 @@
+"""The bodies of actions: JSON objects whose members are the arguments of a method of `Operations.actions`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from quartzpy.dashboard.api.parameters import instant
+from quartzpy.errors import InvalidValueError
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.matchers import GroupMatcher
+from quartzpy.operations import Actions, Selection
+from quartzpy.operations.actions.base import ROLES
+from quartzpy.operations.selection import Subject
+from quartzpy.texts import quoted
+
+MOST_SELECTED = 10_000
+"""The largest number of keys of one request."""
+MOST_BYTES = 2_000_000
+"""The largest body."""
+_FILTERED = {"jobs": Selection.jobs, "triggers": Selection.triggers, "executions": Selection.executions}
+_GROUPS = {"trigger_group": Selection.trigger_group, "job_group": Selection.job_group}
+
+PREVIEW, COUNT, BACKFILL_TIMES = "preview_schedule", "count", "backfill_times"
+"""The methods of `Operations.actions` that change nothing."""
+ACTIONS = (*ROLES, PREVIEW, COUNT, BACKFILL_TIMES)
+
+_KEY: dict[str, Any] = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "minLength": 1}, "group": {"type": "string", "default": "DEFAULT"}},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+_FIRE_ID = {"type": "integer", "minimum": 0}
+_SELECTION: dict[str, Any] = {
+    "description": (
+        "What the action applies to. `job`, `trigger` and `execution` are one; `jobs`, `triggers` and `executions` are"
+        " several keys, or an object with the filters of the list of that name; `trigger_group` and `job_group` are"
+        " groups with what is stored in them later; `everything` is true."
+    ),
+    "type": "object",
+    "minProperties": 1,
+    "maxProperties": 1,
+    "properties": {
+        "job": _KEY,
+        "trigger": _KEY,
+        "execution": _FIRE_ID,
+        "jobs": {"oneOf": [{"type": "array", "items": _KEY, "minItems": 1}, {"type": "object"}]},
+        "triggers": {"oneOf": [{"type": "array", "items": _KEY, "minItems": 1}, {"type": "object"}]},
+        "executions": {"oneOf": [{"type": "array", "items": _FIRE_ID, "minItems": 1}, {"type": "object"}]},
+        "trigger_group": {"type": "string", "minLength": 1},
+        "job_group": {"type": "string", "minLength": 1},
+        "everything": {"const": True},
+    },
+    "additionalProperties": False,
+}
+_INSTANT = {"type": "string", "format": "date-time"}
+_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+    "selection": {"$ref": "#/components/schemas/Selection"},
+    "job": {"$ref": "#/components/schemas/Key"},
+    "trigger": {"$ref": "#/components/schemas/Key"},
+    "data": {"type": ["object", "null"], "description": "Entries in addition to the job's own data."},
+    "even_if_paused": {"type": "boolean"},
+    "start": _INSTANT,
+    "end": _INSTANT,
+    "max_runs": {"type": "integer", "minimum": 1},
+    "count": {"type": "integer", "minimum": 1},
+    "missed": {"type": "string", "enum": ["misfire", "skip", "once"]},
+    "text": {"type": "string", "minLength": 1, "description": "A cron expression, an interval, or an instant."},
+    "zone": {"type": ["string", "null"], "description": "The time zone of a cron expression."},
+    "node": {"type": "string", "minLength": 1},
+    "reason": {"type": "string", "description": "A sentence for the audit log."},
+}
+SCHEMAS = {"Key": _KEY, "Selection": _SELECTION}
+
+
+def schema_of(action: str) -> dict[str, Any]:
+    """Return the schema of the body of an action."""
+    names = inspect.signature(getattr(Actions, action)).parameters
+    given = {name: one for name, one in names.items() if name != "self"}
+    return {
+        "type": "object",
+        "properties": {name: _SCHEMAS[name] for name in given},
+        "required": [name for name, one in given.items() if one.default is inspect.Parameter.empty],
+        "additionalProperties": False,
+    }
+
+
+def arguments_of(action: str, body: bytes) -> dict[str, Any]:
+    """Return the arguments of an action from the body of a request.
+
+    Raises:
+        InvalidValueError: the body is not a JSON object, or a member is unknown, missing or wrong.
+    """
+    if len(body) > MOST_BYTES:
+        raise InvalidValueError(f"body: must have at most {MOST_BYTES:,} bytes (got {len(body):,})")
+    try:
+        given = json.loads(body or b"{}")
+    except (ValueError, RecursionError) as error:
+        raise InvalidValueError(f"body: must be JSON ({error})") from None
+    if not isinstance(given, dict):
+        raise InvalidValueError(f"body: must be a JSON object (got {quoted(given)})")
+    schema = schema_of(action)
+    for name in given:
+        if name not in schema["properties"]:
+            known = ", ".join(schema["properties"])
+            raise InvalidValueError(f"{name}: is not an argument of {action}; the arguments are {known}")
+    for name in schema["required"]:
+        if name not in given:
+            raise InvalidValueError(f"{name}: is missing; {action} needs {', '.join(schema['required'])}")
+    return {name: _READERS.get(name, _as_it_is)(name, value) for name, value in given.items()}
+
+
+def _as_it_is(name: str, value: Any) -> Any:
+    # The action itself checks a value that JSON can express.
+    return value
+
+
+def _job(name: str, value: Any) -> JobKey:
+    return JobKey(*_name_and_group(name, value))
+
+
+def _trigger(name: str, value: Any) -> TriggerKey:
+    return TriggerKey(*_name_and_group(name, value))
+
+
+def _name_and_group(name: str, value: Any) -> tuple[str, str]:
+    if not isinstance(value, dict) or "name" not in value or value.keys() - {"name", "group"}:
+        raise InvalidValueError(f'{name}: must be an object {{"name": ..., "group": ...}} (got {quoted(value)})')
+    return value["name"], value.get("group", "DEFAULT")
+
+
+def _fire_id(name: str, value: Any) -> int:
+    if type(value) is not int:
+        raise InvalidValueError(f"{name}: must be the fire id of an execution, a whole number (got {quoted(value)})")
+    return value
+
+
+def _selection(name: str, value: Any) -> Any:
+    if not isinstance(value, dict) or len(value) != 1:
+        raise InvalidValueError(
+            f"{name}: must be an object with one member, which is one of {', '.join(_SELECTION['properties'])}"
+            f" (got {quoted(value)})"
+        )
+    [(kind, given)] = value.items()
+    if kind in _ONE:
+        return _ONE[kind](kind, given)
+    if kind in _FILTERED and isinstance(given, dict):
+        return _FILTERED[kind](**{one: _filter(kind, one, text) for one, text in given.items()})
+    if kind in _FILTERED:
+        if not isinstance(given, list) or len(given) > MOST_SELECTED:
+            raise InvalidValueError(
+                f"{kind}: must be an object with filters, or a list of at most {MOST_SELECTED:,} keys"
+                f" (got {quoted(given)})"
+            )
+        read = _ONE[kind.removesuffix("s")]
+        return [read(kind, one) for one in given]
+    if kind in _GROUPS:
+        return _GROUPS[kind](_matcher(kind, given))
+    if kind == Subject.EVERYTHING and given is True:
+        return Selection.everything()
+    raise InvalidValueError(f"{name}: must be one of {', '.join(_SELECTION['properties'])} (got {quoted(value)})")
+
+
+def _filter(kind: str, name: str, value: Any) -> Any:
+    match name:
+        case "job":
+            return _job(name, value)
+        case "trigger":
+            return _trigger(name, value)
+        case "group":
+            return _matcher(name, value)
+        case "since" | "until":
+            return _instant(name, value)
+    return value
+
+
+def _matcher(name: str, value: Any) -> GroupMatcher:
+    if not isinstance(value, str) or not value:
+        raise InvalidValueError(f"{name}: must be a group, or the beginning of groups and a * (got {quoted(value)})")
+    if value.endswith("*"):
+        return GroupMatcher.starts_with(value[:-1]) if value != "*" else GroupMatcher.anything()
+    return GroupMatcher.equals(value)
+
+
+def _instant(name: str, value: Any) -> Any:
+    if not isinstance(value, str):
+        raise InvalidValueError(f"{name}: must be an instant such as 2026-11-22T08:00:00Z (got {quoted(value)})")
+    return instant(name, value)
+
+
+def _node(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidValueError(f"{name}: must be the instance id of a node (got {quoted(value)})")
+    return value
+
+
+def _optional_trigger(name: str, value: Any) -> TriggerKey | None:
+    return None if value is None else _trigger(name, value)
+
+
+_ONE: Mapping[str, Callable[[str, Any], Any]] = {"job": _job, "trigger": _trigger, "execution": _fire_id}
+_READERS: Mapping[str, Callable[[str, Any], Any]] = {
+    "selection": _selection,
+    "job": _job,
+    "trigger": _optional_trigger,
+    "start": _instant,
+    "end": _instant,
+    "node": _node,
+}
