@@ -6,6 +6,7 @@ such as "a/b", ".." or "100%" do not survive there.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +50,7 @@ class Links:
 
     def action(self, action: str, **arguments: Any) -> str:
         """Return the URL of the page that asks for confirmation of an action of `Operations.actions`."""
-        return self.to(f"/actions/{action}", **action_fields(arguments))
+        return f"{self.root}/actions/{action}{_query(action_fields(arguments))}"
 
     def bulk(self, action: str) -> str:
         """Return the URL of an action on what a list has, with the filter of the list."""
@@ -72,19 +73,32 @@ class Links:
         return self.path == path
 
 
-def action_fields(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the query parameters of an action: a key becomes `group` and `name`, anything else its text."""
-    fields: dict[str, str] = {}
+def action_fields(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the query parameters of an action.
+
+    A key becomes `kind`, `group` and `name`; a list of keys or fire ids, the same fields that a list of the page sends
+    for its selected rows; anything else its text.
+    """
+    fields: list[tuple[str, str]] = []
     for name, value in arguments.items():
         if isinstance(value, Key):
-            fields |= {
-                "kind": "job" if isinstance(value, JobKey) else "trigger",
-                "group": value.group,
-                "name": value.name,
-            }
+            kind = "job" if isinstance(value, JobKey) else "trigger"
+            fields += [("kind", kind), ("group", value.group), ("name", value.name)]
+        elif isinstance(value, list | tuple):
+            fields += [("of", _noun(value[0])), *(("selected", _selected(one)) for one in value)]
         elif value is not None:
-            fields[name] = str(value)
+            fields.append(("fire_id" if name == "selection" else name, str(value)))
     return fields
+
+
+def _noun(value: Key | int) -> str:
+    if isinstance(value, int):
+        return "executions"
+    return "jobs" if isinstance(value, JobKey) else "triggers"
+
+
+def _selected(value: Key | int) -> str:
+    return str(value) if isinstance(value, int) else json.dumps([value.group, value.name])
 
 
 def job_key(parameters: Any) -> JobKey:

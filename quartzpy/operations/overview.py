@@ -43,6 +43,7 @@ _MINUTE = timedelta(minutes=1)
 DUE = timedelta(seconds=2)
 """The delay from which a trigger counts as due while all workers are busy."""
 _WAITING = frozenset({ExecutionState.SCHEDULED})
+_FAILED = frozenset({ExecutionState.FAILED, ExecutionState.TERMINATED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class Overview:
     running: tuple[RunningView, ...]
     late: tuple[LateTrigger, ...]
     failed: tuple[ExecutionSummary, ...]
-    """The latest failures."""
+    """The latest executions that failed, or that were lost with their node."""
     agenda: tuple[PlannedRun, ...]
     """The runs of the next hour, the soonest first."""
     throughput: tuple[MinuteThroughput, ...]
@@ -111,7 +112,7 @@ def overview(source: Source) -> Overview:
         return _unreadable(str(error))
     seen = _Seen(source, store)
     now = seen.now
-    failed = store.find_executions(ExecutionQuery(states=frozenset({ExecutionState.FAILED})), MOST_FAILED)
+    failed = store.find_executions(ExecutionQuery(states=_FAILED), MOST_FAILED)
     minutes = store.minutes(_first_minute(now), most=MOST_COUNTED_EXECUTIONS)
     return Overview(
         now=now,
