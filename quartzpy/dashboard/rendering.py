@@ -51,6 +51,12 @@ def _environment() -> Environment:
     return made
 
 
+@cache
+def templates() -> Templates:
+    """Return the templates. They are compiled once per process, however many applications it has."""
+    return Templates()
+
+
 def time_element(times: Times, at: datetime | None, *, form: str = "relative", missing: str = "–") -> Markup:
     """Return an instant as a `time` element: as `form` says, with the exact time in the reader's zone on hover.
 
