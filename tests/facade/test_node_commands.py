@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from quartzpy import Job, JobExecutionContext, JobExecutionError, Scheduler, every
+from quartzpy import Job, JobExecutionContext, JobExecutionError, Scheduler, SchedulerListener, every
 from quartzpy.clock import SystemClock
 from quartzpy.operations import Operations
 from quartzpy.store.ram.store import RamJobStore
@@ -108,6 +108,26 @@ def test_the_program_and_operators_command_the_same_mode(cluster: Callable[..., 
     one.start()
     until(lambda: modes(operations) == {"one": "RUNNING"})
     assert not one.is_in_standby
+
+
+def test_listeners_of_the_node_learn_of_a_command(cluster: Callable[..., Scheduler]) -> None:
+    one, client = cluster("one"), cluster()
+    seen: list[str] = []
+
+    class Listening(SchedulerListener):
+        def scheduler_in_standby(self, event: object) -> None:
+            seen.append("in standby")
+
+        def scheduler_started(self, event: object) -> None:
+            seen.append("started")
+
+    one.listeners.add_scheduler_listener(Listening())
+    one.start()
+    until(lambda: seen == ["started"])
+    Operations(client).actions.drain("one")
+    until(lambda: seen == ["started", "in standby"])
+    Operations(client).actions.resume_node("one")
+    until(lambda: seen == ["started", "in standby", "started"])
 
 
 def test_a_node_that_restarts_starts_running(cluster: Callable[..., Scheduler]) -> None:
