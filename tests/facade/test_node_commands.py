@@ -66,6 +66,9 @@ def test_a_node_that_is_told_to_stand_by_runs_nothing_until_it_is_resumed(cluste
         getattr(operations.actions, command)("two", reason="maintenance")
         assert modes(operations) == {"one": "RUNNING", "two": mode}
         until(lambda: two.is_in_standby)
+        # A pass that had begun before the command may still claim something.
+        assert two._node is not None
+        assert two._node._scheduler.wait_until_resting(15)
         assert not one.is_in_standby
         client.schedule_job(jobs.Recorded, every("20ms", repeat_count=9), name="often")
         assert {jobs.ran.get(timeout=15).scheduler.instance_id for _ in range(10)} == {"one"}
@@ -73,6 +76,8 @@ def test_a_node_that_is_told_to_stand_by_runs_nothing_until_it_is_resumed(cluste
         until(lambda: not two.is_in_standby)
     operations.actions.drain("one")
     until(lambda: one.is_in_standby)
+    assert one._node is not None
+    assert one._node._scheduler.wait_until_resting(15)
     client.trigger_job(client.schedule_job(jobs.Recorded, name="durable").key)
     assert jobs.ran.get(timeout=15).scheduler.instance_id == "two"
 
