@@ -33,7 +33,16 @@ _TYPES: dict[str, Any] = {setting.name: _HINTS[setting.name] for setting in fiel
 _VARIABLES = {PREFIX + name.upper(): name for name in _TYPES}
 
 # Read by other parts of quartzpy, its tests and its benchmarks.
-_FOREIGN = frozenset({"QUARTZPY_MODEL_EXAMPLES", "QUARTZPY_PG_BIN", CONFIG_VARIABLE})
+_FOREIGN = frozenset(
+    {
+        CONFIG_VARIABLE,
+        "QUARTZPY_CHROMIUM",
+        "QUARTZPY_DASHBOARD_TOKEN",
+        "QUARTZPY_DASHBOARD_USERS",
+        "QUARTZPY_MODEL_EXAMPLES",
+        "QUARTZPY_PG_BIN",
+    }
+)
 _FOREIGN_PREFIXES = ("QUARTZPY_TEST_", "QUARTZPY_DEMO_")
 # Kubernetes sets these in every container beside a service called quartzpy or quartzpy-something. A node that
 # refused them would not start because of the name of an unrelated service.
