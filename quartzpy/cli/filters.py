@@ -44,7 +44,7 @@ class FilterSet:
     """The kind of record, in the singular."""
     declared: Mapping[str, dict[str, Any]]
     direction: int
-    """Where a length of time leads in `--since` and `--until`."""
+    """The direction, from now, of a length of time in `--since` and `--until`."""
 
     def options(self, command: _Command) -> _Command:
         """Add an option for each filter."""

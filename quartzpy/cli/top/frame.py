@@ -94,8 +94,8 @@ def _above(overview: Overview, width: int, room: int) -> list[str]:
 
 
 def _incident(incident: Any, width: int) -> str:
-    why = f": {incident.why[0]}" if incident.why else ""
-    text = visible(f"! {incident.what}{why}")
+    between = " " if incident.what.endswith(".") else ": "
+    text = visible(f"! {between.join([incident.what, *incident.why[:1]])}")
     return styled(str(incident.severity), cut(text, width))
 
 
