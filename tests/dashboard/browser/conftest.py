@@ -24,7 +24,7 @@ from tests.dashboard.chromium import VARIABLE, find_chromium
 from tests.database import Server
 
 ROOT = Path(__file__).resolve().parents[3]
-STARTED_WITHIN = 60
+STARTED_WITHIN = 120
 
 
 @dataclass
