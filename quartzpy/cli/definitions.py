@@ -67,7 +67,7 @@ def plan(
     json_output: bool,
     exit_code: bool,
 ) -> None:
-    """Show what `apply` would change for the jobs and triggers that FILE declares.
+    """Show what `apply` would change.
 
     FILE is TOML, or YAML with the extra yaml. The modules of its job types are imported.
     """
@@ -95,10 +95,10 @@ def apply(
     json_output: bool,
     confirmed: bool,
 ) -> None:
-    """Store the jobs and triggers that FILE declares, all or nothing, and update those that differ.
+    """Store the jobs and triggers that FILE declares.
 
-    A trigger whose schedule does not change keeps its fire times and its pause. What other owners declared, and what
-    was scheduled by programs, is never removed.
+    All are stored or none, and those that differ are updated. A trigger whose schedule does not change keeps its
+    fire times and its pause. What other owners declared, and what was scheduled by programs, is never removed.
     """
     with target.client() as scheduler:
         declared = _declared(file)
@@ -210,10 +210,10 @@ def _shown(name: str, value: Any, redaction: Redaction) -> str:
 @click.option("--contains", help="Only jobs with this part in their names.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="The file. [default: standard output]")
 def export(target: Target, group: str | None, contains: str | None, output: Path | None) -> None:
-    """Write the stored jobs and triggers as a file that `apply` takes back unchanged.
+    """Write the stored jobs and triggers as a file.
 
-    Runs by hand, retries and triggers that have ended are not part of it, nor are calendars. Job data is written in
-    full, with its secrets.
+    `apply` takes it back unchanged. Runs by hand, retries and triggers that have ended are not part of it, nor are
+    calendars. Job data is written in full, with its secrets.
     """
     from quartzpy.scheduling.exporting import exported
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quartzpy.cli.target import DEFAULT_NAME, Target, scheduler_options
-from quartzpy.operations.render import as_json, plain, table
-from quartzpy.operations.schedules import schedule_text, zone_text
+from quartzpy.keys import JobKey
+from quartzpy.operations.render import as_json, local_zone, plain, table
 
 if TYPE_CHECKING:
-    from quartzpy.migrate import ImportOutcome, ImportPlan
-    from quartzpy.migrate.class_map import ClassMap
+    from quartzpy.migrate import ClassMap, ImportOutcome, ImportPlan
     from quartzpy.store.protocol import JobStore
 
 _Command = Callable[..., None]
 _COLUMNS = ("trigger", "job", "job type", "schedule", "zone", "next", "paused")
+_ORDER = ("differs", "left out", "undecided")
+_DROPPABLE = ("job", "zone", "job type")
 
 
 @click.group(name="import")
@@ -35,6 +39,7 @@ def _apply_options(command: _Command) -> _Command:
     """Add the options that all imports have."""
     for option in (
         click.option("--json", "json_output", is_flag=True, help="Print JSON."),
+        click.option("--limit", default=500, show_default=True, help="The maximum number of rows to print."),
         click.option("--while-running", is_flag=True, help="Import although the source still runs: both fire then."),
         click.option("--skip-undecided", is_flag=True, help="Leave out what needs a decision."),
         click.option(
@@ -78,7 +83,7 @@ def quartz(
     Fire times, pauses, misfire instructions, calendars and data come over. Job classes are mapped by --map. Data and
     calendars in Java serialization need the extra "import".
     """
-    from quartzpy.migrate.quartz import read_quartz
+    from quartzpy.migrate import read_quartz
 
     plan = read_quartz(
         source,
@@ -104,7 +109,7 @@ def apscheduler(
     Each job runs the function that it names ("module:name"), which has to be a @job of the nodes, unless --map names
     another type. The rows are pickles; they are read without being unpickled, so that no code of theirs runs.
     """
-    from quartzpy.migrate.apscheduler import read_apscheduler
+    from quartzpy.migrate import read_apscheduler
 
     plan = read_apscheduler(source, table=table_name, group=group, decisions=_decisions(class_map))
     _run(plan, target, **applying)
@@ -120,7 +125,7 @@ def celery_beat(target: Target, source: str, prefix: str, group: str, **applying
 
     Each periodic task becomes a job that sends the task (see quartzpy.ext.celery).
     """
-    from quartzpy.migrate.celery_beat import read_celery_beat
+    from quartzpy.migrate import read_celery_beat
 
     _run(read_celery_beat(source, prefix=prefix, group=group), target, **applying)
 
@@ -153,7 +158,7 @@ def crontab(
     Each line becomes a job whose data has the entries command, stdin (what is after a "%"), user and environment. The
     job type is one of yours, which runs such a command.
     """
-    from quartzpy.migrate.crontab import read_crontab
+    from quartzpy.migrate import read_crontab
 
     plan = read_crontab(
         file.read(), time_zone=time_zone, job_type=job_type, system=system, group=group, name=str(file.name)
@@ -170,7 +175,7 @@ def crontab(
 
 
 def _decisions(path: Path | None) -> ClassMap:
-    from quartzpy.migrate.class_map import ClassMap, load_class_map
+    from quartzpy.migrate import ClassMap, load_class_map
 
     return ClassMap() if path is None else load_class_map(path)
 
@@ -183,6 +188,7 @@ def _run(
     held: bool,
     skip_undecided: bool,
     while_running: bool,
+    limit: int,
     json_output: bool,
 ) -> None:
     from quartzpy.migrate import apply
@@ -199,7 +205,7 @@ def _run(
         )
     finally:
         store.close()
-    click.echo(_as_json(plan, outcome, apply_it) if json_output else _as_text(plan, outcome, apply_it))
+    click.echo(_as_json(plan, outcome, apply_it) if json_output else _as_text(plan, outcome, apply_it, limit))
 
 
 def _store(target: Target) -> JobStore:
@@ -214,6 +220,8 @@ def _store(target: Target) -> JobStore:
 
 
 def _rows(plan: ImportPlan) -> list[list[Any]]:
+    from quartzpy.operations.schedules import schedule_text, zone_text
+
     return [
         [
             str(one.trigger.key),
@@ -229,16 +237,20 @@ def _rows(plan: ImportPlan) -> list[list[Any]]:
     ]
 
 
-def _as_text(plan: ImportPlan, outcome: ImportOutcome, applied: bool) -> str:
+def _as_text(plan: ImportPlan, outcome: ImportOutcome, applied: bool, limit: int) -> str:
     rows = _rows(plan)
     rows += [[None, str(job.job.key), job.job.job_type, *[None] * 4] for job in plan.jobs if not job.triggers]
-    lines = [plain(plan.source), table(_COLUMNS, rows)]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    heads = [f"next ({local_zone()})" if name == "next" else name for name in _COLUMNS]
+    lines = [plain(plan.source), table(heads, rows[:limit], width=width, droppable=_DROPPABLE)]
+    if len(rows) > limit:
+        lines.append(f"({len(rows) - limit} more; --limit shows more, --json all)")
     if plan.calendars:
         lines.append(f"calendars: {', '.join(plain(name) for name in plan.calendars)}")
     if plan.everything_paused or plan.paused_groups:
         groups = ["all groups"] if plan.everything_paused else sorted(plan.paused_groups)
         lines.append(f"paused groups: {', '.join(map(plain, groups))}")
-    lines += [plain(str(note)) for note in plan.notes]
+    lines += [plain(str(note)) for note in sorted(plan.notes, key=lambda note: _ORDER.index(note.severity))]
     if plan.running is not None:
         lines.append(f"{plain(plan.source)} still runs: {plain(plan.running)}")
     lines.append(_summary(outcome))
@@ -247,13 +259,11 @@ def _as_text(plan: ImportPlan, outcome: ImportOutcome, applied: bool) -> str:
 
 
 def _summary(outcome: ImportOutcome) -> str:
-    counts = _counts(outcome)
-    return ", ".join(f"{count} {name}" for name, count in counts.items())
+    counts = [f"{count} {name}" for name, count in _counts(outcome).items() if count]
+    return ", ".join(counts) or "nothing to import"
 
 
 def _counts(outcome: ImportOutcome) -> dict[str, int]:
-    from quartzpy.keys import JobKey
-
     jobs = sum(isinstance(key, JobKey) for key in outcome.added)
     return {
         "new jobs": jobs,
@@ -267,8 +277,6 @@ def _counts(outcome: ImportOutcome) -> dict[str, int]:
 
 
 def _as_json(plan: ImportPlan, outcome: ImportOutcome, applied: bool) -> str:
-    import json
-
     return json.dumps(
         {
             "source": plan.source,

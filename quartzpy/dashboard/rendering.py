@@ -23,28 +23,32 @@ _INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:
 class Templates:
     """The templates of the dashboard."""
 
-    def __init__(self) -> None:
-        self._environment = Environment(
-            loader=PackageLoader("quartzpy.dashboard"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._environment.filters.update(
-            span=span_text,
-            utc=utc,
-            visible=visible,
-            number=number,
-            percent=percent,
-            pretty=pretty,
-            action_fields=action_fields,
-            short_type=short_type,
-        )
-        self._environment.globals.update(time=time_element, said=said, navigation=NAVIGATION, no_time=timedelta())
-
     def render(self, template: str, **context: Any) -> str:
-        return self._environment.get_template(template).render(context)
+        return _environment().get_template(template).render(context)
+
+
+@cache
+def _environment() -> Environment:
+    """Return the one environment of this process: it compiles each template once, for all applications."""
+    made = Environment(
+        loader=PackageLoader("quartzpy.dashboard"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        span=span_text,
+        utc=utc,
+        visible=visible,
+        number=number,
+        percent=percent,
+        pretty=pretty,
+        action_fields=action_fields,
+        short_type=short_type,
+    )
+    made.globals.update(time=time_element, said=said, navigation=NAVIGATION, no_time=timedelta())
+    return made
 
 
 @cache

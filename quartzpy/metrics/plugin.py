@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from quartzpy.errors import SchedulerStateError, SettingsError
 from quartzpy.metrics.collector import Collector
 from quartzpy.metrics.exposition import PLAIN, rendered
@@ -10,6 +12,8 @@ from quartzpy.metrics.responses import Asgi, Responder, Wsgi, asgi_of, wsgi_of
 from quartzpy.metrics.server import MetricsServer
 from quartzpy.runtime.observers import Observer
 from quartzpy.scheduling.scheduler import BaseScheduler
+
+logger = logging.getLogger(__name__)
 
 MOST_GROUPS = 10_000
 
@@ -73,6 +77,7 @@ class Metrics(Observer):
         """
         if self._wanted_port is not None and self._server is None:
             self._server = MetricsServer(self._responder_of_one(), self._host, self._wanted_port)
+            logger.info("metrics and probes are at http://%s:%d", self._host, self._server.port)
 
     def shutdown(self) -> None:
         """Do nothing: the probes answer until the scheduler has stopped."""

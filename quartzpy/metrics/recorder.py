@@ -160,7 +160,8 @@ class Recorder(Observer):
             return [*self._of_jobs(), *self._of_steps(), *self._of_totals()]
 
     def _labels(self, name: Any) -> dict[str, str]:
-        return {"group": name[0], "job": name[1]} if self._by_job else {"group": name}
+        # Not "job", which Prometheus gives each target.
+        return {"job_group": name[0], "job_name": name[1]} if self._by_job else {"job_group": name}
 
     def _of_jobs(self) -> list[Family]:
         fires = Family("quartzpy_fires", Kind.COUNTER, "Triggers that this node fired.")

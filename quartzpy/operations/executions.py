@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.errors import ExecutionNotFoundError
 from quartzpy.job_data import decode, decode_value
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
-from quartzpy.operations.source import Source, attempt, last_line
+from quartzpy.operations.source import Source, attempt, last_line, page_of
+from quartzpy.scheduling.paging import Page, Query
 from quartzpy.states import ExecutionState, Outcome
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import ExecutionQuery
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord
 
+EXAMINED = 30_000
+"""The number of executions that a page examines."""
 MOST_ATTEMPTS = 50
 """The largest number of attempts that are shown of one execution."""
 _REPEATED = re.compile(r"(?:retry_\d+|recover_.*)_(\d{1,19})", re.DOTALL)
@@ -76,6 +79,26 @@ def summary(record: ExecutionRecord) -> ExecutionSummary:
 def _span(since: datetime | None, until: datetime | None) -> timedelta | None:
     # The clocks of the database and of the node may differ a little, and a trigger may fire a moment early.
     return None if since is None or until is None else max(timedelta(), until - since)
+
+
+def page(source: Source, query: ExecutionQuery, limit: int, after: str | None) -> Page[ExecutionSummary]:
+    """Return a page of executions; see `Operations.executions`."""
+    store = source.store
+    if ExecutionState.SCHEDULED not in query.states and not query.exhausted:
+        # Those that are to come would be on the first page, before older ones that are not examined yet.
+        query = replace(query, among=EXAMINED)
+    found = Query(
+        "executions",
+        lambda limit, after: store.find_executions(query, limit, after),
+        query.position,
+        query.shape,
+        lambda: store.count(query),
+    )
+    records = page_of(found.page(limit, after), summary)
+    if records.next_cursor is None and query.trigger_key is None:
+        end = store.last_examined(query, None if after is None else found.position_of(after))
+        records.next_cursor = None if end is None else found.cursor(end)
+    return records
 
 
 @dataclass(frozen=True, slots=True)

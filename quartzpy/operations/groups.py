@@ -8,9 +8,9 @@ from quartzpy.operations.counts import Count, counted
 from quartzpy.operations.source import Source
 from quartzpy.store.protocol import GroupTally
 
-MOST_GROUPS = 200
+MOST_GROUPS = 100
 """The largest number of groups of each kind that are shown."""
-MOST_IN_GROUP = 1_000
+MOST_IN_GROUP = 200
 """The number of rows up to which a group is counted."""
 
 
@@ -33,7 +33,7 @@ class Groups:
     """All groups, sorted by name, and the pauses of the whole scheduler."""
 
     triggers: tuple[GroupView, ...]
-    """The groups of triggers, at most the first 200, and the paused groups that have no triggers."""
+    """The groups of triggers, at most the first 100, and the paused groups that have no triggers."""
     jobs: tuple[GroupView, ...]
     has_more: bool
     """True if there are more groups than these."""

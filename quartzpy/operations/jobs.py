@@ -21,12 +21,14 @@ from quartzpy.operations.triggers import TriggerSummary
 from quartzpy.operations.triggers import summary as trigger_summary
 from quartzpy.states import JobMode, TriggerState
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import ExecutionQuery, JobQuery, TriggerOrder, TriggerQuery
+from quartzpy.store.queries import JobQuery, TriggerOrder, TriggerQuery
 from quartzpy.store.records import ExecutionRecord, JobRecord
 
 MOST_TRIGGERS = 100
 """The largest number of triggers that the view of a job shows."""
 LAST_RUNS = 60
+LOOKED_AT = 10_000
+"""The number of executions of all jobs among which those by triggers that are no longer stored are found."""
 NEXT_RUNS = 10
 
 
@@ -94,7 +96,8 @@ class JobView:
     next_runs: tuple[PlannedRun, ...]
     running: tuple[RunningView, ...]
     last_runs: tuple[ExecutionSummary, ...]
-    """Its last executions, the latest first."""
+    """Its last executions, the latest first. Those by triggers that are no longer stored, such as manual runs, are
+    found among the latest 10,000 executions of all jobs."""
     outcomes: Mapping[str, int]
     """The number of `last_runs` by outcome."""
 
@@ -147,7 +150,7 @@ def _rules(job: JobDetail | None) -> dict[str, Any]:
 
 
 def last_runs(store: JobStore, key: JobKey, limit: int) -> list[ExecutionRecord]:
-    return store.find_executions(ExecutionQuery(job_key=key), limit)
+    return store.last_executions_of_job(key, limit, among=LOOKED_AT)
 
 
 def _next_runs(store: JobStore, key: JobKey, now: datetime) -> list[PlannedRun]:

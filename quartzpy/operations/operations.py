@@ -49,6 +49,7 @@ from quartzpy.scheduling.verbs.queries import (
     checked_fire_id,
     checked_instant,
     checked_text,
+    execution_query,
 )
 from quartzpy.states import ActionState
 from quartzpy.store.protocol import LockRecord
@@ -156,10 +157,14 @@ class Operations:
     ) -> Page[ExecutionSummary]:
         """Return a page of executions, the latest first. The filters are those of `Scheduler.executions`.
 
+        A page of the history with filters examines at most 30,000 executions, so that it also answers at once if few of
+        millions match. Then it has fewer than `limit` items, even none, and its `next_cursor` continues from there;
+        only a `next_cursor` of None marks the last page.
+
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        return page_of(self._scheduler.executions(**filters).page(limit, after), executions.summary)
+        return executions.page(self._source, execution_query(**filters), limit, after)
 
     def execution(self, fire_id: FireRef) -> ExecutionView:
         """Return one execution with its times, attempts, error, log lines and progress.
@@ -238,7 +243,7 @@ class Operations:
         return calendars.year(self._source, name, self.now().year if year is None else year)
 
     def groups(self) -> Groups:
-        """Return the groups of triggers and jobs with their pauses, at most the first 200 of each kind."""
+        """Return the groups of triggers and jobs with their pauses, at most the first 100 of each kind."""
         return groups.groups(self._source)
 
     def limits(self) -> Limits:

@@ -16,7 +16,9 @@ from quartzpy.operations.source import Source
 from quartzpy.states import ExecutionState
 
 MOST_BARS = 2_000
-"""The largest number of bars of the past, and of planned ones."""
+"""The largest number of bars of the past."""
+MOST_PLANNED = 500
+"""The largest number of planned runs, each of which has to be computed."""
 MOST_LANES = 100
 LONGEST = timedelta(days=7)
 MARGIN = timedelta(hours=1)
@@ -86,7 +88,7 @@ def timeline(source: Source, start: datetime, end: datetime, by: str) -> Timelin
     store = source.store
     now = store.now()
     past = store.executions_between(start, end, MOST_BARS, margin=MARGIN) if start < now else []
-    planned = agenda(store, now, max(now, start), end, MOST_BARS) if end > now else []
+    planned = agenda(store, now, max(now, start), end, MOST_PLANNED) if end > now else []
     bars = [
         *(
             Bar(
@@ -118,7 +120,7 @@ def timeline(source: Source, start: datetime, end: datetime, by: str) -> Timelin
             for name in sorted(chosen)
         ),
         complete_since=min(one.ended_at for one in past if one.ended_at) if len(past) == MOST_BARS else start,
-        complete_until=planned[-1].at if len(planned) == MOST_BARS else end,
+        complete_until=planned[-1].at if len(planned) == MOST_PLANNED else end,
         hidden_lanes=len(of_lane) - len(chosen),
     )
 

@@ -15,8 +15,8 @@ from quartzpy.operations.schedules import PlannedTime, in_words, planned, schedu
 from quartzpy.operations.source import Source, attempt, last_line, no_trigger, unreadable
 from quartzpy.states import PublicState, TriggerState
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import ExecutionQuery, MisfireQuery
-from quartzpy.store.records import ExecutionRecord, TriggerRecord
+from quartzpy.store.queries import MisfireQuery
+from quartzpy.store.records import TriggerRecord
 from quartzpy.triggers.trigger import Trigger
 
 OVERDUE = timedelta(seconds=10)
@@ -145,13 +145,9 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
         error=record.error,
         next_times=tuple(next_times_of(store, record, next_times, now)),
         why=tuple(why(source, key)),
-        last_executions=tuple(map(execution_summary, last_executions(store, key, LAST_EXECUTIONS))),
+        last_executions=tuple(map(execution_summary, store.last_executions([key], LAST_EXECUTIONS).get(key, ()))),
         misfires=tuple(map(misfire_view, store.find_misfires(MisfireQuery(trigger_key=key), LAST_MISFIRES))),
     )
-
-
-def last_executions(store: JobStore, key: TriggerKey, limit: int) -> Sequence[ExecutionRecord]:
-    return store.find_executions(ExecutionQuery(trigger_key=key), limit)
 
 
 def why(source: Source, key: TriggerKey) -> Sequence[str]:

@@ -247,8 +247,9 @@ class SchedulerLife(SchedulingVerbs):
         `drain_timeout` for running executions to end (None: without a limit). With `interrupt=True` it also asks them
         to stop immediately. A second signal ends the process at once; other nodes then recover its executions. If the
         program has configured no logging, messages of `log_level` and above go to standard error, as text or, with
-        `log_format="json"`, as JSON. Signal handlers are installed on the main thread only. Returns True if all
-        executions ended and were recorded.
+        `log_format="json"`, as JSON. Signal handlers are installed on the main thread only. Until the end, the garbage
+        collector passes over the objects that existed at the start (`gc.freeze`), so that it does not pause the node
+        for long. Returns True if all executions ended and were recorded.
 
         Raises:
             NodeUnhealthyError: a thread of the node could not be kept alive; only a new process can continue.

@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import JobKey, Key, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ENDED, ActionState, ExecutionState, JobMode, MisfireAction, TriggerState
 from quartzpy.store.records import ActionRecord, ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
@@ -108,6 +108,9 @@ class ExecutionQuery:
     until: datetime | None = None
     exhausted: bool = False
     """Only executions that FAILED and are not retried."""
+    among: int | None = None
+    """The number of ended executions that are examined at most; a page then has those among them that match. None
+    examines as many as the page needs. It has no effect on the executions of a trigger."""
 
     @property
     def shape(self) -> Shape:
@@ -166,6 +169,19 @@ class ActionQuery:
 
     def position(self, record: ActionRecord) -> Position:
         return (record.action_id,)
+
+
+_LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
+
+
+def folded(text: str) -> str:
+    """Return the text as a search compares it: with its ASCII letters in lower case."""
+    return text.translate(_LOWER)
+
+
+def place(key: Key, text: str) -> tuple[bool, str, str]:
+    """Return the place of a key in the results of a search: names that begin with the text come first."""
+    return not folded(key.name).startswith(folded(text)), key.group, key.name
 
 
 AnyQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery | ActionQuery

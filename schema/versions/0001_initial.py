@@ -250,6 +250,14 @@ def upgrade() -> None:
         schema=schema,
     )
     op.create_index(
+        "qrtz_executions_long",
+        "qrtz_executions",
+        ["sched_name", "scheduled_time"],
+        unique=False,
+        postgresql_where=sa.text("ended_at - scheduled_time > interval '1 hour'"),
+        schema=schema,
+    )
+    op.create_index(
         "qrtz_executions_exhausted",
         "qrtz_executions",
         ["sched_name", "ended_at"],

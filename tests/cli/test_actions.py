@@ -97,12 +97,12 @@ def test_a_selection_is_confirmed_and_a_dry_run_changes_nothing(
 def test_what_cannot_be_done_says_why_and_changes_nothing(
     three: Terminal, arguments: tuple[str, ...], status: int, message: str
 ) -> None:
-    before = three.ok("triggers", "--json"), three.ok("jobs", "--json")
+    before = [*three.scheduler.triggers()], [*three.scheduler.jobs()]
     done = three.run(*arguments)
     assert (done.status, done.out) == (status, ""), done
     assert message in done.err
     assert "Traceback" not in done.err
-    assert (three.ok("triggers", "--json"), three.ok("jobs", "--json")) == before
+    assert ([*three.scheduler.triggers()], [*three.scheduler.jobs()]) == before
 
 
 def test_jobs_are_disabled_enabled_and_deleted(three: Terminal) -> None:

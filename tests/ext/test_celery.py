@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -264,7 +265,7 @@ def test_two_beats_send_each_instant_once_also_while_one_is_killed(beats: Beats,
     # Only what was being sent at the moment of the kill may be sent again, with the same id.
     assert len(repeated) <= 1
     assert len({(message.headers["quartzpy_scheduled_time"], message.task_id) for message in sent}) == len(ids)
-    gaps = {after - before for before, after in zip(sorted(set(instants)), sorted(set(instants))[1:], strict=False)}
+    gaps = {after - before for before, after in pairwise(sorted(set(instants)))}
     assert gaps == {timedelta(seconds=1)}, f"an instant was lost: {instants}"
     assert {tuple(message.args) for message in sent} == {("eu",)}
     assert {message.queue for message in sent} == {"ticks"}

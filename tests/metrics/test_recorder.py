@@ -45,13 +45,13 @@ def test_fires_and_executions_are_counted_by_group_and_outcome() -> None:
     recorder.stepped("acquire", 0.002, Acquisition(NOW, fired=[fired("a", late=late), fired("b", late=-late)]))
     recorder.recorded([ended(fired("a")), ended(fired("a"), 20 * SECOND, Outcome.FAILED)])
     found = read(recorder)
-    assert found.value("quartzpy_fires_total", group="a") == 1
-    assert found.value("quartzpy_fire_lateness_seconds_bucket", group="a", le="0.01") == 0
-    assert found.value("quartzpy_fire_lateness_seconds_bucket", group="a", le="0.025") == 1
-    assert found.value("quartzpy_fire_lateness_seconds_sum", group="b") == 0, "a fire just before its instant"
-    assert found.value("quartzpy_executions_total", group="a", outcome="SUCCEEDED") == 1
-    assert found.value("quartzpy_executions_total", group="a", outcome="FAILED") == 1
-    assert found.value("quartzpy_execution_duration_seconds_sum", group="a") == 21
+    assert found.value("quartzpy_fires_total", job_group="a") == 1
+    assert found.value("quartzpy_fire_lateness_seconds_bucket", job_group="a", le="0.01") == 0
+    assert found.value("quartzpy_fire_lateness_seconds_bucket", job_group="a", le="0.025") == 1
+    assert found.value("quartzpy_fire_lateness_seconds_sum", job_group="b") == 0, "a fire just before its instant"
+    assert found.value("quartzpy_executions_total", job_group="a", outcome="SUCCEEDED") == 1
+    assert found.value("quartzpy_executions_total", job_group="a", outcome="FAILED") == 1
+    assert found.value("quartzpy_execution_duration_seconds_sum", job_group="a") == 21
     assert found.value("quartzpy_claim_batch_size_sum") == 2
     assert "quartzpy_job_period_seconds" not in found.names()
 
@@ -62,9 +62,9 @@ def test_by_job_tells_the_last_success_and_the_period() -> None:
     recorder.stepped("fire", 0.001, Acquisition(NOW, fired=[one]))
     recorder.recorded([ended(one), ended(fired("a", "other"), outcome=Outcome.FAILED)])
     found = read(recorder)
-    assert found.value("quartzpy_job_period_seconds", group="a", job="nightly") == 86_400
-    assert found.value("quartzpy_job_last_success_timestamp_seconds", job="nightly") == (NOW + SECOND).timestamp()
-    assert found.value("quartzpy_executions_total", job="other", outcome="FAILED") == 1
+    assert found.value("quartzpy_job_period_seconds", job_group="a", job_name="nightly") == 86_400
+    assert found.value("quartzpy_job_last_success_timestamp_seconds", job_name="nightly") == (NOW + SECOND).timestamp()
+    assert found.value("quartzpy_executions_total", job_name="other", outcome="FAILED") == 1
 
 
 @pytest.mark.parametrize("by_job", [False, True])
@@ -73,7 +73,7 @@ def test_the_number_of_groups_is_limited(by_job: bool) -> None:
     recorder.recorded([ended(fired(f"g{number}", f"j{number}")) for number in range(10)])
     found = read(recorder)
     assert found.value("quartzpy_executions_total") == 10
-    assert found.value("quartzpy_executions_total", group=OTHERS) == 7
+    assert found.value("quartzpy_executions_total", job_group=OTHERS) == 7
     assert len([key for key in found.samples if key[0] == "quartzpy_fires_total"]) == 4
 
 

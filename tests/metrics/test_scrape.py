@@ -45,10 +45,10 @@ def test_a_node_tells_what_it_has_done(make: Make) -> None:
     assert scheduler.wait_until_recorded(4, SOON)
     found = eventually(lambda: scraped(metrics.port), "quartzpy_executions_total", 3, outcome="SUCCEEDED")
     name = scheduler.name
-    assert found.value("quartzpy_fires_total", scheduler=name, group="reports") == 3
-    assert found.value("quartzpy_executions_total", group="mail", outcome="FAILED") == 1
+    assert found.value("quartzpy_fires_total", scheduler=name, job_group="reports") == 3
+    assert found.value("quartzpy_executions_total", job_group="mail", outcome="FAILED") == 1
     assert found.value("quartzpy_fire_lateness_seconds_count") == 4
-    assert found.value("quartzpy_execution_duration_seconds_count", group="reports") == 3
+    assert found.value("quartzpy_execution_duration_seconds_count", job_group="reports") == 3
     assert found.value("quartzpy_step_duration_seconds_count", step="acquire") >= 1
     assert found.value("quartzpy_step_duration_seconds_count", step="complete") >= 1
     assert found.value("quartzpy_claim_batch_size_sum") == 4

@@ -388,6 +388,52 @@ def test_an_error_and_a_running_node_are_reported(fresh_database: Callable[[], s
     assert plan.running.endswith("s ago")
 
 
+def test_a_name_that_cannot_be_one_here_is_left_out(fresh_database: Callable[[], str]) -> None:
+    dsn = fresh_database()
+    load(dsn)
+    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+        for table in ("triggers", "simple_triggers"):
+            connection.execute(f"UPDATE qrtz_{table} SET trigger_name = E'simple\\n1' WHERE trigger_name = 'simple 1'")
+        connection.execute("UPDATE qrtz_job_details SET job_name = E'a\\nb' WHERE job_name = 'values'")
+    plan = plan_of(dsn)
+    left_out = {note.subject: note.text for note in plan.notes if note.severity is Severity.LEFT_OUT}
+    assert set(left_out) == {"job reports.a\\nb", "trigger times.simple\\n1", "trigger blobs.special"}
+    assert "control character U+000A" in left_out["job reports.a\\nb"]
+
+
+def test_rows_that_quartz_did_not_write_do_not_end_the_import(fresh_database: Callable[[], str]) -> None:
+    dsn = fresh_database()
+    load(dsn)
+    changes = {
+        "job_details SET job_data = (SELECT calendar FROM qrtz_calendars LIMIT 1)": "job_name = 'values'",
+        "job_details SET job_data = substr(job_data, 1, 90)": "job_name = 'hidden'",
+        "calendars SET calendar = (SELECT job_data FROM qrtz_job_details WHERE job_name = 'counter')": (
+            "calendar_name = 'cron'"
+        ),
+        "cron_triggers SET cron_expression = 'often'": "trigger_name = 'cron quarter'",
+        "cron_triggers SET time_zone_id = 'Moon/Sea'": "trigger_name = 'cron offset'",
+        "simprop_triggers SET str_prop_3 = '1,2'": "trigger_name = 'daily'",
+        "triggers SET misfire_instr = 99": "trigger_name = 'simple 1'",
+        "triggers SET trigger_type = 'LUNAR'": "trigger_name = 'simple 2'",
+    }
+    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+        for change, where in changes.items():
+            connection.execute(f"UPDATE qrtz_{change} WHERE {where}")
+    expected = {
+        "job reports.values": "its data is no JobDataMap",
+        "job reports.hidden": "the Java serialization cannot be read",
+        "calendar cron": "it is of the Java class org.quartz.JobDataMap",
+        "trigger times.cron over cron": "its calendar cron does not come over",
+        "trigger times.cron quarter": "its cron expression 'often': expected 6 or 7 fields",
+        "trigger times.cron offset": "Moon/Sea",
+        "trigger times.daily": "it is not what Quartz writes: ValueError",
+        "trigger times.simple 1": "its misfire instruction 99 is none of Quartz's",
+        "trigger times.simple 2": "it is of the kind LUNAR",
+    }
+    notes = {note.subject: note.text for note in plan_of(dsn).notes}
+    assert {subject for subject in expected if expected[subject] not in notes.get(subject, "")} == set()
+
+
 MAP = """
 [classes]
 "Jobs$Report" = "migrate.Report"

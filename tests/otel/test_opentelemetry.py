@@ -320,8 +320,8 @@ def test_the_metrics_are_those_of_prometheus(make: Callable[..., Scheduler], tel
         time.sleep(0.05)
     points = telemetry.points()
     durations = points["quartzpy.execution_duration"]
-    assert {point.attributes["group"]: point.count for point in durations} == {"reports": 1, "mail": 1}
-    assert {point.attributes["group"] for point in points["quartzpy.fire_lateness"]} == {"reports", "mail"}
+    assert {point.attributes["job_group"]: point.count for point in durations} == {"reports": 1, "mail": 1}
+    assert {point.attributes["job_group"] for point in points["quartzpy.fire_lateness"]} == {"reports", "mail"}
     assert "acquire" in {point.attributes["step"] for point in points["quartzpy.step_duration"]}
     [workers] = points["quartzpy.workers"]
     assert workers.attributes == {"scheduler": "otel", "executor": "default"}

@@ -14,7 +14,7 @@ import pytest
 from quartzpy.errors import TriggerNeverFiresError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.store.protocol import JobEntry
-from quartzpy.store.sql import scheduling
+from quartzpy.store.sql import batches
 from quartzpy.store.sql.batches import computed_ahead
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.cron import CronTrigger
@@ -33,7 +33,7 @@ class Counted(PreparedTrigger):
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduling, "CHUNK", CHUNK)
+    monkeypatch.setattr(batches, "CHUNK", CHUNK)
 
 
 def triggers(count: int, **values: Any) -> list[Trigger]:

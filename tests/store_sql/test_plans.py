@@ -23,7 +23,7 @@ from quartzpy.store.queries import (
     Position,
     TriggerQuery,
 )
-from quartzpy.store.sql import pages
+from quartzpy.store.sql import execution_pages, pages
 from quartzpy.store.sql.db.conninfo import session_settings
 from quartzpy.store.sql.db.session import names
 from quartzpy.store.sql.db.statement import as_text, prepare
@@ -175,7 +175,7 @@ def test_executions_are_read_off_the_end_of_their_index(
 ) -> None:
     connect().execute(FILL_HISTORY)
     connect().execute("ANALYZE qrtz_executions, qrtz_triggers" if analyzed else FORGET_STATISTICS)
-    assert read(explain(pages.executions_text(wanted, None))) <= most
+    assert read(explain(execution_pages.executions_text(wanted, None))) <= most
 
 
 FILL_PAGES = """

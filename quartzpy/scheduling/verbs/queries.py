@@ -233,18 +233,15 @@ class QueryVerbs(Verbs):
         Raises:
             InvalidValueError: a filter has a value that it cannot have.
         """
-        if not isinstance(exhausted, bool):
-            raise InvalidValueError(f"exhausted: must be True or False (got {quoted(exhausted)})")
-        states = execution_states(state)
-        query = ExecutionQuery(
-            states=states & {ExecutionState.FAILED} if exhausted else states,
-            job_key=None if job is None else checked_key(job, JobKey),
-            trigger_key=None if trigger is None else checked_key(trigger, TriggerKey),
-            job_group=_matcher(group),
-            job_type=checked_text(job_type, "job_type"),
-            instance_id=checked_text(node, "node"),
-            since=checked_instant(since, "since"),
-            until=checked_instant(until, "until"),
+        query = execution_query(
+            state=state,
+            job=job,
+            trigger=trigger,
+            group=group,
+            job_type=job_type,
+            node=node,
+            since=since,
+            until=until,
             exhausted=exhausted,
         )
         return self._query("executions", query, lambda store: store.find_executions)
@@ -357,6 +354,39 @@ class QueryVerbs(Verbs):
     def counts(self) -> dict[str, Any]:
         """Return the numbers of jobs, of triggers by state, and of running executions."""
         return self._usable_store().counts()
+
+
+def execution_query(
+    *,
+    state: str | Collection[str] = ENDED,
+    job: JobKey | None = None,
+    trigger: TriggerKey | None = None,
+    group: str | GroupMatcher | None = None,
+    job_type: str | None = None,
+    node: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    exhausted: bool = False,
+) -> ExecutionQuery:
+    """Return the query of the filters of `Scheduler.executions`.
+
+    Raises:
+        InvalidValueError: a filter has a value that it cannot have.
+    """
+    if not isinstance(exhausted, bool):
+        raise InvalidValueError(f"exhausted: must be True or False (got {quoted(exhausted)})")
+    states = execution_states(state)
+    return ExecutionQuery(
+        states=states & {ExecutionState.FAILED} if exhausted else states,
+        job_key=None if job is None else checked_key(job, JobKey),
+        trigger_key=None if trigger is None else checked_key(trigger, TriggerKey),
+        job_group=_matcher(group),
+        job_type=checked_text(job_type, "job_type"),
+        instance_id=checked_text(node, "node"),
+        since=checked_instant(since, "since"),
+        until=checked_instant(until, "until"),
+        exhausted=exhausted,
+    )
 
 
 def checked_fire_id(fire_id: object) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Outcome, TriggerState
+from quartzpy.store.queries import ExecutionQuery, Position
 from quartzpy.store.records import ExecutionRecord
 
 
@@ -125,7 +126,7 @@ class OperationsStore(Protocol):
     """Aggregates for operators. Every method is one round trip, takes no lock and changes nothing.
 
     The cost of a method has a bound that does not depend on the number of rows, so that a page of 1,000,000 triggers
-    and 10,000,000 executions is read as fast as a small one.
+    and 10,000,000 executions is read as fast as a small one. `find_keys` is the exception.
     """
 
     def tallies(self, most: int) -> Tallies:
@@ -160,6 +161,13 @@ class OperationsStore(Protocol):
         """
         ...
 
+    def last_examined(self, query: ExecutionQuery, after: Position | None) -> Position | None:
+        """Return the position of the last ended execution that `find_executions` examines for a query with `among`.
+
+        None if it examines all that follow the position `after`: no page follows.
+        """
+        ...
+
     def slot_usage(self, limit: int) -> list[SlotUsage]:
         """Return the use of concurrency limits by executions and blocked triggers, by job; at most `limit`."""
         ...
@@ -177,7 +185,10 @@ class OperationsStore(Protocol):
         ...
 
     def find_keys(self, text: str, limit: int) -> FoundKeys:
-        """Return jobs and triggers whose name or group contains the text, in any case, at most `limit` of each."""
+        """Return jobs and triggers whose name or group contains the text, at most `limit` of each, the first by key.
+
+        Upper and lower case of ASCII letters are the same. Of all methods, this one reads an index as a whole.
+        """
         ...
 
     def node_facts(self) -> dict[str, dict[str, Any]]:

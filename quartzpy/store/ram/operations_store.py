@@ -21,7 +21,7 @@ from quartzpy.store.protocol import (
     TableRecord,
     Tallies,
 )
-from quartzpy.store.queries import HISTORY, ExecutionQuery
+from quartzpy.store.queries import HISTORY, ExecutionQuery, Position, folded, place
 from quartzpy.store.ram import pages
 from quartzpy.store.ram.locked_tables import LockedTables
 from quartzpy.store.ram.tables import BLOCKED_STATES, Tables
@@ -84,6 +84,10 @@ class RamOperationsStore(LockedTables):
             if start <= _ended(record) <= end + margin and record.fire_time is not None and record.fire_time < end
         )
         return list(islice(found, limit))
+
+    def last_examined(self, query: ExecutionQuery, after: Position | None) -> Position | None:
+        with self._lock:
+            return pages.last_examined(self._tables, query, after)
 
     def slot_usage(self, limit: int) -> list[SlotUsage]:
         with self._lock:
@@ -181,6 +185,6 @@ def _group_tallies(
 
 
 def _matching(keys: Iterable[_K], text: str, limit: int) -> list[_K]:
-    part = text.lower()
-    found = sorted(key for key in keys if part in key.name.lower() or part in key.group.lower())[:limit]
-    return sorted(found, key=lambda key: (not key.name.lower().startswith(part), key.group, key.name))
+    part = folded(text)
+    found = sorted(key for key in keys if part in folded(key.name) or part in folded(key.group))[:limit]
+    return sorted(found, key=lambda key: place(key, text))

@@ -105,10 +105,36 @@ def executions(
         since_epoch = instant - _EPOCH
         return is_to_come, since_epoch if is_to_come else -since_epoch, -fire_id, group, name
 
-    found = (record for record in records if _execution_matches(record, query))
+    found = (record for record in _examined(records, query, after, place) if _execution_matches(record, query))
     page = _page(found, lambda record: place(query.position(record)), limit, after and place(after))
     # As in the database, a page does not contain the log lines.
     return [record if record.log_text is None else replace(record, log_text=None) for record in page]
+
+
+def _examined(
+    records: Iterable[ExecutionRecord],
+    query: ExecutionQuery,
+    after: Position | None,
+    place: Callable[[Position], tuple[Any, ...]],
+) -> list[ExecutionRecord]:
+    """Return the executions among which a query selects: of those that have ended, at most the first `among`."""
+    every = list(records)
+    if query.among is None or query.trigger_key is not None:
+        return every
+    ended = [record for record in every if record.ended_at is not None]
+    first = _page(ended, lambda record: place(query.position(record)), query.among, after and place(after))
+    return [*first, *(record for record in every if record.ended_at is None)]
+
+
+def last_examined(tables: Tables, query: ExecutionQuery, after: Position | None) -> Position | None:
+    """See `OperationsStore.last_examined`."""
+    if query.among is None or (after is not None and after[0]):
+        return None
+    first = executions(tables, ExecutionQuery(), query.among, after)
+    if len(first) < query.among:
+        return None
+    _, ended_at, fire_id, *_ = query.position(first[-1])
+    return False, ended_at, fire_id, "", ""
 
 
 def _execution_matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:

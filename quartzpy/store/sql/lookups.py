@@ -91,6 +91,8 @@ WITH RECURSIVE waiting AS (
          ORDER BY t.job_type, t.placement LIMIT 1) AS other
 )
 """
+MISFIRE_RULES = "('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT'), ('LATE'), ('SKIP'), ('ONCE'), ('NEW')"
+"""The misfire rules of waiting triggers, as rows."""
 WAITING_DISPATCH_KEYS = f"{WAITING} SELECT job_type, placement FROM waiting"
 # Under `pause_all`, a group that was first stored later is paused as well.
 PAUSED = """

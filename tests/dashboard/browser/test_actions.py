@@ -127,7 +127,7 @@ def test_the_preview_of_a_schedule_follows_the_input(served: Served, page: Page)
     dialog.get_by_label("Time zone").fill("Asia/Tokyo")
     expect(preview).to_contain_text("04:30:00+09:00")
     assert violations(page) == []
-    dialog.get_by_role("button", name="Edit the schedule").click()
+    dialog.get_by_role("button", name="Save the schedule").click()
     expect(page.get_by_role("status")).to_contain_text("at 04:30")
     trigger = served.scheduler.get_trigger(AT_TWO)
     assert trigger is not None
@@ -188,7 +188,7 @@ def test_every_action_works_without_a_script(served: Served, open_browser: Calla
     page.get_by_role("button", name="Preview").click()
     expect(page.locator("#preview")).to_contain_text("every 3h")
     page.get_by_label("Reason").fill("less often")
-    page.get_by_role("button", name="Edit the schedule").click()
+    page.get_by_role("button", name="Save the schedule").click()
     expect(page.get_by_role("status")).to_contain_text("fires every 3h")
     assert page.url == served.url + TRIGGER
     page.goto(f"{served.url}/jobs")

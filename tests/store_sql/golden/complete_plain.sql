@@ -1,6 +1,8 @@
 WITH ended AS MATERIALIZED (
-    SELECT * FROM unnest(%(fire_ids)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[])
-        AS e(fire_id, started_at, ended_at)
+    -- The instants come as microseconds, because their texts take both sides several times as long.
+    SELECT e.*, timestamptz 'epoch' + e.started_us * interval '1 microsecond' AS started_at, timestamptz 'epoch' + e.ended_us * interval '1 microsecond' AS ended_at
+      FROM unnest(%(fire_ids)s::bigint[], %(started)s::bigint[], %(ended)s::bigint[])
+        AS e(fire_id, started_us, ended_us)
 ),
 -- The end of the executions: the history depends on these rows. A row of another epoch, or one that counts for a limit,
 -- is left as it is.

@@ -1,7 +1,9 @@
 WITH ended AS MATERIALIZED (
-    SELECT * FROM unnest(%(fire_ids)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[], %(outcomes)s::text[],
+    -- The instants come as microseconds, because their texts take both sides several times as long.
+    SELECT e.*, timestamptz 'epoch' + e.started_us * interval '1 microsecond' AS started_at, timestamptz 'epoch' + e.ended_us * interval '1 microsecond' AS ended_at
+      FROM unnest(%(fire_ids)s::bigint[], %(started)s::bigint[], %(ended)s::bigint[], %(outcomes)s::text[],
                          %(errors)s::text[], %(results)s::text[], %(logs)s::text[], %(last)s::bool[])
-        AS e(fire_id, started_at, ended_at, outcome, error, result, log, is_last)
+        AS e(fire_id, started_us, ended_us, outcome, error, result, log, is_last)
 ),
 -- The end of the executions: the history depends on these rows. A row of another epoch, or one that counts for a limit,
 -- is left as it is.

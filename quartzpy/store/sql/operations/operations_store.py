@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.states import ActionState, NodeMode
 from quartzpy.store.protocol import (
+    ActionEntry,
     FoundKeys,
     GroupTally,
     LockRecord,
@@ -17,7 +19,9 @@ from quartzpy.store.protocol import (
     TableRecord,
     Tallies,
 )
+from quartzpy.store.queries import ExecutionQuery, Position
 from quartzpy.store.records import ExecutionRecord
+from quartzpy.store.sql import actions, execution_pages
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.operations import history, search, server, usage
 from quartzpy.store.sql.steps import facts
@@ -45,6 +49,9 @@ class SqlOperationsStore:
     ) -> list[ExecutionRecord]:
         return history.executions_between(self._session, start, end, limit, margin)
 
+    def last_examined(self, query: ExecutionQuery, after: Position | None) -> Position | None:
+        return execution_pages.last_examined(self._session, query, after)
+
     def slot_usage(self, limit: int) -> list[SlotUsage]:
         return usage.slot_usage(self._session, limit)
 
@@ -68,3 +75,14 @@ class SqlOperationsStore:
 
     def locks(self, limit: int) -> list[LockRecord]:
         return server.locks(self._session, limit)
+
+    def record_action(self, entry: ActionEntry) -> int:
+        return actions.record(self._session, entry)
+
+    def update_action(
+        self, action_id: int, *, state: ActionState, count: int, after_text: str | None = None, error: str | None = None
+    ) -> None:
+        actions.update(self._session, action_id, state, count, after_text, error)
+
+    def set_node_mode(self, instance_id: str, mode: NodeMode) -> datetime | None:
+        return actions.set_mode(self._session, instance_id, mode)

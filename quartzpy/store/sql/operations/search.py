@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.protocol import FoundKeys
+from quartzpy.store.queries import place
 from quartzpy.store.sql.db.session import SqlSession
 
+# With the collation "C", which changes the case of ASCII letters only, the search is several times as fast. It reads
+# the primary key's index and no row of the table.
+_HAS = """strpos(lower({column} COLLATE "C"), lower(%(part)s::text COLLATE "C")) > 0"""
 _FIND = """
 SELECT {kind}_group, {kind}_name
   FROM {table}
- WHERE sched_name = %(sched)s
-   AND (strpos(lower({kind}_name), lower(%(part)s)) > 0 OR strpos(lower({kind}_group), lower(%(part)s)) > 0)
+ WHERE sched_name = %(sched)s AND ({name} OR {group})
  ORDER BY {kind}_group, {kind}_name LIMIT %(limit)s::int
 """
-JOBS = _FIND.format(kind="job", table="$job_details")
-TRIGGERS = _FIND.format(kind="trigger", table="$triggers")
+
+
+def _find(kind: str, table: str) -> str:
+    name, group = (_HAS.format(column=f"{kind}_{column}") for column in ("name", "group"))
+    return _FIND.format(kind=kind, table=table, name=name, group=group)
+
+
+JOBS = _find("job", "$job_details")
+TRIGGERS = _find("trigger", "$triggers")
 
 
 def find_keys(session: SqlSession, text: str, limit: int) -> FoundKeys:
@@ -22,10 +32,6 @@ def find_keys(session: SqlSession, text: str, limit: int) -> FoundKeys:
         session.send(JOBS, part=text, limit=limit), session.send(TRIGGERS, part=text, limit=limit)
     )
     return FoundKeys(
-        sorted((JobKey(name, group) for group, name in jobs.rows), key=lambda key: _place(key, text)),
-        sorted((TriggerKey(name, group) for group, name in triggers.rows), key=lambda key: _place(key, text)),
+        sorted((JobKey(name, group) for group, name in jobs.rows), key=lambda key: place(key, text)),
+        sorted((TriggerKey(name, group) for group, name in triggers.rows), key=lambda key: place(key, text)),
     )
-
-
-def _place(key: JobKey | TriggerKey, text: str) -> tuple[bool, str, str]:
-    return not key.name.lower().startswith(text.lower()), key.group, key.name

@@ -66,12 +66,13 @@ WITH RECURSIVE groups AS (
 SELECT name, {counts} FROM groups g ORDER BY name
 """
 _OF_GROUP = "sched_name || '' = %(sched)s AND trigger_group = g.name"
+_KEYS_OF_GROUP = "sched_name = %(sched)s AND trigger_group = g.name"
 TRIGGER_GROUPS = _GROUPS.format(
     column="trigger_group",
     table="$triggers",
     counts=", ".join(
         (
-            _count("$triggers", _OF_GROUP),
+            _count("$triggers", _KEYS_OF_GROUP),
             _count("$triggers", f"{_OF_GROUP} AND trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')"),
             _count("$triggers", f"{_OF_GROUP} AND trigger_state = 'ERROR'"),
         )

@@ -1,0 +1,199 @@
+"""Pages of executions: of the history, of those that run, and of those that are to come.
+
+The history is walked from its end. Where a query bounds the scheduled time, the walk is bounded too: an execution ends
+at most an hour after its scheduled time, or it is among the few of a partial index. The history of a trigger is read
+through its own index, which has the order of scheduled times: the executions that end last are among those that were
+scheduled last, or scheduled at most an hour before these, or again among the few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quartzpy.states import ENDED, ExecutionState, FiredState
+from quartzpy.store.queries import ExecutionQuery, Position
+from quartzpy.store.sql.conditions import LIMIT, all_of, between, group_value, in_group, literals
+from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.lookups import ENDED_COLUMNS, FIRED_COLUMNS, MISFIRE_RULES, WAITING
+
+# Executions: up to three parts, each with a limit of its own if it can be long.
+_ENDED = f"""
+{ENDED_COLUMNS}
+  FROM {{source}}
+ WHERE sched_name = %(sched)s {{conditions}} ORDER BY ended_at DESC, fire_id DESC {LIMIT}
+"""
+# An execution that took longer than this from its scheduled time to its end is in the index `executions_long`. The
+# clocks of nodes, which tell the end, may be a minute wrong.
+_LONG = "ended_at - scheduled_time > interval '1 hour'"
+_MARGIN = "interval '61 minutes'"
+_OF_TRIGGER = "trigger_group = %(trigger_group)s AND trigger_name = %(trigger_name)s"
+_ENDED_OF_TRIGGER = f"""
+(WITH last AS MATERIALIZED (
+    SELECT scheduled_time FROM $executions
+     WHERE sched_name = %(sched)s AND {_OF_TRIGGER} {{conditions}}
+     ORDER BY generation DESC, scheduled_time DESC {LIMIT}),
+  since AS MATERIALIZED (
+    SELECT CASE WHEN count(*) = %(limit)s::int THEN min(scheduled_time) - {_MARGIN}
+                ELSE '-infinity' END AS instant FROM last)
+ SELECT * FROM $executions
+  WHERE sched_name = %(sched)s AND {_OF_TRIGGER} AND scheduled_time >= (SELECT instant FROM since)
+  UNION ALL
+ SELECT * FROM $executions
+  WHERE sched_name = %(sched)s AND {_OF_TRIGGER} AND scheduled_time < (SELECT instant FROM since) AND {_LONG})
+ AS of_trigger"""
+_ENDED_UNTIL = f"""
+(SELECT * FROM $executions
+  WHERE sched_name = %(sched)s AND ended_at < %(until)s::timestamptz + {_MARGIN}
+  UNION ALL
+ SELECT * FROM $executions
+  WHERE sched_name = %(sched)s AND ended_at >= %(until)s::timestamptz + {_MARGIN}
+    AND scheduled_time < %(until)s::timestamptz AND {_LONG}) AS until_then"""
+_ENDED_SINCE = "ended_at >= %(since)s::timestamptz - interval '1 minute'"
+_EXAMINED = """
+(SELECT * FROM {source}
+  WHERE sched_name = %(sched)s {conditions} ORDER BY ended_at DESC, fire_id DESC LIMIT %(among)s::int) AS examined"""
+_LAST_EXAMINED = """
+SELECT ended_at, fire_id FROM {source}
+ WHERE sched_name = %(sched)s {conditions}
+ ORDER BY ended_at DESC, fire_id DESC OFFSET %(among)s::int - 1 LIMIT 1
+"""
+_ENDED_AFTER = """
+ended_at <= %(after_at)s::timestamptz AND (ended_at, fire_id) < (%(after_at)s::timestamptz, %(after_id)s::bigint)"""
+_FIRED = f"{FIRED_COLUMNS} FROM $fired_triggers WHERE sched_name = %(sched)s {{conditions}}"
+_FIRED_AT = "CASE state WHEN 'EXECUTING' THEN fired_time ELSE scheduled_time END"
+_FIRED_AFTER = f"({_FIRED_AT}, fire_id) < (%(after_at)s::timestamptz, %(after_id)s::bigint)"
+_SCHEDULED = """
+SELECT 'SCHEDULED', NULL::bigint, trigger_group, trigger_name, job_group, job_name, job_type, NULL::text,
+       next_fire_time, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, job_data::text,
+       NULL::text, NULL::timestamptz
+"""
+_TO_COME = f"""
+  FROM $triggers
+ WHERE sched_name = %(sched)s AND trigger_state = 'WAITING' {{conditions}}
+ ORDER BY next_fire_time, trigger_group, trigger_name {LIMIT}
+"""
+# The front of the due index, for each dispatch key and misfire rule.
+_SCHEDULED_OF_ALL = f"""
+{WAITING}
+{_SCHEDULED}
+  FROM waiting w
+ CROSS JOIN (VALUES {MISFIRE_RULES}) AS rule(name)
+ CROSS JOIN LATERAL (
+    SELECT trigger_group, trigger_name, job_group, job_name, next_fire_time, attempt, job_data
+    {
+    _TO_COME.format(
+        conditions="{conditions} AND job_type = w.job_type AND placement = w.placement AND misfire_rule = rule.name"
+    )
+}) AS t
+ ORDER BY next_fire_time, trigger_group, trigger_name {LIMIT}
+"""
+_SCHEDULED_AFTER = """next_fire_time >= %(after_at)s::timestamptz AND (next_fire_time, trigger_group, trigger_name) >
+    (%(after_at)s::timestamptz, %(after_group)s, %(after_name)s)"""
+_OF_NODE = "instance_id = %(instance_id)s"
+_FIRED_STATES = {FiredState.ACQUIRED: ExecutionState.ENQUEUED, FiredState.EXECUTING: ExecutionState.PROCESSING}
+_EXECUTIONS = f"""
+SELECT *
+  FROM ({{parts}}) AS e(state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
+                      scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data, result, retry_at)
+ ORDER BY CASE state WHEN 'SCHEDULED' THEN scheduled_time END NULLS FIRST,
+          coalesce(ended_at, fired_time, scheduled_time) DESC, fire_id DESC, trigger_group, trigger_name
+ {LIMIT}
+"""
+
+
+def executions_text(query: ExecutionQuery, after: Position | None) -> str:
+    """Return a query of the parts that are needed only; a position in the SCHEDULED part excludes the others."""
+    of = [
+        query.job_key and "job_group = %(job_group)s AND job_name = %(job_name)s",
+        in_group(query.job_group, "job_group"),
+        query.job_type and "job_type = %(job_type)s",
+    ]
+    of_node = query.instance_id and _OF_NODE
+    fired_states = [fired for fired, state in _FIRED_STATES.items() if state in query.states]
+    past = after is None or not after[0]
+    parts = []
+    if past and query.states & ENDED:
+        parts.append(_ended(query, after, of))
+    if past and fired_states and not query.exhausted:
+        fired = [
+            f"state IN ({literals(fired_states)})",
+            *of,
+            query.trigger_key and _OF_TRIGGER,
+            of_node,
+            *between(query, "scheduled_time"),
+            after and _FIRED_AFTER,
+        ]
+        parts.append(_FIRED.format(conditions=all_of(fired)))
+    if ExecutionState.SCHEDULED in query.states and not query.exhausted and not query.instance_id:
+        to_come = [
+            *of,
+            query.trigger_key and _OF_TRIGGER,
+            *between(query, "next_fire_time"),
+            None if past else _SCHEDULED_AFTER,
+        ]
+        text = _SCHEDULED + _TO_COME if query.job_key or query.trigger_key else _SCHEDULED_OF_ALL
+        parts.append(text.format(conditions=all_of(to_come)))
+    return _EXECUTIONS.format(parts=" UNION ALL ".join(f"({part})" for part in parts)) if parts else ""
+
+
+def _ended(query: ExecutionQuery, after: Position | None, of: Sequence[object]) -> str:
+    """Return the part of the history."""
+    conditions = all_of(
+        [
+            f"outcome IN ({literals(query.states & ENDED)})",
+            "outcome = 'FAILED' AND retry_at IS NULL" if query.exhausted else None,
+            *of,
+            query.instance_id and _OF_NODE,
+            *between(query, "scheduled_time"),
+            after and _ENDED_AFTER,
+        ]
+    )
+    if query.trigger_key:
+        # Only fires up to the cursor can have ended before it.
+        soon = after and "scheduled_time <= %(after_at)s::timestamptz + interval '1 minute'"
+        source = _ENDED_OF_TRIGGER.format(conditions=conditions + all_of([soon]))
+    elif query.among is None:
+        source = _source(query)
+        conditions += all_of([query.since and _ENDED_SINCE])
+    else:
+        source = _EXAMINED.format(source=_source(query), conditions=_walked(query, after))
+    return _ENDED.format(source=source, conditions=conditions)
+
+
+def _source(query: ExecutionQuery) -> str:
+    return _ENDED_UNTIL if query.until else "$executions"
+
+
+def _walked(query: ExecutionQuery, after: Position | None) -> str:
+    return all_of([query.since and _ENDED_SINCE, after and _ENDED_AFTER])
+
+
+def last_examined(session: SqlSession, query: ExecutionQuery, after: Position | None) -> Position | None:
+    """Return the position of the last execution that a query examines; None if it examines all that are left."""
+    if query.among is None or (after is not None and after[0]):
+        return None
+    text = _LAST_EXAMINED.format(source=_source(query), conditions=_walked(query, after))
+    found = session.read_one(text, **values_of_executions(query, after))
+    return (False, *found[0], "", "") if found else None
+
+
+def values_of_executions(query: ExecutionQuery, after: Position | None) -> dict[str, Any]:
+    _, at, fire_id, group, name = after or (None,) * 5
+    job, trigger = query.job_key, query.trigger_key
+    return {
+        "job_group": job and job.group,
+        "job_name": job and job.name,
+        "trigger_group": trigger and trigger.group,
+        "trigger_name": trigger and trigger.name,
+        "group": group_value(query.job_group),
+        "job_type": query.job_type,
+        "instance_id": query.instance_id,
+        "since": query.since,
+        "until": query.until,
+        "after_at": at,
+        "after_id": fire_id,
+        "after_group": group,
+        "after_name": name,
+        "among": query.among,
+    }
