@@ -99,6 +99,9 @@ class _Reader:
         triggers = self._triggers(calendars, {_job_key(row) for row in job_rows})
         jobs = list(self._jobs(job_rows, triggers))
         groups = {str(row["trigger_group"]) for row in self._table("paused_trigger_grps")}
+        if ALL_GROUPS_PAUSED in groups:
+            text = "all groups are paused in Quartz: its triggers come over paused, but triggers stored later are not"
+            self._note(Severity.DIFFERS, "pauses", text)
         self._note_executions()
         return ImportPlan(
             source=f"Quartz scheduler {self._name}",
@@ -106,7 +109,6 @@ class _Reader:
             jobs=jobs,
             calendars=calendars,
             paused_groups=frozenset(groups - {ALL_GROUPS_PAUSED}),
-            everything_paused=ALL_GROUPS_PAUSED in groups,
             notes=self._notes,
             running=self._running(),
         )
