@@ -429,12 +429,31 @@ def test_an_error_and_a_running_node_are_reported(fresh_database: Callable[[], s
     with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
         connection.execute("UPDATE qrtz_triggers SET trigger_state = 'ERROR' WHERE trigger_name = 'simple 1'")
         connection.execute("UPDATE qrtz_triggers SET trigger_state = 'COMPLETE' WHERE trigger_name = 'simple 2'")
+        connection.execute("UPDATE qrtz_triggers SET trigger_state = 'BLOCKED' WHERE trigger_name = 'simple 3'")
+        connection.execute("UPDATE qrtz_triggers SET trigger_state = 'PAUSED_BLOCKED' WHERE trigger_name = 'simple 4'")
+        connection.execute("UPDATE qrtz_triggers SET priority = 0 WHERE trigger_name = 'simple 5'")
+        connection.execute(
+            "INSERT INTO qrtz_paused_trigger_grps VALUES ('serialized', '_$_ALL_GROUPS_PAUSED_$_');"
+            "INSERT INTO qrtz_fired_triggers (sched_name, trigger_name, trigger_group, instance_name, state, job_name,"
+            " job_group, requests_recovery) VALUES"
+            " ('serialized', 'simple 0', 'times', 'n1', 'EXECUTING', 'scheduled', 'reports', true)"
+        )
         connection.execute(
             "UPDATE qrtz_scheduler_state SET last_checkin_time = extract(epoch FROM clock_timestamp()) * 1000 - 2000"
         )
     plan = plan_of(dsn)
     assert trigger_of(plan, "simple 1").paused == "in ERROR in Quartz"
     assert "simple 2" not in {key.name for key in plan.triggers()}
+    assert trigger_of(plan, "simple 3").paused is None
+    assert trigger_of(plan, "simple 4").paused == "paused in Quartz"
+    assert trigger_of(plan, "simple 5").trigger.priority == 0
+    assert plan.paused_groups == {"night"}
+    differs = {note.subject: note.text for note in plan.notes if note.severity is Severity.DIFFERS}
+    assert differs["pauses"].startswith("all groups are paused in Quartz")
+    assert differs["job reports.scheduled"] == (
+        "it is running on the Quartz node n1; the execution does not come over; Quartz would run it again if its node"
+        " died"
+    )
     assert plan.running is not None
     assert plan.running.endswith("s ago")
 
