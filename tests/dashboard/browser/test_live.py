@@ -109,6 +109,27 @@ def test_the_pages_work_without_javascript(running_shop: Shop, open_browser: Cal
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
+def test_incidents_have_their_reasons_and_are_mended_from_the_overview(
+    running_shop: Shop, open_browser: Callable[..., Watched]
+) -> None:
+    page = open_browser().page
+    page.goto(running_shop.url)
+    blocked = page.locator(".incident", has_text="rebuild-index is at its concurrency limit")
+    expect(blocked).to_contain_text("Waiting: search.", timeout=3 * SOON)
+    unknown = page.locator(".incident", has_text="No running node knows the job type")
+    expect(unknown).to_contain_text("shop.legacy.Cleanup")
+    poisoned = page.locator(".incident", has_text="monthly-close is in ERROR")
+    expect(poisoned).to_contain_text("the ledger of October is locked by an auditor")
+    poisoned.get_by_role("link", name="Reset trigger").click()
+    page.locator("#action").get_by_label("Reason").fill("The auditor has left.")
+    page.locator("#action button.primary").click()
+    expect(page.get_by_role("status")).to_contain_text("monthly-close")
+    expect(poisoned).to_have_count(0)
+    record = running_shop.client.trigger_record(TriggerKey("monthly-close", "billing"))
+    assert record is not None
+    assert record.state == "WAITING"
+
+
 def test_a_node_that_dies_is_an_incident_on_the_open_overview(
     running_shop: Shop, open_browser: Callable[..., Watched]
 ) -> None:
