@@ -95,6 +95,11 @@ class LiveHub:
             with self._guard:
                 self._watchers.discard(watcher)
 
+    def changed(self, *topics: str) -> None:
+        """Tell the open streams at once about a change that was made here."""
+        for topic in topics:
+            self._publish(topic)
+
     def close(self) -> None:
         """End all streams, so that the server can stop. It takes no lock, so a signal handler may call it."""
         self.closed = True

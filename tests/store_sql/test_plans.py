@@ -16,6 +16,7 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ENDED, ExecutionState, TriggerState
 from quartzpy.store.queries import (
     HISTORY,
+    ActionQuery,
     AnyQuery,
     ExecutionQuery,
     JobQuery,
@@ -137,7 +138,7 @@ def explain(connect: Callable[[], psycopg.Connection[Any]]) -> Iterator[Callable
 
     yield one
     # Else the indexes stay as large as these tests made them, and later tests plan with that.
-    connection.execute("TRUNCATE qrtz_triggers, qrtz_job_details, qrtz_executions, qrtz_misfires CASCADE")
+    connection.execute("TRUNCATE qrtz_triggers, qrtz_job_details, qrtz_executions, qrtz_misfires, qrtz_audit CASCADE")
 
 
 FILL_HISTORY = """
@@ -151,10 +152,10 @@ SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 't' || n
 # Autovacuum may have looked at these tables while an earlier test had emptied them.
 FORGET_STATISTICS = """
 DELETE FROM pg_statistic WHERE starelid IN ('qrtz_executions'::regclass, 'qrtz_fired_triggers'::regclass,
-    'qrtz_triggers'::regclass, 'qrtz_job_details'::regclass, 'qrtz_misfires'::regclass);
+    'qrtz_triggers'::regclass, 'qrtz_job_details'::regclass, 'qrtz_misfires'::regclass, 'qrtz_audit'::regclass);
 UPDATE pg_class SET relpages = 0, reltuples = -1
  WHERE oid IN ('qrtz_executions'::regclass, 'qrtz_fired_triggers'::regclass, 'qrtz_triggers'::regclass,
-    'qrtz_job_details'::regclass, 'qrtz_misfires'::regclass)
+    'qrtz_job_details'::regclass, 'qrtz_misfires'::regclass, 'qrtz_audit'::regclass)
 """
 OF_EACH_TRIGGER = 60
 HISTORY_QUERIES = {
@@ -190,6 +191,10 @@ INSERT INTO qrtz_misfires (id, sched_name, trigger_group, trigger_name, generati
 SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 't' || n % 100, 1, 'DEFAULT', 'known', 'node',
        now(), 'smart', 'SKIPPED', now(), '{}', false, 0
   FROM generate_series(1, 6000) AS n;
+INSERT INTO qrtz_audit (id, sched_name, at, actor, role, action, subject, reason, state, count)
+SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, now(), 'ann', 'admin', 'pause', 'trigger g.t' || n % 100,
+       '', 'SUCCEEDED', 1
+  FROM generate_series(1, 6000) AS n;
 """
 _SOME_TIME_AGO = datetime.now(UTC) - timedelta(hours=23)
 PAGES: dict[str, tuple[AnyQuery, Position | None, int]] = {
@@ -203,6 +208,8 @@ PAGES: dict[str, tuple[AnyQuery, Position | None, int]] = {
     "exhausted executions": (ExecutionQuery(exhausted=True), (False, _SOME_TIME_AGO, 4000, "DEFAULT", "t0"), 3 * LIMIT),
     "misfires": (MisfireQuery(), (3000,), 2 * LIMIT),
     "misfires of a trigger": (MisfireQuery(trigger_key=TriggerKey("t2")), (3000,), 2 * LIMIT),
+    "actions": (ActionQuery(), (3000,), 2 * LIMIT),
+    "actions on a trigger": (ActionQuery(subject="trigger g.t2"), (3000,), 2 * LIMIT),
 }
 
 
@@ -217,7 +224,7 @@ def test_a_page_is_read_from_its_cursor_on(
     analyzed: bool,
 ) -> None:
     connect().execute(FILL_HISTORY + FILL_PAGES)
-    tables = "qrtz_executions, qrtz_triggers, qrtz_job_details, qrtz_misfires"
+    tables = "qrtz_executions, qrtz_triggers, qrtz_job_details, qrtz_misfires, qrtz_audit"
     connect().execute(f"ANALYZE {tables}" if analyzed else FORGET_STATISTICS)
     text, values = pages.text_and_values(query, after)
     assert 0 < read(explain(text, **values)) <= most
