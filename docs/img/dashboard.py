@@ -143,7 +143,7 @@ def repeat_history(server: EmbeddedPostgres, dsn: str, seconds: float) -> None:
             ).fetchall()
         }
         values = ", ".join(
-            f"{name} - make_interval(secs => n * {seconds})"
+            f"{name} - make_interval(secs => n * {seconds + 0.137})"
             if name in times | instants
             else (f"{name} + n::bigint * 1000000000" if name == "fire_id" else name)
             for name in columns
