@@ -49,6 +49,29 @@ def test_a_paused_page_stays_as_it_is_until_it_is_continued(
     expect(page.locator("h1 .badge")).to_have_text("paused", timeout=SOON)
 
 
+def test_a_hidden_page_asks_for_nothing_and_catches_up_when_it_is_seen(
+    running_shop: Shop, open_browser: Callable[..., Watched]
+) -> None:
+    page = open_browser().page
+    page.goto(f"{running_shop.url}/executions")
+    expect(page.locator("#live")).to_have_attribute("data-state", "on")
+    page.evaluate(
+        "Object.defineProperty(document, 'hidden', { get: () => window.isHidden });"
+        "window.hide = (is) => { window.isHidden = is; document.dispatchEvent(new Event('visibilitychange')); };"
+        "window.hide(true);"
+    )
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    # Executions end several times a second.
+    page.wait_for_timeout(3_000)
+    assert asked == []
+    page.evaluate("window.hide(false)")
+    page.wait_for_timeout(100)
+    assert f"{running_shop.url}/live" in asked
+    first = page.locator("tbody tr").first.get_attribute("id")
+    page.wait_for_function("old => document.querySelector('tbody tr').id !== old", arg=first, timeout=SOON)
+
+
 def test_an_outage_is_said_and_the_page_keeps_its_content_until_it_is_over(
     running_shop: Shop, open_browser: Callable[..., Watched]
 ) -> None:
