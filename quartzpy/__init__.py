@@ -1,7 +1,8 @@
 """quartzpy: a clustered job scheduler for Python over PostgreSQL, in the manner of Quartz."""
 
+from typing import TYPE_CHECKING, Any
+
 from quartzpy import cron
-from quartzpy.aio.async_scheduler import AsyncScheduler
 from quartzpy.calendars.annual import AnnualCalendar
 from quartzpy.calendars.base import BaseCalendar, WholeDayCalendar
 from quartzpy.calendars.calendar import Calendar
@@ -49,6 +50,9 @@ from quartzpy.triggers.plain import DateTrigger, IntervalTrigger, at, every
 from quartzpy.triggers.recurrence import RecurrenceTrigger
 from quartzpy.triggers.simple import SimpleMisfire, SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
+
+if TYPE_CHECKING:
+    from quartzpy.aio.async_scheduler import AsyncScheduler
 
 __all__ = [
     "AllOf",
@@ -122,3 +126,13 @@ __all__ = [
     "job",
     "persist_job_data_after_execution",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # AsyncScheduler takes a megabyte of memory that a node without asynchronous callers does not need.
+    if name != "AsyncScheduler":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from quartzpy.aio.async_scheduler import AsyncScheduler
+
+    globals()[name] = AsyncScheduler
+    return AsyncScheduler

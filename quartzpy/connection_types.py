@@ -1,8 +1,21 @@
-"""The types that `Scheduler.using` accepts, for type checkers: importing this imports no driver that is not there."""
+"""The types that `Scheduler.using` accepts, for type checkers, and the distinction between them.
+
+Importing this imports no driver that is not there.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+_ASYNCHRONOUS = frozenset({"AsyncConnection", "AsyncSession", "async_scoped_session"})
+
+
+def is_asynchronous(connection: object) -> bool:
+    """Return True if a connection or session is asynchronous, without importing the library that it is from."""
+    return any(
+        kind.__name__ in _ASYNCHRONOUS or kind.__module__.partition(".")[0] == "asyncpg"
+        for kind in type(connection).__mro__
+    )
 
 
 class DjangoConnection(Protocol):

@@ -88,6 +88,16 @@ def plugin_of(given: Plugin[_SchedulerT] | str) -> Plugin[_SchedulerT]:
     return plugin_of(found[given].load()())
 
 
+def _plugins_of(config: SchedulerConfig) -> list[Plugin[Any]]:
+    """Return the plugins that settings ask for."""
+    if config.metrics_port is None:
+        return []
+    # Few processes need an HTTP server.
+    from quartzpy.metrics.plugin import Metrics
+
+    return [Metrics(port=config.metrics_port, host=config.metrics_host)]
+
+
 class Scheduler(BaseScheduler):
     """A scheduler on a database: `Scheduler("postgresql+psycopg://app@db/app", name="billing")`.
 
@@ -129,7 +139,7 @@ class Scheduler(BaseScheduler):
             version=installed_version(),
             job_factory=job_factory,
             middleware=middleware,
-            plugins=[plugin_of(one) for one in plugins],
+            plugins=[*_plugins_of(config), *(plugin_of(one) for one in plugins)],
             context=context,
             job_defaults=job_defaults,
         )

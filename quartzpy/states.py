@@ -71,7 +71,7 @@ class Missed(StrEnum):
     MISFIRE = "misfire"
     """The trigger's misfire instruction decides, as in Quartz."""
     SKIP = "skip"
-    """The missed fires are skipped: the trigger continues with its next fire time in the future."""
+    """The missed fires are skipped: the trigger continues with its first fire time after the resumption."""
     ONCE = "once"
     """The missed fires are coalesced into one immediate fire."""
 

@@ -252,6 +252,7 @@ CREATE TABLE qrtz_triggers (
     misfire_rule VARCHAR(10) NOT NULL,
     misfire_threshold INTERVAL,
     catch_up_until TIMESTAMP WITH TIME ZONE,
+    resumed_at TIMESTAMP WITH TIME ZONE,
     calendar_name VARCHAR(200),
     job_data JSONB,
     fire_id BIGINT,

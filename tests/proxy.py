@@ -154,9 +154,11 @@ class Proxy:
                     client.close()
                     continue
                 server.settimeout(None)
-                link = _Link(self, client, server)
-                if self._closed:
-                    link.cut()
+                # `cut` on another thread may already have closed the sockets of a link that is being made.
+                with contextlib.suppress(OSError):
+                    link = _Link(self, client, server)
+                    if self._closed:
+                        link.cut()
 
     def through(self, dsn: str) -> str:
         """The same database, reached through here."""

@@ -13,6 +13,8 @@ from quartzpy.aio.verbs import AsyncSchedulingVerbs
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.instants import Span
 from quartzpy.jobs.context import JobExecutionContext
+from quartzpy.jobs.middleware import Middleware
+from quartzpy.jobs.trace_context import CurrentTrace
 from quartzpy.keys import JobKey
 from quartzpy.runtime.health import SchedulerHealth
 from quartzpy.scheduling.async_calls import VerbThreads
@@ -24,6 +26,18 @@ _BaseSchedulerT = TypeVar("_BaseSchedulerT", bound=BaseScheduler)
 
 class AsyncSchedulerVerbs(AsyncSchedulingVerbs[_BaseSchedulerT]):
     """The methods of `BaseScheduler`, each of them awaitable."""
+
+    async def add_middleware(self, middleware: Middleware) -> None:
+        """Surround the executions of this scheduler with one more middleware, outside of those that it has.
+
+        Raises:
+            SchedulerStateError: the scheduler was started.
+        """
+        return await self._run(lambda behind: behind.add_middleware(middleware))
+
+    async def trace_with(self, current: CurrentTrace) -> None:
+        """Store the trace context that `current` returns with each trigger, for its executions."""
+        return await self._run(lambda behind: behind.trace_with(current))
 
     @property
     def config(self) -> SchedulerConfig:

@@ -9,21 +9,12 @@ from typing import Any, TypeVar
 
 from quartzpy.aio.verbs import AsyncSchedulingVerbs
 from quartzpy.config.config import SchedulerConfig
+from quartzpy.connection_types import is_asynchronous
 from quartzpy.scheduling.async_calls import VerbThreads
 from quartzpy.scheduling.transaction_verbs import TransactionVerbs
 from quartzpy.store.protocol import JobStore
 
 _R = TypeVar("_R")
-
-_ASYNCHRONOUS = frozenset({"AsyncConnection", "AsyncSession", "async_scoped_session"})
-
-
-def is_asynchronous(connection: object) -> bool:
-    """Return True if a connection or session is asynchronous, without importing the library that it is from."""
-    return any(
-        kind.__name__ in _ASYNCHRONOUS or kind.__module__.partition(".")[0] == "asyncpg"
-        for kind in type(connection).__mro__
-    )
 
 
 class AsyncTransactionVerbs(AsyncSchedulingVerbs[TransactionVerbs]):

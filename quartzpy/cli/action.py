@@ -198,7 +198,7 @@ def report(request: Request, result: ActionResult) -> None:
     if request.json_output:
         print_json(result)
     else:
-        click.echo(visible(result.text))
+        click.echo(Cells().sentence(result.text))
         for failure in result.failures:
             click.echo(f"  {visible(failure.key)}: {visible(failure.error)}", err=True)
         if result.failed > len(result.failures):

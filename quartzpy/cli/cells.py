@@ -22,7 +22,7 @@ LOCAL = "local"
 EMPTY = "-"
 """The text of a value that there is none of."""
 
-_ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)")
+_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)")
 
 _STYLES: Mapping[str, Mapping[str, Any]] = {
     word: style
@@ -46,7 +46,7 @@ def is_coloured() -> bool:
 def styled(word: str, text: str | None = None) -> str:
     """Return a text (by default the word itself) in the colour of the state that the word names."""
     text = word if text is None else text
-    style = _STYLES.get(word)
+    style = _STYLES.get(word) or _STYLES.get(word.lower())
     return click.style(text, **style) if style is not None and is_coloured() else text
 
 
@@ -126,8 +126,10 @@ def _offset(naive: datetime, zone: tzinfo | None, fold: int) -> timedelta | None
 
 
 def short_span(span: timedelta) -> str:
-    """Return a span in at most two units, to the precision that its length deserves: "0.4s", "3m20s", "2d4h"."""
+    """Return a span in at most two units, as precise as its length deserves: "30ms", "0.4s", "3m20s", "2d4h"."""
     seconds = span.total_seconds()
+    if 0.0005 <= abs(seconds) < 0.1:
+        return f"{seconds * 1000:.0f}ms"
     if abs(seconds) < 10:
         return f"{seconds:.1f}".removesuffix(".0") + "s"
     whole = timedelta(seconds=round(abs(seconds)))

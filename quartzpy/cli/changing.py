@@ -61,7 +61,10 @@ def delete_trigger(target: Target, request: Request, keys: tuple[str, ...], ever
 @action_options
 @subject_options(TRIGGER_FILTERS, "TRIGGER")
 def reset(target: Target, request: Request, keys: tuple[str, ...], everything: bool, **given: Any) -> None:
-    """Return triggers in ERROR to their schedules; by filters, only those in ERROR."""
+    """Return triggers in ERROR to their schedules.
+
+    Filters select only those in ERROR.
+    """
     if not keys and (everything or any(given.values())) and not given["state"]:
         given["state"] = ("ERROR",)
     with target.operations() as operations:
@@ -86,10 +89,11 @@ def reschedule(
     group: str | None,
     zone: str | None,
 ) -> None:
-    """Give TRIGGER another SCHEDULE; its data, priority, calendar, end time and pause stay.
+    """Give TRIGGER another SCHEDULE.
 
-    SCHEDULE is a cron expression ("0 2 * * MON-FRI" or Quartz's "0 0 2 ? * MON-FRI"), an interval ("every 15m"), or
-    the instant of a single fire ("2026-12-24T18:00+01:00"). --dry-run shows its next fire times.
+    Its data, priority, calendar, end time and pause stay. SCHEDULE is a cron expression ("0 2 * * MON-FRI" or Quartz's
+    "0 0 2 ? * MON-FRI"), an interval ("every 15m"), or the instant of a single fire ("2026-12-24T18:00+01:00").
+    --dry-run shows its next fire times.
     """
     with target.operations() as operations:
         key = trigger_key(operations.scheduler, trigger, group)

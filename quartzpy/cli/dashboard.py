@@ -65,15 +65,14 @@ def dashboard(
             f"--host {host}: others could reach the page without authentication; set a token, as in"
             f" {TOKEN_VARIABLE}=... quartzpy dashboard --host {host}"
         )
-    with target.client() as scheduler:
+    with listen(host, port) as listening, target.client() as scheduler:
         app = create_app(scheduler, auth=auth, read_only=read_only, title=title or scheduler.name)
         server = DashboardServer(app, root_path.rstrip("/"))
-        with listen(host, port) as listening:
-            shown = f"[{host}]" if ":" in host else host
-            changes = "read-only" if read_only else "actions allowed"
-            url = f"http://{shown}:{listening.getsockname()[1]}{root_path.rstrip('/')}/"
-            click.echo(f"dashboard of scheduler {scheduler.name!r} on {url} ({changes}; Ctrl-C ends it)")
-            server.run(sockets=[listening])
+        shown = f"[{host}]" if ":" in host else host
+        changes = "read-only" if read_only else "actions allowed"
+        url = f"http://{shown}:{listening.getsockname()[1]}{root_path.rstrip('/')}/"
+        click.echo(f"dashboard of scheduler {scheduler.name!r} on {url} ({changes}; Ctrl-C ends it)")
+        server.run(sockets=[listening])
 
 
 def _authenticator(token: str | None, token_role: str, users: tuple[str, ...]) -> Authenticator | None:

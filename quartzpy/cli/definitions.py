@@ -12,7 +12,7 @@ import click
 
 from quartzpy.cli.action import confirm_or_exit
 from quartzpy.cli.cells import Cells, styled
-from quartzpy.cli.exits import NOT_OK
+from quartzpy.cli.exits import NOT_OK, REFUSED
 from quartzpy.cli.filters import choice
 from quartzpy.cli.keys import group_matcher
 from quartzpy.cli.listing import print_json
@@ -67,7 +67,7 @@ def plan(
     json_output: bool,
     exit_code: bool,
 ) -> None:
-    """Show what `apply` would change for the jobs and triggers that FILE declares.
+    """Show what `apply` would change.
 
     FILE is TOML, or YAML with the extra yaml. The modules of its job types are imported.
     """
@@ -76,7 +76,7 @@ def plan(
         found = scheduler.sync(
             declared, owner=owner, prune=prune, existing=existing, version=program_version, apply=False
         )
-        _print_plan(scheduler, declared, found, json_output)
+        _print_plan(scheduler, declared, found, json_output=json_output)
     if found and exit_code:
         sys.exit(NOT_OK)
 
@@ -95,10 +95,10 @@ def apply(
     json_output: bool,
     confirmed: bool,
 ) -> None:
-    """Store the jobs and triggers that FILE declares, all or nothing, and update those that differ.
+    """Store the jobs and triggers that FILE declares.
 
-    A trigger whose schedule does not change keeps its fire times and its pause. What other owners declared, and what
-    was scheduled by programs, is never removed.
+    All are stored or none, and those that differ are updated. A trigger whose schedule does not change keeps its
+    fire times and its pause. What other owners declared, and what was scheduled by programs, is never removed.
     """
     with target.client() as scheduler:
         declared = _declared(file)
@@ -115,16 +115,18 @@ def apply(
             )
 
         found = sync(apply=False)
-        if not confirmed or not json_output:
-            _print_plan(scheduler, declared, found, json_output)
+        if not json_output:
+            _print_plan(scheduler, declared, found, json_output=False)
         if found and not confirmed:
             confirm_or_exit(f"Apply {_counts(found)}?")
+        # Another program may have changed something since the plan was made.
         done = sync(apply=True)
-        if json_output and confirmed:
-            _print_plan(scheduler, declared, done, json_output)
+        if json_output:
+            _print_plan(scheduler, declared, done, json_output=True)
         elif done:
-            # Another program may have changed something between the plan and this.
             click.echo(f"applied: {_counts(done)}")
+    if done.outdated_by is not None:
+        sys.exit(REFUSED)
 
 
 def _declared(file: Path) -> Definitions:
@@ -135,7 +137,7 @@ def _declared(file: Path) -> Definitions:
     return load_definitions(file)
 
 
-def _print_plan(scheduler: BaseScheduler, declared: Definitions, found: SyncPlan, json_output: bool) -> None:
+def _print_plan(scheduler: BaseScheduler, declared: Definitions, found: SyncPlan, *, json_output: bool) -> None:
     from quartzpy.operations.redaction import SECRETS, Redaction
 
     redaction = Redaction(SECRETS)
@@ -210,10 +212,10 @@ def _shown(name: str, value: Any, redaction: Redaction) -> str:
 @click.option("--contains", help="Only jobs with this part in their names.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="The file. [default: standard output]")
 def export(target: Target, group: str | None, contains: str | None, output: Path | None) -> None:
-    """Write the stored jobs and triggers as a file that `apply` takes back unchanged.
+    """Write the stored jobs and triggers as a file.
 
-    Runs by hand, retries and triggers that have ended are not part of it, nor are calendars. Job data is written in
-    full, with its secrets.
+    `apply` takes it back unchanged. Runs by hand, retries and triggers that have ended are not part of it, nor are
+    calendars. Job data is written in full, with its secrets.
     """
     from quartzpy.scheduling.exporting import exported
 

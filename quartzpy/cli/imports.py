@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quartzpy.cli.target import DEFAULT_NAME, Target, scheduler_options
-from quartzpy.operations.render import as_json, plain, table
-from quartzpy.operations.schedules import schedule_text, zone_text
+from quartzpy.keys import JobKey
+from quartzpy.operations.render import as_json, local_zone, plain, table
 
 if TYPE_CHECKING:
-    from quartzpy.migrate import ImportOutcome, ImportPlan
-    from quartzpy.migrate.class_map import ClassMap
+    from quartzpy.migrate import ClassMap, ImportOutcome, ImportPlan
     from quartzpy.store.protocol import JobStore
 
 _Command = Callable[..., None]
 _COLUMNS = ("trigger", "job", "job type", "schedule", "zone", "next", "paused")
+_ORDER = ("differs", "left out", "undecided")
+_DROPPABLE = ("job", "zone", "job type")
 
 
 @click.group(name="import")
@@ -35,6 +39,7 @@ def _apply_options(command: _Command) -> _Command:
     """Add the options that all imports have."""
     for option in (
         click.option("--json", "json_output", is_flag=True, help="Print JSON."),
+        click.option("--limit", default=500, show_default=True, help="The maximum number of rows to print."),
         click.option("--while-running", is_flag=True, help="Import although the source still runs: both fire then."),
         click.option("--skip-undecided", is_flag=True, help="Leave out what needs a decision."),
         click.option(
@@ -78,7 +83,7 @@ def quartz(
     Fire times, pauses, misfire instructions, calendars and data come over. Job classes are mapped by --map. Data and
     calendars in Java serialization need the extra "import".
     """
-    from quartzpy.migrate.quartz import read_quartz
+    from quartzpy.migrate import read_quartz
 
     plan = read_quartz(
         source,
@@ -90,8 +95,87 @@ def quartz(
     _run(plan, target, **applying)
 
 
+@import_.command()
+@_apply_options
+@click.option("--from", "source", required=True, metavar="URL", help="The database of the job store: SQLAlchemy's URL.")
+@click.option("--table", "table_name", default="apscheduler_jobs", show_default=True, help="The table of the store.")
+@click.option("--group", default="apscheduler", show_default=True, help="The group of the jobs.")
+@_map_option
+def apscheduler(
+    target: Target, source: str, table_name: str, group: str, class_map: Path | None, **applying: Any
+) -> None:
+    """Import from the SQLAlchemy job store of APScheduler 3.
+
+    Each job runs the function that it names ("module:name"), which has to be a @job of the nodes, unless --map names
+    another type. The rows are pickles; they are read without being unpickled, so that no code of theirs runs.
+    """
+    from quartzpy.migrate import read_apscheduler
+
+    plan = read_apscheduler(source, table=table_name, group=group, decisions=_decisions(class_map))
+    _run(plan, target, **applying)
+
+
+@import_.command(name="celery-beat")
+@_apply_options
+@click.option("--from", "source", required=True, metavar="URL", help="The database of django-celery-beat.")
+@click.option("--prefix", default="django_celery_beat_", show_default=True, help="The prefix of its tables.")
+@click.option("--group", default="celery-beat", show_default=True, help="The group of the jobs.")
+def celery_beat(target: Target, source: str, prefix: str, group: str, **applying: Any) -> None:
+    """Import from the tables of django-celery-beat.
+
+    Each periodic task becomes a job that sends the task (see quartzpy.ext.celery).
+    """
+    from quartzpy.migrate import read_celery_beat
+
+    _run(read_celery_beat(source, prefix=prefix, group=group), target, **applying)
+
+
+@import_.command()
+@_apply_options
+@click.argument("file", type=click.File(encoding="utf-8"))
+@click.option("--time-zone", required=True, help="The time zone of the machine: Europe/Berlin.")
+@click.option("--job-type", required=True, help="The job type that runs commands; its data has the entry command.")
+@click.option("--system", is_flag=True, help="Lines have a field for the user, as in /etc/crontab.")
+@click.option("--group", default="crontab", show_default=True, help="The group of the jobs.")
+@click.option(
+    "--write",
+    "definitions",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a file of declared jobs (TOML) instead, and store nothing.",
+)
+def crontab(
+    target: Target,
+    file: Any,
+    time_zone: str,
+    job_type: str,
+    system: bool,
+    group: str,
+    definitions: Path | None,
+    **applying: Any,
+) -> None:
+    """Import a crontab FILE ("-" for standard input).
+
+    Each line becomes a job whose data has the entries command, stdin (what is after a "%"), user and environment. The
+    job type is one of yours, which runs such a command.
+    """
+    from quartzpy.migrate import read_crontab
+
+    plan = read_crontab(
+        file.read(), time_zone=time_zone, job_type=job_type, system=system, group=group, name=str(file.name)
+    )
+    if definitions is None:
+        _run(plan, target, **applying)
+        return
+    from quartzpy.migrate.definitions_file import definitions_text
+
+    definitions.write_text(definitions_text(plan), encoding="utf-8")
+    for note in plan.notes:
+        click.echo(plain(str(note)), err=True)
+    click.echo(f"{definitions}: {len(plan.jobs)} jobs")
+
+
 def _decisions(path: Path | None) -> ClassMap:
-    from quartzpy.migrate.class_map import ClassMap, load_class_map
+    from quartzpy.migrate import ClassMap, load_class_map
 
     return ClassMap() if path is None else load_class_map(path)
 
@@ -104,6 +188,7 @@ def _run(
     held: bool,
     skip_undecided: bool,
     while_running: bool,
+    limit: int,
     json_output: bool,
 ) -> None:
     from quartzpy.migrate import apply
@@ -120,19 +205,23 @@ def _run(
         )
     finally:
         store.close()
-    click.echo(_as_json(plan, outcome, apply_it) if json_output else _as_text(plan, outcome, apply_it))
+    click.echo(_as_json(plan, outcome, apply_it) if json_output else _as_text(plan, outcome, apply_it, limit))
 
 
 def _store(target: Target) -> JobStore:
     from quartzpy.config.config import SchedulerConfig
     from quartzpy.store.sql.store import SqlJobStore
 
+    if not target.dsn:
+        raise click.UsageError("--dsn is required, except with --write")
     # An import may be the first that a new scheduler stores, so its name need not be known.
     name = target.name if target.name is not None else target.chosen_name()
     return SqlJobStore(target.dsn, SchedulerConfig.of(target.settings(name or DEFAULT_NAME)))
 
 
 def _rows(plan: ImportPlan) -> list[list[Any]]:
+    from quartzpy.operations.schedules import schedule_text, zone_text
+
     return [
         [
             str(one.trigger.key),
@@ -148,16 +237,19 @@ def _rows(plan: ImportPlan) -> list[list[Any]]:
     ]
 
 
-def _as_text(plan: ImportPlan, outcome: ImportOutcome, applied: bool) -> str:
+def _as_text(plan: ImportPlan, outcome: ImportOutcome, applied: bool, limit: int) -> str:
     rows = _rows(plan)
     rows += [[None, str(job.job.key), job.job.job_type, *[None] * 4] for job in plan.jobs if not job.triggers]
-    lines = [plain(plan.source), table(_COLUMNS, rows)]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    heads = [f"next ({local_zone()})" if name == "next" else name for name in _COLUMNS]
+    lines = [plain(plan.source), table(heads, rows[:limit], width=width, droppable=_DROPPABLE)]
+    if len(rows) > limit:
+        lines.append(f"({len(rows) - limit} more; --limit shows more, --json all)")
     if plan.calendars:
         lines.append(f"calendars: {', '.join(plain(name) for name in plan.calendars)}")
-    if plan.everything_paused or plan.paused_groups:
-        groups = ["all groups"] if plan.everything_paused else sorted(plan.paused_groups)
-        lines.append(f"paused groups: {', '.join(map(plain, groups))}")
-    lines += [plain(str(note)) for note in plan.notes]
+    if plan.paused_groups:
+        lines.append(f"paused groups: {', '.join(map(plain, sorted(plan.paused_groups)))}")
+    lines += [plain(str(note)) for note in sorted(plan.notes, key=lambda note: _ORDER.index(note.severity))]
     if plan.running is not None:
         lines.append(f"{plain(plan.source)} still runs: {plain(plan.running)}")
     lines.append(_summary(outcome))
@@ -166,13 +258,11 @@ def _as_text(plan: ImportPlan, outcome: ImportOutcome, applied: bool) -> str:
 
 
 def _summary(outcome: ImportOutcome) -> str:
-    counts = _counts(outcome)
-    return ", ".join(f"{count} {name}" for name, count in counts.items())
+    counts = [f"{count} {name}" for name, count in _counts(outcome).items() if count]
+    return ", ".join(counts) or "nothing to import"
 
 
 def _counts(outcome: ImportOutcome) -> dict[str, int]:
-    from quartzpy.keys import JobKey
-
     jobs = sum(isinstance(key, JobKey) for key in outcome.added)
     return {
         "new jobs": jobs,
@@ -180,13 +270,12 @@ def _counts(outcome: ImportOutcome) -> dict[str, int]:
         "new or changed calendars": len(outcome.calendars),
         "triggers moved on": len(outcome.advanced),
         "triggers resumed": len(outcome.resumed),
+        "triggers removed": len(outcome.removed),
         "triggers kept": outcome.kept,
     }
 
 
 def _as_json(plan: ImportPlan, outcome: ImportOutcome, applied: bool) -> str:
-    import json
-
     return json.dumps(
         {
             "source": plan.source,
@@ -196,7 +285,6 @@ def _as_json(plan: ImportPlan, outcome: ImportOutcome, applied: bool) -> str:
             "jobs_without_triggers": [str(job.job.key) for job in plan.jobs if not job.triggers],
             "calendars": sorted(plan.calendars),
             "paused_groups": sorted(plan.paused_groups),
-            "everything_paused": plan.everything_paused,
             "notes": [{"severity": note.severity, "subject": note.subject, "text": note.text} for note in plan.notes],
             "outcome": {name.replace(" ", "_"): count for name, count in _counts(outcome).items()},
         },

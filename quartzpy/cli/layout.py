@@ -104,10 +104,11 @@ def _fitting(columns: Sequence[Column[Any]], widths: Sequence[int], width: int, 
 
 
 def _narrow(columns: Sequence[Column[Any]], widths: list[int], kept: Sequence[int], width: int) -> None:
-    """Narrow the widest flexible columns until the table fits, and rigid ones only where nothing else is left."""
-    for flexible in ([n for n in kept if not columns[n].rigid], list(kept)):
-        while flexible and sum(widths[n] for n in kept) + _GAP * (len(kept) - 1) > width:
-            widest = max(flexible, key=lambda n: widths[n])
-            if widths[widest] <= SHORTEST:
+    """Narrow the widest columns until the table fits: first to what is readable, rigid ones only at last."""
+    flexible = [n for n in kept if not columns[n].rigid]
+    for among, least in ((flexible, None), (flexible, SHORTEST), (kept, SHORTEST)):
+        while sum(widths[n] for n in kept) + _GAP * (len(kept) - 1) > width:
+            wide = [n for n in among if widths[n] > (columns[n].readable if least is None else least)]
+            if not wide:
                 break
-            widths[widest] -= 1
+            widths[max(wide, key=lambda n: widths[n])] -= 1

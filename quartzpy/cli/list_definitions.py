@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,7 @@ from quartzpy.cli.filters import JOB_FILTERS, TRIGGER_FILTERS, Filters, choice
 from quartzpy.cli.layout import Column
 from quartzpy.cli.listing import Answer, Listing, Options, listing_options, run_listing
 from quartzpy.cli.target import Target
+from quartzpy.states import TriggerState
 from quartzpy.store.queries import TriggerOrder
 
 if TYPE_CHECKING:
@@ -84,22 +86,28 @@ def triggers(target: Target, options: Options, order: str, **given: Any) -> None
             limit=options.limit, after=options.after, order_by=order, **filters.values(operations)
         )
         empty = "" if page else filters.nothing(operations)
-        return Answer(page, empty, None if options.json_output else _overdue(operations, page))
+        return Answer(page, empty, None if options.json_output else _warnings(operations, page))
 
     run_listing(target, options, TRIGGERS, read)
 
 
-def _overdue(operations: Operations, page: Any) -> str | None:
-    """Return a warning if triggers of a page are overdue."""
+def _warnings(operations: Operations, page: Sequence[TriggerSummary]) -> str | None:
+    """Return what is wrong with triggers of a page: those in ERROR, and those that are overdue."""
+    sentences = []
+    broken = [one.key for one in page if one.state is TriggerState.ERROR]
+    if broken:
+        count = "1 trigger is" if len(broken) == 1 else f"{len(broken)} triggers are"
+        sentences.append(f"{count} in ERROR: `quartzpy why {broken[0]}` says why")
     late = sorted(((one.late, one.key) for one in page if one.late is not None), reverse=True)
-    if not late:
-        return None
-    span, key = late[0]
-    count = "1 trigger is" if len(late) == 1 else f"{len(late)} triggers are"
-    overdue = f"{count} overdue, {key} for {short_span(span)}"
-    if not operations.scheduler.nodes().nodes:
-        return f"{overdue}, and {START_A_NODE}"
-    return f"{overdue}: `quartzpy why {key}` says why"
+    if late:
+        span, key = late[0]
+        count = "1 trigger is" if len(late) == 1 else f"{len(late)} triggers are"
+        overdue = f"{count} overdue, {key} for {short_span(span)}"
+        is_running = bool(operations.scheduler.nodes().nodes)
+        sentences.append(
+            f"{overdue}: `quartzpy why {key}` says why" if is_running else f"{overdue}, and {START_A_NODE}"
+        )
+    return "\n".join(sentences) or None
 
 
 @click.command()

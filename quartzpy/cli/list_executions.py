@@ -98,9 +98,9 @@ def _missed(misfire: MisfireView) -> str:
 @listing_options
 @EXECUTION_FILTERS.options
 def executions(target: Target, options: Options, **given: Any) -> None:
-    """List executions, the latest first; by default those that have ended.
+    """List executions, the latest first.
 
-    A state that has not ended yet (SCHEDULED, ENQUEUED, PROCESSING) must be asked for.
+    By default they are those that have ended; another state (SCHEDULED, ENQUEUED, PROCESSING) must be asked for.
     """
     filters = Filters(EXECUTION_FILTERS, given, options.cells)
 
@@ -129,7 +129,10 @@ def misfires(target: Target, options: Options, **given: Any) -> None:
 @listing_options
 @click.option("--node", help="Only those of this node.")
 def running(target: Target, options: Options, node: str | None) -> None:
-    """List claimed triggers and running executions, with their nodes, times and progress."""
+    """List what runs now, with nodes, times and progress.
+
+    ENQUEUED are triggers that a node has claimed, PROCESSING are running executions.
+    """
 
     def read(operations: Operations) -> Answer[RunningView]:
         found = [one for one in operations.running() if node is None or one.node == node]
@@ -147,9 +150,9 @@ def running(target: Target, options: Options, node: str | None) -> None:
     "--until", help="The end of the list: an instant, or a length of time from now.", default="1h", show_default=True
 )
 def upcoming(target: Target, options: Options, until: str) -> None:
-    """List the fires to come, several of one trigger included, the soonest first.
+    """List the fires to come, the soonest first.
 
-    LOCAL is the wall-clock time in the zone of the schedule.
+    Several fires of one trigger are included. LOCAL is the wall-clock time in the zone of the schedule.
     """
 
     def read(operations: Operations) -> Answer[PlannedRun]:

@@ -91,7 +91,10 @@ LOCKS: Listing[LockRecord] = Listing(
 @click.command()
 @listing_options
 def calendars(target: Target, options: Options) -> None:
-    """List the calendars; `quartzpy show calendar NAME` has the days that one excludes."""
+    """List the calendars.
+
+    `quartzpy show calendar NAME` has the days that one of them excludes.
+    """
 
     def read(operations: Operations) -> Answer[CalendarSummary]:
         found = operations.calendars()
@@ -103,7 +106,7 @@ def calendars(target: Target, options: Options) -> None:
 @click.command()
 @listing_options
 def groups(target: Target, options: Options) -> None:
-    """List the groups of triggers and of jobs with their pauses."""
+    """List the groups of triggers and jobs with their pauses."""
 
     def read(operations: Operations) -> Answer[_Group]:
         found = operations.groups()
@@ -131,7 +134,10 @@ def _pauses(found: Groups) -> str | None:
 @click.command()
 @listing_options
 def limits(target: Target, options: Options) -> None:
-    """List the limits that are in use, with their headroom, and the capacity of the nodes."""
+    """List the limits that are in use, with their headroom.
+
+    They are those of jobs, of rates, of execution groups, and of the worker pools of the nodes.
+    """
 
     def read(operations: Operations) -> Answer[_Limit]:
         found = operations.limits()
@@ -163,7 +169,10 @@ def _limits(found: Limits, options: Options) -> list[_Limit]:
 @click.command()
 @listing_options
 def locks(target: Target, options: Options) -> None:
-    """List the locks on the tables that conflict with others, and who waits for them."""
+    """List the locks on the tables, and who waits for them.
+
+    They are those that conflict with the locks of others.
+    """
 
     def read(operations: Operations) -> Answer[LockRecord]:
         found = operations.locks()

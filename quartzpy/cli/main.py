@@ -33,26 +33,43 @@ from quartzpy.cli.top.command import top
 from quartzpy.errors import QuartzpyError
 from quartzpy.texts import reason, visible
 
+_SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
+    (
+        "See",
+        (top, jobs, triggers, executions, running, misfires, upcoming, nodes, calendars, groups, limits, locks, audit),
+    ),
+    ("Understand", (show, why, log, doctor, health, tail)),
+    ("Run", (trigger, cancel, run_again, backfill)),
+    ("Hold back", (pause, resume, skip_next, enable, disable)),
+    ("Change", (reschedule, reset, delete)),
+    ("Command a node", (drain, standby, resume_node)),
+    ("Keep jobs in files", (plan, apply, export, import_)),
+    ("Set up", (demo, node, dashboard, db, config, cron, completion)),
+)
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Sections(click.Group):
+    """Lists its commands by what they are for."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, commands in _SECTIONS:
+            with formatter.section(title):
+                formatter.write_dl([(str(one.name), one.get_short_help_str(limit=100)) for one in commands])
+
+
+@click.group(cls=_Sections, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="quartzpy")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def cli(debug: bool) -> None:
-    """A clustered job scheduler over PostgreSQL."""
+    """A clustered job scheduler over PostgreSQL.
+
+    The commands find the database by --url, QUARTZPY_URL, or url in the nearest quartzpy.toml.
+    """
 
 
-for command in (
-    *(demo, node, dashboard, db, config, doctor, cron),
-    *(jobs, triggers, executions, misfires, running, upcoming, nodes),
-    *(calendars, groups, limits, locks, audit),
-    *(show, why, log, import_),
-    *(trigger, cancel, run_again, backfill),
-    *(pause, resume, skip_next, enable, disable, drain, standby, resume_node),
-    *(delete, reset, reschedule),
-    *(plan, apply, export),
-    *(health, tail, top, completion),
-):
-    cli.add_command(command)
+for _, commands in _SECTIONS:
+    for command in commands:
+        cli.add_command(command)
 
 
 def main(arguments: list[str] | None = None) -> None:

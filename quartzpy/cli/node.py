@@ -15,7 +15,7 @@ import click
 from quartzpy.cli.exits import ABANDONED, UNHEALTHY
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
-from quartzpy.logs.default_handler import LEVELS, ensure_logging
+from quartzpy.logs.default_handler import FORMATS, LEVELS, ensure_logging
 from quartzpy.runtime.run import RunEnd, run_until_stopped
 
 if TYPE_CHECKING:
@@ -62,6 +62,18 @@ def _takes_no_arguments(function: Callable[..., Any]) -> bool:
     return True
 
 
+def _measure(scheduler: BaseScheduler, port: int, host: str) -> None:
+    """Serve metrics and probes from now on, so that they also answer while the node starts."""
+    from quartzpy.metrics.plugin import Metrics
+
+    own = scheduler.config.metrics_port
+    if own is not None:
+        raise click.UsageError(f"--metrics-port: the scheduler has the setting metrics_port={own} already; use one")
+    metrics = Metrics(port=port, host=host)
+    metrics.initialize(scheduler)
+    metrics.start()
+
+
 @click.command()
 @click.option("--app", required=True, help="The scheduler, or a function that returns it: module:name.")
 @click.option(
@@ -75,15 +87,39 @@ def _takes_no_arguments(function: Callable[..., Any]) -> bool:
     type=click.Choice(LEVELS, case_sensitive=False),
     help="The lowest level of messages to log.",
 )
-def node(app: str, drain_timeout: str, interrupt: bool, log_level: str) -> None:
+@click.option(
+    "--log-format",
+    default=FORMATS[0],
+    show_default=True,
+    type=click.Choice(FORMATS),
+    help="Lines for people, or a JSON object for each message.",
+)
+@click.option("--metrics-port", type=click.IntRange(0, 65_535), help="Answer /metrics, /healthz and /readyz here.")
+@click.option(
+    "--metrics-host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address for --metrics-port; 0.0.0.0 is reachable from everywhere.",
+)
+def node(
+    app: str,
+    drain_timeout: str,
+    interrupt: bool,
+    log_level: str,
+    log_format: str,
+    metrics_port: int | None,
+    metrics_host: str,
+) -> None:
     """Run a node until SIGTERM or SIGINT, then wait for its running jobs.
 
     A second signal ends the process immediately; other nodes then recover its jobs. Exit status 6 means that executions
     were abandoned, 70 that a thread of the node could not be kept alive.
     """
-    ensure_logging(log_level)
+    ensure_logging(log_level, log_format)
     timeout = as_span(drain_timeout, "--drain-timeout", SettingsError).total_seconds()
     scheduler = load_app(app)
+    if metrics_port is not None:
+        _measure(scheduler, metrics_port, metrics_host)
     status = EXIT_STATUS[run_until_stopped(scheduler, timeout, interrupt=interrupt)]
     if status == UNHEALTHY:
         # A thread that hangs would delay the exit, and the process supervisor waits for it before a restart.

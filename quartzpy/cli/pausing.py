@@ -237,7 +237,10 @@ def enable(
 @action_options
 @subject_options(JOB_FILTERS, "JOB")
 def disable(target: Target, request: Request, keys: tuple[str, ...], everything: bool, **given: Any) -> None:
-    """Disable jobs: none of their triggers fires, and they cannot be triggered."""
+    """Disable jobs.
+
+    None of their triggers fires, and they cannot be run by hand.
+    """
     with target.operations() as operations:
         found = subjects(operations, JOB_FILTERS, keys, everything, given)
         act = operations.actions.disable
@@ -248,7 +251,10 @@ def disable(target: Target, request: Request, keys: tuple[str, ...], everything:
 @action_options
 @click.argument("node", shell_complete=completion.NODES)
 def drain(target: Target, request: Request, node: str) -> None:
-    """Let NODE claim nothing more and give back what waits for a worker, until `resume-node` or its restart."""
+    """Let NODE finish what it runs.
+
+    It claims nothing more and gives back what waits for a worker, until `resume-node` or its restart.
+    """
     _command(target, request, "drain", "Drain", node)
 
 
@@ -256,7 +262,10 @@ def drain(target: Target, request: Request, node: str) -> None:
 @action_options
 @click.argument("node", shell_complete=completion.NODES)
 def standby(target: Target, request: Request, node: str) -> None:
-    """Let NODE claim nothing more, until `resume-node` or its restart."""
+    """Let NODE claim nothing more.
+
+    This lasts until `resume-node` or its restart.
+    """
     _command(target, request, "standby", "Put into standby", node)
 
 

@@ -101,7 +101,10 @@ def _wait(operations: Operations, key: TriggerKey, seconds: float) -> None:
 @action_options
 @subject_options(EXECUTION_FILTERS, "FIRE_ID")
 def cancel(target: Target, request: Request, keys: tuple[str, ...], everything: bool, **given: Any) -> None:
-    """Ask running executions to stop, on any node; by filters, only those that are running."""
+    """Ask running executions to stop.
+
+    They may run on any node. Filters select only those that are running.
+    """
     if not keys and (everything or any(given.values())):
         if ENDED & set(given["state"]):
             raise click.UsageError("--state: only executions that are ENQUEUED or PROCESSING can be cancelled")
@@ -119,7 +122,10 @@ def cancel(target: Target, request: Request, keys: tuple[str, ...], everything: 
 def run_again(
     target: Target, request: Request, keys: tuple[str, ...], everything: bool, even_if_paused: bool, **given: Any
 ) -> None:
-    """Run the jobs of executions that have ended once more, each with its data."""
+    """Run executions that have ended once more.
+
+    Each runs with the data of the first run.
+    """
     with target.operations() as operations:
         found = subjects(operations, EXECUTION_FILTERS, keys, everything, given)
 
@@ -149,9 +155,9 @@ def backfill(
     zone: str,
     even_if_paused: bool,
 ) -> None:
-    """Run the job of TRIGGER for each past fire time of its schedule in a range.
+    """Run past fire times of TRIGGER.
 
-    TRIGGER is GROUP.NAME, or NAME for the group DEFAULT.
+    Its job runs once for each instant of the schedule in a range. TRIGGER is GROUP.NAME, or NAME for the group DEFAULT.
     """
     cells = Cells(zone)
     with target.operations() as operations:

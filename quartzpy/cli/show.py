@@ -90,7 +90,10 @@ def _of(listing: Listing[Any], *names: str) -> Sequence[Column[Any]]:
 
 @click.group()
 def show() -> None:
-    """Show all that is known about one job, trigger, execution, node or calendar."""
+    """Show all that is known about one object.
+
+    It is a job, a trigger, an execution, a node or a calendar.
+    """
 
 
 @show.command()

@@ -43,9 +43,9 @@ def tail(
     zone: str,
     json_output: bool,
 ) -> None:
-    """Print the events of the whole cluster as they happen, until Ctrl-C.
+    """Print the events of the cluster as they happen.
 
-    They are starts and ends of executions, and nodes that join and leave.
+    It ends at Ctrl-C. The events are starts and ends of executions, and nodes that join and leave.
     """
     from quartzpy.scheduling.cluster_events import ExecutionEnded, ExecutionStarted, NodeJoined, NodeLeft
 

@@ -261,6 +261,15 @@ class SchedulerConfig:
     """True to look for mistakes in the jobs of this process: executions are logged at INFO unless `log_executions` is
     set, and the event loop runs in asyncio's debug mode, which reports slow callbacks and coroutines that were never
     awaited. It costs time."""
+
+    metrics_port: int | None = None
+    """The port at which a started node answers `/metrics` (Prometheus), `/healthz` and `/readyz`. 0 takes any free
+    port; None: it does not listen."""
+
+    metrics_host: str = "127.0.0.1"
+    """The address for `metrics_port`. There is no authentication, so the default is reachable from this machine only;
+    "0.0.0.0" is reachable from everywhere."""
+
     table_prefix: str = DEFAULT_TABLE_PREFIX
     """The prefix of the names of all tables, sequences, indexes and constraints. Schedulers with different prefixes can
     share a schema without affecting each other."""
@@ -317,12 +326,10 @@ class SchedulerConfig:
         self._check_range("max_captured_log_bytes", SMALLEST_LIMIT, 1_048_576)
         self._check_range("pool_size", 3, 1_000)
         self._check_range("max_node_deaths", 1, 1_000_000)
-        if self.history_max_rows is not None:
-            if type(self.history_max_rows) is not int:
-                raise SettingsError(
-                    f"history_max_rows must be an integer or None (got {quoted(self.history_max_rows)})"
-                )
-            self._check_range("history_max_rows", 1, 1_000_000_000)
+        self._check_optional("history_max_rows", 1, 1_000_000_000)
+        self._check_optional("metrics_port", 0, 65_535)
+        if not isinstance(self.metrics_host, str) or not self.metrics_host:
+            raise SettingsError(f"metrics_host must be an address (got {quoted(self.metrics_host)})")
         checked_schema(self.schema)
         checked_table_prefix(self.table_prefix)
         if (
@@ -356,6 +363,14 @@ class SchedulerConfig:
         pools = {name: ExecutorConfig.of(value) for name, value in self.executors.items()}
         object.__setattr__(self, "executors", pools)
         object.__setattr__(self, "execution_groups", checked_groups(self.execution_groups))
+
+    def _check_optional(self, name: str, low: int, high: int) -> None:
+        value = getattr(self, name)
+        if value is None:
+            return
+        if type(value) is not int:
+            raise SettingsError(f"{name} must be an integer or None (got {quoted(value)})")
+        self._check_range(name, low, high)
 
     def _check_range(self, name: str, least: int, most: int) -> None:
         value = getattr(self, name)

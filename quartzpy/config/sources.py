@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
@@ -34,13 +33,23 @@ _TYPES: dict[str, Any] = {setting.name: _HINTS[setting.name] for setting in fiel
 _VARIABLES = {PREFIX + name.upper(): name for name in _TYPES}
 
 # Read by other parts of quartzpy, its tests and its benchmarks.
-_FOREIGN = frozenset({"QUARTZPY_MODEL_EXAMPLES", "QUARTZPY_PG_BIN", CONFIG_VARIABLE})
+_FOREIGN = frozenset(
+    {
+        CONFIG_VARIABLE,
+        "QUARTZPY_CHROMIUM",
+        "QUARTZPY_DASHBOARD_TOKEN",
+        "QUARTZPY_DASHBOARD_USERS",
+        "QUARTZPY_MODEL_EXAMPLES",
+        "QUARTZPY_PG_BIN",
+    }
+)
 _FOREIGN_PREFIXES = ("QUARTZPY_TEST_", "QUARTZPY_DEMO_")
 # Kubernetes sets these in every container beside a service called quartzpy or quartzpy-something. A node that
 # refused them would not start because of the name of an unrelated service.
 _SERVICE_LINK = re.compile(
     r"QUARTZPY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
+_SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
 
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
@@ -68,7 +77,7 @@ def settings_from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     for variable in sorted(environ):
         if not variable.startswith(PREFIX):
             continue
-        if setting := _VARIABLES.get(variable):
+        if (setting := _VARIABLES.get(variable)) and not _is_service_link(variable, environ[variable]):
             if text := environ[variable]:
                 found[setting] = _from_text(_TYPES[setting], text, variable)
         elif not _is_foreign(variable):
@@ -191,6 +200,8 @@ def _error_message(settings: Mapping[str, Any]) -> str | None:
 
 
 def _table(path: Path) -> dict[str, Any]:
+    import tomllib  # Most nodes read no file.
+
     try:
         with path.open("rb") as file:
             found: Any = tomllib.load(file)
@@ -310,6 +321,11 @@ def _is_string(hint: Any) -> bool:
 
 def _only_by_keyword(subject: str) -> SettingsError:
     return SettingsError(f"{subject}: this setting can only be given as a keyword argument")
+
+
+def _is_service_link(variable: str, value: str) -> bool:
+    """Return whether Kubernetes set this variable: a service quartzpy-metrics gives QUARTZPY_METRICS_PORT=tcp://..."""
+    return _SERVICE_LINK.fullmatch(variable) is not None and _SERVICE_ADDRESS.match(value) is not None
 
 
 def _is_foreign(variable: str) -> bool:

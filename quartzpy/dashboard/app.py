@@ -25,7 +25,7 @@ from quartzpy.dashboard.csrf import ForgedRequestError, check_csrf
 from quartzpy.dashboard.headers import SecurityHeaders
 from quartzpy.dashboard.links import ROOT
 from quartzpy.dashboard.live import LiveHub
-from quartzpy.dashboard.rendering import Templates
+from quartzpy.dashboard.rendering import templates
 from quartzpy.dashboard.routes.login import LOGIN, login_routes
 from quartzpy.dashboard.visit import Dashboard
 from quartzpy.operations import Actor, Operations
@@ -59,7 +59,7 @@ def create_app(
     operations = Operations(blocking, redact=tuple(redact), read_only=read_only)
     dashboard = Dashboard(
         operations=operations,
-        templates=Templates(),
+        templates=templates(),
         clock=SystemClock(),
         title=title,
         read_only=read_only,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -22,28 +23,38 @@ _INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:
 class Templates:
     """The templates of the dashboard."""
 
-    def __init__(self) -> None:
-        self._environment = Environment(
-            loader=PackageLoader("quartzpy.dashboard"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._environment.filters.update(
-            span=span_text,
-            utc=utc,
-            visible=visible,
-            number=number,
-            percent=percent,
-            pretty=pretty,
-            action_fields=action_fields,
-            short_type=short_type,
-        )
-        self._environment.globals.update(time=time_element, said=said, navigation=NAVIGATION, no_time=timedelta())
-
     def render(self, template: str, **context: Any) -> str:
-        return self._environment.get_template(template).render(context)
+        return _environment().get_template(template).render(context)
+
+
+@cache
+def _environment() -> Environment:
+    """Return the one environment of this process: it compiles each template once, for all applications."""
+    made = Environment(
+        loader=PackageLoader("quartzpy.dashboard"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        span=span_text,
+        utc=utc,
+        visible=visible,
+        number=number,
+        percent=percent,
+        pretty=pretty,
+        action_fields=action_fields,
+        short_type=short_type,
+    )
+    made.globals.update(time=time_element, said=said, navigation=NAVIGATION, no_time=timedelta())
+    return made
+
+
+@cache
+def templates() -> Templates:
+    """Return the templates. They are compiled once per process, however many applications it has."""
+    return Templates()
 
 
 def time_element(times: Times, at: datetime | None, *, form: str = "relative", missing: str = "–") -> Markup:

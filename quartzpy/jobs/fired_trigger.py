@@ -84,7 +84,7 @@ class FiredTrigger:
         scheduled_fire_time: datetime,
         previous_fire_time: datetime | None,
         next_fire_time: datetime | None,
-        upcoming: UpcomingFireTimes,
+        upcoming: UpcomingFireTimes | None,
         times_triggered: int,
         attempt: int,
         placement: str,
@@ -146,11 +146,17 @@ class FiredTrigger:
         self._job_key: JobKey | None = None
 
     @property
-    def upcoming(self) -> UpcomingFireTimes:
-        """The fire times that follow `next_fire_time` in the trigger's row, as far as they are stored."""
+    def upcoming(self) -> UpcomingFireTimes | None:
+        """The fire times that are stored after `next_fire_time`; None while so many are left that none is needed."""
         if self._upcoming is None:
             self._upcoming = self._built_upcoming()
         return self._upcoming
+
+    @property
+    def last_known_fire_time(self) -> datetime | None:
+        """The last of the next fire time and those after it, from which further ones are computed."""
+        upcoming = self.upcoming
+        return upcoming.instants[-1] if upcoming is not None and upcoming.instants else self.next_fire_time
 
     @property
     def trigger_key(self) -> TriggerKey:
@@ -185,8 +191,8 @@ class FiredTrigger:
             self._calendar = self._built_calendar()
         return self._calendar
 
-    def _built_upcoming(self) -> UpcomingFireTimes:
-        return UpcomingFireTimes()
+    def _built_upcoming(self) -> UpcomingFireTimes | None:
+        return None
 
     def _built_trigger(self) -> Trigger:
         return self._load_trigger()

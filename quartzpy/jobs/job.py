@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from datetime import timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from quartzpy.errors import (
@@ -194,13 +195,23 @@ def job_type_of(job: object) -> str:
             f"{job.__qualname__}: a class defined inside a function cannot be found by other nodes;"
             " define it at the top of a module, or give it a type_name"
         )
-    try:
-        inspect.signature(job.execute).bind(None, None)
-    except TypeError:
+    execute = job.execute
+    takes_context = _takes_context if inspect.isfunction(execute) else _takes_context.__wrapped__
+    if not takes_context(execute):
         raise InvalidJobTypeError(
-            f"{job.__qualname__}.execute must take one argument, the context (has {inspect.signature(job.execute)})"
-        ) from None
+            f"{job.__qualname__}.execute must take one argument, the context (has {inspect.signature(execute)})"
+        )
     return job.type_name
+
+
+@lru_cache(maxsize=1_024)
+def _takes_context(execute: Callable[..., Any]) -> bool:
+    """Return whether a function can be called with a job and its context. The answer is remembered."""
+    try:
+        inspect.signature(execute).bind(None, None)
+    except TypeError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

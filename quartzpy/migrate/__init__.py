@@ -5,6 +5,25 @@ with notes about everything that changes or cannot come over. `apply` stores a p
 """
 
 from quartzpy.migrate.apply import ImportOutcome, apply
+from quartzpy.migrate.apscheduler import read_apscheduler
+from quartzpy.migrate.celery_beat import read_celery_beat
+from quartzpy.migrate.class_map import ClassMap, load_class_map
+from quartzpy.migrate.crontab import read_crontab
 from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, Severity
+from quartzpy.migrate.quartz import read_quartz
 
-__all__ = ["ImportOutcome", "ImportPlan", "ImportedJob", "ImportedTrigger", "Note", "Severity", "apply"]
+__all__ = [
+    "ClassMap",
+    "ImportOutcome",
+    "ImportPlan",
+    "ImportedJob",
+    "ImportedTrigger",
+    "Note",
+    "Severity",
+    "apply",
+    "load_class_map",
+    "read_apscheduler",
+    "read_celery_beat",
+    "read_crontab",
+    "read_quartz",
+]

@@ -88,6 +88,8 @@ def read_object(data: bytes) -> Any:
     except Exception as error:
         # A damaged stream makes javaobj raise errors of many types.
         raise UnreadableError(f"the Java serialization cannot be read: {reason(error)}") from error
+    if not hasattr(found, "classdesc"):
+        raise UnreadableError("the Java serialization cannot be read: it has not one object")
     return found
 
 

@@ -95,6 +95,7 @@ class Engine:
         self._suspected_jobs: set[JobKey] = set()
         self._loop = EventLoopThread(f"{name}-event-loop", debug=config.debug)
         self._leaving = False
+        self._is_oldest = False
         self._announcer = Announcer(store, clock)
         self._modes = NodeModes(store, self._apply_mode)
         self._allowance: Allowance | None = None
@@ -285,8 +286,9 @@ class Engine:
             self._checkin.wakeup.set()
 
     def _wake_schedulers(self) -> None:
-        self._scheduler.look_again()
-        self._misfires.wakeup.set()
+        # The misfire handler comes after the scheduler thread: at once it would delay the start of a due job, because
+        # both threads need the interpreter, and both of their statements the processors of the database.
+        self._scheduler.look_again(then=self._misfires.wakeup.set)
 
     def _disown(self, fire_ids: Collection[int]) -> None:
         """Stop executions whose rows the store no longer has, because other nodes may run them again."""
@@ -297,6 +299,8 @@ class Engine:
 
     def _check_in_answered(self, answer: CheckIn, epoch: Epoch, asked_at: float) -> None:
         # Done here, and not after the work of the cluster manager, which may be slow.
+        alive = [peer.epoch for peer in answer.nodes if answer.now - peer.last_checkin <= peer.failure_window]
+        self._is_oldest = min(alive, default=None) == epoch.node.epoch
         self._scheduler.compare()
         self._capacity.note_peers(peer.capabilities for peer in answer.nodes if peer.epoch != epoch.node.epoch)
         for record in answer.nodes:
@@ -446,4 +450,5 @@ class Engine:
             threads=self._supervisor.threads(),
             executors=self._executors.load(),
             unrecorded=self._completer.pending,
+            is_oldest=self._is_oldest,
         )

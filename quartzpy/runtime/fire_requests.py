@@ -7,7 +7,7 @@ from datetime import datetime
 from quartzpy.states import OverlapPolicy
 from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, FireRequest
 from quartzpy.triggers.misfire import MOST_MISSED
-from quartzpy.triggers.upcoming import REFILL_BELOW, UpcomingFireTimes, look_ahead, refill
+from quartzpy.triggers.upcoming import UpcomingFireTimes, look_ahead, refill
 
 
 def fire_request_of(claim: AcquiredTrigger, now: datetime) -> FireRequest:
@@ -35,6 +35,7 @@ def fire_request_of(claim: AcquiredTrigger, now: datetime) -> FireRequest:
 
 def refill_of(fired: FiredTrigger) -> UpcomingFireTimes | None:
     """Return further upcoming fire times for a fired trigger if it has few left, else None."""
-    if fired.next_fire_time is None or fired.upcoming.is_complete or len(fired.upcoming.instants) >= REFILL_BELOW:
+    upcoming = fired.upcoming
+    if upcoming is None or upcoming.is_complete or fired.next_fire_time is None:
         return None
-    return refill(fired.trigger, fired.next_fire_time, fired.upcoming, fired.times_triggered, fired.calendar)
+    return refill(fired.trigger, fired.next_fire_time, upcoming, fired.times_triggered, fired.calendar)

@@ -53,6 +53,8 @@ class SchedulerHealth:
     """The time since the last successful check-in was sent."""
     outage: timedelta | None = None
     """The time for which check-ins have failed. None if the last one succeeded."""
+    is_oldest: bool = False
+    """True if this is the node that joined the cluster first among those alive, as the last check-in showed."""
     clock_skew: timedelta = timedelta()
     """The time by which the wall clock of this machine is ahead of the database's; negative if it is behind. It has no
     effect on scheduling, because the clock of the database decides when triggers are due."""
@@ -87,6 +89,7 @@ def health_of(
     threads: Sequence[ThreadHealth],
     executors: Sequence[ExecutorLoad] = (),
     unrecorded: int = 0,
+    is_oldest: bool = False,
 ) -> SchedulerHealth:
     """Return the health of a node at `now` (of the monotonic clock) from the values of its parts."""
     problems = [failure] if failure is not None else []
@@ -110,4 +113,5 @@ def health_of(
         threads=tuple(threads),
         executors=tuple(executors),
         unrecorded=unrecorded,
+        is_oldest=is_oldest,
     )

@@ -103,17 +103,14 @@ class _WatchedStore:
         self._observers = observers
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(self._store, name)
         step = STEPS.get(name)
-        if step is not None:
-            value = self._observed(step, value)
-            self.__dict__[name] = value
-        return value
-
-    def _observed(self, step: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        observers = self._observers
+        if step is None:
+            return getattr(self._store, name)
+        store, observers = self._store, self._observers
 
         def observed(*given: Any, **options: Any) -> Any:
+            call = getattr(store, name)
             return observers.run(step, call, given, options) if observers else call(*given, **options)
 
+        self.__dict__[name] = observed
         return observed

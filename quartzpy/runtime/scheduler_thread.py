@@ -9,6 +9,7 @@ connection was given up, rows that were edited by hand, a bug.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 
@@ -101,6 +102,7 @@ class SchedulerThread(EpochService):
         self._fruitless = 0
         self._more_is_due = False
         self._looks_again = True
+        self._afterwards: deque[Callable[[], None]] = deque()
         self._look_at = 0.0
         """The monotonic time at which the next trigger comes within reach, by the last answer."""
         self._lead = 0.0
@@ -110,8 +112,13 @@ class SchedulerThread(EpochService):
 
     # --- called by other threads
 
-    def look_again(self) -> None:
-        """Look for due triggers in the next pass: there may be one that is due earlier than the last answer said."""
+    def look_again(self, then: Callable[[], None] | None = None) -> None:
+        """Look for due triggers in the next pass: there may be one that is due earlier than the last answer said.
+
+        `then` is called when that pass has ended, even if it failed.
+        """
+        if then is not None:
+            self._afterwards.append(then)
         self._looks_again = True
         self.wakeup.set()
 
@@ -145,7 +152,13 @@ class SchedulerThread(EpochService):
 
     def run_as(self, epoch: Epoch) -> float:
         """Fire due claims and claim the next triggers. Return the seconds until the next pass."""
-        rest = self._pass_as(epoch)
+        # Those that are added during the pass wait for the next one, which begins at once.
+        count = len(self._afterwards)
+        try:
+            rest = self._pass_as(epoch)
+        finally:
+            for _ in range(count):
+                self._afterwards.popleft()()
         if not self._executors.have_waiting:
             return rest
         self._hand_back(PATIENCE)

@@ -217,8 +217,8 @@ def read_trigger(given: object, group: str, where: str = "trigger") -> Trigger:
     kind = trigger_kind(str(values.pop("kind", "cron")))
     own = {one.name for one in fields(kind)} - {"job_key"}
     common = {one.name for one in fields(Trigger)} | {"name", "group"}
-    is_stored = SCHEDULE in values
-    values = _table(values, where, ((own & common) | {SCHEDULE} if is_stored else own) | {STORED_DATA})
+    stored = values.pop(SCHEDULE, None)
+    values = _table(values, where, (own if stored is None else own & common) | {SCHEDULE, STORED_DATA})
     _decode_data(values, where)
     hints = typing.get_type_hints(kind)
     for word, value in values.items():
@@ -227,8 +227,8 @@ def read_trigger(given: object, group: str, where: str = "trigger") -> Trigger:
             values[word] = as_instant(value, word)
         elif isinstance(value, list):
             values[word] = tuple(value)
-    if is_stored:
-        schedule = stored_object(str(values.pop(SCHEDULE)), f"{where}: {SCHEDULE}", SettingsError)
+    if stored is not None:
+        schedule = stored_object(str(stored), f"{where}: {SCHEDULE}", SettingsError)
         return stored_schedule(kind.kind, schedule, **{"group": group, **values})
     return kind(**{"group": group, **values})
 

@@ -80,8 +80,11 @@ def _trigger_values(trigger: Trigger) -> dict[str, Any]:
     }
     data = _data(trigger.data)
     values = {**common, **{name: value for name, value in own.items() if value is not None}, **data}
-    if _reads_back(values, trigger):
-        return values
+    # The dialect of an expression follows from its fields, unless it was named against them.
+    brief = {name: value for name, value in values.items() if name != "dialect"}
+    for one in (brief, values):
+        if _reads_back(one, trigger):
+            return one
     shared = {one.name for one in fields(Trigger)}
     kept = {name: value for name, value in values.items() if name in {*shared, *common, *data}}
     return {**kept, SCHEDULE: json.dumps(trigger.schedule())}

@@ -28,6 +28,7 @@ from quartzpy.jobs.job import JobTypes
 from quartzpy.jobs.job_defaults import checked_defaults
 from quartzpy.jobs.job_factory import JobFactory, new_instance
 from quartzpy.jobs.middleware import Middleware
+from quartzpy.jobs.trace_context import CurrentTrace
 from quartzpy.logs.default_handler import ensure_logging
 from quartzpy.other_names import BLOCKING_ARGUMENTS, refuses
 from quartzpy.runtime.health import HealthState, SchedulerHealth
@@ -89,6 +90,22 @@ class SchedulerLife(SchedulingVerbs):
             ExecutionLogger(config.name, level=level).listen(self.listeners)
         for plugin in self._plugins:
             plugin.initialize(self)
+
+    # --- for plugins, before the start
+
+    def add_middleware(self, middleware: Middleware) -> None:
+        """Surround the executions of this scheduler with one more middleware, outside of those that it has.
+
+        Raises:
+            SchedulerStateError: the scheduler was started.
+        """
+        if self._node is not None:
+            raise SchedulerStateError("add_middleware: the scheduler was started already")
+        self._middleware = (middleware, *self._middleware)
+
+    def trace_with(self, current: CurrentTrace) -> None:
+        """Store the trace context that `current` returns with each trigger, for its executions."""
+        self._current_trace = current
 
     # --- lifecycle
 
@@ -222,22 +239,25 @@ class SchedulerLife(SchedulingVerbs):
         drain_timeout: Span | None = "30s",
         interrupt: bool = False,
         log_level: str = "INFO",
+        log_format: str = "text",
     ) -> bool:
         """Start this node, and block until the process is asked to stop. Call it as the last line of a program.
 
         SIGTERM, SIGINT (Ctrl-C) or a call of `shutdown` stops the node: it fires no more triggers and waits up to
         `drain_timeout` for running executions to end (None: without a limit). With `interrupt=True` it also asks them
         to stop immediately. A second signal ends the process at once; other nodes then recover its executions. If the
-        program has configured no logging, messages of `log_level` and above go to standard error. Signal handlers are
-        installed on the main thread only. Returns True if all executions ended and were recorded.
+        program has configured no logging, messages of `log_level` and above go to standard error, as text or, with
+        `log_format="json"`, as JSON. Signal handlers are installed on the main thread only. Until the end, the garbage
+        collector passes over the objects that existed at the start (`gc.freeze`), so that it does not pause the node
+        for long. Returns True if all executions ended and were recorded.
 
         Raises:
             NodeUnhealthyError: a thread of the node could not be kept alive; only a new process can continue.
-            SettingsError: `drain_timeout` is not a span of time, or `log_level` is not a log level.
+            SettingsError: `drain_timeout` is not a span of time, or `log_level` or `log_format` is not a valid name.
             SchedulerStateError, StoreUnavailableError, SchemaError, InstanceIdInUseError: as for `start`.
         """
         timeout = None if drain_timeout is None else _seconds(drain_timeout, "drain_timeout")
-        ensure_logging(log_level)
+        ensure_logging(log_level, log_format)
         end = run_until_stopped(self, timeout, interrupt=interrupt)
         if end is RunEnd.FAILED:
             raise NodeUnhealthyError("a thread of this node could not be kept alive; start a new process")

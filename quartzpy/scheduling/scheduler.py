@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, overload
 
-from quartzpy.aio.transaction import AsyncTransactionVerbs, is_asynchronous
 from quartzpy.config.config import checked_groups
+from quartzpy.connection_types import is_asynchronous
 from quartzpy.errors import (
     ExecutionNotFoundError,
     JobNotFoundError,
@@ -28,6 +28,7 @@ from quartzpy.scheduling.verbs.queries import FireRef, checked_fire_id
 from quartzpy.store.protocol import JobStore
 
 if TYPE_CHECKING:
+    from quartzpy.aio.transaction import AsyncTransactionVerbs
     from quartzpy.connection_types import AsyncUserConnection, UserConnection
 
 
@@ -82,10 +83,15 @@ class BaseScheduler(SchedulerLife):
 
     def using_async(self, connection: Any, threads: VerbThreads) -> AsyncTransactionVerbs:
         """Return awaitable scheduling verbs for any kind of connection, as `using` does. They run on `threads`."""
+        # Imported here, because a node without asynchronous callers has no need of these modules.
+        from quartzpy.aio.transaction import AsyncTransactionVerbs
+
         return AsyncTransactionVerbs(self._unopened_store, connection, self._config, self._inside, threads)
 
     def _inside(self, store: JobStore) -> TransactionVerbs:
-        return TransactionVerbs(store, self._config, self._clock, self._job_types, self._job_defaults)
+        return TransactionVerbs(
+            store, self._config, self._clock, self._job_types, self._job_defaults, self._current_trace
+        )
 
     # --- the whole cluster
 

@@ -11,6 +11,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import SchedulerStateError
 from quartzpy.events.events import Event
 from quartzpy.jobs.job import JobTypes
+from quartzpy.jobs.trace_context import CurrentTrace
 from quartzpy.scheduling.verbs.scheduling import SchedulingVerbs
 from quartzpy.store.protocol import JobStore, Notification
 
@@ -25,18 +26,22 @@ class TransactionVerbs(SchedulingVerbs):
         clock: Clock,
         job_types: JobTypes,
         job_defaults: Mapping[str, Any],
+        current_trace: CurrentTrace | None = None,
     ) -> None:
         self._store = store
         self._config = config
         self._clock = clock
         self._job_types = job_types
         self._job_defaults = job_defaults
+        self._current_trace = current_trace
 
     def _usable_store(self) -> JobStore:
         return self._store
 
     def _inside(self, store: JobStore) -> TransactionVerbs:
-        return TransactionVerbs(store, self._config, self._clock, self._job_types, self._job_defaults)
+        return TransactionVerbs(
+            store, self._config, self._clock, self._job_types, self._job_defaults, self._current_trace
+        )
 
     def _rest(self, seconds: float) -> None:
         raise SchedulerStateError("a transaction's jobs run only after its commit; wait with the scheduler's own verbs")

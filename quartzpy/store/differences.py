@@ -8,6 +8,7 @@ from typing import Any
 
 from quartzpy.errors import ObjectAlreadyExistsError
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.trace_context import without_trace
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
@@ -76,7 +77,9 @@ def trigger_differences(
 
 def _differs(one: object, other: object, name: str) -> bool:
     left, right = getattr(one, name), getattr(other, name)
-    return bool((left or None) != (right or None)) if name == "data" else bool(left != right)
+    if name == "data":
+        return without_trace(left or {}) != without_trace(right or {})
+    return bool(left != right)
 
 
 def refuse_other_job(declared: JobDetail, stored: JobDetail | None) -> None:

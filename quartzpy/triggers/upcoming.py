@@ -29,6 +29,10 @@ class UpcomingFireTimes:
     instants: tuple[datetime, ...] = ()
     is_complete: bool = False
 
+    def if_few(self) -> UpcomingFireTimes | None:
+        """Return these fire times if they may need to be refilled, else None."""
+        return self if len(self.instants) < REFILL_BELOW else None
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedTrigger:
@@ -49,20 +53,38 @@ class PreparedTrigger:
         """The trigger as it was declared."""
         return replace(self.trigger, start_time=None) if self.starts_when_stored else self.trigger
 
-    def prepared(self) -> PreparedTrigger:
+    @property
+    def needs_now(self) -> bool:
+        """False: this trigger has a start time."""
+        return False
+
+    def prepared(self, now: datetime | None) -> PreparedTrigger:
         """Return this trigger."""
         return self
 
 
 class UnpreparedTrigger(NamedTuple):
-    """A trigger with the function that prepares it, so that a store can prepare very many of them batch by batch."""
+    """A trigger with the function that prepares it, so that a store can prepare very many of them batch by batch.
+
+    The function takes the trigger and the time at which it is stored.
+    """
 
     trigger: Trigger
-    prepare: Callable[[Trigger], PreparedTrigger]
+    prepare: Callable[[Trigger, datetime], PreparedTrigger]
 
-    def prepared(self) -> PreparedTrigger:
-        """Prepare the trigger. Errors as for `prepare`."""
-        return self.prepare(self.trigger)
+    @property
+    def needs_now(self) -> bool:
+        """True if the trigger starts when it is stored, because it has no start time of its own."""
+        return self.trigger.start_time is None
+
+    def prepared(self, now: datetime | None) -> PreparedTrigger:
+        """Prepare the trigger. `now` is the time of the store, and may be None unless `needs_now` is true.
+
+        Errors as for `prepare`.
+        """
+        start = self.trigger.start_time or now
+        assert start is not None
+        return self.prepare(self.trigger, start)
 
 
 def look_ahead(
@@ -102,12 +124,15 @@ def prepare(
 def refill(
     trigger: Trigger,
     next_fire_time: datetime,
-    upcoming: UpcomingFireTimes,
+    upcoming: UpcomingFireTimes | None,
     times_triggered: int,
     calendar: Calendar | None,
 ) -> UpcomingFireTimes | None:
-    """Return the fire times to append to `upcoming`, which follow `next_fire_time`; None while enough are left."""
-    if upcoming.is_complete or len(upcoming.instants) >= REFILL_BELOW or trigger.follows_end:
+    """Return the fire times to append to `upcoming`, which follow `next_fire_time`; None while enough are left.
+
+    `upcoming` is None where it is known already that enough are left.
+    """
+    if upcoming is None or upcoming.is_complete or len(upcoming.instants) >= REFILL_BELOW or trigger.follows_end:
         return None
     last = upcoming.instants[-1] if upcoming.instants else next_fire_time
     there = TriggerProgress(last, None, times_triggered + len(upcoming.instants))

@@ -512,6 +512,7 @@ def upgrade() -> None:
         sa.Column("misfire_rule", sa.String(length=10), nullable=False),
         sa.Column("misfire_threshold", sa.Interval(), nullable=True),
         sa.Column("catch_up_until", Instant, nullable=True),
+        sa.Column("resumed_at", Instant, nullable=True),
         sa.Column("calendar_name", Name, nullable=True),
         sa.Column("job_data", JSONB(), nullable=True),
         sa.Column("fire_id", sa.BigInteger(), nullable=True),

@@ -222,11 +222,13 @@ def test_a_claim_that_found_nothing_is_known_among_the_statements_of_rate_limits
     [
         ("acquire", "acquire"),
         ("acquire_unlimited", "acquire"),
+        ("acquire_unlimited_of_one_pool", "acquire"),
         ("acquire_reconcile_new", "reconcile"),
         ("fire", "fire"),
         ("fire_unlimited", "fire"),
         ("complete", "complete"),
         ("complete_plain", "complete"),
+        ("complete_plain_with_everything", "complete"),
         ("complete_with_everything", "complete"),
         ("misfire_move", "misfire"),
         ("recover_free", "recover"),

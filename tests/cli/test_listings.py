@@ -49,7 +49,7 @@ def test_filters_select_and_an_empty_answer_says_what_there_is(terminal: Termina
     assert (done.status, done.out) == (0, "")
     name = terminal.scheduler.name
     assert done.err == (
-        f"no trigger matches --group eu* --state ERROR; the scheduler '{name}' has 2 triggers (1 PAUSED, 1 WAITING)\n"
+        f"no trigger matches --group eu* --state ERROR; the scheduler '{name}' has triggers: 1 PAUSED, 1 WAITING\n"
     )
     assert "no job matches --mode DISABLED" in terminal.run("jobs", "--mode", "disabled").err
     assert "has no executions in its history" in terminal.run("executions", "--state", "FAILED").err

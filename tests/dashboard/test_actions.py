@@ -12,10 +12,12 @@ from urllib.parse import urlencode
 
 import httpx2
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
-from quartzpy.dashboard import allow_everyone
+from quartzpy.dashboard import allow_everyone, create_app
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, TriggerKey
 from quartzpy.operations import Operations, Role
 from quartzpy.operations.actions.base import ROLES
@@ -286,7 +288,8 @@ def test_the_script_gets_the_form_alone_and_the_url_to_go_to(admin: TestClient, 
     assert (done.status_code, done.headers["x-location"]) == (204, "/trigger?group=billing&name=at-two")
     assert "Paused trigger billing.at-two." in admin.get("/").text
     wrong = admin.post(url_of("skip_next", AT_TWO), data={**fields, "count": "x"}, headers=dialog)
-    assert wrong.status_code == 422
+    assert wrong.status_code == 200
+    assert "count: must be a whole number" in wrong.text
     assert "<html" not in wrong.text
 
 
@@ -297,6 +300,34 @@ def test_an_action_leads_to_no_other_site(admin: TestClient, wanted: str) -> Non
     url = url_of("pause", AT_TWO)
     fields: Mapping[str, Any] = {**form_of(admin.get(url).text), "next": wanted}
     assert admin.post(url, data=fields, follow_redirects=False).headers["location"] == "/"
+
+
+def test_a_mounted_page_stays_under_its_prefix(scheduler: Scheduler) -> None:
+    app = Starlette(routes=[Mount("/ops/quartz", create_app(scheduler, read_only=False))])
+    client = TestClient(app, base_url="http://127.0.0.1", client=("127.0.0.1", 50_000))
+    url = f"/ops/quartz{url_of('pause', AT_TWO)}"
+    text = client.get(url).text
+    assert f'action="{html.escape(url)}"' in text
+    sent = {**form_of(text), "next": "/ops/quartz/triggers"}
+    answer = client.post(url, data=sent, follow_redirects=False)
+    assert notice(client, answer) == "Paused trigger billing.at-two."
+    for wanted in ("/elsewhere", "/ops/quartzite"):
+        answer = client.post(url, data={**sent, "next": wanted}, follow_redirects=False)
+        assert answer.headers["location"] == "/ops/quartz/"
+
+
+def test_other_open_pages_learn_of_an_action_at_once(scheduler: Scheduler) -> None:
+    app = create_app(scheduler, read_only=False)
+    client = TestClient(app, base_url="http://127.0.0.1", client=("127.0.0.1", 50_000))
+    topics: list[str] = []
+
+    class Stream:
+        def publish(self, *changed: str) -> None:
+            topics.extend(changed)
+
+    app.state.hub._watchers.add(Stream())
+    do(client, url_of("pause", AT_TWO))
+    assert topics == ["schedule", "nodes"]
 
 
 # --- refusals

@@ -23,22 +23,20 @@ def test_a_page_answers_as_a_document_and_as_a_fragment(client: TestClient, path
     assert part.text.strip().startswith('<div id="content"')
 
 
-@pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("kind", ["job", "trigger"])
-def test_hostile_names_are_escaped_and_their_links_lead_to_their_page(client: TestClient, kind: str, name: str) -> None:
+def test_hostile_names_are_escaped_and_their_links_lead_to_their_page(client: TestClient, kind: str) -> None:
     listing = client.get(f"/{kind}s").text
-    assert name not in listing or not set(name) & set("<>\"'&")
-    links = [unescape(link) for link in re.findall(rf'href="(/{kind}\?[^"]*)"', listing)]
-    titles = {}
-    for link in dict.fromkeys(links):
+    links = dict.fromkeys(unescape(link) for link in re.findall(rf'href="(/{kind}\?[^"]*)"', listing))
+    titles = set()
+    for link in links:
         page = client.get(link)
         assert page.status_code == 200, link
-        assert "<script>alert" not in page.text
-        assert "<img src=x" not in page.text
+        for raw in HOSTILE:
+            assert raw not in page.text or not set(raw) & set("<>\"'&"), link
         found = re.search(r"<h1><bdi>(.*?)</bdi>", page.text, re.DOTALL)
         assert found is not None
-        titles[unescape(found[1])] = link
-    assert name in titles
+        titles.add(unescape(found[1]))
+    assert titles >= set(HOSTILE)
 
 
 def test_an_empty_list_says_what_it_looked_for(client: TestClient) -> None:

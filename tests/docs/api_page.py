@@ -20,6 +20,10 @@ from typing import Any
 import quartzpy
 import quartzpy.errors
 import quartzpy.events.events
+import quartzpy.ext.celery
+import quartzpy.metrics
+import quartzpy.migrate
+import quartzpy.otel
 import quartzpy.testing
 from tests.docs.markdown import cell, duration
 
@@ -54,7 +58,9 @@ TOPICS = {
         "Listeners and matchers",
         ("quartzpy.events.listeners", "quartzpy.matchers", "quartzpy.events.events"),
     ),
+    "metrics": ("Metrics and traces", ("quartzpy.metrics", "quartzpy.otel")),
     "records": ("Records, states and settings", ()),
+    "imports": ("Imports and Celery", ("quartzpy.migrate", "quartzpy.ext")),
     "testing": ("Testing", ("quartzpy.testing",)),
     "errors": ("Errors", ("quartzpy.errors",)),
 }
@@ -77,6 +83,11 @@ def public_names() -> list[Documented]:
     """Every name that users import, and every class that they get from these: records, queries, handles."""
     found = [Documented(name, "quartzpy", getattr(quartzpy, name)) for name in quartzpy.__all__]
     found += [Documented(n, "quartzpy.testing", getattr(quartzpy.testing, n)) for n in quartzpy.testing.__all__]
+    for module in (quartzpy.metrics, quartzpy.otel):
+        found += [Documented(name, module.__name__, getattr(module, name)) for name in module.__all__]
+    for module in (quartzpy.migrate, quartzpy.ext.celery):
+        members = [getattr(module, name) for name in module.__all__]
+        found += [Documented(member.__name__, module.__name__, member) for member in members]
     known = {each.name for each in found}
     found += [
         Documented(name, "quartzpy.errors", value)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from quartzpy.cli.main import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -51,3 +54,14 @@ def write_files(page: str, directory: Path) -> list[Path]:
             path.write_text(block.code)
             written.append(path)
     return written
+
+
+def check_command(words: list[str]) -> None:
+    """A command line of ours names a command and options that exist."""
+    assert Path(words[0]).name == "quartzpy"
+    command: Any = cli
+    arguments = words[1:]
+    while hasattr(command, "commands"):
+        command = command.commands[arguments.pop(0)]
+    options = {name for each in command.params for name in each.opts}
+    assert {each for each in arguments if each.startswith("--")} <= options

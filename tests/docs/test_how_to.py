@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import importlib
 import json
 import os
@@ -17,15 +16,17 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import yaml
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import MetaData, create_engine, text
 
 import quartzpy.errors
 from quartzpy import Scheduler
-from quartzpy.cli.main import cli
-from tests.docs.code_blocks import ROOT, write_files
+from quartzpy.ext.celery.beat import definitions_of
+from quartzpy.migrate import apply
+from quartzpy.migrate.crontab import read_crontab
+from quartzpy.testing import SchedulerHarness
+from tests.docs.code_blocks import ROOT, check_command, write_files
 
 SECOND = timedelta(seconds=1)
 
@@ -98,9 +99,10 @@ def test_fastapi_runs_a_node_and_answers_probes(files: Callable[[str], None]) ->
     with TestClient(api.app) as client:
         assert client.post("/mails/ada").status_code == 202
         assert api.scheduler.wait_until_recorded(1, 30 * SECOND)
-        assert client.get("/ready").status_code == client.get("/live").status_code == 200
+        assert client.get("/ops/readyz").status_code == client.get("/ops/healthz").status_code == 200
+        assert "quartzpy_fires_total" in client.get("/ops/metrics").text
     assert api.scheduler.is_shut_down
-    assert TestClient(api.app).get("/ready").status_code == 503
+    assert TestClient(api.app).get("/ops/readyz").status_code == 503
 
 
 def test_flask_schedules_in_the_transaction_of_a_request(files: Callable[[str], None], orders_table: None) -> None:
@@ -211,6 +213,24 @@ scheduler.shutdown()
     assert json.loads(printed) == ["shop.tasks.report", {"region": "eu"}]
 
 
+def test_the_schedule_of_celery_beat_on_the_page_can_be_stored(files: Callable[[str], None]) -> None:
+    files("how-to/celery.md")
+    found = {job.name: triggers for job, triggers in definitions_of(importlib.import_module("shop_beat").app)}
+    assert [trigger.time_zone for trigger in found["nightly-report"]] == ["Europe/Berlin"]
+    assert [trigger.interval for trigger in found["ping"]] == [timedelta(seconds=30)]
+
+
+def test_a_line_of_a_crontab_runs_by_the_job_on_the_page(files: Callable[[str], None]) -> None:
+    files("how-to/import.md")
+    job_type = importlib.import_module("shell_jobs").RunCommand.type_name
+    text = "WHO=world\n0 1 * * * cat; echo hello $WHO%input%\n1 1 * * * false\n"
+    harness = SchedulerHarness()
+    apply(read_crontab(text, time_zone="UTC", job_type=job_type), harness._store)
+    [first, second] = harness.advance_to(max(one.next_fire_time for one in harness.triggers()))
+    assert first.result == "input\nhello world\n"
+    assert "non-zero exit status 1" in str(second.error)
+
+
 @pytest.mark.parametrize(("version", "hour"), [("1.3.9", 2), ("1.4.1", 5)])
 def test_only_a_newer_release_changes_the_schedule(tmp_path: Path, postgres_dsn: str, version: str, hour: int) -> None:
     [path] = write_files("how-to/rolling-releases.md", tmp_path)
@@ -281,46 +301,6 @@ def test_the_uwsgi_hooks_start_and_drain_the_node(
 
 def page(name: str) -> str:
     return (ROOT / "docs" / name).read_text()
-
-
-def code(name: str, language: str) -> str:
-    [found] = re.findall(rf"^```{language}\n(.*?)^```", page(name), re.S | re.M)
-    return str(found)
-
-
-def check_command(words: list[str]) -> None:
-    """A command line of ours names a command and options that exist."""
-    assert Path(words[0]).name == "quartzpy"
-    command: Any = cli
-    arguments = words[1:]
-    while hasattr(command, "commands"):
-        command = command.commands[arguments.pop(0)]
-    options = {name for each in command.params for name in each.opts}
-    assert {each for each in arguments if each.startswith("--")} <= options
-
-
-def test_the_systemd_unit_starts_a_node_and_leaves_it_time_to_drain() -> None:
-    unit = configparser.ConfigParser(strict=False)
-    unit.optionxform = str  # type: ignore[assignment, method-assign]
-    unit.read_string(code("how-to/systemd.md", "ini"))
-    command = shlex.split(unit["Service"]["ExecStart"])
-    check_command(command)
-    assert int(unit["Service"]["TimeoutStopSec"]) > int(command[-1].removesuffix("s"))
-
-
-def test_the_image_starts_a_node() -> None:
-    [command] = re.findall(r"^CMD (.*)$", code("how-to/systemd.md", "dockerfile"), re.M)
-    check_command(json.loads(command))
-
-
-def test_the_manifests_upgrade_and_start_nodes_that_may_drain() -> None:
-    job, deployment = yaml.safe_load_all(code("how-to/kubernetes.md", "yaml"))
-    for manifest in (job, deployment):
-        [container] = manifest["spec"]["template"]["spec"]["containers"]
-        check_command(container["command"])
-    pod = deployment["spec"]["template"]["spec"]
-    drain = pod["containers"][0]["command"][-1]
-    assert pod["terminationGracePeriodSeconds"] > int(drain.removesuffix("s"))
 
 
 def test_the_errors_of_the_troubleshooting_page_exist() -> None:

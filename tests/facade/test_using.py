@@ -295,7 +295,7 @@ def test_a_sync_that_fails_changes_nothing_in_the_transaction(
     with engine.begin() as connection:
         connection.execute(text("INSERT INTO orders VALUES (1)"))
         with monkeypatch.context() as patch:
-            patch.setattr("quartzpy.store.sql.scheduling.own", refuse)
+            patch.setattr("quartzpy.store.sql.owners.own", refuse)
             with pytest.raises(LookupError, match="in the middle"):
                 client.using(connection).sync([(a_job(), SimpleTrigger("t"))], owner="app")
         assert client.using(connection).check_exists(KEY) is False

@@ -29,13 +29,17 @@ def skip_without_java() -> None:
 
 def run(program: str, dsn: str, *arguments: str) -> list[str]:
     """Run one of the programs on a database; return its lines."""
+    done = subprocess.run(command(program, dsn, *arguments), capture_output=True, text=True, timeout=_LIMIT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.splitlines()
+
+
+def command(program: str, dsn: str, *arguments: str) -> list[str]:
+    """Return the command that runs one of the programs on a database."""
     parts = make_url(dsn)
     database = [f"jdbc:postgresql://{parts.host}:{parts.port or 5432}/{parts.database}", parts.username or ""]
     path = ":".join(map(str, [*LIBRARIES, _classes()]))
-    command = ["java", "-cp", path, program, *database, str(parts.password or ""), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout.splitlines()
+    return ["java", "-cp", path, program, *database, str(parts.password or ""), *arguments]
 
 
 def _classes() -> Path:

@@ -39,6 +39,7 @@ DAY = 24 * HOUR
 @dataclass
 class Invoice:
     number: int
+    api_token: str = ""
 
 
 class TypedReport(Job):
@@ -132,8 +133,15 @@ def test_data_that_does_not_fit_the_type_of_the_job_is_refused(store: Harness, o
     assert (found.state, found.subject) == ("FAILED", "job DEFAULT.typed")
     assert "numer" in (found.error or "")
     assert not store.store.trigger_keys(GroupMatcher.anything())
-    operations.actions.trigger(JobKey("typed"), {"number": 2})
-    assert latest(operations).state == "SUCCEEDED"
+    operations.actions.trigger(JobKey("typed"), Invoice(2, "t0p"))
+    found = latest(operations)
+    assert (found.state, found.after["data"]) == ("SUCCEEDED", {"number": 2, "api_token": "[redacted]"})
+    described = operations.actions.data_fields(JobKey("typed"))
+    assert described is not None
+    assert [(one.name, one.type, one.required, one.default) for one in described] == [
+        ("number", "int", True, None),
+        ("api_token", "str", False, "''"),
+    ]
 
 
 def test_an_ended_execution_runs_again_and_a_running_one_does_not(stored: Harness, operations: Operations) -> None:

@@ -62,11 +62,11 @@ CURES = (
         "a claim that was made for what the job was before still stands",
         (
             Edit(
-                f"{_SQL}.scheduling",
+                f"{_SQL}.storing_jobs",
                 "SET {COPIES},\n"
-                "       trigger_state = CASE WHEN t.trigger_state = 'ACQUIRED' OR {IS_OTHER_KEY} THEN {_UNHELD}\n"
+                "       trigger_state = CASE WHEN t.trigger_state = 'ACQUIRED' OR {IS_OTHER_KEY} THEN {UNHELD}\n"
                 "                            ELSE t.trigger_state END,\n"
-                "       fire_id = {_UNCLAIMED}\n",
+                "       fire_id = {UNCLAIMED}\n",
                 "SET {COPIES}\n",
             ),
         ),
@@ -92,7 +92,7 @@ CURES = (
         "what a job kept in its data is overwritten by what was declared",
         (
             Edit(
-                f"{_SQL}.scheduling",
+                f"{_SQL}.storing_jobs",
                 "                       THEN j.job_data ELSE excluded.job_data END,\n",
                 "                       THEN excluded.job_data ELSE excluded.job_data END,\n",
             ),
@@ -104,7 +104,7 @@ CURES = (
         "a trigger that is stored again with the same schedule begins anew, and a deploy fires or loses an instant",
         (
             Edit(
-                f"{_SQL}.scheduling",
+                f"{_SQL}.storing_triggers",
                 " AND (t.schedule_hash = excluded.schedule_hash\n",
                 " AND false AND (t.schedule_hash = excluded.schedule_hash\n",
             ),

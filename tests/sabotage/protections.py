@@ -137,6 +137,45 @@ PROTECTIONS = (
         ),
     ),
     Sabotage(
+        "the_last_fire_of_any_job_ends_without_the_lock",
+        "two completions that delete the last two triggers of a job that is not durable both keep the job",
+        (
+            Edit(
+                f"{_SQL}.steps.plain_completions",
+                "        and (fired.job_is_durable or not completion.ends_its_trigger)\n",
+                "",
+            ),
+        ),
+        (
+            "tests/store_sql/test_plain_completions.py"
+            "::test_the_last_fire_of_a_job_that_is_not_durable_ends_both_under_the_lock",
+        ),
+    ),
+    Sabotage(
+        "a_job_that_has_become_non_durable_is_kept",
+        "a job without triggers that is not durable stays, if it was durable when its last trigger fired",
+        (Edit(f"{_SQL}.steps.plain_completions", "            *orphans(session, ending),\n", ""),),
+        (
+            "tests/store_sql/test_plain_completions.py"
+            "::test_the_last_fire_ends_a_job_that_has_become_non_durable_meanwhile",
+        ),
+    ),
+    Sabotage(
+        "the_last_fire_ends_a_trigger_that_was_replaced",
+        "an execution deletes a trigger that was stored anew while it ran",
+        (
+            Edit(
+                f"{_SQL}.steps.ended_triggers",
+                "c.generation = d.generation AND c.trigger_state || '' = 'COMPLETE' AND ",
+                "",
+            ),
+        ),
+        (
+            "tests/store_sql/test_plain_completions.py"
+            "::test_the_last_fire_of_a_trigger_that_was_replaced_meanwhile_does_not_end_the_new_one",
+        ),
+    ),
+    Sabotage(
         "a_limit_that_was_added_to_a_claim_is_not_looked_for",
         "a claim whose job has got a limit since never fires",
         (Edit(f"{_SQL}.steps.fire", "if limit_was_added and not knows_limits:", "if False:"),),
@@ -206,7 +245,7 @@ PROTECTIONS = (
         "replacing a trigger removes the rows of its running executions, too",
         (
             Edit(
-                f"{_SQL}.scheduling",
+                f"{_SQL}.removing",
                 "AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name\n"
                 "   AND f.state = 'ACQUIRED'\n",
                 "AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name\n",

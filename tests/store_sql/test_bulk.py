@@ -14,7 +14,7 @@ import pytest
 from quartzpy.errors import TriggerNeverFiresError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.store.protocol import JobEntry
-from quartzpy.store.sql import scheduling
+from quartzpy.store.sql import batches
 from quartzpy.store.sql.batches import computed_ahead
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.cron import CronTrigger
@@ -33,7 +33,7 @@ class Counted(PreparedTrigger):
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduling, "CHUNK", CHUNK)
+    monkeypatch.setattr(batches, "CHUNK", CHUNK)
 
 
 def triggers(count: int, **values: Any) -> list[Trigger]:
@@ -43,11 +43,11 @@ def triggers(count: int, **values: Any) -> list[Trigger]:
     ]
 
 
-def entry(several: list[Trigger], prepare_one: Callable[[Trigger], PreparedTrigger]) -> JobEntry:
+def entry(several: list[Trigger], prepare_one: Callable[[Trigger, datetime], PreparedTrigger]) -> JobEntry:
     return JobEntry(JOB, [UnpreparedTrigger(one, prepare_one) for one in several])
 
 
-def plainly(trigger: Trigger) -> PreparedTrigger:
+def plainly(trigger: Trigger, now: datetime) -> PreparedTrigger:
     return prepare(trigger, NOW, None)
 
 
@@ -56,9 +56,9 @@ def test_only_a_few_batches_are_prepared_at_a_time(store: SqlJobStore) -> None:
     alive: weakref.WeakValueDictionary[str, Counted] = weakref.WeakValueDictionary()
     most = 0
 
-    def counted(trigger: Trigger) -> PreparedTrigger:
+    def counted(trigger: Trigger, now: datetime) -> PreparedTrigger:
         nonlocal most
-        found = plainly(trigger)
+        found = plainly(trigger, now)
         mine = Counted(found.trigger, found.progress, found.upcoming, found.calendar_revision, found.schedule_hash)
         alive[trigger.key.name] = mine
         most = max(most, len(alive))
@@ -75,11 +75,11 @@ def test_a_long_pause_between_batches_does_not_end_the_transaction(make_store: C
     store = make_store(lock_timeout="100ms")
     several = triggers(4 * CHUNK)
 
-    def slowly(trigger: Trigger) -> PreparedTrigger:
+    def slowly(trigger: Trigger, now: datetime) -> PreparedTrigger:
         if trigger.key == several[2 * CHUNK].key:
             # The server counts how long the connection is idle.
             time.sleep(0.5)
-        return plainly(trigger)
+        return plainly(trigger, now)
 
     store.store_jobs([entry(several, slowly)], replace=False)
     assert len(store.triggers_of_job(JOB.key)) == len(several)

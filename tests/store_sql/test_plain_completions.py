@@ -14,7 +14,7 @@ import pytest
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import CompletionOutcome, FiredTrigger, JobEntry, Node
+from quartzpy.store.protocol import Completion, CompletionOutcome, FiredTrigger, JobEntry, Node
 from quartzpy.store.queries import HISTORY
 from quartzpy.store.sql.steps import plain_completions
 from quartzpy.store.sql.store import SqlJobStore
@@ -223,3 +223,12 @@ def test_the_end_of_a_trigger_does_not_wait_for_a_users_transaction(store: SqlJo
     assert outcomes(store) == {"a": Outcome.SUCCEEDED}
     store.repair()
     assert rows(connect) == ([], ["once"]), "the repair of stuck triggers deletes it"
+
+
+def test_the_history_has_the_instants_to_the_microsecond(store: SqlJobStore) -> None:
+    node = register(store)
+    [fired] = running(store, node, "a")
+    began, ended_at = (fired.fire_time + n * timedelta(microseconds=1) for n in (1, 3))
+    store.complete(node, [Completion(fired, began, ended_at, Outcome.SUCCEEDED)])
+    [record] = store.find_executions(HISTORY, 1)
+    assert (record.started_at, record.ended_at) == (began, ended_at)

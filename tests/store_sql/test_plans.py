@@ -16,6 +16,7 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ENDED, ExecutionState, TriggerState
 from quartzpy.store.queries import (
     HISTORY,
+    ActionQuery,
     AnyQuery,
     ExecutionQuery,
     JobQuery,
@@ -28,7 +29,7 @@ from quartzpy.store.sql import pages
 from quartzpy.store.sql.db.conninfo import session_settings
 from quartzpy.store.sql.db.session import names
 from quartzpy.store.sql.db.statement import as_text, prepare
-from quartzpy.store.sql.steps.acquire import ACQUIRE, ACQUIRE_UNLIMITED
+from quartzpy.store.sql.steps.acquire import ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL
 from quartzpy.store.sql.steps.due import NEXT_DUE
 from quartzpy.store.sql.steps.misfire import MOVE
 from quartzpy.store.sql.steps.purge import PURGE
@@ -138,7 +139,7 @@ def explain(connect: Callable[[], psycopg.Connection[Any]]) -> Iterator[Callable
 
     yield one
     # Else the indexes stay as large as these tests made them, and later tests plan with that.
-    connection.execute("TRUNCATE qrtz_triggers, qrtz_job_details, qrtz_executions, qrtz_misfires CASCADE")
+    connection.execute("TRUNCATE qrtz_triggers, qrtz_job_details, qrtz_executions, qrtz_misfires, qrtz_audit CASCADE")
 
 
 FILL_HISTORY = """
@@ -152,10 +153,10 @@ SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 't' || n
 # Autovacuum may have looked at these tables while an earlier test had emptied them.
 FORGET_STATISTICS = """
 DELETE FROM pg_statistic WHERE starelid IN ('qrtz_executions'::regclass, 'qrtz_fired_triggers'::regclass,
-    'qrtz_triggers'::regclass, 'qrtz_job_details'::regclass, 'qrtz_misfires'::regclass);
+    'qrtz_triggers'::regclass, 'qrtz_job_details'::regclass, 'qrtz_misfires'::regclass, 'qrtz_audit'::regclass);
 UPDATE pg_class SET relpages = 0, reltuples = -1
  WHERE oid IN ('qrtz_executions'::regclass, 'qrtz_fired_triggers'::regclass, 'qrtz_triggers'::regclass,
-    'qrtz_job_details'::regclass, 'qrtz_misfires'::regclass)
+    'qrtz_job_details'::regclass, 'qrtz_misfires'::regclass, 'qrtz_audit'::regclass)
 """
 OF_EACH_TRIGGER = 60
 HISTORY_QUERIES = {
@@ -191,6 +192,10 @@ INSERT INTO qrtz_misfires (id, sched_name, trigger_group, trigger_name, generati
     handled_at, misfire_instruction, action, scheduled_time, missed, has_more, caught_up)
 SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 't' || n % 100, 1, 'DEFAULT', 'known', 'node',
        now(), 'smart', 'SKIPPED', now(), '{}', false, 0
+  FROM generate_series(1, 6000) AS n;
+INSERT INTO qrtz_audit (id, sched_name, at, actor, role, action, subject, reason, state, count)
+SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, now(), 'ann', 'admin', 'pause', 'trigger g.t' || n % 100,
+       '', 'SUCCEEDED', 1
   FROM generate_series(1, 6000) AS n;
 """
 # One execution a minute for two weeks, of which one took three hours.
@@ -251,6 +256,8 @@ PAGES: dict[str, tuple[AnyQuery, Position | None, int]] = {
     "exhausted executions": (ExecutionQuery(exhausted=True), (False, _SOME_TIME_AGO, 4000, "DEFAULT", "t0"), 3 * LIMIT),
     "misfires": (MisfireQuery(), (3000,), 2 * LIMIT),
     "misfires of a trigger": (MisfireQuery(trigger_key=TriggerKey("t2")), (3000,), 2 * LIMIT),
+    "actions": (ActionQuery(), (3000,), 2 * LIMIT),
+    "actions on a trigger": (ActionQuery(subject="trigger g.t2"), (3000,), 2 * LIMIT),
 }
 
 
@@ -265,7 +272,7 @@ def test_a_page_is_read_from_its_cursor_on(
     analyzed: bool,
 ) -> None:
     connect().execute(FILL_HISTORY + FILL_PAGES)
-    tables = "qrtz_executions, qrtz_triggers, qrtz_job_details, qrtz_misfires"
+    tables = "qrtz_executions, qrtz_triggers, qrtz_job_details, qrtz_misfires, qrtz_audit"
     connect().execute(f"ANALYZE {tables}" if analyzed else FORGET_STATISTICS)
     text, values = pages.text_and_values(query, after)
     assert 0 < read(explain(text, **values)) <= most
@@ -321,7 +328,9 @@ def with_statistics(connection: psycopg.Connection[Any], statistics: str) -> Non
 
 @pytest.mark.parametrize("statistics", STATISTICS)
 @pytest.mark.parametrize(
-    "text", [ACQUIRE, ACQUIRE_UNLIMITED, NEXT_DUE], ids=["acquire", "acquire without limits", "next due"]
+    "text",
+    [ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE],
+    ids=["acquire", "acquire without limits", "acquire for one pool", "next due"],
 )
 def test_due_triggers_are_read_off_the_front_of_their_index(
     explain: Callable[[str], list[dict[str, Any]]],
@@ -391,7 +400,7 @@ def test_a_scheduler_without_rate_limits_reads_nothing_about_them(
 ) -> None:
     connect().execute(FILL_PAGES)
     with_statistics(connect(), statistics)
-    for text in (ACQUIRE, ACQUIRE_UNLIMITED, NEXT_DUE):
+    for text in (ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE):
         plan = explain(text)
         assert not [node for node in plan if node.get("Relation Name") == "qrtz_rate_limits"]
         assert not [node for node in plan if node.get("Index Name") == "qrtz_triggers_rate_limited"]

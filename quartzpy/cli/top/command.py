@@ -34,7 +34,9 @@ _REASON = "quartzpy top"
 @click.option("--every", default="2s", show_default=True, help="The time between two readings of the database.")
 @click.option("--zone", default=LOCAL, help="The time zone of the output. [default: that of this machine]")
 def top(target: Target, every: str, zone: str) -> None:
-    """Show the cluster live: nodes with their load, what runs, is late, failed, and comes next; and act on it.
+    """Show the cluster live, and act on it.
+
+    It shows nodes with their load, and what runs, is late, failed, comes next, and is wrong.
 
     The key ? lists the keys. Actions ask for confirmation and are recorded in the audit log.
     """
@@ -122,7 +124,7 @@ class _Top:
 
     def _act(self, proposal: Proposal) -> None:
         act = getattr(self._operations.actions, proposal.action)
-        self._view.message = act(proposal.subject, reason=_REASON).text
+        self._view.message = act(*proposal.subjects, **proposal.arguments, reason=_REASON).text
         self._read_now.set()
 
     def _show(self, details: Details) -> None:

@@ -1,4 +1,4 @@
-"""What `quartzpy top` shows of the cluster: a snapshot, and the tables over it."""
+"""The content of `quartzpy top`: a snapshot of the cluster, and the tables over it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Tab:
 
 
 def _searched(record: Any) -> str:
-    parts = [getattr(record, name, None) for name in ("job", "trigger", "node", "progress_message", "error")]
+    parts = [getattr(record, name, None) for name in ("job", "trigger", "node", "progress_message", "error", "what")]
     return " ".join(str(part) for part in parts if part is not None).lower()
 
 
@@ -85,10 +85,24 @@ _LATE: tuple[Column[LateTrigger], ...] = (
     Column("why", lambda one: " ".join(one.why)),
 )
 
+_PROGRESS_BAR = 10
+
+
+def _progress(running: RunningView) -> str | None:
+    if running.progress is None:
+        return None
+    filled = round(running.progress * _PROGRESS_BAR)
+    return f"{'█' * filled}{'░' * (_PROGRESS_BAR - filled)} {running.progress:4.0%}"
+
+
 TABS: tuple[Tab, ...] = (
     Tab(
         "Running",
-        _of(RUNNING.columns, "id", "job", "state", "for", "progress", "message", "node", "attempt", "trigger"),
+        (
+            *_of(RUNNING.columns, "id", "job", "state", "for"),
+            Column("progress", _progress, drop=8, rigid=True),
+            *_of(RUNNING.columns, "message", "node", "attempt", "trigger"),
+        ),
         (),
         lambda snapshot: snapshot.running,
         lambda one: one.fire_id,
@@ -127,6 +141,21 @@ TABS: tuple[Tab, ...] = (
         lambda one: (one.trigger, one.at),
         {"soonest": _unordered, "trigger": _key("trigger"), "job": _key("job")},
         "nothing fires within the next hour",
+    ),
+    Tab(
+        "Wrong",
+        (
+            Column("severity", lambda one: str(one.severity), rigid=True, is_state=True),
+            Column("what", lambda one: one.what, readable=40),
+            Column("since", lambda one: one.since, drop=2, rigid=True),
+            Column("remedy", lambda one: one.remedies[0].label if one.remedies else None, drop=3),
+            Column("why", lambda one: " ".join(one.why), drop=1),
+        ),
+        ("since",),
+        lambda snapshot: snapshot.overview.incidents if snapshot.overview else (),
+        lambda one: (one.kind, one.subject),
+        {"worst": _unordered, "kind": _key("kind")},
+        "nothing is wrong",
     ),
 )
 

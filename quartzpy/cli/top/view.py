@@ -1,14 +1,16 @@
-"""What the user of `quartzpy top` has chosen, and how keys change it. Pure: actions are returned, not done."""
+"""The choices of the user of `quartzpy top`, and the keys that change them. Pure: actions are returned, not done."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from quartzpy.cli.top.model import TABS, Snapshot, Tab
+from quartzpy.texts import visible
 
-RUNNING, LATE, FAILED, NEXT = range(len(TABS))
+RUNNING, LATE, FAILED, NEXT, WRONG = range(len(TABS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,10 @@ class Proposal:
     question: str
     action: str
     """The name of the method of `Operations.actions`."""
-    subject: Any
+    subjects: tuple[Any, ...] = ()
+    """Its positional arguments."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Its other arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,7 @@ class View:
         match key:
             case "q":
                 self.quit = True
-            case "1" | "2" | "3" | "4":
+            case "1" | "2" | "3" | "4" | "5":
                 self.tab = int(key) - 1
             case "tab" | "right":
                 self.tab = (self.tab + 1) % len(TABS)
@@ -149,8 +154,13 @@ class View:
         # The selection stays with the row that the question names.
         self.selected[self.tab] = self.current.identity(row)
         if key in ("enter", "w"):
-            fire_id = getattr(row, "fire_id", None)
-            return Details("trigger", row.trigger) if fire_id is None else Details("execution", fire_id)
+            fire_id, trigger = getattr(row, "fire_id", None), getattr(row, "trigger", None)
+            if fire_id is not None:
+                return Details("execution", fire_id)
+            if trigger is not None:
+                return Details("trigger", trigger)
+            self.text = [line for one in (row.what, *row.why) for line in textwrap.wrap(visible(one), 76) or [""]]
+            return None
         proposed = ACTIONS[key](row)
         if proposed is None:
             self.message = "this action does not apply to the selected row"
@@ -161,26 +171,46 @@ class View:
 def _cancel(row: Any) -> Proposal | None:
     if not hasattr(row, "cancel_requested"):
         return None
-    return Proposal(f"Cancel execution {row.fire_id} of {row.job}?", "cancel", row.fire_id)
+    return Proposal(f"Cancel execution {row.fire_id} of {row.job}?", "cancel", (row.fire_id,))
 
 
 def _run_again(row: Any) -> Proposal | None:
     if not hasattr(row, "ended_at") or row.fire_id is None:
         return None
-    return Proposal(f"Run execution {row.fire_id} of {row.job} again?", "run_again", row.fire_id)
+    return Proposal(f"Run execution {row.fire_id} of {row.job} again?", "run_again", (row.fire_id,))
+
+
+def _mend(row: Any) -> Proposal | None:
+    remedies = getattr(row, "remedies", ())
+    if not remedies:
+        return None
+    first = remedies[0]
+    words = f"{first.label[:1].upper()}{first.label[1:]}"
+    return Proposal(f"{words}: {row.subject}?", first.action, arguments=first.arguments)
+
+
+def _on(name: str, question: str, action: str) -> Callable[[Any], Proposal | None]:
+    """Return the proposal of an action on the job or the trigger of a row."""
+
+    def propose(row: Any) -> Proposal | None:
+        subject = getattr(row, name, None)
+        return None if subject is None else Proposal(question.format(subject), action, (subject,))
+
+    return propose
 
 
 ACTIONS: Mapping[str, Callable[[Any], Proposal | None]] = {
     "c": _cancel,
     "a": _run_again,
-    "t": lambda row: Proposal(f"Run job {row.job} now?", "trigger", row.job),
-    "p": lambda row: Proposal(f"Pause trigger {row.trigger}?", "pause", row.trigger),
-    "u": lambda row: Proposal(f"Resume trigger {row.trigger}?", "resume", row.trigger),
-    "n": lambda row: Proposal(f"Skip the next fire of trigger {row.trigger}?", "skip_next", row.trigger),
+    "m": _mend,
+    "t": _on("job", "Run job {} now?", "trigger"),
+    "p": _on("trigger", "Pause trigger {}?", "pause"),
+    "u": _on("trigger", "Resume trigger {}?", "resume"),
+    "n": _on("trigger", "Skip the next fire of trigger {}?", "skip_next"),
 }
 
 HELP = (
-    ("1 2 3 4, Tab", "running, late, failed, next"),
+    ("1 2 3 4 5, Tab", "running, late, failed, next, and what is wrong"),
     ("up, down, PgUp, PgDn, Home, End", "select a row (also k, j, g, G)"),
     ("Enter, w", "show the row with all that is known, and why"),
     ("/", "show only rows with a text; Esc shows all"),
@@ -188,6 +218,7 @@ HELP = (
     ("Space", "freeze the screen, or go on"),
     ("c", "cancel the running execution"),
     ("a", "run the failed execution again"),
+    ("m", "mend what is wrong by the remedy of the row"),
     ("t", "run the job of the row now"),
     ("p, u, n", "pause the trigger of the row; resume it; skip its next fire"),
     ("?, q", "this help; quit"),

@@ -31,12 +31,14 @@ class Offered:
 
     name: str
     title: str
-    """The words of its button, and the beginning of the sentence that asks for confirmation."""
+    """The beginning of the heading that asks for confirmation; the subject follows."""
     explanation: str
     run: Run
     inputs: tuple[str, ...] = ()
     """The names of its inputs, each a macro of the template."""
     is_dangerous: bool = False
+    button: str = ""
+    """The words of its button, if they are not those of the title."""
 
 
 def _selected(subjects: Subjects) -> Any:
@@ -178,6 +180,7 @@ OFFERED: Mapping[str, Offered] = {
                 _selected(subjects), count_of(given), reason=reason
             ),
             ("count",),
+            button="Skip",
         ),
         Offered(
             "reschedule",
@@ -185,6 +188,7 @@ OFFERED: Mapping[str, Offered] = {
             "Data, priority, calendar, end time and a pause stay as they are.",
             _reschedule,
             ("schedule",),
+            button="Save the schedule",
         ),
         Offered(
             "backfill",
@@ -200,6 +204,7 @@ OFFERED: Mapping[str, Offered] = {
             "Reset from error:",
             "The trigger returns from ERROR to its schedule. Remove the cause first.",
             _on_selected("reset"),
+            button="Reset",
         ),
         Offered(
             "enable", "Enable", "Its triggers fire again. Fires that were missed are skipped.", _on_selected("enable")
@@ -223,7 +228,13 @@ OFFERED: Mapping[str, Offered] = {
             " stopped.",
             _on_node("drain"),
         ),
-        Offered("standby", "Put in standby:", "The node claims nothing more until it is resumed.", _on_node("standby")),
+        Offered(
+            "standby",
+            "Put in standby:",
+            "The node claims nothing more until it is resumed.",
+            _on_node("standby"),
+            button="Put in standby",
+        ),
         Offered("resume_node", "Resume", "The node claims triggers again.", _on_node("resume_node")),
     )
 }

@@ -28,7 +28,7 @@
       return;
     }
     const next = answer.headers.get("X-Location");
-    if (next !== null) { dialog.close(); location.assign(next); if (next === here()) location.reload(); return; }
+    if (next !== null) { dialog.close(); location.assign(next); return; }
     if ((answer.headers.get("content-type") || "").startsWith("text/html")) show(await answer.text());
     else fallback();
   };

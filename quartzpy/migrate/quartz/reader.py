@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,14 +21,16 @@ from quartzpy.migrate.java import UnreadableError
 from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, Severity
 from quartzpy.migrate.quartz.calendars import read_calendar
 from quartzpy.migrate.quartz.triggers import CALENDAR_INTERVAL, CRON, DAILY, SIMPLE, misfire_of, read_trigger
-from quartzpy.texts import quoted, reason
-from quartzpy.triggers.trigger import TriggerProgress
+from quartzpy.texts import quoted, reason, visible
+from quartzpy.triggers.trigger import DEFAULT_PRIORITY, TriggerProgress
 
 ALL_GROUPS_PAUSED = "_$_ALL_GROUPS_PAUSED_$_"
 _KINDS = {"cron_triggers": (CRON,), "simple_triggers": (SIMPLE,), "simprop_triggers": (CALENDAR_INTERVAL, DAILY)}
 _PAUSED = ("PAUSED", "PAUSED_BLOCKED")
 # Quartz declares a node dead that is silent for its interval and this much more.
 _GRACE_MS = 7_500
+# What values raise that are not what Quartz writes.
+_MALFORMED = (LookupError, TypeError, ValueError, AttributeError)
 
 
 def scheduler_names(rows: Rows, prefix: str) -> list[str]:
@@ -87,7 +89,7 @@ class _Reader:
         return self._rows(f"SELECT * FROM {self._prefix}{name.upper()} WHERE SCHED_NAME = :name", name=self._name)  # noqa: S608
 
     def plan(self) -> ImportPlan:
-        job_rows = self._table("job_details")
+        job_rows = self._readable("job", self._table("job_details"), _job_key)
         if job_rows and "job_class_name" not in job_rows[0]:
             raise SettingsError(
                 f"--prefix: {self._prefix}JOB_DETAILS is not a table of Quartz 2.x, but of quartzpy; if Quartz's"
@@ -97,6 +99,9 @@ class _Reader:
         triggers = self._triggers(calendars, {_job_key(row) for row in job_rows})
         jobs = list(self._jobs(job_rows, triggers))
         groups = {str(row["trigger_group"]) for row in self._table("paused_trigger_grps")}
+        if ALL_GROUPS_PAUSED in groups:
+            text = "all groups are paused in Quartz: its triggers come over paused, but triggers stored later are not"
+            self._note(Severity.DIFFERS, "pauses", text)
         self._note_executions()
         return ImportPlan(
             source=f"Quartz scheduler {self._name}",
@@ -104,7 +109,6 @@ class _Reader:
             jobs=jobs,
             calendars=calendars,
             paused_groups=frozenset(groups - {ALL_GROUPS_PAUSED}),
-            everything_paused=ALL_GROUPS_PAUSED in groups,
             notes=self._notes,
             running=self._running(),
         )
@@ -114,7 +118,22 @@ class _Reader:
 
     def _note_failure(self, subject: str, error: Exception) -> None:
         severity = Severity.LEFT_OUT if isinstance(error, LeftOut) else Severity.UNDECIDED
-        self._note(severity, subject, reason(error) if isinstance(error, ValueError | KeyError) else str(error))
+        is_malformed = isinstance(error, _MALFORMED) and not isinstance(error, QuartzpyError)
+        text = f"it is not what Quartz writes: {type(error).__name__}: {reason(error)}" if is_malformed else str(error)
+        self._note(severity, subject, text)
+
+    def _readable(self, kind: str, rows: list[Row], key_of: Callable[[Row], object]) -> list[Row]:
+        """Return the rows whose keys can be keys here: Quartz also takes names with control characters."""
+        found = []
+        for row in rows:
+            try:
+                key_of(row)
+            except QuartzpyError as error:
+                shown = ".".join(visible(str(row[f"{kind}_{part}"])) for part in ("group", "name"))
+                self._note(Severity.LEFT_OUT, f"{kind} {shown}", str(error))
+            else:
+                found.append(row)
+        return found
 
     # --- calendars
 
@@ -132,7 +151,7 @@ class _Reader:
                         "Quartz's DailyCalendar also excludes the first and the last millisecond of each day; here only"
                         " its range is excluded, so that a trigger may also fire at midnight",
                     )
-            except (UnreadableError, Undecided, QuartzpyError, LookupError, TypeError, ValueError) as error:
+            except (UnreadableError, Undecided, QuartzpyError, *_MALFORMED) as error:
                 _raise_settings(error)
                 self._note_failure(f"calendar {name}", error)
         return found
@@ -141,19 +160,19 @@ class _Reader:
 
     def _triggers(self, calendars: dict[str, BaseCalendar], jobs: set[JobKey]) -> dict[JobKey, list[ImportedTrigger]]:
         details = {
-            (kind, _trigger_key(row)): row
+            (kind, str(row["trigger_group"]), str(row["trigger_name"])): row
             for table, kinds in _KINDS.items()
             for row in self._table(table)
             for kind in kinds
         }
         found = defaultdict(list)
-        for row in sorted(self._table("triggers"), key=_trigger_key):
+        for row in sorted(self._readable("trigger", self._table("triggers"), _trigger_key), key=_trigger_key):
             key, job_key = _trigger_key(row), _job_key(row)
             try:
                 if job_key not in jobs:
-                    raise LeftOut(f"its job {job_key} is not stored")
-                imported = self._trigger(row, details.get((str(row["trigger_type"]), key)), calendars)
-            except (UnreadableError, Undecided, LeftOut, QuartzpyError, TypeError, ValueError) as error:
+                    raise LeftOut(f"its job {job_key} does not come over")
+                imported = self._trigger(row, details.get((str(row["trigger_type"]), key.group, key.name)), calendars)
+            except (UnreadableError, Undecided, LeftOut, QuartzpyError, *_MALFORMED) as error:
                 _raise_settings(error)
                 self._note_failure(f"trigger {key}", error)
             else:
@@ -178,7 +197,7 @@ class _Reader:
             description=row["description"],
             start_time=_instant(row["start_time"]),
             end_time=_instant(row["end_time"]),
-            priority=int(row["priority"] or 5),
+            priority=DEFAULT_PRIORITY if row["priority"] is None else int(row["priority"]),
             calendar=calendar,
             misfire=misfire_of(row),
             data=self._data("trigger", key, row["job_data"]) or None,
@@ -198,7 +217,7 @@ class _Reader:
                 job = self._job(row)
                 if not job.durable and not triggers[key]:
                     raise LeftOut("it is not durable, and none of its triggers comes over")
-            except (UnreadableError, Undecided, LeftOut, QuartzpyError, ValueError) as error:
+            except (UnreadableError, Undecided, LeftOut, QuartzpyError, *_MALFORMED) as error:
                 _raise_settings(error)
                 self._note_failure(f"job {key}", error)
             else:
@@ -225,8 +244,11 @@ class _Reader:
             return {}
         if not data.startswith(java.SERIALIZED):
             return dict(java.read_properties(data))
+        entries = java.fields_of(java.read_object(data)).get("map")
+        if not isinstance(entries, Mapping):
+            raise UnreadableError("its data is no JobDataMap")
         found, open_questions = {}, []
-        for name, value in java.fields_of(java.read_object(data))["map"].items():
+        for name, value in entries.items():
             try:
                 given = {str(name): java.as_python(value)}
                 job_data.encode(given)

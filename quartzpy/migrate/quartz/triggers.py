@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from datetime import time, timedelta
 from typing import Any
 
+from quartzpy.errors import InvalidCronError
 from quartzpy.migrate import java
 from quartzpy.migrate.class_map import LeftOut, Undecided
 from quartzpy.migrate.databases import Row, boolean
 from quartzpy.migrate.quartz.calendars import NO_ZONE
+from quartzpy.texts import quoted
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
@@ -59,8 +61,11 @@ def read_trigger(row: Row, details: Row | None, java_zone: str | None, **common:
 
 
 def _cron(details: Row, java_zone: str | None, common: dict[str, Any]) -> tuple[Trigger, int]:
-    zone = _zone(details["time_zone_id"], java_zone)
-    return CronTrigger(str(details["cron_expression"]), dialect="quartz", time_zone=zone, dst="quartz", **common), 0
+    expression, zone = str(details["cron_expression"]), _zone(details["time_zone_id"], java_zone)
+    try:
+        return CronTrigger(expression, dialect="quartz", time_zone=zone, dst="quartz", **common), 0
+    except InvalidCronError as error:
+        raise Undecided(f"its cron expression {quoted(expression)}: {error}") from error
 
 
 def _simple(details: Row, java_zone: str | None, common: dict[str, Any]) -> tuple[Trigger, int]:

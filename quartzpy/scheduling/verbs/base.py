@@ -12,6 +12,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import JobNotFoundError, TriggerNotFoundError
 from quartzpy.events.events import Event
 from quartzpy.jobs.job import JobTypes
+from quartzpy.jobs.trace_context import CurrentTrace
 from quartzpy.keys import JobKey, Key, TriggerKey, nearest
 from quartzpy.matchers import GroupMatcher
 from quartzpy.other_names import SCHEDULER_NAMES, Hinted
@@ -28,6 +29,7 @@ class Verbs(Hinted, ABC):
     _clock: Clock
     _job_types: JobTypes
     _job_defaults: Mapping[str, Any]
+    _current_trace: CurrentTrace | None = None
 
     @abstractmethod
     def _usable_store(self) -> JobStore:

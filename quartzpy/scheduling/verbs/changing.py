@@ -86,7 +86,8 @@ class ChangingVerbs(StoringVerbs):
             new = replace_in(new, name=key.name, group=key.group)
         self._check_data(new)
         new = replace_in(new, job_key=old.job_key)
-        earliest = self._usable_store().replace_trigger(key, self._preparation([new])(new))
+        start = self._usable_store().now() if new.start_time is None else new.start_time
+        earliest = self._usable_store().replace_trigger(key, self._preparation([new])(new, start))
         if earliest is None:
             raise self._no_trigger(key)
         self._changed(earliest)

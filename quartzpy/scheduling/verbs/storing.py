@@ -12,6 +12,7 @@ from quartzpy.errors import InvalidJobError, InvalidTriggerError
 from quartzpy.events.events import JobAdded, JobScheduled
 from quartzpy.jobs import typed_data
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.trace_context import with_trace
 from quartzpy.keys import DEFAULT_GROUP, JobKey
 from quartzpy.other_names import SCHEDULING_ARGUMENTS, refuses
 from quartzpy.scheduling.definitions import JobForm, as_job_detail, as_triggers, bound
@@ -78,6 +79,8 @@ class StoringVerbs(Verbs):
         self, pairs: Pairs, *, replace: bool, keep_data: Collection[JobKey] = ()
     ) -> tuple[datetime, list[Trigger]]:
         """Store jobs with their triggers; return the earliest fire time and the triggers."""
+        if self._current_trace is not None and (trace := self._current_trace()):
+            pairs = [(job, [with_trace(trigger, trace) for trigger in triggers]) for job, triggers in pairs]
         everything = [trigger for _, triggers in pairs for trigger in triggers]
         if len({(trigger.group, trigger.name) for trigger in everything}) < len(everything):
             raise InvalidTriggerError("the same trigger key is given twice")
@@ -134,18 +137,16 @@ class StoringVerbs(Verbs):
         for trigger in triggers:
             typed_data.build(data_type, {**own, **(trigger.data or {})}, f"job {job.key}, trigger {trigger.key}")
 
-    def _preparation(self, triggers: Sequence[Trigger]) -> Callable[[Trigger], PreparedTrigger]:
-        """Return a function that prepares a trigger with the calendar and the current time that it needs."""
+    def _preparation(self, triggers: Sequence[Trigger]) -> Callable[[Trigger, datetime], PreparedTrigger]:
+        """Return a function that prepares a trigger with the calendar that it needs."""
         store = self._usable_store()
         names = {trigger.calendar for trigger in triggers if trigger.calendar is not None}
         calendars = store.calendars(names) if names else {}
         for name in sorted(names):
             if name not in calendars:
                 raise refusals.calendar_not_stored(name)
-        needs_now = any(trigger.start_time is None for trigger in triggers)
-        now = store.now() if needs_now else self._clock.now()
 
-        def prepare_one(trigger: Trigger) -> PreparedTrigger:
+        def prepare_one(trigger: Trigger, now: datetime) -> PreparedTrigger:
             stored = calendars.get(trigger.calendar) if trigger.calendar else None
             if stored is None:
                 return prepare(trigger, now, None)

@@ -36,10 +36,14 @@ class CheckIn:
 
 
 class ConnectionUsage(NamedTuple):
-    """The number of connections in use for steps and calls, and the largest number that may be."""
+    """The number of connections in use for steps and calls, the largest number that may be, and how many were opened.
+
+    A store counts only connections that it opens itself.
+    """
 
     in_use: int
     most: int
+    opened: int = 0
 
 
 class Notification(StrEnum):

@@ -101,7 +101,8 @@ class Completion:
         """Return whether the trigger's next fire time follows from the end of this execution."""
         fired = self.fired
         # Such a trigger has a next fire time, and nothing is known beyond it. Most triggers are never read here.
-        if fired.next_fire_time is None or fired.upcoming.instants or fired.upcoming.is_complete:
+        upcoming = fired.upcoming
+        if upcoming is None or upcoming.instants or upcoming.is_complete or fired.next_fire_time is None:
             return False
         try:
             return fired.trigger.follows_end

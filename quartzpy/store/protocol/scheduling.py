@@ -20,8 +20,9 @@ from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger
 class JobEntry:
     """A job to store with its triggers; `job` is None if the job is stored already.
 
-    Triggers that are not prepared yet are prepared by the store, before it changes anything or, if there are thousands
-    of them, batch by batch in its transaction. With `keeps_data`, a job that is stored already keeps its stored data.
+    Triggers that are not prepared yet are prepared by the store, with the time of its own clock, before it changes
+    anything or, if there are thousands of them, batch by batch in its transaction. With `keeps_data`, a job that is
+    stored already keeps its stored data.
     """
 
     job: JobDetail | None

@@ -284,7 +284,7 @@ def fire_row(
         scheduled_fire_time=execution.scheduled_time,
         previous_fire_time=previous,
         next_fire_time=progress.next_fire_time,
-        upcoming=upcoming,
+        upcoming=upcoming.if_few(),
         times_triggered=progress.times_triggered,
         attempt=row.attempt,
         placement=job.dispatch_key.placement,

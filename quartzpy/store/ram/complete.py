@@ -155,7 +155,7 @@ def _move_by_end(tables: Tables, row: TriggerRow, completion: Completion) -> Non
 
 def _append(tables: Tables, row: TriggerRow, fired: FiredTrigger, more: UpcomingFireTimes) -> None:
     """Append fire times if nothing else has; they continue the last stored instant, from which they were computed."""
-    computed_from = (fired.next_fire_time, *fired.upcoming.instants)[-1]
+    computed_from = fired.last_known_fire_time
     last = (row.progress.next_fire_time, *row.upcoming.instants)[-1]
     if last is not None and last == computed_from and not row.upcoming.is_complete:
         row.upcoming = UpcomingFireTimes(row.upcoming.instants + more.instants, more.is_complete)

@@ -47,11 +47,13 @@ def _misfire(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Misf
     calendar = None if stored is None else stored.calendar
     late = row.progress.next_fire_time
     assert late is not None
+    # What comes due after the resumption is not skipped.
+    until = row.resumed_at if row.missed_policy is Missed.SKIP else None
     misfire = misfired(
         row.load(),
         row.progress,
         calendar,
-        now=now,
+        now=until or now,
         coalesced=bool(row.coalesced_fire_times),
         missed_policy=row.missed_policy,
     )
@@ -63,13 +65,12 @@ def _misfire(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Misf
             (row.coalesced_fire_times + misfire.missed)[:MOST_MISSED] if misfire.coalesces else ()
         )
         row.bare = replace(misfire.to.trigger, data=None)
-        until = now if misfire.caught_up else None
         tables.move(
             row,
             TriggerState.WAITING,
             progress=progress,
             upcoming=pending,
-            catch_up_until=until,
+            catch_up_until=now if misfire.caught_up else None,
             missed_policy=Missed.MISFIRE,
         )
     tables.misfires.append(

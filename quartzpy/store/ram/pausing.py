@@ -51,6 +51,7 @@ def _resume(tables: Tables, rows: Iterable[TriggerRow], missed: Missed = Missed.
             treated = missed if at < now and row.key.group not in UNSCHEDULED_GROUPS else Missed.MISFIRE
             tables.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING, missed_policy=treated)
             row.held_by_mode = False
+            row.resumed_at = now
             times.append(at)
     return min(times, default=None)
 

@@ -173,6 +173,7 @@ class TriggerRow:
         "pause",
         "progress",
         "rate_limited_until",
+        "resumed_at",
         "schedule_hash",
         "state",
         "upcoming",
@@ -197,6 +198,8 @@ class TriggerRow:
         self.become(trigger)
         self.catch_up_until: datetime | None = None
         self.missed_policy = Missed.MISFIRE
+        self.resumed_at: datetime | None = None
+        """The instant of the last resumption. The policy SKIP does not concern what comes due after it."""
         self.admission = Admission.ASKED
         self.rate_limited_until: datetime | None = None
         self.state = TriggerState.COMPLETE

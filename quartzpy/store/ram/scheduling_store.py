@@ -33,7 +33,8 @@ class RamSchedulingStore(LockedTables):
     """Stores, replaces, pauses and removes jobs, triggers and calendars."""
 
     def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
-        prepared = [one.prepared() for entry in entries for one in entry.triggers]
+        now = self._clock.now()
+        prepared = [one.prepared(now) for entry in entries for one in entry.triggers]
         with self._lock:
             return scheduling.store_jobs(self._tables, entries, prepared, replace=replace)
 

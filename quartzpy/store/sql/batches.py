@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.statement import array
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
+
+CHUNK = 2_000
+"""Rows a statement: large enough that round trips do not count, small enough for a statement's memory."""
 
 
 def computed_ahead(compute: Callable[[_In], _Out], items: Sequence[_In]) -> Iterator[_Out]:
@@ -34,3 +38,15 @@ def bound(send: Send) -> Send:
     """Return a statement whose lists are converted to the literals that are sent, so that the sending is quick."""
     values = {name: array(value) if type(value) is list else value for name, value in send.values.items()}
     return Send(send.statement, values)
+
+
+def chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Yield the items in parts of at most `CHUNK`."""
+    for start in range(0, len(items), CHUNK):
+        yield items[start : start + CHUNK]
+
+
+def key_columns(keys: Iterable[JobKey] | Iterable[TriggerKey]) -> dict[str, list[str]]:
+    """Return the columns of a list of keys, as values of a statement."""
+    several = list(keys)
+    return {"groups": [key.group for key in several], "names": [key.name for key in several]}

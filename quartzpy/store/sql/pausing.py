@@ -92,7 +92,8 @@ UPDATE $triggers t
        misfire_rule = CASE WHEN affected.is_forbidden THEN t.misfire_rule
                            WHEN t.misfire_rule IN ('NEW', 'HELD') THEN 'NEW'
                            WHEN {TREATED} THEN upper(%(missed)s::text) ELSE {USUAL_RULE} END,
-       catch_up_until = CASE WHEN {TREATED} AND NOT affected.is_forbidden THEN NULL ELSE t.catch_up_until END
+       catch_up_until = CASE WHEN {TREATED} AND NOT affected.is_forbidden THEN NULL ELSE t.catch_up_until END,
+       resumed_at = CASE %(missed)s::text WHEN 'skip' THEN $now END
   FROM affected
  WHERE t.sched_name = %(sched)s AND t.trigger_group = affected.trigger_group AND t.trigger_name = affected.trigger_name
    AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')

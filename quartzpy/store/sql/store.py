@@ -14,23 +14,17 @@ import psycopg
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from quartzpy.calendars.calendar import Calendar
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.errors import InvalidJobTypeError, SchemaError, StoreUnavailableError
+from quartzpy.errors import SchemaError, StoreUnavailableError
 from quartzpy.events.events import Event, NodesDiffer
-from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.progress import Progress
-from quartzpy.keys import MAIN, JobKey, TriggerKey
-from quartzpy.matchers import GroupMatcher
+from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
-from quartzpy.states import ActionState, JobMode, Missed, NodeMode, PublicState
 from quartzpy.store import node_facts
 from quartzpy.store.findings import Finding, Severity
 from quartzpy.store.protocol import (
     MAX_NODE_DEATHS,
-    NO_NOTE,
     Acquisition,
-    ActionEntry,
     AvailableSlots,
     CheckIn,
     Completion,
@@ -40,33 +34,19 @@ from quartzpy.store.protocol import (
     FireRequest,
     Firing,
     Holdings,
-    JobEntry,
     JobStore,
     MisfireOutcome,
     Node,
     Notification,
-    PauseNote,
     Reconciliation,
     RecoveryOutcome,
     Repairs,
-    StoredCalendar,
-    TriggerMove,
 )
-from quartzpy.store.queries import ActionQuery, AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
 from quartzpy.store.records import (
-    ActionRecord,
     ClusterLoad,
-    ExecutionRecord,
-    JobHeader,
-    JobRecord,
-    MisfireRecord,
     NodeRecord,
-    Owned,
-    Pauses,
-    RunningRecord,
-    TriggerRecord,
 )
-from quartzpy.store.sql import actions, audit, calendars, checks, load, lookups, migrations, pages, pausing, scheduling
+from quartzpy.store.sql import checks, load, migrations
 from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.control import ControlConnection
 from quartzpy.store.sql.db.database import INSUFFICIENT_PRIVILEGE, translate
@@ -79,7 +59,9 @@ from quartzpy.store.sql.db.session import DATABASE_CLOCK, SqlSession, names
 from quartzpy.store.sql.db.sources import Database, check_engine
 from quartzpy.store.sql.db.within import WithinSession
 from quartzpy.store.sql.operations.operations_store import SqlOperationsStore
+from quartzpy.store.sql.query_store import SqlQueryStore
 from quartzpy.store.sql.scheduler_names import scheduler_names
+from quartzpy.store.sql.scheduling_store import SqlSchedulingStore
 from quartzpy.store.sql.steps import (
     acquire,
     cancel,
@@ -94,13 +76,12 @@ from quartzpy.store.sql.steps import (
     recover,
 )
 from quartzpy.store.sql.steps.job_transaction import WorkTransaction
-from quartzpy.triggers.upcoming import PreparedTrigger
 
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class SqlJobStore(SqlOperationsStore):
+class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
     """Keeps a scheduler's jobs in PostgreSQL: at a URL, or behind an engine or a connect function of the caller.
 
     `now_sql` is the SQL expression for the time, which all decisions use.
@@ -165,19 +146,6 @@ class SqlJobStore(SqlOperationsStore):
             # `work` raises no error of SQLAlchemy; the end of the block does if the connection is lost.
             raise translate(error) from error
 
-    def owned(self, owner: str) -> Owned:
-        return scheduling.owned(self._session, owner)
-
-    def own(
-        self,
-        owner: str,
-        jobs: Collection[JobKey],
-        triggers: Collection[TriggerKey],
-        *,
-        version: str | None = None,
-    ) -> None:
-        scheduling.own(self._session, owner, jobs, triggers, version)
-
     def begin_job_transaction(self) -> WorkTransaction:
         return WorkTransaction(self._connections, self._session)
 
@@ -231,8 +199,7 @@ class SqlJobStore(SqlOperationsStore):
         self._connections.on_event(emit)
 
     def now(self) -> datetime:
-        now: datetime = self._session.read_one(checkin.NOW)[0][0]
-        return now
+        return self._session.now()
 
     def register(
         self,
@@ -299,10 +266,14 @@ class SqlJobStore(SqlOperationsStore):
     def audit(self) -> list[Finding]:
         with self._connections.checked_out() as connection:
             found = checks.of_node(connection, self._as_connected)
+        from quartzpy.store.sql import audit  # It is needed by the doctor only.
+
         found += audit.audit(self._session, self._config)
         return sorted(found, key=lambda one: list(Severity).index(one.severity))
 
     def repair(self) -> Repairs:
+        from quartzpy.store.sql import audit
+
         return audit.repair(self._session)
 
     # --- the five steps
@@ -374,193 +345,8 @@ class SqlJobStore(SqlOperationsStore):
     def history_cutoff(self, keep: int) -> datetime | None:
         return purge.cutoff(self._session, keep)
 
-    # --- the actions of operators
-
-    def record_action(self, entry: ActionEntry) -> int:
-        return actions.record(self._session, entry)
-
-    def update_action(
-        self, action_id: int, *, state: ActionState, count: int, after_text: str | None = None, error: str | None = None
-    ) -> None:
-        actions.update(self._session, action_id, state, count, after_text, error)
-
-    def find_actions(self, query: ActionQuery, limit: int | None, after: Position | None = None) -> list[ActionRecord]:
-        return pages.actions(self._session, query, limit, after)
-
-    def set_node_mode(self, instance_id: str, mode: NodeMode) -> datetime | None:
-        return actions.set_mode(self._session, instance_id, mode)
-
-    # --- scheduling
-
-    def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
-        for entry in entries:
-            if entry.job is not None:
-                _refuse_types_of_main(entry.job)
-        return scheduling.store_jobs(self._session, entries, replace=replace)
-
-    def modify_job(
-        self, key: JobKey, change: Callable[[JobDetail], JobDetail], *, keeps_data: bool
-    ) -> JobDetail | None:
-        return scheduling.modify_job(self._session, key, change, keeps_data=keeps_data)
-
-    def replace_trigger(self, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
-        return scheduling.replace_trigger(self._session, old, new)
-
-    def delete_triggers(self, keys: Collection[TriggerKey]) -> set[TriggerKey]:
-        return scheduling.delete_triggers(self._session, keys)
-
-    def delete_jobs(self, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
-        return scheduling.delete_jobs(self._session, keys)
-
-    def clear(self) -> None:
-        scheduling.clear(self._session)
-
-    def pause_triggers(self, keys: Collection[TriggerKey], note: PauseNote = NO_NOTE) -> None:
-        pausing.pause_triggers(self._session, keys, note)
-
-    def resume_triggers(self, keys: Collection[TriggerKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
-        return pausing.resume_triggers(self._session, keys, missed)
-
-    def pause_jobs(self, keys: Collection[JobKey], note: PauseNote = NO_NOTE) -> None:
-        pausing.pause_jobs(self._session, keys, note)
-
-    def resume_jobs(self, keys: Collection[JobKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
-        return pausing.resume_jobs(self._session, keys, missed)
-
-    def pause_trigger_groups(self, matcher: GroupMatcher, note: PauseNote = NO_NOTE) -> set[str]:
-        return pausing.pause_groups(self._session, pausing.TRIGGER_SCOPE, matcher, note)
-
-    def resume_trigger_groups(self, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None:
-        return pausing.resume_groups(self._session, pausing.TRIGGER_SCOPE, matcher, missed)
-
-    def pause_job_groups(self, matcher: GroupMatcher, note: PauseNote = NO_NOTE) -> set[str]:
-        return pausing.pause_groups(self._session, pausing.JOB_SCOPE, matcher, note)
-
-    def resume_job_groups(self, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None:
-        return pausing.resume_groups(self._session, pausing.JOB_SCOPE, matcher, missed)
-
-    def pause_all(self, note: PauseNote = NO_NOTE) -> None:
-        pausing.pause_all(self._session, note)
-
-    def resume_all(self, missed: Missed = Missed.MISFIRE) -> datetime | None:
-        return pausing.resume_all(self._session, missed)
-
-    def set_job_mode(self, key: JobKey, mode: JobMode, missed: Missed = Missed.MISFIRE) -> datetime | None:
-        return pausing.set_mode(self._session, key, mode, missed)
-
-    def job_mode(self, key: JobKey) -> JobMode | None:
-        found = self.job_header(key)
-        return None if found is None else found.mode
-
-    def job_header(self, key: JobKey) -> JobHeader | None:
-        return pausing.job_header(self._session, key)
-
-    def set_manual(self, on: bool, missed: Missed = Missed.MISFIRE) -> datetime | None:
-        return pausing.set_manual(self._session, on, missed)
-
-    def is_manual(self) -> bool:
-        return bool(lookups.paused(self._session, pausing.MANUAL_SCOPE))
-
-    def reset_from_error(self, key: TriggerKey) -> datetime | None:
-        return pausing.reset_from_error(self._session, key)
-
-    # --- queries
-
-    def job(self, key: JobKey) -> JobDetail | None:
-        return self.jobs([key]).get(key)
-
-    def jobs(self, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
-        return lookups.jobs(self._session, keys)
-
-    def trigger(self, key: TriggerKey) -> TriggerRecord | None:
-        return self.triggers([key]).get(key)
-
-    def triggers(self, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
-        return lookups.triggers(self._session, keys)
-
-    def triggers_of_job(self, key: JobKey) -> list[TriggerRecord]:
-        return lookups.triggers_of_job(self._session, key)
-
-    def trigger_states(self, keys: Collection[TriggerKey]) -> Mapping[TriggerKey, PublicState]:
-        return lookups.trigger_states(self._session, keys)
-
-    def job_keys(self, matcher: GroupMatcher) -> set[JobKey]:
-        return lookups.job_keys(self._session, matcher)
-
-    def trigger_keys(self, matcher: GroupMatcher) -> set[TriggerKey]:
-        return lookups.trigger_keys(self._session, matcher)
-
-    def job_group_names(self) -> list[str]:
-        return lookups.column(self._session, lookups.JOB_GROUPS)
-
-    def trigger_group_names(self) -> list[str]:
-        return lookups.column(self._session, lookups.TRIGGER_GROUPS)
-
-    def pauses(self) -> Pauses:
-        return lookups.pauses(self._session)
-
-    def paused_trigger_groups(self) -> set[str]:
-        return lookups.paused(self._session, pausing.TRIGGER_SCOPE)
-
-    def paused_job_groups(self) -> set[str]:
-        return lookups.paused(self._session, pausing.JOB_SCOPE)
-
-    def all_paused(self) -> bool:
-        return bool(lookups.paused(self._session, pausing.ALL_SCOPE))
-
-    def waiting_dispatch_keys(self) -> set[DispatchKey]:
-        return lookups.waiting_dispatch_keys(self._session)
-
-    def put_calendar(self, name: str, calendar: Calendar, *, replace: bool) -> None:
-        calendars.put(self._session, name, calendar, replace=replace)
-
-    def delete_calendar(self, name: str) -> bool:
-        return calendars.delete(self._session, name)
-
-    def calendars(self, names: Collection[str]) -> dict[str, StoredCalendar]:
-        return calendars.calendars(self._session, names)
-
-    def calendar_names(self) -> list[str]:
-        return lookups.column(self._session, calendars.NAMES)
-
-    def move_triggers(self, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
-        return calendars.move(self._session, moves)
-
-    def find_jobs(self, query: JobQuery, limit: int | None, after: Position | None = None) -> list[JobRecord]:
-        return pages.jobs(self._session, query, limit, after)
-
-    def find_triggers(
-        self, query: TriggerQuery, limit: int | None, after: Position | None = None
-    ) -> list[TriggerRecord]:
-        return pages.triggers(self._session, query, limit, after)
-
-    def find_executions(
-        self, query: ExecutionQuery, limit: int | None, after: Position | None = None
-    ) -> list[ExecutionRecord]:
-        return pages.executions(self._session, query, limit, after)
-
-    def find_misfires(
-        self, query: MisfireQuery, limit: int | None, after: Position | None = None
-    ) -> list[MisfireRecord]:
-        return pages.misfires(self._session, query, limit, after)
-
-    def count(self, query: AnyQuery) -> int:
-        return pages.count(self._session, query)
-
-    def list_nodes(self) -> CheckIn:
-        return checkin.list_nodes(self._session)
-
-    def list_running(self) -> list[RunningRecord]:
-        return lookups.list_running(self._session)
-
-    def execution(self, fire_id: int) -> ExecutionRecord | None:
-        return lookups.execution(self._session, fire_id)
-
     def cluster_load(self) -> ClusterLoad:
         return load.cluster_load(self._session)
-
-    def counts(self) -> dict[str, Any]:
-        return lookups.counts(self._session)
 
     def schema_version(self) -> str | None:
         with self._connections.checked_out() as connection:
@@ -598,13 +384,3 @@ def _described(connection: psycopg.Connection[Any], schema: str | None) -> str:
     tables = "" if schema is None else f", schema {schema}"
     version = info.parameter_status("server_version") or "of an unknown release"
     return f"PostgreSQL {version} at {place}, database {info.dbname} as {info.user}{tables}"
-
-
-def _refuse_types_of_main(job: JobDetail) -> None:
-    """Refuse a job whose type neither another process nor a later run of this program can import."""
-    if job.job_type.startswith(f"{MAIN}:"):
-        raise InvalidJobTypeError(
-            f"job {job.key}: its type {job.job_type} is defined in an interactive session, by `python -c` or in a file"
-            " that cannot be imported, so that no other node can run it; define it in a module that can be imported, or"
-            " give it a type_name"
-        )

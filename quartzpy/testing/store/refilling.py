@@ -31,6 +31,20 @@ def test_the_stored_instants_are_topped_up(store: Harness) -> None:
     assert store.upcoming("every") == [at(10 * n) for n in range(7, 15)]
 
 
+def test_a_fire_tells_the_stored_instants_when_few_are_left(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(10))
+    told = []
+    for _ in range(8):
+        fired = store.fire_one(node)
+        told.append(fired.upcoming)
+        store.complete(node, fired)
+        store.clock.advance(10 * SECOND)
+    assert told[:5] == [None] * 5
+    assert told[5:] == [UpcomingFireTimes(tuple(at(10 * n) for n in range(m, 9))) for m in (7, 8, 9)]
+    assert fired.last_known_fire_time == at(80)
+
+
 def test_a_trigger_that_is_topped_up_never_needs_a_claim(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), every(1, times=40))

@@ -78,6 +78,30 @@ def test_missed_fires_are_skipped(store: Harness, trigger: Trigger) -> None:
 
 
 @each_kind
+def test_fires_that_come_due_after_the_resumption_are_not_skipped(store: Harness, trigger: Trigger) -> None:
+    node = store.node()
+    paused(store, trigger)
+    store.store.resume_triggers([key("t")], Missed.SKIP)
+    # No node acts for a while, in which the trigger comes due again.
+    store.clock.set(at(665))
+    [missed] = store.misfire(node).misfired.values()
+    assert list(missed)[-1] == at(600)
+    assert store.progress("t").next_fire_time == at(660)
+    assert store.fire_one(node).scheduled_fire_time == at(660)
+
+
+def test_a_later_resumption_counts(store: Harness) -> None:
+    node = store.node()
+    paused(store, every(60, "t"))
+    store.store.resume_triggers([key("t")], Missed.SKIP)
+    store.store.pause_triggers([key("t")])
+    store.clock.set(at(725))
+    store.store.resume_triggers([key("t")], Missed.SKIP)
+    store.misfire(node)
+    assert store.progress("t").next_fire_time == at(780)
+
+
+@each_kind
 def test_one_fire_coalesces_the_missed_ones(store: Harness, trigger: Trigger) -> None:
     node = store.node()
     paused(store, trigger)

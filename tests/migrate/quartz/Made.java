@@ -51,14 +51,18 @@ public final class Made {
         String url = arguments[0];
         String user = arguments[1];
         String password = arguments[2];
+        tables(url, user, password);
+        properties(scheduler(url, user, password, "properties", "true"));
+        serialized(scheduler(url, user, password, "serialized", "false"));
+        System.exit(0);
+    }
+
+    static void tables(String url, String user, String password) throws Exception {
         try (InputStream stream = Scheduler.class.getClassLoader().getResourceAsStream(TABLES);
                 Connection connection = DriverManager.getConnection(url, user, password);
                 Statement statement = connection.createStatement()) {
             statement.execute(new String(stream.readAllBytes(), StandardCharsets.UTF_8));
         }
-        properties(scheduler(url, user, password, "properties", "true"));
-        serialized(scheduler(url, user, password, "serialized", "false"));
-        System.exit(0);
     }
 
     static Scheduler scheduler(String url, String user, String password, String name, String properties)

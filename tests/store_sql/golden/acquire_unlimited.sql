@@ -33,7 +33,7 @@ candidates AS MATERIALIZED (
                  ORDER BY t.next_fire_time, t.priority DESC
                  LIMIT least(%(limit)s::int, slots.workers, slots.group_slots)
                    FOR NO KEY UPDATE OF t SKIP LOCKED
-             ) AS of_key) AS ranked
+             ) AS of_key) AS found
      WHERE executor_rank <= workers AND group_rank <= group_slots
      ORDER BY scheduled_time, priority DESC
      LIMIT %(limit)s::int
@@ -58,12 +58,18 @@ advanced AS (
       FROM (SELECT *, nextval('qrtz_fire_ids') AS fire_id FROM candidates WHERE max_concurrent IS NULL) AS d
      WHERE t.ctid = d.row
     RETURNING CASE WHEN d.is_due THEN 'FIRE' ELSE 'CLAIM' END AS decision, d.fire_id AS given_fire_id, d.at,
-              d.scheduled_time, d.previous_time, d.coalesced_fire_times AS coalesced, t.*
+              d.scheduled_time, d.previous_time, d.coalesced_fire_times AS coalesced,
+              t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name, t.job_type,
+              t.next_fire_time, t.upcoming, t.upcoming_is_complete, t.times_triggered, t.attempt, t.max_concurrent,
+              t.overlap_policy, t.concurrency_key, t.placement, t.job_data, t.kind, t.schedule, t.description,
+              t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name
 ),
--- All that the node needs to run the job: the trigger as it is now, its job, and its calendar.
+-- All that the node needs to run the job: the trigger as it is now, its job, and its calendar. Of the fire times after
+-- the next one, a node needs those that it may have to refill.
 claimed AS MATERIALIZED (
     SELECT t.decision, t.given_fire_id, t.at, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type,
-           t.generation, t.scheduled_time, t.previous_time, t.next_fire_time, t.upcoming, t.upcoming_is_complete,
+           t.generation, t.scheduled_time, t.previous_time, t.next_fire_time,
+           CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming, t.upcoming_is_complete,
            t.times_triggered, t.attempt, t.max_concurrent, t.overlap_policy, t.placement, t.job_data::text AS
            trigger_data, t.concurrency_key,
            t.kind, t.schedule::text, t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import select
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -64,6 +65,8 @@ class Connections:
         self._config = config
         self._seconds = (config.statement_timeout + config.lock_timeout).total_seconds()
         self._closed = False
+        self._counting = threading.Lock()
+        self._opened = 0
         self._abandoned = AbandonedBackends(self.is_current)
         self._emit: Callable[[Event], None] = _ignore_event
         self._servers = Servers(config.connect_timeout.total_seconds(), lambda event: self._emit(event))
@@ -79,10 +82,15 @@ class Connections:
         if not self._source.is_external:
             event.listen(engine, "checkout", self._on_checkout)
             event.listen(engine, "checkin", self._on_checkin)
+            event.listen(engine, "connect", self._on_connect)
             if not self.pooled:
                 # A pooler hides the server's process id; there, a node detects late commits by reconciliation.
                 event.listen(engine, "connect", lambda connection, _: note_backend(connection))
         return engine
+
+    def _on_connect(self, connection: object, record: ConnectionPoolEntry) -> None:
+        with self._counting:
+            self._opened += 1
 
     def on_event(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
@@ -288,7 +296,7 @@ class Connections:
         if not isinstance(pool, QueuePool):
             # The caller's engine has a pool that keeps no connections.
             return ConnectionUsage(0, 0)
-        return ConnectionUsage(pool.checkedout(), pool.size())
+        return ConnectionUsage(pool.checkedout(), pool.size(), self._opened)
 
     def begin_job_transaction(self, *, is_ours: bool = False) -> Connection:
         """Begin a transaction for a job's own work, or for a call (`is_ours`), and return its connection to close."""

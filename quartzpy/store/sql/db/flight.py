@@ -57,7 +57,28 @@ def _raw(pgconn: pq.abc.PGconn, sql: bytes) -> None:
     pgconn.send_query_params(sql, None)
 
 
-def _answers(pgconn: pq.abc.PGconn, deadline: float) -> list[pq.abc.PGresult]:
+class _Decoder:
+    """Decodes the results of the statements of a flight, which begin at the position `first` of all its results."""
+
+    def __init__(self, loader: Any, first: int) -> None:
+        self._loader = loader
+        self._first = first
+        self._loaded: list[Result] = []
+
+    def decode(self, results: Sequence[pq.abc.PGresult], end: int) -> list[Result]:
+        """Return what the results before the position `end` hold; each is decoded once."""
+        for result in results[self._first + len(self._loaded) : end]:
+            self._loaded.append(_loaded(self._loader, result))
+        return self._loaded
+
+    def decode_ahead(self, results: Sequence[pq.abc.PGresult]) -> None:
+        """Decode what has arrived. An error is raised by `decode`, after the end of the flight."""
+        if len(results) > self._first + len(self._loaded) and results[-1].status == pq.ExecStatus.TUPLES_OK:
+            with contextlib.suppress(Exception):
+                self.decode(results, len(results))
+
+
+def _answers(pgconn: pq.abc.PGconn, deadline: float, decoder: _Decoder) -> list[pq.abc.PGresult]:
     """Return all results until the end of the flight."""
     poller = select.poll()
     poller.register(pgconn.socket, select.POLLIN)
@@ -72,6 +93,7 @@ def _answers(pgconn: pq.abc.PGconn, deadline: float) -> list[pq.abc.PGresult]:
             results.append(result)
             if pgconn.status == pq.ConnStatus.BAD:
                 return results
+        decoder.decode_ahead(results)
         _wait(pgconn, poller, deadline)
         pgconn.consume_input()
 
@@ -140,6 +162,8 @@ def fly(
     bound = [(send.statement, send.statement.bind(send.values)) for send in sends]
     deadline = time.monotonic() + seconds
     newly: list[bytes] = []
+    opening = (2 if local else 1) if begin else 0
+    loader = Transformer(None if local else connection)
     pgconn.enter_pipeline_mode()
     try:
         if begin:
@@ -157,9 +181,13 @@ def fly(
             else:
                 pgconn.send_query_params(statement.sql, values or None, result_format=_BINARY)
         if commit:
+            # The server sends the results before it commits, so that they are decoded in the meantime.
+            pgconn.send_flush_request()
             _raw(pgconn, commit)
         pgconn.pipeline_sync()
-        results = _answers(pgconn, deadline)
+        first = opening + len(newly)
+        decoder = _Decoder(loader, first)
+        results = _answers(pgconn, deadline, decoder)
     except psycopg.Error as error:
         error.__dict__["outcome_unknown"] = commit == COMMIT
         raise
@@ -169,8 +197,7 @@ def fly(
         raise broken
     pgconn.exit_pipeline_mode()
     # A statement remains prepared even if its transaction is rolled back.
-    opening = (2 if local else 1) if begin else 0
-    preparations = results[opening:][: len(newly)]
+    preparations = results[opening:first]
     known.update(
         name for name, result in zip(newly, preparations, strict=False) if result.status == pq.ExecStatus.COMMAND_OK
     )
@@ -181,9 +208,7 @@ def fly(
                 # Report the first error; the next user of the connection notices that it was shut down.
                 undo(pgconn, undo_by)
         raise error_from_result(failed)
-    loader = Transformer(None if local else connection)
-    first = opening + len(newly)
-    return [_loaded(loader, result) for result in results[first : first + len(bound)]]
+    return decoder.decode(results, first + len(bound))
 
 
 def _loaded(loader: Any, result: pq.abc.PGresult) -> Result:

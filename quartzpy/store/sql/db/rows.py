@@ -165,8 +165,9 @@ class _FiredRow(FiredTrigger):
         self.continues = continuations is not None
         self._nothing_is_built()
 
-    def _built_upcoming(self) -> UpcomingFireTimes:
-        return UpcomingFireTimes(tuple(self._row[_UPCOMING]), self._row[_UPCOMING + 1])
+    def _built_upcoming(self) -> UpcomingFireTimes | None:
+        instants = self._row[_UPCOMING]
+        return None if instants is None else UpcomingFireTimes(tuple(instants), self._row[_UPCOMING + 1])
 
     def _built_trigger(self) -> Trigger:
         return _trigger_of(self._row, self.trigger_data)

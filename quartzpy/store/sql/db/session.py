@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 import psycopg
@@ -14,6 +15,7 @@ from psycopg import pq
 from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
 from quartzpy.store import refusals
 from quartzpy.store.protocol import Node
+from quartzpy.store.sql.db.clock_estimate import ClockEstimate
 from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.database import LockRowMissingError
 from quartzpy.store.sql.db.diagnosis import Diagnosis
@@ -27,6 +29,7 @@ from quartzpy.store.sql.db.tables import epochs, fire_ids, metadata
 logger = logging.getLogger(__name__)
 
 DATABASE_CLOCK = "clock_timestamp()"
+NOW = "SELECT $now"
 _T = TypeVar("_T")
 
 
@@ -58,6 +61,7 @@ class SqlSession:
         self.has_new = False
         """True if triggers waited to be reconciled at the last check; see `settling`."""
         self.expectation = Expectation()
+        self.clock = ClockEstimate()
         self.has_rate_limits = False
         """True if a job had a rate limit at the last check; see `rate_limits`."""
 
@@ -69,6 +73,12 @@ class SqlSession:
             statement = self._statements.setdefault(text, prepare(f"{hash(text):x}", text, self.names))
         values["sched"] = self.scheduler
         return Send(statement, values)
+
+    def now(self) -> datetime:
+        """Return the time of the database's clock."""
+        now: datetime = self.read_one(NOW)[0][0]
+        self.clock.learn(now)
+        return now
 
     def lock(self, name: LockName) -> Send:
         return self.send(LOCK, lock=name)

@@ -177,6 +177,8 @@ triggers = Table(
     Column("misfire_threshold", Interval),
     # The trigger catches up on missed fires until this instant, and does not misfire in the meantime.
     Column("catch_up_until", Instant),
+    # The instant of the resumption that set the rule SKIP: what comes due after it is not skipped.
+    Column("resumed_at", Instant),
     Column("calendar_name", Name),
     Column("job_data", JSONB),
     # The claim of an ACQUIRED trigger, or the last fire of a COMPLETE one while its execution runs.

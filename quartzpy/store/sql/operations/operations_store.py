@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.states import ActionState, NodeMode
 from quartzpy.store.protocol import (
+    ActionEntry,
     FoundKeys,
     GroupTally,
     LockRecord,
@@ -19,7 +21,7 @@ from quartzpy.store.protocol import (
 )
 from quartzpy.store.queries import ExecutionQuery, Position
 from quartzpy.store.records import ExecutionRecord
-from quartzpy.store.sql import execution_pages
+from quartzpy.store.sql import actions, execution_pages
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.operations import history, search, server, usage
 from quartzpy.store.sql.steps import facts
@@ -73,3 +75,14 @@ class SqlOperationsStore:
 
     def locks(self, limit: int) -> list[LockRecord]:
         return server.locks(self._session, limit)
+
+    def record_action(self, entry: ActionEntry) -> int:
+        return actions.record(self._session, entry)
+
+    def update_action(
+        self, action_id: int, *, state: ActionState, count: int, after_text: str | None = None, error: str | None = None
+    ) -> None:
+        actions.update(self._session, action_id, state, count, after_text, error)
+
+    def set_node_mode(self, instance_id: str, mode: NodeMode) -> datetime | None:
+        return actions.set_mode(self._session, instance_id, mode)

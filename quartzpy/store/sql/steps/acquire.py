@@ -15,7 +15,7 @@ from typing import Any
 from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Node
 from quartzpy.store.sql.db.rows import by_outcome
 from quartzpy.store.sql.db.session import SqlSession, require_epoch
-from quartzpy.store.sql.steps.claims import ADVANCED, CLAIMED, RESULT, SKIPPED, STORED
+from quartzpy.store.sql.steps.claims import ADVANCED, CLAIMED, OF_TRIGGER, RESULT, SKIPPED, STORED
 from quartzpy.store.sql.steps.due import NEXT_DUE, front
 from quartzpy.store.sql.steps.guard import NODE
 from quartzpy.store.sql.steps.misfire_rule import caught_up
@@ -57,10 +57,13 @@ t.prev_fire_time AS previous_time, t.coalesced_fire_times,
                        t.next_fire_time <= node.at
                            AND (t.upcoming_is_complete OR cardinality(t.upcoming) > 0) AS is_due"""
 _NEXT = "CASE WHEN d.is_due THEN t.upcoming[1] ELSE t.next_fire_time END"
-ACQUIRE_UNLIMITED = f"""
+
+
+def _acquire_unlimited(*, of_one_pool: bool) -> str:
+    return f"""
 WITH {NODE.lstrip()},
 -- The triggers that this node can take.
-candidates AS MATERIALIZED ({front(_IS_DUE)}
+candidates AS MATERIALIZED ({front(_IS_DUE, of_one_pool=of_one_pool)}
 ),
 -- A trigger that is due fires and moves on to the next of its upcoming fire times, or to COMPLETE where there is none;
 -- any other is claimed. A trigger whose job has got a limit stays as it is, for the other statement.
@@ -78,9 +81,15 @@ advanced AS (
       FROM (SELECT *, nextval('$fire_ids') AS fire_id FROM candidates WHERE max_concurrent IS NULL) AS d
      WHERE t.ctid = d.row
     RETURNING CASE WHEN d.is_due THEN 'FIRE' ELSE 'CLAIM' END AS decision, d.fire_id AS given_fire_id, d.at,
-              d.scheduled_time, d.previous_time, d.coalesced_fire_times AS coalesced, t.*
+              d.scheduled_time, d.previous_time, d.coalesced_fire_times AS coalesced,
+              {OF_TRIGGER}
 ),{CLAIMED},{STORED}
 {RESULT}"""
+
+
+ACQUIRE_UNLIMITED = _acquire_unlimited(of_one_pool=False)
+# Most nodes have one executor and no groups. They save two sorts.
+ACQUIRE_UNLIMITED_OF_ONE_POOL = _acquire_unlimited(of_one_pool=True)
 
 
 def acquire(
@@ -102,12 +111,15 @@ def acquire(
         "threshold": misfire_threshold,
         "passed_over": list(passed_over),
     }
+    of_one_pool = len({(slots.executor, slots.group) for slots in available_slots}) == 1
+    unlimited = ACQUIRE_UNLIMITED_OF_ONE_POOL if of_one_pool else ACQUIRE_UNLIMITED
+    pool_limit = min(min(slots.workers, slots.group_slots) for slots in available_slots) if of_one_pool else limit
     take = {
         "executors": [slots.executor for slots in available_slots],
         "workers": [slots.workers for slots in available_slots],
         "groups": [slots.group for slots in available_slots],
         "group_slots": [slots.group_slots for slots in available_slots],
-        "limit": limit,
+        "limit": min(limit, pool_limit),
         "look_ahead": look_ahead,
         "channel": session.channel,
     }
@@ -132,7 +144,7 @@ def acquire(
                 return seen.outcome()
         elif (since := session.expectation.backlog(slots)) is not None:
             # At high load: what is left need not be looked up after each batch.
-            claim = session.send(ACQUIRE_UNLIMITED, **values, **take, since=since)
+            claim = session.send(unlimited, **values, **take, since=since)
             [taken] = session.locked(claim, keeps_expectation=True)
             if len(taken.rows) == limit:
                 return _outcome_of_backlog(session, slots, taken.rows)
@@ -140,7 +152,7 @@ def acquire(
             return _noted(session, slots, _Flight(require_epoch(node, left), taken.rows)).outcome()
     applied = session.has_new, session.has_rate_limits
     everything = any(applied) or session.expectation.limited_is_due(slots, look_ahead)
-    done = flight(ACQUIRE if everything else ACQUIRE_UNLIMITED)
+    done = flight(ACQUIRE if everything else unlimited)
     needed = session.has_new, session.has_rate_limits
     is_incomplete = any(need and not was for need, was in zip(needed, applied, strict=True))
     if not done.taken and (is_incomplete or (not everything and done.limited_is_due(look_ahead))):

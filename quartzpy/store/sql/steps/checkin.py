@@ -13,7 +13,7 @@ from quartzpy.states import NodeMode
 from quartzpy.store.protocol import CheckIn, Node
 from quartzpy.store.records import NodeRecord
 from quartzpy.store.sql.db.control import ControlConnection
-from quartzpy.store.sql.db.session import SqlSession, require_epoch
+from quartzpy.store.sql.db.session import NOW, SqlSession, require_epoch
 
 # No row: the epoch no longer exists.
 CHECK_IN = """
@@ -30,8 +30,6 @@ SELECT instance_id, epoch, host, pid, started_at, last_checkin, checkin_count, c
  WHERE sched_name = %(sched)s
  ORDER BY instance_id
 """
-
-NOW = "SELECT $now"
 
 PUBLISH = """
 UPDATE $scheduler_state SET capabilities = %(capabilities)s::jsonb

@@ -160,7 +160,7 @@ def refills(session: SqlSession, completions: Sequence[Completion]) -> list[Send
             groups=[fired.trigger_group for fired, _ in refilled],
             names=[fired.trigger_name for fired, _ in refilled],
             generations=[fired.generation for fired, _ in refilled],
-            after=[(fired.next_fire_time, *fired.upcoming.instants)[-1] for fired, _ in refilled],
+            after=[fired.last_known_fire_time for fired, _ in refilled],
             more=[refill.instants for _, refill in refilled],
             complete=[refill.is_complete for _, refill in refilled],
             revisions=[fired.calendar_revision for fired, _ in refilled],

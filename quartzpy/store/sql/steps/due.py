@@ -19,18 +19,25 @@ def _is_in_time(now: str) -> str:
                    AND t.generation <> ALL(%(passed_over)s::bigint[])"""
 
 
-def front(columns: str, *, and_of_each: str = "") -> str:
-    """Return the query of the triggers that this node can take, locked, each with `columns` of `t` or of `node`.
-
-    Their fire times are at most `look_ahead` ahead, and not before `since`. `and_of_each` joins more to each `t`.
-    """
-    return f"""
-    SELECT *
-      FROM (SELECT node.at, of_key.*, slots.workers, slots.group_slots,
+_RANKS = """, slots.workers, slots.group_slots,
                    row_number() OVER (PARTITION BY slots.executor
                                           ORDER BY of_key.scheduled_time, of_key.priority DESC) AS executor_rank,
                    row_number() OVER (PARTITION BY slots.execution_group
-                                          ORDER BY of_key.scheduled_time, of_key.priority DESC) AS group_rank
+                                          ORDER BY of_key.scheduled_time, of_key.priority DESC) AS group_rank"""
+_WITHIN_POOLS = """
+     WHERE executor_rank <= workers AND group_rank <= group_slots"""
+
+
+def front(columns: str, *, and_of_each: str = "", of_one_pool: bool = False) -> str:
+    """Return the query of the triggers that this node can take, locked, each with `columns` of `t` or of `node`.
+
+    Their fire times are at most `look_ahead` ahead, and not before `since`. `and_of_each` joins more to each `t`. If
+    all slots are `of_one_pool`, that is of one executor and one group, `limit` is the only limit that counts.
+    """
+    ranks, within_pools = ("", "") if of_one_pool else (_RANKS, _WITHIN_POOLS)
+    return f"""
+    SELECT *
+      FROM (SELECT node.at, of_key.*{ranks}
               FROM node
              CROSS JOIN unnest(%(job_types)s::text[], %(placements)s::text[], %(executors)s::text[], %(workers)s::int[],
                                %(groups)s::text[], %(group_slots)s::int[])
@@ -47,8 +54,7 @@ def front(columns: str, *, and_of_each: str = "") -> str:
                  ORDER BY t.next_fire_time, t.priority DESC
                  LIMIT least(%(limit)s::int, slots.workers, slots.group_slots)
                    FOR NO KEY UPDATE OF t SKIP LOCKED
-             ) AS of_key) AS ranked
-     WHERE executor_rank <= workers AND group_rank <= group_slots
+             ) AS of_key) AS found{within_pools}
      ORDER BY scheduled_time, priority DESC
      LIMIT %(limit)s::int"""
 

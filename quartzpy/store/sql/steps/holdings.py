@@ -10,6 +10,7 @@ from quartzpy.store.sql.db.listen import news
 from quartzpy.store.sql.db.rows import by_outcome
 from quartzpy.store.sql.db.session import SqlSession, require_epoch
 from quartzpy.texts import storable_text
+from quartzpy.triggers.upcoming import REFILL_BELOW
 
 # Claims whose trigger was removed or has changed are deleted.
 FORGET_ALL = """
@@ -104,13 +105,14 @@ SELECT $now,
 """
 
 # Executions of this epoch that the node does not know, because the answer to their fire was lost.
-UNKNOWN_FIRES = """
+UNKNOWN_FIRES = f"""
 SELECT 'FIRE'::text, f.fire_id, f.fired_time, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type,
-       f.generation, f.scheduled_time, t.prev_fire_time, t.next_fire_time, coalesce(t.upcoming, '{}'),
+       f.generation, f.scheduled_time, t.prev_fire_time, t.next_fire_time,
+       CASE WHEN cardinality(t.upcoming) < {REFILL_BELOW} THEN t.upcoming END,
        coalesce(t.upcoming_is_complete, true), coalesce(t.times_triggered, 1), f.attempt, f.max_concurrent,
        coalesce(t.overlap_policy, 'block'), coalesce(t.placement, j.placement, ''),
        f.trigger_data::text, f.concurrency_key, coalesce(t.kind, 'simple'),
-       coalesce(t.schedule, '{"interval_us": 0, "repeat_count": 0}')::text,
+       coalesce(t.schedule, '{{"interval_us": 0, "repeat_count": 0}}')::text,
        t.description, coalesce(t.start_time, f.scheduled_time), t.end_time, f.priority,
        coalesce(t.misfire_instruction, 'smart'), t.misfire_threshold, t.calendar_name,
        j.description, coalesce(j.is_durable, false), coalesce(j.persists_data, false), f.requests_recovery,

@@ -41,7 +41,8 @@ SELECT node.at, late.*
     SELECT t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
            t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
            t.job_data::text, t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation,
-           c.calendar::text, c.revision, t.coalesced_fire_times IS NOT NULL, t.ctid::text, t.misfire_rule
+           c.calendar::text, c.revision, t.coalesced_fire_times IS NOT NULL, t.ctid::text, t.misfire_rule,
+           CASE t.misfire_rule WHEN 'SKIP' THEN t.resumed_at END
       FROM $triggers t
       LEFT JOIN $calendars c ON c.sched_name = t.sched_name AND c.calendar_name = t.calendar_name
      WHERE t.sched_name = %(sched)s AND t.job_type = known.job_type AND t.placement = known.placement
@@ -142,7 +143,7 @@ UPDATE $triggers t SET trigger_state = 'ERROR', error = late.reason
 
 MOST_LEFT = 10_000
 # The positions of these columns in a row of LATE.
-_GENERATION, _PLACE = -6, -2
+_GENERATION, _PLACE = -7, -3
 _TREATED = {"SKIP": Missed.SKIP, "ONCE": Missed.ONCE}
 
 
@@ -159,6 +160,8 @@ class _Late:
     """True if the late fire also represents others that were missed before it."""
     row: str
     missed_policy: Missed
+    resumed_at: datetime | None
+    """The instant up to which fires are skipped."""
 
 
 def recover_misfires(
@@ -196,7 +199,7 @@ def recover_misfires(
                 read.trigger,
                 read.progress,
                 read.calendar,
-                now=at,
+                now=read.resumed_at or at,
                 coalesced=read.coalesced,
                 missed_policy=read.missed_policy,
             )
@@ -284,7 +287,7 @@ def _move(
 
 
 def _late(row: tuple[Any, ...], patterns: dict[tuple[Any, ...], SimpleTrigger]) -> _Late:
-    following, previous, times, generation, calendar, revision, coalesced, place, rule = row[-9:]
+    following, previous, times, generation, calendar, revision, coalesced, place, rule, resumed_at = row[-10:]
     return _Late(
         _trigger(row, patterns),
         TriggerProgress(following, previous, times),
@@ -294,6 +297,7 @@ def _late(row: tuple[Any, ...], patterns: dict[tuple[Any, ...], SimpleTrigger]) 
         coalesced,
         place,
         _TREATED.get(rule, Missed.MISFIRE),
+        resumed_at,
     )
 
 
@@ -303,7 +307,7 @@ def _trigger(row: tuple[Any, ...], patterns: dict[tuple[Any, ...], SimpleTrigger
     After an outage, thousands of simple triggers may differ only in their names and start times. The first of them is
     the pattern of the others, so that the equal values are validated once.
     """
-    _, group, name, job_group, job_name, kind, schedule, description, start_time, end_time, *others = row[:-9]
+    _, group, name, job_group, job_name, kind, schedule, description, start_time, end_time, *others = row[:-10]
     # The data is not decoded: its types may be known to other programs only, and fire times do not depend on it.
     others[-1] = None
     equal = (group, job_group, job_name, kind, schedule, description, *others)

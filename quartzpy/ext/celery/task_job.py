@@ -1,0 +1,137 @@
+"""A job that sends a Celery task, with a task id that all attempts of one fire share."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from quartzpy.errors import InvalidJobError, SettingsError
+from quartzpy.jobs.job import Job, JobDetail
+from quartzpy.jobs.retry import RetryPolicy
+from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.texts import did_you_mean, quoted
+
+if TYPE_CHECKING:
+    from celery import Celery
+
+    from quartzpy.jobs.context import JobExecutionContext
+
+TASK, ARGS, KWARGS, OPTIONS, APP = "task", "args", "kwargs", "options", "app"
+EXECUTION_HEADER, SCHEDULED_HEADER = "quartzpy_execution_key", "quartzpy_scheduled_time"
+_NAMESPACE = uuid.UUID("6f0d5c1e-6b0f-5d0c-9a63-1f6c1f0b7a11")
+# The options of Celery's `send_task` that are values: others are objects of a running program.
+SEND_OPTIONS = (
+    *("queue", "exchange", "routing_key", "priority", "countdown", "expires", "headers", "time_limit"),
+    *("soft_time_limit", "serializer", "compression", "delivery_mode", "ignore_result", "shadow", "reply_to"),
+    *("retry", "retry_policy", "mandatory", "argsrepr", "kwargsrepr"),
+)
+_RETRY = RetryPolicy(attempts=5, delay=timedelta(seconds=1))
+
+_apps: dict[str, Celery] = {}
+_lock = threading.Lock()
+
+
+def use_app(app: Celery) -> Celery:
+    """Make a Celery app known to this process, so that its nodes can send tasks with it; return the app.
+
+    A process that uses several apps gives each of them a name (`Celery("shop")`), which `CeleryTask(..., app="shop")`
+    refers to.
+    """
+    with _lock:
+        _apps[str(app.main or "")] = app
+    return app
+
+
+def _app(name: str | None) -> Celery:
+    with _lock:
+        known = dict(_apps)
+    if name is None and len(known) == 1:
+        return next(iter(known.values()))
+    if name is not None and name in known:
+        return known[name]
+    wanted = "a Celery app is needed to send tasks" if name is None else f"the Celery app {quoted(name)} is not known"
+    found = f"; this process knows {', '.join(map(quoted, sorted(known)))}" if known else ""
+    raise SettingsError(
+        f"{wanted}; call quartzpy.ext.celery.use_app(app) in the program of the node"
+        f"{', and name the app by CeleryTask(..., app=...)' if name is None and known else ''}{found}"
+    )
+
+
+def task_id_of(scheduler_name: str, execution_key: str) -> str:
+    """Return the task id that a fire sends: the same for its retries, its recovery and its repetitions, and no other.
+
+    `execution_key` is `JobExecutionContext.execution_key`.
+    """
+    return str(uuid.uuid5(_NAMESPACE, f"{scheduler_name}/{execution_key}"))
+
+
+class SendCeleryTask(Job, type_name="quartzpy.CeleryTask"):
+    """Sends a Celery task. `CeleryTask` makes jobs of this type."""
+
+    def execute(self, context: JobExecutionContext) -> str:
+        """Send the task, and return its id."""
+        data = context.job_data
+        options = dict(data.get(OPTIONS) or {})
+        headers = {
+            **(options.pop("headers", None) or {}),
+            EXECUTION_HEADER: context.execution_key,
+            SCHEDULED_HEADER: context.nominal_fire_time.isoformat(),
+        }
+        task_id = task_id_of(context.scheduler.config.name, context.execution_key)
+        _app(data.get(APP)).send_task(
+            data[TASK],
+            args=tuple(data.get(ARGS) or ()),
+            kwargs=dict(data.get(KWARGS) or {}),
+            task_id=task_id,
+            headers=headers,
+            **options,
+        )
+        return task_id
+
+
+def CeleryTask(  # noqa: N802 - it stands where a job class stands
+    task: str,
+    name: str | None = None,
+    group: str = DEFAULT_GROUP,
+    *,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    app: str | None = None,
+    job_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> JobDetail:
+    """Return a job that sends the Celery task of this name at each fire.
+
+        scheduler.schedule_job(CeleryTask("shop.tasks.report", args=["eu"], queue="slow"), "0 0 2 * * ?")
+
+    `args` and `kwargs` are those of the task, as JSON. `options` are those of Celery's `send_task`, such as `queue`,
+    `priority`, `expires` (in seconds) and `headers`. `app` is the name of a Celery app; a process that knows only one
+    needs none (see `use_app`). `job_options` are options of `JobDetail`. `name` defaults to the task's.
+
+    A fire happens once in the cluster, and is sent with a task id that only this fire has. If the broker cannot be
+    reached, it is sent again, five times by default; if the node dies while it sends, another node sends it again. All
+    these attempts have the same task id, because no transaction spans a broker and a database: a task that must not be
+    repeated compares `self.request.id` with those that it has done. The job succeeds when the broker has the message,
+    whatever becomes of the task.
+
+    The headers `quartzpy_execution_key` and `quartzpy_scheduled_time` (ISO 8601) tell the task which instant it is for.
+
+    Raises:
+        InvalidJobError: an option is none of those of `send_task` that are plain values.
+        InvalidJobDataError: an argument is no JSON.
+    """
+    for option in options:
+        if option not in SEND_OPTIONS:
+            raise InvalidJobError(
+                f"CeleryTask({task!r}): no option {quoted(option)}; {did_you_mean(option, SEND_OPTIONS, 'options')}."
+                " Options of the job itself are passed as job_options={...}"
+            )
+    if not isinstance(task, str) or not task:
+        raise InvalidJobError(f"CeleryTask: the name of the task comes first, as a text (got {quoted(task)})")
+    given = {ARGS: list(args), KWARGS: dict(kwargs or {}), OPTIONS: options, APP: app}
+    data = {TASK: task, **{key: value for key, value in given.items() if value}}
+    defaults: dict[str, Any] = {"requests_recovery": True, "retry": _RETRY}
+    return JobDetail(SendCeleryTask, name or task, group, data=data, **{**defaults, **(job_options or {})})

@@ -1,0 +1,246 @@
+"""Imports from the table of APScheduler 3's `SQLAlchemyJobStore`.
+
+The rows are pickles. They are read without being unpickled, so that no code of theirs runs; see `pickles`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from typing import Any
+
+from quartzpy import job_data
+from quartzpy.errors import QuartzpyError, SettingsError
+from quartzpy.jobs.function_job import ARGS, KWARGS
+from quartzpy.jobs.job import JobDetail
+from quartzpy.keys import JobKey
+from quartzpy.migrate.apscheduler_cron import cron_trigger
+from quartzpy.migrate.class_map import ClassMap, LeftOut, Undecided
+from quartzpy.migrate.databases import Row, checked_prefix, reading
+from quartzpy.migrate.pickles import Made, UnreadablePickleError, as_python, read_pickle
+from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, Severity
+from quartzpy.states import Missed
+from quartzpy.texts import quoted
+from quartzpy.time_zones import zone_name
+from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger
+from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
+from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
+
+GROUP = "apscheduler"
+_MODULE = "apscheduler.triggers."
+_MICROSECOND = timedelta(microseconds=1)
+# APScheduler computes with floating-point numbers.
+_SLACK = timedelta(milliseconds=1)
+
+
+def read_apscheduler(
+    url: str, *, table: str = "apscheduler_jobs", group: str = GROUP, decisions: ClassMap | None = None
+) -> ImportPlan:
+    """Return the plan of an import from the job store of APScheduler 3.
+
+    Each job gets a name of its id in `group`. The job type is the function's reference ("module:name"), which is the
+    type of a function with `@job`, unless `decisions` map it to another.
+
+    Raises:
+        SettingsError: the URL or the table is wrong.
+        StoreUnavailableError: the database does not answer.
+    """
+    table = checked_prefix(table)
+    with reading(url) as rows:
+        stored = rows(f"SELECT id, next_run_time, job_state FROM {table} ORDER BY id")  # noqa: S608
+    reader = _Reader(group, decisions or ClassMap())
+    jobs = [found for row in stored if (found := reader.job(row)) is not None]
+    return ImportPlan(
+        source=f"APScheduler table {table}", owner=f"import:apscheduler:{table}"[:200], jobs=jobs, notes=reader.notes
+    )
+
+
+class _Reader:
+    def __init__(self, group: str, decisions: ClassMap) -> None:
+        self._group = group
+        self._decisions = decisions
+        self.notes: list[Note] = []
+
+    def job(self, row: Row) -> ImportedJob | None:
+        """Return the job of a row, or note why it does not come over."""
+        subject = f"job {self._group}.{row['id']}"
+        try:
+            state = read_pickle(bytes(row["job_state"]))
+            return self._job(state, subject)
+        except SettingsError:
+            raise
+        except LeftOut as error:
+            self.notes.append(Note(Severity.LEFT_OUT, subject, str(error)))
+        except (Undecided, UnreadablePickleError, QuartzpyError) as error:
+            self.notes.append(Note(Severity.UNDECIDED, subject, str(error)))
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            self.notes.append(Note(Severity.UNDECIDED, subject, f"its row is not of APScheduler 3: {error}"))
+        return None
+
+    def _job(self, state: Mapping[str, Any], subject: str) -> ImportedJob:
+        reference, limit = str(state["func"]), int(state["max_instances"])
+        key = JobKey(str(state["id"]), self._group)
+        job = JobDetail(
+            self._job_type(reference),
+            key.name,
+            key.group,
+            display_name=str(state["name"]) if state["name"] not in (None, key.name) else None,
+            data=self._data(key, state),
+            max_concurrent=limit,
+            overlap_policy="skip",
+        )
+        following = None if state["next_run_time"] is None else as_python(state["next_run_time"])
+        trigger = read_trigger(state["trigger"], key, following, lambda text: self._differs(subject, text))
+        trigger = _with_grace(trigger, state["misfire_grace_time"], coalesce=bool(state["coalesce"]))
+        if state["executor"] != "default":
+            self._differs(subject, f"it runs in the node's default pool, not in the executor {state['executor']!r}")
+        paused = None
+        if following is None:
+            paused = "paused in APScheduler"
+            following = next(iter(trigger.upcoming(1)), None)
+        if following is None:
+            raise LeftOut("its schedule has ended")
+        progress = TriggerProgress(following.astimezone(UTC))
+        return ImportedJob(job, [ImportedTrigger(trigger, progress, paused)])
+
+    def _differs(self, subject: str, text: str) -> None:
+        self.notes.append(Note(Severity.DIFFERS, subject, text))
+
+    def _job_type(self, reference: str) -> str:
+        if reference in self._decisions.classes:
+            return self._decisions.job_type(reference)
+        return reference
+
+    def _data(self, key: JobKey, state: Mapping[str, Any]) -> dict[str, Any]:
+        given: dict[str, Any] = {}
+        for entry, value in ((ARGS, state["args"]), (KWARGS, state["kwargs"])):
+            try:
+                found = {entry: as_python(value)}
+                job_data.encode(found)
+                given.update(found)
+            except (UnreadablePickleError, QuartzpyError) as error:
+                decision = self._decisions.decision("job", key, entry)
+                if decision is None:
+                    raise Undecided(
+                        f"its {entry} cannot be read ({error}), for nothing is unpickled here; give others by"
+                        f" [[data]] in --map, with entry = {quoted(entry)}"
+                    ) from None
+                if "value" in decision:
+                    given[entry] = decision["value"]
+        return given
+
+
+def _with_grace(trigger: Trigger, grace: Any, *, coalesce: bool) -> Trigger:
+    if grace is None:
+        return trigger.treating(Missed.ONCE) if coalesce else replace(trigger, misfire="ignore")
+    return replace(trigger.treating(Missed.SKIP), misfire_threshold=timedelta(seconds=grace))
+
+
+def read_trigger(given: Made, key: JobKey, following: datetime | None, differs: Any) -> Trigger:
+    """Return the trigger for a pickled one. `differs` is called with a text about everything that changes.
+
+    Raises:
+        LeftOut: quartzpy has no such trigger.
+        Undecided: the trigger is of a class of the user's.
+        UnreadablePickleError: its zone or another value is of a class that is not known.
+    """
+    return _trigger(
+        given.callee, given, given.state, following, differs, {"name": key.name, "group": key.group, "job_key": key}
+    )
+
+
+def _trigger(
+    name: str, made: Made | None, state: Mapping[str, Any], following: datetime | None, differs: Any, common: Any
+) -> Trigger:
+    # A class is a constructor of protocol 2 and later; before, copyreg rebuilds it.
+    if made is not None and name == "copyreg._reconstructor":
+        name = made.args[0].name
+    kind = name.removeprefix(_MODULE).replace(":", ".").rpartition(".")[2]
+    if not name.startswith(_MODULE) or kind not in _KINDS:
+        raise Undecided(f"its trigger is of the class {name}; define a trigger for it by hand, and leave the job out")
+    trigger: Trigger = _KINDS[kind](state, following, differs, common)
+    jitter = state.get("jitter")
+    if not jitter:
+        return trigger
+    differs(f"each fire is delayed by up to {jitter} s by its instant; APScheduler draws lots")
+    plain = replace(trigger, name=None, group="DEFAULT", job_key=None, start_time=None, end_time=None)
+    return Jitter(
+        trigger=plain,
+        up_to=timedelta(seconds=jitter),
+        start_time=trigger.start_time,
+        end_time=trigger.end_time,
+        **common,
+    )
+
+
+def _date(state: Mapping[str, Any], following: datetime | None, differs: Any, common: Any) -> Trigger:
+    return SimpleTrigger(start_time=as_python(state["run_date"]), **common)
+
+
+def _interval(state: Mapping[str, Any], following: datetime | None, differs: Any, common: Any) -> Trigger:
+    start, end, interval = (as_python(state[name]) for name in ("start_date", "end_date", "interval"))
+    if following is not None and following > start:
+        # A run that APScheduler delayed by jitter moves all later ones.
+        phase = (following - start) % interval
+        if _SLACK < phase < interval - _SLACK:
+            start += phase
+    # APScheduler's end is inclusive.
+    return SimpleTrigger(
+        interval=interval, start_time=start, end_time=None if end is None else end + _MICROSECOND, **common
+    )
+
+
+def _cron(state: Mapping[str, Any], following: datetime | None, differs: Any, common: Any) -> Trigger:
+    return cron_trigger(
+        state["fields"],
+        time_zone=zone_name(as_python(state["timezone"])),
+        start_time=as_python(state["start_date"]),
+        end_time=as_python(state["end_date"]),
+        **common,
+    )
+
+
+def _calendar_interval(state: Mapping[str, Any], following: datetime | None, differs: Any, common: Any) -> Trigger:
+    units = zip(("year", "month", "week", "day"), state["interval"], strict=True)
+    given = [(unit, count) for unit, count in units if count]
+    if len(given) != 1:
+        raise LeftOut("its interval has several units; quartzpy's have one")
+    zone: tzinfo = as_python(state["timezone"])
+    at = time(*state["time"])
+    start: date = as_python(state["start_date"])
+    end: date | None = as_python(state["end_date"])
+    return CalendarIntervalTrigger(
+        interval=given[0][1],
+        unit=given[0][0],
+        time_zone=zone_name(zone),
+        start_time=datetime.combine(start, at, zone),
+        end_time=None if end is None else datetime.combine(end + timedelta(days=1), time(), zone),
+        **common,
+    )
+
+
+def _combined(kind: type[AnyOf] | type[AllOf]) -> Any:
+    def read(state: Mapping[str, Any], following: datetime | None, differs: Any, common: Any) -> Trigger:
+        parts = [_trigger(name, None, own, None, differs, {}) for name, own in state["triggers"]]
+        starts = [part.start_time for part in parts if part.start_time is not None]
+        ends = {part.end_time for part in parts}
+        if len(ends) > 1:
+            raise LeftOut("its parts end at different times; a combined trigger here has one end")
+        if any(isinstance(part, SimpleTrigger) and part.repeat_count == 0 for part in parts):
+            raise LeftOut("a part of it is a single date, which cannot be combined here")
+        plain = [replace(part, end_time=None) for part in parts]
+        return kind(triggers=plain, start_time=min(starts, default=None), end_time=ends.pop(), **common)
+
+    return read
+
+
+_KINDS = {
+    "DateTrigger": _date,
+    "IntervalTrigger": _interval,
+    "CronTrigger": _cron,
+    "CalendarIntervalTrigger": _calendar_interval,
+    "AndTrigger": _combined(AllOf),
+    "OrTrigger": _combined(AnyOf),
+}

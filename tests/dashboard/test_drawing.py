@@ -1,0 +1,134 @@
+"""The geometry of the drawings, and the texts of times."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from quartzpy.dashboard.drawing.plots import HEIGHT, lateness_plot, run_bars, split_bar, throughput_plot
+from quartzpy.dashboard.drawing.timeline import WIDTH, draw_timeline
+from quartzpy.dashboard.drawing.year import draw_year
+from quartzpy.dashboard.rendering import said
+from quartzpy.dashboard.times import Times, coarse, span_text
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.operations import ExecutionSummary, MinuteLateness, MinuteThroughput
+from quartzpy.operations.timeline import Bar, Lane, Lanes, Timeline
+from quartzpy.states import ExecutionState
+
+NOW = datetime(2026, 11, 22, 8, tzinfo=UTC)
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+
+
+def execution(state: str, **times: timedelta | None) -> ExecutionSummary:
+    given = {"waited": None, "queued": None, "ran": None, **times}
+    return ExecutionSummary(
+        fire_id=7, state=ExecutionState(state), trigger=TriggerKey("t"), job=JobKey("j"), job_type="x:J", node="n",
+        attempt=1, scheduled_fire_time=NOW, fire_time=NOW, started_at=NOW, ended_at=NOW, retry_at=None, error=None,
+        **given,
+    )  # fmt: skip
+
+
+def bar(start: timedelta, end: timedelta | None, state: str, fire_id: int | None = 1) -> Bar:
+    ended = None if end is None else NOW + end
+    return Bar(NOW + start, ended, ExecutionState(state), TriggerKey("t"), JobKey("j"), "n", fire_id, NOW + start)
+
+
+def timeline(*bars: Bar) -> Timeline:
+    start, end = NOW - 10 * MINUTE, NOW + 10 * MINUTE
+    return Timeline(NOW, start, end, Lanes.JOB, (Lane("DEFAULT.j", bars),), start, end, 0)
+
+
+def test_one_failure_among_many_successes_is_visible() -> None:
+    plot = throughput_plot([MinuteThroughput(NOW, {"SUCCEEDED": 9_999, "FAILED": 1}, 10_000)])
+    assert plot is not None
+    failed = next(one for one in plot.bars if one.tone == "bad")
+    assert failed.height >= 1.5
+    assert all(0 <= one.y <= HEIGHT for one in plot.bars)
+    assert throughput_plot([MinuteThroughput(NOW, {}, 0)]) is None
+
+
+def test_lines_are_interrupted_where_nothing_started() -> None:
+    values = [SECOND, SECOND, None, SECOND / 2]
+    plot = lateness_plot([MinuteLateness(NOW + n * MINUTE, value, value) for n, value in enumerate(values)])
+    assert plot is not None
+    assert [points.count(",") for name, points in plot.lines if name == "line-a"] == [2, 2]
+    assert lateness_plot([MinuteLateness(NOW, None, None)]) is None
+
+
+def test_the_latest_run_is_at_the_right_and_each_is_visible() -> None:
+    plot = run_bars([execution("FAILED", ran=timedelta()), execution("SUCCEEDED", ran=SECOND)])
+    assert plot is not None
+    assert [(one.tone, one.height > 5) for one in plot.bars] == [("good", True), ("bad", True)]
+
+
+def test_the_parts_of_an_execution_fill_the_bar_and_none_is_invisible() -> None:
+    parts = split_bar(execution("SUCCEEDED", waited=timedelta(), queued=SECOND, ran=999 * SECOND))
+    assert [part.name for part in parts] == ["waited", "queued", "ran"]
+    assert sum(part.width for part in parts) == pytest.approx(100)
+    assert min(part.width for part in parts) > 0.9
+    assert split_bar(execution("SKIPPED")) == ()
+
+
+def test_overlapping_bars_get_rows_of_their_own() -> None:
+    drawing = draw_timeline(
+        timeline(
+            bar(-5 * MINUTE, -2 * MINUTE, "SUCCEEDED"),
+            bar(-4 * MINUTE, -3 * MINUTE, "FAILED"),
+            bar(-1 * MINUTE, None, "PROCESSING"),
+            bar(5 * MINUTE, None, "SCHEDULED", None),
+        )
+    )
+    boxes = drawing.lanes[0].boxes
+    assert drawing.now == WIDTH / 2
+    assert [box.tone for box in boxes] == ["good", "bad", "info", "plan"]
+    assert boxes[0].y == boxes[2].y == boxes[3].y < boxes[1].y
+    assert boxes[2].x + boxes[2].width == pytest.approx(drawing.now)
+    assert "planned" in boxes[3].text
+
+
+def test_many_bars_are_counted_and_a_single_failure_stays_visible() -> None:
+    many = [bar(-n * SECOND, -n * SECOND + SECOND, "SUCCEEDED") for n in range(1, 400)]
+    boxes = draw_timeline(timeline(*many, bar(-60 * SECOND, -59 * SECOND, "FAILED"))).lanes[0].boxes
+    assert len(boxes) < 130
+    failed = [box for box in boxes if box.tone == "bad"]
+    assert len(failed) == 1
+    assert failed[0].height > 3
+    assert "1 failed" in failed[0].text
+
+
+def test_a_year_has_a_box_for_each_day() -> None:
+    drawing = draw_year(2028, [date(2028, 2, 29)], [date(2028, 12, 31)], date(2028, 3, 1))
+    assert len(drawing.days) == 366
+    assert [day.text for day in drawing.days if day.kind] == [
+        "Tuesday, 29 February 2028: excluded",
+        "Sunday, 31 December 2028: partly excluded",
+    ]
+    assert [name for name, _ in drawing.months][:3] == ["Jan", "Feb", "Mar"]
+    assert len({(day.x, day.y) for day in drawing.days}) == 366
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (59, "59 s"), (61, "1 min 1 s"), (60, "1 min"), (601, "10 min"), (3_600, "1 h"), (90_061, "1 d 1 h")],
+)
+def test_a_span_has_its_two_largest_units(seconds: int, text: str) -> None:
+    assert coarse(seconds) == text
+
+
+def test_times_are_relative_and_exact_in_the_readers_zone() -> None:
+    times = Times(NOW, "Europe/Berlin", "browser")
+    assert times.relative(NOW + 90 * SECOND) == "in 1 min 30 s"
+    assert times.relative(NOW - SECOND) == "1 s ago"
+    assert times.exact(NOW) == "2026-11-22 09:00:00 CET"
+    assert times.clock(NOW + timedelta(days=1)) == "2026-11-23 09:00:00"
+    assert [span_text(value) for value in (None, 0.0, 0.0004, 0.012, 3.44, -75.0)] == [
+        "–", "0 ms", "<1 ms", "12 ms", "3.4 s", "-1 min 15 s",
+    ]  # fmt: skip
+
+
+def test_instants_in_sentences_are_shown_in_the_readers_zone_and_the_rest_is_escaped() -> None:
+    times = Times(NOW, "Europe/Berlin", "browser")
+    text = said(times, "<b> fires at 2026-11-22T10:00:00+00:00, not at 2026-99-99T10:00:00Z.")
+    assert text.startswith("&lt;b&gt; fires at <time")
+    assert ">2026-11-22 11:00:00 CET</time>, not at 2026-99-99T10:00:00Z." in text

@@ -1,0 +1,84 @@
+"""The stream of server-sent events, and the thread that feeds it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from quartzpy import Scheduler
+from quartzpy.dashboard import live
+from quartzpy.dashboard.live import LiveHub
+from tests.dashboard.scene import Report
+
+THREAD = "quartzpy-dashboard-live"
+
+
+async def topics_until(stream: AsyncIterator[str], wanted: str) -> str:
+    """Return the first event of the stream that names a topic."""
+    async for event in stream:
+        if wanted in event:
+            return event
+    raise AssertionError(f"the stream ended without {wanted!r}")
+
+
+def watching() -> bool:
+    return any(thread.name == THREAD for thread in threading.enumerate())
+
+
+async def gone() -> None:
+    while watching():
+        await asyncio.sleep(0.02)
+
+
+def test_a_stream_names_what_changed_and_the_thread_ends_with_the_last_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "SCHEDULE_EVERY", 0.3)
+    scheduler = Scheduler("memory://", name="live", workers=2)
+    scheduler.schedule_job(Report, timedelta(milliseconds=200), name="often")
+    scheduler.start()
+
+    async def read() -> None:
+        hub = LiveHub(scheduler)
+        first, second = hub.stream(), hub.stream()
+        assert "hello" in await anext(first)
+        assert "hello" in await anext(second)
+        assert (await topics_until(first, live.EXECUTIONS)).startswith("event: changed\ndata: ")
+        await topics_until(second, live.SCHEDULE)
+        await first.aclose()  # type: ignore[attr-defined]
+        await topics_until(second, live.EXECUTIONS)
+        assert watching()
+        await second.aclose()  # type: ignore[attr-defined]
+        await asyncio.wait_for(gone(), 10)
+        # Another reader starts it again.
+        third = hub.stream()
+        await anext(third)
+        await topics_until(third, live.EXECUTIONS)
+        hub.close()
+        assert [event async for event in third if "changed" in event] == []
+        await asyncio.wait_for(gone(), 10)
+        assert [event async for event in hub.stream()] == ["retry: 2000\nevent: hello\ndata: \n\n"]
+
+    try:
+        asyncio.run(asyncio.wait_for(read(), 60))
+    finally:
+        scheduler.shutdown()
+
+
+def test_a_silent_stream_is_kept_open_by_pings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "PING_EVERY", 0.05)
+    scheduler = Scheduler("memory://", name="silent")
+
+    async def read() -> str:
+        stream = LiveHub(scheduler).stream()
+        await anext(stream)
+        found = await anext(stream)
+        await stream.aclose()  # type: ignore[attr-defined]
+        return found
+
+    try:
+        assert asyncio.run(asyncio.wait_for(read(), 30)) == ": ping\n\n"
+    finally:
+        scheduler.shutdown()

@@ -1,0 +1,94 @@
+"""A running Quartz is rehearsed, stopped and taken over by a running node: no instant is lost, and none is doubled."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import psycopg
+import pytest
+
+from quartzpy import Job, JobExecutionContext, Scheduler, TriggerKey
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.errors import SettingsError
+from quartzpy.migrate import ImportPlan, apply, read_quartz
+from quartzpy.migrate.class_map import ClassMap
+from quartzpy.store.sql import migrations
+from quartzpy.store.sql.store import SqlJobStore
+from tests.migrate import java_quartz
+
+SCHEMA = "ours"
+LIMIT = 60
+
+
+class Record(Job, type_name="migrate.Record"):
+    def execute(self, context: JobExecutionContext) -> None:
+        with context.transaction() as connection:
+            connection.exec_driver_sql(
+                "INSERT INTO public.fires VALUES (%s, %s, 'quartzpy')",
+                (context.trigger_key.name, context.scheduled_fire_time),
+            )
+
+
+@pytest.fixture
+def database(fresh_database: Callable[[], str]) -> Iterator[tuple[str, psycopg.Connection[Any]]]:
+    java_quartz.skip_without_java()
+    dsn = fresh_database()
+    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute("CREATE TABLE fires (trigger text, instant timestamptz, by text)")
+        connection.execute(f"CREATE SCHEMA {SCHEMA}")
+        migrations.upgrade(dsn, schema=SCHEMA)
+        yield dsn, connection
+
+
+def fires(connection: psycopg.Connection[Any], trigger: str) -> list[tuple[datetime, str]]:
+    return connection.execute("SELECT instant, by FROM fires WHERE trigger = %s ORDER BY 1", [trigger]).fetchall()
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < deadline, f"no {what} within {LIMIT} s"
+        time.sleep(0.05)
+
+
+def plan_of(dsn: str) -> ImportPlan:
+    return read_quartz(dsn, decisions=ClassMap({"Live$Record": "migrate.Record"}))
+
+
+@pytest.mark.cluster
+def test_a_node_goes_on_where_quartz_has_stopped(database: tuple[str, psycopg.Connection[Any]]) -> None:
+    dsn, connection = database
+    quartz = subprocess.Popen(java_quartz.command("Live", dsn), stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    store = SqlJobStore(dsn, SchedulerConfig.of({"name": "live", "schema": SCHEMA}))
+    node = Scheduler(dsn, name="live", schema=SCHEMA)
+    try:
+        wait_for(lambda: len(fires(connection, "cron")) >= 2, "fires of Quartz")
+        with pytest.raises(SettingsError, match="still runs"):
+            apply(plan_of(dsn), store)
+        apply(plan_of(dsn), store, held=True)
+        node.start()
+        seen = len(fires(connection, "cron"))
+        wait_for(lambda: len(fires(connection, "cron")) >= seen + 2, "fires of Quartz during the rehearsal")
+        quartz.communicate(timeout=LIMIT)
+        assert quartz.returncode == 0
+        outcome = apply(plan_of(dsn), store, while_running=True)
+        assert outcome.resumed == {TriggerKey("cron"), TriggerKey("simple")}
+        wait_for(lambda: sum(by == "quartzpy" for _, by in fires(connection, "cron")) >= 3, "fires of quartzpy")
+        wait_for(lambda: len(fires(connection, "simple")) >= 19, "the last repetition")
+    finally:
+        quartz.kill()
+        quartz.communicate()
+        node.shutdown()
+        store.close()
+    for trigger, interval in (("cron", timedelta(seconds=1)), ("simple", timedelta(milliseconds=700))):
+        found = fires(connection, trigger)
+        instants = [instant for instant, _ in found]
+        assert [later - earlier for earlier, later in pairwise(instants)] == [interval] * (len(instants) - 1), found
+        by = [who for _, who in found]
+        assert by == sorted(by), "quartzpy fired before Quartz had ended"
+    assert len(fires(connection, "simple")) == 19
