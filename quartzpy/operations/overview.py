@@ -203,9 +203,9 @@ class _Seen:
         alive = {node.node for node in self.cluster.nodes if node.state is not NodeState.DEAD}
         nodes = [record for record in self._nodes.nodes if record.instance_id in alive]
         placements = placements_of(self._store, self._running)
-        jobs, _ = attempt(lambda: self._store.jobs(list(due)))
-        of_due = {key: job.placement for key, job in (jobs or {}).items()}
-        return causes.full_pools(pools(nodes, self._running, placements), self.running, placements, due, of_due)
+        of_due, _ = attempt(lambda: self._store.placements(list(due)))
+        used = pools(nodes, self._running, placements)
+        return causes.full_pools(used, self.running, placements, due, of_due or {})
 
     def _stopped(self) -> list[Incident]:
         """Return incidents about triggers that are in ERROR, blocked or paused."""
