@@ -12,6 +12,8 @@ import pytest
 from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, SimpleTrigger, TriggerKey
 from quartzpy.cli.cells import width_of
 from quartzpy.cli.main import main
+from quartzpy.errors import StoreUnavailableError
+from quartzpy.operations import Operations
 from tests.cli.conftest import Terminal
 from tests.cluster.app import Quick
 
@@ -147,22 +149,27 @@ def test_sheets_show_what_is_known(terminal: Terminal) -> None:
     assert "did you mean DEFAULT.tomorrow?" in terminal.run("why", "tomorow").err
 
 
-def test_a_watched_listing_repeats_until_it_is_interrupted(
+def test_a_watched_listing_repeats_until_it_is_interrupted_and_survives_an_outage(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal.scheduler.schedule_job(JobDetail(Quick, "job"), later("t"))
-    rounds: list[float | None] = []
+    rounds: list[float] = []
+    triggers = Operations.triggers
 
-    def wait(self: object, period: float | None = None) -> bool:
-        rounds.append(period)
+    def fail(*_: object, **__: object) -> None:
+        raise StoreUnavailableError("the server is starting up")
+
+    def rest(seconds: float) -> None:
+        rounds.append(seconds)
+        monkeypatch.setattr(Operations, "triggers", fail if len(rounds) == 1 else triggers)
         if len(rounds) == 3:
             raise KeyboardInterrupt
-        return False
 
-    monkeypatch.setattr("quartzpy.cli.listing.threading.Event.wait", wait)
+    monkeypatch.setattr("quartzpy.cli.listing.rest", rest)
     with pytest.raises(SystemExit) as ended:
         main(["triggers", "--watch=5s", "--json"])
     assert ended.value.code == 0
     assert rounds == [5.0, 5.0, 5.0]
-    lines = capsys.readouterr().out.splitlines()
-    assert [len(json.loads(line)["items"]) for line in lines] == [1, 1, 1]
+    written = capsys.readouterr()
+    assert [len(json.loads(line)["items"]) for line in written.out.splitlines()] == [1, 1]
+    assert written.err == "StoreUnavailableError: the server is starting up\n"
