@@ -67,7 +67,7 @@ CREATE TABLE qrtz_executions (
 
 CREATE INDEX qrtz_executions_ended ON qrtz_executions (sched_name, ended_at);
 
-CREATE INDEX qrtz_executions_long ON qrtz_executions (sched_name, scheduled_time) WHERE ended_at - scheduled_time > interval '1 hour';
+CREATE INDEX qrtz_executions_long ON qrtz_executions (scheduled_time) WHERE ended_at - scheduled_time > interval '1 hour';
 
 CREATE INDEX qrtz_executions_exhausted ON qrtz_executions (sched_name, ended_at) WHERE outcome = 'FAILED' AND retry_at IS NULL;
 

@@ -252,7 +252,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_executions_long",
         "qrtz_executions",
-        ["sched_name", "scheduled_time"],
+        ["scheduled_time"],
         unique=False,
         postgresql_where=sa.text("ended_at - scheduled_time > interval '1 hour'"),
         schema=schema,

@@ -21,34 +21,39 @@ from quartzpy.store.sql.lookups import ENDED_COLUMNS, FIRED_COLUMNS, MISFIRE_RUL
 _ENDED = f"""
 {ENDED_COLUMNS}
   FROM {{source}}
- WHERE sched_name = %(sched)s {{conditions}} ORDER BY ended_at DESC, fire_id DESC {LIMIT}
+ WHERE {{scheduler}} = %(sched)s {{conditions}} ORDER BY ended_at DESC, fire_id DESC {LIMIT}
 """
+_HISTORY = "$executions"
 # An execution that took longer than this from its scheduled time to its end is in the index `executions_long`. The
 # clocks of nodes, which tell the end, may be a minute wrong.
 _LONG = "ended_at - scheduled_time > interval '1 hour'"
 _MARGIN = "interval '61 minutes'"
 _OF_TRIGGER = "trigger_group = %(trigger_group)s AND trigger_name = %(trigger_name)s"
+# OFFSET 0 keeps all other conditions away, so that only the partial index can serve for the long ones.
+# Only fires up to the cursor can have ended before it. With an upper bound the planner also expects few rows.
+_UP_TO = "coalesce(%(after_at)s::timestamptz + interval '1 minute', 'infinity')"
 _ENDED_OF_TRIGGER = f"""
 (WITH last AS MATERIALIZED (
     SELECT scheduled_time FROM $executions
-     WHERE sched_name = %(sched)s AND {_OF_TRIGGER} {{conditions}}
+     WHERE sched_name = %(sched)s AND {_OF_TRIGGER} AND scheduled_time <= {_UP_TO} {{conditions}}
      ORDER BY generation DESC, scheduled_time DESC {LIMIT}),
   since AS MATERIALIZED (
     SELECT CASE WHEN count(*) = %(limit)s::int THEN min(scheduled_time) - {_MARGIN}
                 ELSE '-infinity' END AS instant FROM last)
- SELECT * FROM $executions
-  WHERE sched_name = %(sched)s AND {_OF_TRIGGER} AND scheduled_time >= (SELECT instant FROM since)
+ SELECT * FROM (
+    SELECT * FROM $executions
+     WHERE sched_name || '' = %(sched)s AND {_OF_TRIGGER} AND scheduled_time >= (SELECT instant FROM since)
+       AND scheduled_time <= {_UP_TO} OFFSET 0) AS soon
   UNION ALL
- SELECT * FROM $executions
-  WHERE sched_name = %(sched)s AND {_OF_TRIGGER} AND scheduled_time < (SELECT instant FROM since) AND {_LONG})
+ SELECT * FROM (SELECT * FROM $executions WHERE {_LONG} AND scheduled_time < (SELECT instant FROM since) OFFSET 0) AS l
+  WHERE sched_name = %(sched)s AND {_OF_TRIGGER})
  AS of_trigger"""
 _ENDED_UNTIL = f"""
 (SELECT * FROM $executions
   WHERE sched_name = %(sched)s AND ended_at < %(until)s::timestamptz + {_MARGIN}
   UNION ALL
- SELECT * FROM $executions
-  WHERE sched_name = %(sched)s AND ended_at >= %(until)s::timestamptz + {_MARGIN}
-    AND scheduled_time < %(until)s::timestamptz AND {_LONG}) AS until_then"""
+ SELECT * FROM (SELECT * FROM $executions WHERE {_LONG} AND scheduled_time < %(until)s::timestamptz OFFSET 0) AS l
+  WHERE sched_name = %(sched)s AND ended_at >= %(until)s::timestamptz + {_MARGIN}) AS until_then"""
 _ENDED_SINCE = "ended_at >= %(since)s::timestamptz - interval '1 minute'"
 _EXAMINED = """
 (SELECT * FROM {source}
@@ -150,19 +155,19 @@ def _ended(query: ExecutionQuery, after: Position | None, of: Sequence[object]) 
         ]
     )
     if query.trigger_key:
-        # Only fires up to the cursor can have ended before it.
-        soon = after and "scheduled_time <= %(after_at)s::timestamptz + interval '1 minute'"
-        source = _ENDED_OF_TRIGGER.format(conditions=conditions + all_of([soon]))
+        source = _ENDED_OF_TRIGGER.format(conditions=conditions)
     elif query.among is None:
         source = _source(query)
         conditions += all_of([query.since and _ENDED_SINCE])
     else:
         source = _EXAMINED.format(source=_source(query), conditions=_walked(query, after))
-    return _ENDED.format(source=source, conditions=conditions)
+    # The subqueries of the other sources name the scheduler themselves.
+    scheduler = "sched_name" if source == _HISTORY else "sched_name || ''"
+    return _ENDED.format(source=source, scheduler=scheduler, conditions=conditions)
 
 
 def _source(query: ExecutionQuery) -> str:
-    return _ENDED_UNTIL if query.until else "$executions"
+    return _ENDED_UNTIL if query.until else _HISTORY
 
 
 def _walked(query: ExecutionQuery, after: Position | None) -> str:
