@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from html import unescape
 
 import pytest
 from starlette.testclient import TestClient
 
+from quartzpy import Scheduler
+from quartzpy.keys import TriggerKey
+from quartzpy.operations import Operations
 from tests.dashboard.scene import HOSTILE
 
 PAGES = ("/", "/jobs", "/triggers", "/executions", "/misfires", "/nodes")
@@ -69,3 +73,15 @@ def test_secrets_in_data_are_hidden(client: TestClient) -> None:
     page = client.get("/job?group=billing&name=nightly").text
     assert "region" in page
     assert "t0p" not in page
+
+
+def test_relative_times_are_by_the_clock_of_the_store(
+    scheduler: Scheduler, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_two = scheduler.trigger_record(TriggerKey("at-two", "billing"))
+    assert at_two is not None
+    assert at_two.next_fire_time is not None
+    ahead = at_two.next_fire_time - timedelta(hours=3)
+    # The machine of the dashboard may have a wrong clock.
+    monkeypatch.setattr(Operations, "now", lambda operations: ahead)
+    assert ">in 3 h</time>" in client.get("/trigger?group=billing&name=at-two").text
