@@ -156,7 +156,9 @@ def test_calendars_groups_limits_and_locks(terminal: Terminal, postgres_dsn: str
     assert "has no groups" in terminal.run("groups").err
     assert "no limit is in use" in terminal.run("limits").err
     scheduler.add_calendar("workdays", WeeklyCalendar(description="no weekends"))
-    scheduler.schedule_job(JobDetail(Quick, "job", "eu"), [later("a", "eu", calendar="workdays", interval="1d"), later("b", "eu")])
+    scheduler.schedule_job(
+        JobDetail(Quick, "job", "eu"), [later("a", "eu", calendar="workdays", interval="1d"), later("b", "eu")]
+    )
     scheduler.pause_trigger_group("eu")
     assert re.search(r"^workdays +weekly +UTC +no weekends", terminal.ok("calendars"), re.MULTILINE)
     sheet = terminal.ok("show", "calendar", "workdays", "--year", "2026")
