@@ -210,7 +210,7 @@ SELECT 10000 + n, 'plans', 'DEFAULT', 'often', 1, 'DEFAULT', 'known', 'known', '
 """
 _THEN = datetime.now(UTC) - timedelta(days=5)
 _OFTEN = TriggerKey("often")
-_OLD = ExecutionQuery(since=_THEN - timedelta(minutes=5), until=_THEN)
+_OLD = ExecutionQuery(since=_THEN - timedelta(days=2), until=_THEN)
 _EVERY_RULE = 8
 BOUNDED: dict[str, tuple[AnyQuery, Position | None, int]] = {
     "of a trigger that fires often": (ExecutionQuery(trigger_key=_OFTEN), None, 61 + 4 * LIMIT),
