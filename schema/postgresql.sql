@@ -31,6 +31,8 @@ CREATE TABLE qrtz_audit (
 
 CREATE INDEX qrtz_audit_subject ON qrtz_audit (subject, id);
 
+CREATE INDEX qrtz_audit_unsuccessful ON qrtz_audit (sched_name, id) WHERE state <> 'SUCCEEDED';
+
 CREATE TABLE qrtz_calendars (
     sched_name VARCHAR(200) NOT NULL,
     calendar_name VARCHAR(200) NOT NULL,

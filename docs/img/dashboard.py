@@ -29,11 +29,11 @@ from quartzpy.factory import Scheduler
 from quartzpy.store.sql import migrations
 
 PICTURES = Path(__file__).resolve().parent
-WIDE, PHONE = {"width": 1360, "height": 900}, {"width": 390, "height": 844}
+WIDE, PHONE = {"width": 1240, "height": 800}, {"width": 390, "height": 844}
 CHROMIUM = ("/usr/bin/chromium", "/usr/bin/chromium-headless-shell", "/usr/bin/google-chrome")
 PAGES = {
     "overview": "/",
-    "timeline": "/timeline",
+    "timeline": "/timeline?span=5m",
     "jobs": "/jobs",
     "job": "/job?group=billing&name=charge-cards",
     "triggers": "/triggers",
@@ -113,7 +113,7 @@ def running_shop(seconds: float) -> Iterator[str]:
         nodes["node-c"].send_signal(signal.SIGKILL)
         _REST.wait(5)
         served = stack.enter_context(
-            process(["dashboard", "--dsn", dsn, "--name", "shop", "--port", "0", "--allow-actions"])
+            process(["dashboard", "--dsn", dsn, "--name", "shop", "--port", "0", "--allow-actions"], LOGNAME="ann")
         )
         assert served.stdout is not None
         found = re.search(r"http://\S+", served.stdout.readline())
@@ -143,7 +143,7 @@ def repeat_history(server: EmbeddedPostgres, dsn: str, seconds: float) -> None:
             ).fetchall()
         }
         values = ", ".join(
-            f"{name} - make_interval(secs => n * {seconds})"
+            f"{name} - make_interval(secs => n * {seconds + 0.137})"
             if name in times | instants
             else (f"{name} + n::bigint * 1000000000" if name == "fire_id" else name)
             for name in columns

@@ -203,6 +203,14 @@ def upgrade() -> None:
         schema=schema,
     )
     op.create_index("qrtz_audit_subject", "qrtz_audit", ["subject", "id"], unique=False, schema=schema)
+    op.create_index(
+        "qrtz_audit_unsuccessful",
+        "qrtz_audit",
+        ["sched_name", "id"],
+        unique=False,
+        schema=schema,
+        postgresql_where=sa.text("state <> 'SUCCEEDED'"),
+    )
     op.create_table(
         "qrtz_calendars",
         sa.Column("sched_name", Name, nullable=False),

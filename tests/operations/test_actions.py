@@ -113,6 +113,19 @@ def test_a_group_and_everything_are_paused_and_resumed(stored: Harness, operatio
     assert stored.state("hourly") == "WAITING"
 
 
+def test_a_selection_is_counted_before_anything_is_changed(stored: Harness, operations: Operations) -> None:
+    stored.schedule(job("other", "g"), once("o", at(60), group="g"), once("p", at(60), group="g"))
+    for selection, count in (
+        (Selection.triggers(), 3),
+        (Selection.jobs(group="g"), 1),
+        (Selection.trigger_group("g"), 2),
+        (Selection.job_group("g"), 1),
+        (Selection.everything(), 3),
+        ([key("hourly"), key("none")], 2),
+    ):
+        assert operations.actions.count(selection) == count, str(selection)
+
+
 def test_triggering_a_job_carries_the_data_and_the_log_hides_its_secrets(
     stored: Harness, operations: Operations
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import ENDED, ExecutionState, TriggerState
+from quartzpy.states import ENDED, ActionState, ExecutionState, TriggerState
 from quartzpy.store.queries import (
     HISTORY,
     ActionQuery,
@@ -195,7 +195,7 @@ SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 't' || n
   FROM generate_series(1, 6000) AS n;
 INSERT INTO qrtz_audit (id, sched_name, at, actor, role, action, subject, reason, state, count)
 SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, now(), 'ann', 'admin', 'pause', 'trigger g.t' || n % 100,
-       '', 'SUCCEEDED', 1
+       '', CASE n % 1000 WHEN 0 THEN 'FAILED' ELSE 'SUCCEEDED' END, 1
   FROM generate_series(1, 6000) AS n;
 """
 # One execution a minute for two weeks, of which one took three hours.
@@ -210,7 +210,7 @@ SELECT 10000 + n, 'plans', 'DEFAULT', 'often', 1, 'DEFAULT', 'known', 'known', '
 """
 _THEN = datetime.now(UTC) - timedelta(days=5)
 _OFTEN = TriggerKey("often")
-_OLD = ExecutionQuery(since=_THEN - timedelta(minutes=5), until=_THEN)
+_OLD = ExecutionQuery(since=_THEN - timedelta(days=2), until=_THEN)
 _EVERY_RULE = 8
 BOUNDED: dict[str, tuple[AnyQuery, Position | None, int]] = {
     "of a trigger that fires often": (ExecutionQuery(trigger_key=_OFTEN), None, 61 + 4 * LIMIT),
@@ -258,6 +258,7 @@ PAGES: dict[str, tuple[AnyQuery, Position | None, int]] = {
     "misfires of a trigger": (MisfireQuery(trigger_key=TriggerKey("t2")), (3000,), 2 * LIMIT),
     "actions": (ActionQuery(), (3000,), 2 * LIMIT),
     "actions on a trigger": (ActionQuery(subject="trigger g.t2"), (3000,), 2 * LIMIT),
+    "failed actions": (ActionQuery(state=ActionState.FAILED), (5000,), 2 * LIMIT),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from quartzpy.matchers import GroupMatcher
+from quartzpy.placement import Placement
 from quartzpy.states import ExecutionState, Outcome, TriggerState
 from quartzpy.store.protocol import GroupTally, SlotUsage, Tallies
 from quartzpy.store.queries import ExecutionQuery, Position, TriggerOrder, TriggerQuery
@@ -141,6 +142,16 @@ def test_slot_usage_has_the_executions_and_the_blocked_triggers_of_each_key(stor
         SlotUsage(job_key("one"), "", 1, 1, 2),
     ]
     assert len(store.store.slot_usage(2)) == 2
+
+
+def test_placements_are_those_of_the_stored_jobs(store: Harness) -> None:
+    store.schedule(job("placed", executor="process", execution_group="reports", requires=["gpu"]), once("a", at(60)))
+    store.schedule(job("anywhere"), once("b", at(60)))
+    assert store.store.placements([job_key("placed"), job_key("anywhere"), job_key("none")]) == {
+        job_key("placed"): Placement("process", "reports", ("gpu",)),
+        job_key("anywhere"): Placement(),
+    }
+    assert store.store.placements([]) == {}
 
 
 def test_rate_usage_has_the_limits_that_are_in_use(store: Harness) -> None:

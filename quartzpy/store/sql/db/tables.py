@@ -548,3 +548,5 @@ audit = Table(
 )
 # the latest actions on one job, trigger, execution or node
 Index("qrtz_audit_subject", audit.c.subject, audit.c.id)
+# the few actions that failed, were refused, or have not ended
+Index("qrtz_audit_unsuccessful", audit.c.sched_name, audit.c.id, postgresql_where=text("state <> 'SUCCEEDED'"))
