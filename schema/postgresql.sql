@@ -31,6 +31,8 @@ CREATE TABLE qrtz_audit (
 
 CREATE INDEX qrtz_audit_subject ON qrtz_audit (subject, id);
 
+CREATE INDEX qrtz_audit_unsuccessful ON qrtz_audit (sched_name, id) WHERE state <> 'SUCCEEDED';
+
 CREATE TABLE qrtz_calendars (
     sched_name VARCHAR(200) NOT NULL,
     calendar_name VARCHAR(200) NOT NULL,
@@ -67,7 +69,7 @@ CREATE TABLE qrtz_executions (
 
 CREATE INDEX qrtz_executions_ended ON qrtz_executions (sched_name, ended_at);
 
-CREATE INDEX qrtz_executions_long ON qrtz_executions (sched_name, scheduled_time) WHERE ended_at - scheduled_time > interval '1 hour';
+CREATE INDEX qrtz_executions_long ON qrtz_executions (scheduled_time) WHERE ended_at - scheduled_time > interval '1 hour';
 
 CREATE INDEX qrtz_executions_exhausted ON qrtz_executions (sched_name, ended_at) WHERE outcome = 'FAILED' AND retry_at IS NULL;
 

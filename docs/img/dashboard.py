@@ -29,11 +29,11 @@ from quartzpy.factory import Scheduler
 from quartzpy.store.sql import migrations
 
 PICTURES = Path(__file__).resolve().parent
-WIDE, PHONE = {"width": 1360, "height": 900}, {"width": 390, "height": 844}
+WIDE, PHONE = {"width": 1240, "height": 800}, {"width": 390, "height": 844}
 CHROMIUM = ("/usr/bin/chromium", "/usr/bin/chromium-headless-shell", "/usr/bin/google-chrome")
 PAGES = {
     "overview": "/",
-    "timeline": "/timeline",
+    "timeline": "/timeline?span=5m",
     "jobs": "/jobs",
     "job": "/job?group=billing&name=charge-cards",
     "triggers": "/triggers",
@@ -52,7 +52,13 @@ PAGES = {
 }
 _REST = threading.Event()
 """Never set: waiting for it is a pause."""
-DOCUMENTED = {"overview", "timeline", "trigger", "execution", "calendar", "job"}
+DOCUMENTED = {
+    ("overview", "wide", "light"),
+    ("overview", "phone", "dark"),
+    ("timeline", "wide", "dark"),
+    ("trigger", "wide", "light"),
+    ("execution", "wide", "dark"),
+}
 
 
 def wait(reached: Callable[[], Any], seconds: float, what: str) -> Any:
@@ -107,7 +113,7 @@ def running_shop(seconds: float) -> Iterator[str]:
         nodes["node-c"].send_signal(signal.SIGKILL)
         _REST.wait(5)
         served = stack.enter_context(
-            process(["dashboard", "--dsn", dsn, "--name", "shop", "--port", "0", "--allow-actions"])
+            process(["dashboard", "--dsn", dsn, "--name", "shop", "--port", "0", "--allow-actions"], LOGNAME="ann")
         )
         assert served.stdout is not None
         found = re.search(r"http://\S+", served.stdout.readline())
@@ -137,7 +143,7 @@ def repeat_history(server: EmbeddedPostgres, dsn: str, seconds: float) -> None:
             ).fetchall()
         }
         values = ", ".join(
-            f"{name} - make_interval(secs => n * {seconds})"
+            f"{name} - make_interval(secs => n * {seconds + 0.137})"
             if name in times | instants
             else (f"{name} + n::bigint * 1000000000" if name == "fire_id" else name)
             for name in columns
@@ -158,47 +164,47 @@ def note_error(problems: list[str], error: Exception) -> None:
     problems.append(str(error))
 
 
-def take(browser: Browser, url: str, directory: Path, names: set[str], *, documented: bool) -> None:
-    for device, size in (("wide", WIDE), ("phone", PHONE)):
-        for theme in ("light", "dark"):
-            if documented and device == "phone":
+Picture = tuple[str, str, str]
+"""A page, a device and a theme."""
+
+
+def take(browser: Browser, url: str, directory: Path, wanted: set[Picture], *, whole: bool) -> None:
+    """Take pictures: of the whole page, or of the part that a screen shows."""
+    for device, theme in sorted({(device, theme) for _, device, theme in wanted}):
+        context = browser.new_context(
+            viewport=WIDE if device == "wide" else PHONE, color_scheme=theme, timezone_id="Europe/Berlin"
+        )
+        page = context.new_page()
+        problems: list[str] = []
+        page.on("console", partial(note_console, problems))
+        page.on("pageerror", partial(note_error, problems))
+        for name, path in PAGES.items():
+            if (name, device, theme) not in wanted:
                 continue
-            context = browser.new_context(
-                viewport=size,
-                color_scheme=theme,
-                timezone_id="Europe/Berlin",
-                device_scale_factor=1 if device == "wide" else 2,
-            )
-            page = context.new_page()
-            problems: list[str] = []
-            page.on("console", partial(note_console, problems))
-            page.on("pageerror", partial(note_error, problems))
-            for name, path in PAGES.items():
-                if name not in names:
-                    continue
-                if name == "execution":
-                    page.goto(f"{url}/executions?state=FAILED&group=billing")
-                    path = page.locator("tbody a").first.get_attribute("href") or "/"
-                page.goto(f"{url}{path}")
-                page.wait_for_timeout(400)
-                page.screenshot(path=directory / f"{name}-{device}-{theme}.png", full_page=not documented)
-                wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-                if wider > 0:
-                    problems.append(f"{name} {device}: {wider} px wider than the screen")
-            for problem in problems:
-                print("problem:", problem, file=sys.stderr)
-            context.close()
+            if name == "execution":
+                page.goto(f"{url}/executions?state=FAILED&group=billing")
+                path = page.locator("tbody a[href*='/executions/']").first.get_attribute("href") or "/"
+            page.goto(f"{url}{path}")
+            page.wait_for_timeout(500)
+            page.screenshot(path=directory / f"{name}-{device}-{theme}.png", full_page=whole)
+            wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            if wider > 0:
+                problems.append(f"{name} {device}: {wider} px wider than the screen")
+        for problem in problems:
+            print("problem:", problem, file=sys.stderr)
+        context.close()
 
 
 def main() -> None:
     documented = len(sys.argv) < 2
     directory = PICTURES if documented else Path(sys.argv[1])
     directory.mkdir(parents=True, exist_ok=True)
-    names = DOCUMENTED if documented else set(sys.argv[2:]) or set(PAGES)
+    names = set(sys.argv[2:]) or set(PAGES)
+    every = {(name, device, theme) for name in names for device in ("wide", "phone") for theme in ("light", "dark")}
     chromium = next((path for path in CHROMIUM if Path(path).exists()), None)
     with running_shop(60) as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        take(browser, url, directory, names, documented=documented)
+        take(browser, url, directory, DOCUMENTED if documented else every, whole=not documented)
         browser.close()
 
 

@@ -169,7 +169,12 @@ class AsyncScheduler(Hinted, AsyncSchedulerVerbs[BaseScheduler]):
         return AsyncClusterEvents._made_once(self, lambda behind: behind.cluster_events(poll_interval=poll_interval))
 
     async def run(
-        self, *, drain_timeout: Span | None = "30s", interrupt: bool = False, log_level: str = "INFO"
+        self,
+        *,
+        drain_timeout: Span | None = "30s",
+        interrupt: bool = False,
+        log_level: str = "INFO",
+        log_format: str = "text",
     ) -> bool:
         """Start this node, sleep until it is asked to stop, and let running executions end, as a program's last line.
 
@@ -177,17 +182,18 @@ class AsyncScheduler(Hinted, AsyncSchedulerVerbs[BaseScheduler]):
         then end within `drain_timeout` (None: however long they take); with `interrupt` they are asked to stop at once.
         Executions that still run after that time, or at a second signal, are asked to stop and left for other nodes to
         recover. Signals are handled if the event loop is that of the main thread. If the program has not configured
-        logging, messages of `log_level` and above go to standard error.
+        logging, messages of `log_level` and above go to standard error, as text or, with `log_format="json"`, as JSON.
 
         Returns:
             True if all executions ended.
 
         Raises:
             NodeUnhealthyError: a thread of the node could not be kept alive, so that only a new process helps.
-            SettingsError: `drain_timeout` is not a span of time, or `log_level` is no level. Others as in `start`.
+            SettingsError: `drain_timeout` is not a span of time, or `log_level` or `log_format` is not a valid
+                name. Others as in `start`.
         """
         timeout = None if drain_timeout is None else as_span(drain_timeout, "drain_timeout", SettingsError)
-        ensure_logging(log_level)
+        ensure_logging(log_level, log_format)
         loop = asyncio.get_running_loop()
         asked = [asyncio.Event(), asyncio.Event()]
 

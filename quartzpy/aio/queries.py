@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from quartzpy.scheduling.async_calls import AsyncLazyMirror
 from quartzpy.scheduling.paging import DEFAULT_LIMIT, Page, Query
@@ -31,18 +31,6 @@ class AsyncQuery(AsyncLazyMirror[Query[_T]], Generic[_T]):
                 query.
         """
         return await self._run(lambda behind: behind.page(limit, after))
-
-    async def cursor(self, position: tuple[Any, ...]) -> str:
-        """Return the cursor that continues after a position of this query."""
-        return await self._run(lambda behind: behind.cursor(position))
-
-    async def position_of(self, cursor: str) -> tuple[Any, ...]:
-        """Return the position of a cursor of this query.
-
-        Raises:
-            InvalidValueError: it is not one.
-        """
-        return await self._run(lambda behind: behind.position_of(cursor))
 
     async def first(self) -> _T | None:
         """Return the first record, or None if the query selects nothing."""

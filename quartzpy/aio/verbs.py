@@ -364,9 +364,8 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
             kind: the type of the trigger: "simple", "cron", ...; see `TriggerRecord.kind`.
             since: the earliest next fire time.
             until: the next fire time is before this instant.
-            order_by: "key" (by group and name; each page is one walk along an index) or "next_fire_time" (the soonest
-                first, then by priority; each page reads all that match, and a trigger that fires in the meantime may
-                come twice).
+            order_by: "key" (by group and name) or "next_fire_time" (the soonest first, then by priority; a trigger that
+                fires in the meantime may come twice).
 
         Raises:
             InvalidValueError: a filter has a value that it cannot have.

@@ -12,7 +12,7 @@ import click
 
 from quartzpy.cli.action import confirm_or_exit
 from quartzpy.cli.cells import Cells, styled
-from quartzpy.cli.exits import NOT_OK
+from quartzpy.cli.exits import NOT_OK, REFUSED
 from quartzpy.cli.filters import choice
 from quartzpy.cli.keys import group_matcher
 from quartzpy.cli.listing import print_json
@@ -76,7 +76,7 @@ def plan(
         found = scheduler.sync(
             declared, owner=owner, prune=prune, existing=existing, version=program_version, apply=False
         )
-        _print_plan(scheduler, declared, found, json_output)
+        _print_plan(scheduler, declared, found, json_output=json_output)
     if found and exit_code:
         sys.exit(NOT_OK)
 
@@ -115,16 +115,18 @@ def apply(
             )
 
         found = sync(apply=False)
-        if not confirmed or not json_output:
-            _print_plan(scheduler, declared, found, json_output)
+        if not json_output:
+            _print_plan(scheduler, declared, found, json_output=False)
         if found and not confirmed:
             confirm_or_exit(f"Apply {_counts(found)}?")
+        # Another program may have changed something since the plan was made.
         done = sync(apply=True)
-        if json_output and confirmed:
-            _print_plan(scheduler, declared, done, json_output)
+        if json_output:
+            _print_plan(scheduler, declared, done, json_output=True)
         elif done:
-            # Another program may have changed something between the plan and this.
             click.echo(f"applied: {_counts(done)}")
+    if done.outdated_by is not None:
+        sys.exit(REFUSED)
 
 
 def _declared(file: Path) -> Definitions:
@@ -135,7 +137,7 @@ def _declared(file: Path) -> Definitions:
     return load_definitions(file)
 
 
-def _print_plan(scheduler: BaseScheduler, declared: Definitions, found: SyncPlan, json_output: bool) -> None:
+def _print_plan(scheduler: BaseScheduler, declared: Definitions, found: SyncPlan, *, json_output: bool) -> None:
     from quartzpy.operations.redaction import SECRETS, Redaction
 
     redaction = Redaction(SECRETS)

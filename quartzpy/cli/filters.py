@@ -44,7 +44,7 @@ class FilterSet:
     """The kind of record, in the singular."""
     declared: Mapping[str, dict[str, Any]]
     direction: int
-    """Where a length of time leads in `--since` and `--until`."""
+    """The direction, from now, of a length of time in `--since` and `--until`."""
 
     def options(self, command: _Command) -> _Command:
         """Add an option for each filter."""
@@ -191,14 +191,15 @@ class Filters:
 
 
 def _in_all(kind: str, operations: Operations) -> str:
-    counts = operations.scheduler.counts()
     match kind:
         case "job":
-            return f"{counts['jobs']:,} jobs"
+            return f"{operations.overview().counts['jobs']} jobs"
         case "trigger":
-            states = {state: count for state, count in counts["triggers"].items() if count}
-            by_state = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
-            return f"{sum(states.values()):,} triggers ({by_state})" if states else "no triggers"
+            # Each number is counted up to a limit: an exact number of millions would take seconds.
+            counts = operations.overview().counts
+            states = {state: counts[state] for state in sorted(TriggerState) if state in counts}
+            found = [f"{count} {state}" for state, count in states.items() if count.number]
+            return f"triggers: {', '.join(found)}" if found else "no triggers"
         case "execution":
             latest = operations.executions(limit=1)
             return f"executions, the latest of {latest[0].job}" if latest else "no executions in its history"

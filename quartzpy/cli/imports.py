@@ -247,9 +247,8 @@ def _as_text(plan: ImportPlan, outcome: ImportOutcome, applied: bool, limit: int
         lines.append(f"({len(rows) - limit} more; --limit shows more, --json all)")
     if plan.calendars:
         lines.append(f"calendars: {', '.join(plain(name) for name in plan.calendars)}")
-    if plan.everything_paused or plan.paused_groups:
-        groups = ["all groups"] if plan.everything_paused else sorted(plan.paused_groups)
-        lines.append(f"paused groups: {', '.join(map(plain, groups))}")
+    if plan.paused_groups:
+        lines.append(f"paused groups: {', '.join(map(plain, sorted(plan.paused_groups)))}")
     lines += [plain(str(note)) for note in sorted(plan.notes, key=lambda note: _ORDER.index(note.severity))]
     if plan.running is not None:
         lines.append(f"{plain(plan.source)} still runs: {plain(plan.running)}")
@@ -286,7 +285,6 @@ def _as_json(plan: ImportPlan, outcome: ImportOutcome, applied: bool) -> str:
             "jobs_without_triggers": [str(job.job.key) for job in plan.jobs if not job.triggers],
             "calendars": sorted(plan.calendars),
             "paused_groups": sorted(plan.paused_groups),
-            "everything_paused": plan.everything_paused,
             "notes": [{"severity": note.severity, "subject": note.subject, "text": note.text} for note in plan.notes],
             "outcome": {name.replace(" ", "_"): count for name, count in _counts(outcome).items()},
         },

@@ -189,7 +189,6 @@ def repeat(period: float | None, output: Callable[[], None]) -> None:
     if period is None:
         output()
         return
-    pause = threading.Event()
     with suppressed_interrupt():
         while True:
             if sys.stdout.isatty():
@@ -199,7 +198,12 @@ def repeat(period: float | None, output: Callable[[], None]) -> None:
             except QuartzpyError as error:
                 click.echo(f"{type(error).__name__}: {reason(error)}", err=True)
             sys.stdout.flush()
-            pause.wait(period)
+            rest(period)
+
+
+def rest(seconds: float) -> None:
+    """Wait between two outputs."""
+    threading.Event().wait(seconds)
 
 
 @contextmanager

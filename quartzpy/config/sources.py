@@ -49,6 +49,7 @@ _FOREIGN_PREFIXES = ("QUARTZPY_TEST_", "QUARTZPY_DEMO_")
 _SERVICE_LINK = re.compile(
     r"QUARTZPY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
+_SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
 
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
@@ -76,7 +77,7 @@ def settings_from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     for variable in sorted(environ):
         if not variable.startswith(PREFIX):
             continue
-        if setting := _VARIABLES.get(variable):
+        if (setting := _VARIABLES.get(variable)) and not _is_service_link(variable, environ[variable]):
             if text := environ[variable]:
                 found[setting] = _from_text(_TYPES[setting], text, variable)
         elif not _is_foreign(variable):
@@ -320,6 +321,11 @@ def _is_string(hint: Any) -> bool:
 
 def _only_by_keyword(subject: str) -> SettingsError:
     return SettingsError(f"{subject}: this setting can only be given as a keyword argument")
+
+
+def _is_service_link(variable: str, value: str) -> bool:
+    """Return whether Kubernetes set this variable: a service quartzpy-metrics gives QUARTZPY_METRICS_PORT=tcp://..."""
+    return _SERVICE_LINK.fullmatch(variable) is not None and _SERVICE_ADDRESS.match(value) is not None
 
 
 def _is_foreign(variable: str) -> bool:

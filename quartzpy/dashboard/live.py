@@ -6,10 +6,11 @@ The page then fetches its content again. A thread watches the events of the clus
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from quartzpy.errors import QuartzpyError
 from quartzpy.scheduling.cluster_events import ClusterEvent, ExecutionEnded, ExecutionStarted
@@ -39,12 +40,12 @@ class Watcher:
 
     def publish(self, *topics: str) -> None:
         """Add topics, from any thread."""
-        self._loop.call_soon_threadsafe(self._add, topics)
+        self._call(self._add, topics)
 
     def close(self) -> None:
         """End the stream, from any thread."""
         self.closed = True
-        self._loop.call_soon_threadsafe(self._changed.set)
+        self._call(self._changed.set)
 
     async def next(self, timeout: float) -> set[str]:
         """Return the topics that have changed; an empty set after `timeout` seconds without one."""
@@ -57,6 +58,11 @@ class Watcher:
         self._changed.clear()
         topics, self._topics = self._topics, set()
         return topics
+
+    def _call(self, function: Callable[..., None], *arguments: object) -> None:
+        # The loop of a server that has ended is closed; nobody reads the stream any more.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function, *arguments)
 
     def _add(self, topics: tuple[str, ...]) -> None:
         self._topics.update(topics)
@@ -88,6 +94,11 @@ class LiveHub:
         finally:
             with self._guard:
                 self._watchers.discard(watcher)
+
+    def changed(self, *topics: str) -> None:
+        """Tell the open streams at once about a change that was made here."""
+        for topic in topics:
+            self._publish(topic)
 
     def close(self) -> None:
         """End all streams, so that the server can stop. It takes no lock, so a signal handler may call it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -40,6 +41,10 @@ class DashboardServer(uvicorn.Server):
         """Handle signals while the server runs. uvicorn sends them to the process once more at its end; this does not,
         because a server that ended as it was asked to has succeeded.
         """
+        if threading.current_thread() is not threading.main_thread():
+            # Only the main thread may handle signals; another one is ended by `handle_exit`.
+            yield
+            return
         before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from quartzpy.dashboard.csrf import FIELD, check_csrf, csrf_token, keep_csrf_tok
 from quartzpy.dashboard.links import ROOT, Links
 from quartzpy.dashboard.rendering import Templates
 from quartzpy.dashboard.times import ZONE_COOKIE, Times, is_zone, times_of
+from quartzpy.errors import QuartzpyError
 from quartzpy.operations import Actor, Operations
 
 THEME_COOKIE = "quartzpy_theme"
@@ -85,7 +87,7 @@ class Visit:
 
     def parameter(self, name: str) -> str | None:
         """Return a query parameter, or None if it is missing or empty."""
-        return self.request.query_params.get(name, "").strip() or None
+        return self.request.query_params.get(name) or None
 
     def at(self, now: datetime) -> Visit:
         """Return this visit with another present: the store's, as a read model gives it."""
@@ -142,8 +144,15 @@ def visit_of(request: Request) -> Visit:
 def page(handler: Handler) -> Endpoint:
     """Return the endpoint of a page. Its handler runs in a thread, because reads block."""
 
+    def answer(request: Request) -> Response:
+        visit = visit_of(request)
+        # Relative times are by the store's clock, by which everything happens. Without a store, the handler fails.
+        with contextlib.suppress(QuartzpyError):
+            visit = visit.at(visit.operations.now())
+        return handler(visit)
+
     async def endpoint(request: Request) -> Response:
-        return await run_in_threadpool(handler, visit_of(request))
+        return await run_in_threadpool(answer, request)
 
     return endpoint
 

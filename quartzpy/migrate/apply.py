@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,6 +15,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.migrate.plan import ImportedTrigger, ImportPlan
+from quartzpy.states import TriggerState
 from quartzpy.store.protocol import JobEntry, JobStore, PauseNote, StoredCalendar, TriggerMove
 from quartzpy.store.records import Owned, TriggerRecord
 from quartzpy.triggers.schedule_hash import schedule_hash
@@ -23,6 +25,7 @@ from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, Upcom
 BY = "quartzpy import"
 HELD = "held by an import; an import without --paused resumes it"
 """The reason of the pause of triggers that were imported with `held`."""
+_PAUSED = (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +38,9 @@ class ImportOutcome:
     advanced: frozenset[TriggerKey] = frozenset()
     """Triggers that an earlier import had stored, and that the source has moved on since."""
     resumed: frozenset[TriggerKey] = frozenset()
-    """Triggers that an earlier import had held."""
+    """Triggers that an earlier import had paused."""
     removed: frozenset[TriggerKey] = frozenset()
-    """Triggers that an earlier import had held, and that the plan no longer has."""
+    """Triggers that an earlier import had paused, and that the plan no longer has."""
     kept: int = 0
     """The number of triggers that were stored already and whose fire times did not change."""
 
@@ -63,9 +66,9 @@ def apply(
     over the source's fire times. So neither an instant that quartzpy has fired nor one that the source has fired is
     fired again.
 
-    With `held`, triggers that are not paused in the source are stored as paused, too. Those that are still paused for
-    that reason are resumed by an import without `held`, and deleted by one whose plan no longer has them. `dry_run`
-    changes nothing; it needs a store with transactions.
+    With `held`, triggers that are not paused in the source are stored as paused, too. Triggers that an import has
+    paused are resumed by a later one without `held` in whose plan they are not paused, and deleted by one whose plan no
+    longer has them. `dry_run` changes nothing; it needs a store with transactions.
 
     Raises:
         SettingsError: the plan has undecided notes and `skip_undecided` is false, or the source still runs and both
@@ -128,11 +131,11 @@ class _Application:
             ],
             replace=True,
         )
+        after = self._store.triggers(list(self._before))
         self._take_data(stored_jobs.keys())
-        self._pause_new(new)
-        advanced = self._advance(calendars)
-        resumed = self._resume_held()
-        removed = self._remove_held(owned)
+        resumed = self._settle_pauses(after)
+        advanced = self._advance(after, calendars)
+        removed = self._remove_gone(owned)
         self._store.own(self._plan.owner, list(self._jobs), list(self._wanted))
         return ImportOutcome(
             added=frozenset(new | (self._jobs.keys() - stored_jobs.keys())),
@@ -166,69 +169,64 @@ class _Application:
         return frozenset(changed)
 
     def _pause_groups(self) -> None:
-        """Pause what is paused in the source, except where an earlier import already did and the user may have
-        resumed it."""
-        note = PauseNote(f"paused in {self._plan.source}", BY)
+        """Pause the groups that are paused in the source, unless an earlier import has: the user may have resumed
+        them."""
         known = {key.group for key in self._before}
-        if self._plan.everything_paused and not self._before:
-            self._store.pause_all(note)
         for group in sorted(self._plan.paused_groups - known):
+            note = PauseNote(f"paused in {self._plan.source}", BY)
             self._store.pause_trigger_groups(GroupMatcher.equals(group), note)
 
-    def _pause_new(self, new: Collection[TriggerKey]) -> None:
-        by_reason: dict[str, list[TriggerKey]] = {}
-        going = []
-        for key in sorted(new):
-            reason = self._wanted[key].paused or (HELD if self._held else None)
-            if reason is None:
-                going.append(key)
-            else:
-                by_reason.setdefault(reason, []).append(key)
-        for reason, keys in by_reason.items():
-            self._store.pause_triggers(keys, PauseNote(reason, BY))
-        if self._plan.everything_paused or self._plan.paused_groups:
-            self._resume_single(going)
+    def _settle_pauses(self, after: Mapping[TriggerKey, TriggerRecord]) -> frozenset[TriggerKey]:
+        """Pause and resume triggers that are new, or that an earlier import has paused; return those resumed.
 
-    def _resume_single(self, going: Collection[TriggerKey]) -> None:
-        """Resume triggers that are not paused in the source although their group is."""
-        paused = self._plan.paused_groups
-        keys = [key for key in going if key.group in paused or self._plan.everything_paused]
-        if keys:
-            self._store.resume_triggers(keys)
+        What the user has paused or resumed since stays as it is.
+        """
+        pausing: dict[PauseNote, list[TriggerKey]] = defaultdict(list)
+        going = []
+        for key, imported in sorted(self._wanted.items()):
+            before = self._before.get(key)
+            is_replaced = before is not None and after[key].generation != before.generation
+            reason = imported.paused or (HELD if self._held else None)
+            if before is not None and before.paused_by != BY:
+                if is_replaced and before.state in _PAUSED:
+                    pausing[PauseNote(before.pause_reason, before.paused_by)].append(key)
+            elif reason is None:
+                going.append(key)
+            elif before is None or is_replaced or before.pause_reason != reason:
+                pausing[PauseNote(reason, BY)].append(key)
+        for note, keys in pausing.items():
+            self._store.pause_triggers(keys, note)
+        # A new trigger is paused where its group is, although it is not itself paused in the source.
+        resumed = [key for key in going if key in self._before or key.group in self._plan.paused_groups]
+        if resumed:
+            self._store.resume_triggers(resumed)
+        return frozenset(key for key in resumed if key in self._before)
 
     def _take_data(self, stored: Collection[JobKey]) -> None:
         """Take over the data of jobs that persist it, as long as none of their triggers has been released here."""
-        held = {record.job_key for record in self._before.values() if record.pause_reason == HELD}
-        released = {record.job_key for record in self._before.values() if record.pause_reason != HELD}
-        for key in sorted((set(stored) & held) - released):
+        paused = {record.job_key for record in self._before.values() if record.paused_by == BY}
+        released = {record.job_key for record in self._before.values() if record.paused_by != BY}
+        for key in sorted((set(stored) & paused) - released):
             job = self._jobs[key]
             if job.persist_data:
                 self._store.modify_job(key, partial(_with_data, data=job.data), keeps_data=False)
 
-    def _advance(self, calendars: Mapping[str, StoredCalendar]) -> frozenset[TriggerKey]:
-        """Move triggers on that were stored before and that the source has fired since."""
-        behind = [key for key, record in self._before.items() if _is_behind(record, self._wanted[key])]
+    def _advance(
+        self, after: Mapping[TriggerKey, TriggerRecord], calendars: Mapping[str, StoredCalendar]
+    ) -> frozenset[TriggerKey]:
+        """Move triggers on that were stored before and that the source has moved on since."""
+        now = self._store.now()
+        behind = [key for key, record in after.items() if _is_behind(record, self._wanted[key])]
         moves = [
-            TriggerMove(record, _prepared(self._wanted[key], calendars, self._store.now(), record), releases_claim=True)
+            TriggerMove(record, _prepared(self._wanted[key], calendars, now, record), releases_claim=True)
             for key, record in self._store.triggers(behind).items()
         ]
         return frozenset(self._store.move_triggers(moves)) if moves else frozenset()
 
-    def _resume_held(self) -> frozenset[TriggerKey]:
-        if self._held:
-            return frozenset()
-        keys = [
-            key
-            for key, record in self._before.items()
-            if record.pause_reason == HELD and self._wanted[key].paused is None
-        ]
-        if keys:
-            self._store.resume_triggers(keys)
-        return frozenset(keys)
-
-    def _remove_held(self, owned: Owned) -> frozenset[TriggerKey]:
+    def _remove_gone(self, owned: Owned) -> frozenset[TriggerKey]:
+        """Delete triggers that the plan no longer has, and that have been paused since an earlier import."""
         gone = self._store.triggers(list(owned.triggers - self._wanted.keys()))
-        keys = frozenset(key for key, record in gone.items() if record.pause_reason == HELD)
+        keys = frozenset(key for key, record in gone.items() if record.paused_by == BY)
         if keys:
             self._store.delete_triggers(keys)
         return keys

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
@@ -26,7 +27,11 @@ _DRIVERS = {
     "sqlserver": "mssql+pyodbc",
 }
 _JDBC = re.compile(r"jdbc:(?P<kind>\w+):(?://)?(?P<place>[^?;]*)(?:[?;](?P<options>.*))?")
-_SNAPSHOT = {"postgresql": "REPEATABLE READ", "mysql": "REPEATABLE READ", "mariadb": "REPEATABLE READ"}
+_SNAPSHOT: Mapping[str, Mapping[str, Any]] = {
+    "postgresql": {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True},
+    "mysql": {"isolation_level": "REPEATABLE READ"},
+    "mariadb": {"isolation_level": "REPEATABLE READ"},
+}
 
 
 def database_url(given: str) -> str:
@@ -64,11 +69,13 @@ def reading(url: str) -> Iterator[Rows]:
         engine = create_engine(parsed)
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         raise SettingsError(f"--from: {reason(error)}") from error
-    level = _SNAPSHOT.get(parsed.get_backend_name())
+    backend = parsed.get_backend_name()
+    if backend == "sqlite" and parsed.database and not Path(parsed.database).exists():
+        # SQLite would make an empty database.
+        raise SettingsError(f"--from: there is no file {parsed.database}")
     try:
         with engine.connect() as connection:
-            if level is not None:
-                connection = connection.execution_options(isolation_level=level)
+            connection = connection.execution_options(**_SNAPSHOT.get(backend, {}))
 
             def rows(statement: str, **values: object) -> list[Row]:
                 found = connection.execute(text(statement), values)

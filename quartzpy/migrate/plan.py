@@ -65,7 +65,6 @@ class ImportPlan:
     jobs: Sequence[ImportedJob] = ()
     calendars: Mapping[str, BaseCalendar] = field(default_factory=dict)
     paused_groups: frozenset[str] = frozenset()
-    everything_paused: bool = False
     notes: Sequence[Note] = ()
     running: str | None = None
     """How the source shows that it still runs; None if it does not."""

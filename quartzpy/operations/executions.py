@@ -96,8 +96,8 @@ def page(source: Source, query: ExecutionQuery, limit: int, after: str | None) -
     )
     records = page_of(found.page(limit, after), summary)
     if records.next_cursor is None and query.trigger_key is None:
-        end = store.last_examined(query, None if after is None else found.position_of(after))
-        records.next_cursor = None if end is None else found.cursor(end)
+        end = store.last_examined(query, None if after is None else found._decoded(after))
+        records.next_cursor = None if end is None else found._encoded(end)
     return records
 
 

@@ -119,9 +119,9 @@ def limits(source: Source) -> Limits:
 
 
 def placements_of(store: JobStore, running: Sequence[RunningRecord]) -> dict[JobKey, Placement]:
-    """Return the placements of the jobs of executions; those that cannot be decoded are left out."""
-    jobs, _ = attempt(lambda: store.jobs({row.job_key for row in running}))
-    return {key: job.placement for key, job in (jobs or {}).items()}
+    """Return the placements of the jobs of executions; none if one cannot be decoded."""
+    found, _ = attempt(lambda: store.placements({row.job_key for row in running}))
+    return found or {}
 
 
 def pools(

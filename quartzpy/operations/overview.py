@@ -39,11 +39,14 @@ MOST_COUNTED_EXECUTIONS = 20_000
 """The number of executions from which throughput and lateness are computed."""
 MOST_FAILURES = 200
 MOST_DUE = 200
+MOST_EXAMINED = 2_000
+"""The number of executions among which those that are retried, or were lost with their node, are found."""
 _MINUTE = timedelta(minutes=1)
 DUE = timedelta(seconds=2)
 """The delay from which a trigger counts as due while all workers are busy."""
 _WAITING = frozenset({ExecutionState.SCHEDULED})
-_FAILED = frozenset({ExecutionState.FAILED, ExecutionState.TERMINATED})
+_FAILED = frozenset({ExecutionState.FAILED})
+_FAILED_OR_LOST = frozenset({ExecutionState.FAILED, ExecutionState.TERMINATED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,8 @@ class Overview:
     running: tuple[RunningView, ...]
     late: tuple[LateTrigger, ...]
     failed: tuple[ExecutionSummary, ...]
-    """The latest executions that failed, or that were lost with their node."""
+    """The latest failures, and the latest executions that were lost with their node. Those that are retried or lost are
+    found among the latest 2,000 executions."""
     agenda: tuple[PlannedRun, ...]
     """The runs of the next hour, the soonest first."""
     throughput: tuple[MinuteThroughput, ...]
@@ -112,14 +116,13 @@ def overview(source: Source) -> Overview:
         return _unreadable(str(error))
     seen = _Seen(source, store)
     now = seen.now
-    failed = store.find_executions(ExecutionQuery(states=_FAILED), MOST_FAILED)
     minutes = store.minutes(_first_minute(now), most=MOST_COUNTED_EXECUTIONS)
     return Overview(
         now=now,
         incidents=seen.incidents(),
         running=seen.running[:MOST_RUNNING],
         late=seen.late(),
-        failed=tuple(map(execution_summary, failed)),
+        failed=seen.failed(),
         agenda=tuple(agenda(store, now, now, now + HORIZON, MOST_PLANNED)),
         throughput=tuple(_throughput(minutes, now)),
         lateness=tuple(_lateness(minutes, now)),
@@ -148,6 +151,7 @@ class _Seen:
         self.running = tuple(running_view(row, self.now) for row in self._running)
         self.tallies = store.tallies(MOST_COUNTED)
         self._due = self._find_due()
+        self._failures = store.find_executions(ExecutionQuery(states=_FAILED, exhausted=True), MOST_FAILURES)
 
     def _find_due(self) -> list[ExecutionRecord]:
         """Return the triggers that could fire, except those that a rate limit holds back."""
@@ -171,6 +175,14 @@ class _Seen:
             found.append(_late(record, self.now, tuple(why or ())))
         return tuple(found)
 
+    def failed(self) -> tuple[ExecutionSummary, ...]:
+        """Return the latest failures: those that are final, and those that are retried or lost and came last."""
+        query = ExecutionQuery(states=_FAILED_OR_LOST, among=MOST_EXAMINED)
+        others = self._store.find_executions(query, MOST_FAILED)
+        found = {record.fire_id: record for record in [*self._failures, *others]}
+        latest = sorted(found.values(), key=lambda record: record.ended_at or self.now, reverse=True)
+        return tuple(map(execution_summary, latest[:MOST_FAILED]))
+
     def incidents(self) -> tuple[Incident, ...]:
         store, now = self._store, self.now
         due_of_job = Counter(record.job_key for record in self._due)
@@ -184,10 +196,7 @@ class _Seen:
             *self._full_pools(due_of_job),
             *self._stopped(),
         ]
-        failures = store.find_executions(
-            ExecutionQuery(states=frozenset({ExecutionState.FAILED}), exhausted=True), MOST_FAILURES
-        )
-        found += causes.failing(in_a_row(store, failures, now))
+        found += causes.failing(in_a_row(store, self._failures, now))
         found += causes.clock_changes(upcoming_changes(store, now))
         return causes.by_severity(found)
 
@@ -197,9 +206,9 @@ class _Seen:
         alive = {node.node for node in self.cluster.nodes if node.state is not NodeState.DEAD}
         nodes = [record for record in self._nodes.nodes if record.instance_id in alive]
         placements = placements_of(self._store, self._running)
-        jobs, _ = attempt(lambda: self._store.jobs(list(due)))
-        of_due = {key: job.placement for key, job in (jobs or {}).items()}
-        return causes.full_pools(pools(nodes, self._running, placements), self.running, placements, due, of_due)
+        of_due, _ = attempt(lambda: self._store.placements(list(due)))
+        used = pools(nodes, self._running, placements)
+        return causes.full_pools(used, self.running, placements, due, of_due or {})
 
     def _stopped(self) -> list[Incident]:
         """Return incidents about triggers that are in ERROR, blocked or paused."""

@@ -109,13 +109,15 @@ class Selection:
     def query(self, verbs: QueryVerbs) -> Query[Any]:
         """Return the query of the selected records, in the order of their keys.
 
+        For a group it is that of the jobs or triggers that the group has now, and for everything that of all triggers.
+
         Raises:
             InvalidValueError: a filter has a value that it cannot have.
         """
         match self.kind:
-            case Subject.JOB:
+            case Subject.JOB | Subject.JOB_GROUP:
                 return verbs.jobs(**self.filters)
-            case Subject.TRIGGER:
+            case Subject.TRIGGER | Subject.TRIGGER_GROUP | Subject.EVERYTHING:
                 return verbs.triggers(**self.filters)
         return verbs.executions(**self.filters)
 

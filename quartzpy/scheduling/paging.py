@@ -123,18 +123,6 @@ class Query(Iterable[_T], Generic[_T]):
         records = found[:limit]
         return Page(records, self._encoded(self._position(records[-1])) if len(found) > limit else None)
 
-    def cursor(self, position: tuple[Any, ...]) -> str:
-        """Return the cursor that continues after a position of this query."""
-        return self._encoded(position)
-
-    def position_of(self, cursor: str) -> tuple[Any, ...]:
-        """Return the position of a cursor of this query.
-
-        Raises:
-            InvalidValueError: it is not one.
-        """
-        return self._decoded(cursor)
-
     def first(self) -> _T | None:
         """Return the first record, or None if the query selects nothing."""
         return next(iter(self._find(1, None)), None)

@@ -34,8 +34,7 @@ class TriggerOrder(StrEnum):
     NEXT_FIRE_TIME = "next_fire_time"
     """The soonest first, then the highest priority; triggers without a next fire time come last.
 
-    A page reads all triggers that match. A trigger that fires between two pages moves back in this order, and may
-    appear on both.
+    A trigger that fires between two pages moves back in this order, and may appear on both.
     """
 
 

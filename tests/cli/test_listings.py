@@ -7,11 +7,14 @@ import re
 import sys
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
 
-from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, SimpleTrigger, TriggerKey
+from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, SimpleTrigger, TriggerKey, WeeklyCalendar
 from quartzpy.cli.cells import width_of
 from quartzpy.cli.main import main
+from quartzpy.errors import StoreUnavailableError
+from quartzpy.operations import Operations
 from tests.cli.conftest import Terminal
 from tests.cluster.app import Quick
 
@@ -49,7 +52,7 @@ def test_filters_select_and_an_empty_answer_says_what_there_is(terminal: Termina
     assert (done.status, done.out) == (0, "")
     name = terminal.scheduler.name
     assert done.err == (
-        f"no trigger matches --group eu* --state ERROR; the scheduler '{name}' has 2 triggers (1 PAUSED, 1 WAITING)\n"
+        f"no trigger matches --group eu* --state ERROR; the scheduler '{name}' has triggers: 1 PAUSED, 1 WAITING\n"
     )
     assert "no job matches --mode DISABLED" in terminal.run("jobs", "--mode", "disabled").err
     assert "has no executions in its history" in terminal.run("executions", "--state", "FAILED").err
@@ -76,23 +79,22 @@ def test_columns_and_zone_are_chosen(terminal: Terminal) -> None:
     assert "did you mean 'Europe/Berlin'?" in terminal.run("triggers", "--zone", "Europe/Berln").err
 
 
-@pytest.mark.parametrize("columns", [40, 80, 120])
-def test_hostile_names_are_harmless_and_fit_the_terminal(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
+def test_hostile_names_are_harmless_and_fit_the_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in HOSTILE:
         terminal.scheduler.schedule_job(
             JobDetail(Quick, name, name, description="\x1b[31mred\nsecond"), later(name, name)
         )
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", str(columns))
-    for command in (("triggers",), ("jobs",), ("triggers", "--columns", "all")):
-        text = terminal.ok(*command)
-        assert "\x1b" not in text
-        assert columns == 40 or command[-1] == "all" or max(map(width_of, text.splitlines())) <= columns, text
+    for columns in (60, 80, 120):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        for command in ("triggers", "jobs"):
+            text = terminal.ok(command)
+            assert "\x1b" not in text
+            assert max(map(width_of, text.splitlines())) <= columns, text
+    assert "\x1b" not in terminal.ok("jobs", "--columns", "all")
     for name in HOSTILE:
         assert terminal.ok("show", "trigger", name, "--group", name).startswith(f"trigger {name}.{name}")
-        assert "\x1b" not in terminal.ok("show", "job", name, "--group", name)
+    assert "\\x1b[31mred\\nsecond" in terminal.ok("show", "job", HOSTILE[0], "--group", HOSTILE[0])
 
 
 def test_a_key_with_dots_is_found_by_what_is_stored(terminal: Terminal) -> None:
@@ -148,22 +150,56 @@ def test_sheets_show_what_is_known(terminal: Terminal) -> None:
     assert "did you mean DEFAULT.tomorrow?" in terminal.run("why", "tomorow").err
 
 
-def test_a_watched_listing_repeats_until_it_is_interrupted(
+def test_calendars_groups_limits_and_locks(terminal: Terminal, postgres_dsn: str) -> None:
+    scheduler = terminal.scheduler
+    assert "has no calendars" in terminal.run("calendars").err
+    assert "has no groups" in terminal.run("groups").err
+    assert "no limit is in use" in terminal.run("limits").err
+    scheduler.add_calendar("workdays", WeeklyCalendar(description="no weekends"))
+    scheduler.schedule_job(
+        JobDetail(Quick, "job", "eu"), [later("a", "eu", calendar="workdays", interval="1d"), later("b", "eu")]
+    )
+    scheduler.pause_trigger_group("eu")
+    assert re.search(r"^workdays +weekly +UTC +no weekends", terminal.ok("calendars"), re.MULTILINE)
+    sheet = terminal.ok("show", "calendar", "workdays", "--year", "2026")
+    assert re.search(r"used by +eu\.a\n", sheet)
+    assert "2026-01  ..##.....##.....##.....##.....#   9 of 31" in sheet
+    assert terminal.run("show", "calendar", "workday").status == 5
+    groups = terminal.ok("groups")
+    assert re.search(r"^eu +triggers +2 +PAUSED +2 +0", groups, re.MULTILINE)
+    assert re.search(r"^eu +jobs +1 +- ", groups, re.MULTILINE)
+    scheduler.pause_all()
+    assert "everything is paused: `quartzpy resume everything` ends that" in terminal.run("groups").err
+    with psycopg.connect(postgres_dsn.replace("+psycopg", "")) as connection:
+        connection.execute("LOCK TABLE qrtz_calendars IN EXCLUSIVE MODE")
+        [lock] = [one for one in json.loads(terminal.ok("locks", "--json")) if "calendars" in one["table"]]
+        assert (lock["granted"], lock["pid"]) == (True, connection.info.backend_pid)
+        assert str(connection.info.backend_pid) in terminal.ok("locks")
+    scheduler.start()
+    assert re.search(rf"^pool +default +{scheduler.instance_id} +10 +0 +10", terminal.ok("limits"), re.MULTILINE)
+
+
+def test_a_watched_listing_repeats_until_it_is_interrupted_and_survives_an_outage(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal.scheduler.schedule_job(JobDetail(Quick, "job"), later("t"))
-    rounds: list[float | None] = []
+    rounds: list[float] = []
+    triggers = Operations.triggers
 
-    def wait(self: object, period: float | None = None) -> bool:
-        rounds.append(period)
+    def fail(*_: object, **__: object) -> None:
+        raise StoreUnavailableError("the server is starting up")
+
+    def rest(seconds: float) -> None:
+        rounds.append(seconds)
+        monkeypatch.setattr(Operations, "triggers", fail if len(rounds) == 1 else triggers)
         if len(rounds) == 3:
             raise KeyboardInterrupt
-        return False
 
-    monkeypatch.setattr("quartzpy.cli.listing.threading.Event.wait", wait)
+    monkeypatch.setattr("quartzpy.cli.listing.rest", rest)
     with pytest.raises(SystemExit) as ended:
         main(["triggers", "--watch=5s", "--json"])
     assert ended.value.code == 0
     assert rounds == [5.0, 5.0, 5.0]
-    lines = capsys.readouterr().out.splitlines()
-    assert [len(json.loads(line)["items"]) for line in lines] == [1, 1, 1]
+    written = capsys.readouterr()
+    assert [len(json.loads(line)["items"]) for line in written.out.splitlines()] == [1, 1]
+    assert written.err == "StoreUnavailableError: the server is starting up\n"

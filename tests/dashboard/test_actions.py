@@ -316,6 +316,20 @@ def test_a_mounted_page_stays_under_its_prefix(scheduler: Scheduler) -> None:
         assert answer.headers["location"] == "/ops/quartz/"
 
 
+def test_other_open_pages_learn_of_an_action_at_once(scheduler: Scheduler) -> None:
+    app = create_app(scheduler, read_only=False)
+    client = TestClient(app, base_url="http://127.0.0.1", client=("127.0.0.1", 50_000))
+    topics: list[str] = []
+
+    class Stream:
+        def publish(self, *changed: str) -> None:
+            topics.extend(changed)
+
+    app.state.hub._watchers.add(Stream())
+    do(client, url_of("pause", AT_TWO))
+    assert topics == ["schedule", "nodes"]
+
+
 # --- refusals
 
 

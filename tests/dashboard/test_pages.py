@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
-from html import unescape
+from datetime import timedelta
+from html import escape, unescape
+from urllib.parse import urlencode
 
 import pytest
 from starlette.testclient import TestClient
 
+from quartzpy import Scheduler
+from quartzpy.keys import TriggerKey
+from quartzpy.operations import Operations
 from tests.dashboard.scene import HOSTILE
 
 PAGES = ("/", "/jobs", "/triggers", "/executions", "/misfires", "/nodes")
@@ -37,6 +42,19 @@ def test_hostile_names_are_escaped_and_their_links_lead_to_their_page(client: Te
         assert found is not None
         titles.add(unescape(found[1]))
     assert titles >= set(HOSTILE)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_lists_find_what_a_hostile_name_selects(client: TestClient, name: str) -> None:
+    filters = {"job": name, "job_group": "DEFAULT"}
+    assert (
+        escape(f"/trigger?{urlencode({'group': 'DEFAULT', 'name': name})}")
+        in client.get("/triggers", params=filters).text
+    )
+    for path in ("/executions", "/misfires"):
+        assert client.get(path, params=filters).status_code == 200
+    assert urlencode({"name": name}) in unescape(client.get("/jobs", params={"contains": name}).text)
+    assert urlencode({"name": name}) in unescape(client.get("/search", params={"q": name}).text)
 
 
 def test_an_empty_list_says_what_it_looked_for(client: TestClient) -> None:
@@ -69,3 +87,15 @@ def test_secrets_in_data_are_hidden(client: TestClient) -> None:
     page = client.get("/job?group=billing&name=nightly").text
     assert "region" in page
     assert "t0p" not in page
+
+
+def test_relative_times_are_by_the_clock_of_the_store(
+    scheduler: Scheduler, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_two = scheduler.trigger_record(TriggerKey("at-two", "billing"))
+    assert at_two is not None
+    assert at_two.next_fire_time is not None
+    ahead = at_two.next_fire_time - timedelta(hours=3)
+    # The machine of the dashboard may have a wrong clock.
+    monkeypatch.setattr(Operations, "now", lambda operations: ahead)
+    assert ">in 3 h</time>" in client.get("/trigger?group=billing&name=at-two").text

@@ -63,5 +63,5 @@ def check_command(words: list[str]) -> None:
     arguments = words[1:]
     while hasattr(command, "commands"):
         command = command.commands[arguments.pop(0)]
-    options = {name for each in command.params for name in each.opts}
+    options = {name for each in command.params for name in [*each.opts, *each.secondary_opts]}
     assert {each for each in arguments if each.startswith("--")} <= options

@@ -99,9 +99,10 @@ def test_fastapi_runs_a_node_and_answers_probes(files: Callable[[str], None]) ->
     with TestClient(api.app) as client:
         assert client.post("/mails/ada").status_code == 202
         assert api.scheduler.wait_until_recorded(1, 30 * SECOND)
-        assert client.get("/ready").status_code == client.get("/live").status_code == 200
+        assert client.get("/ops/readyz").status_code == client.get("/ops/healthz").status_code == 200
+        assert "quartzpy_fires_total" in client.get("/ops/metrics").text
     assert api.scheduler.is_shut_down
-    assert TestClient(api.app).get("/ready").status_code == 503
+    assert TestClient(api.app).get("/ops/readyz").status_code == 503
 
 
 def test_flask_schedules_in_the_transaction_of_a_request(files: Callable[[str], None], orders_table: None) -> None:

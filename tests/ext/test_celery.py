@@ -126,6 +126,17 @@ def test_without_an_app_the_error_says_what_to_call() -> None:
         CeleryTask("shop.report", qeue="slow")
 
 
+def test_programs_that_only_declare_need_neither_celery_nor_other_extras() -> None:
+    program = (
+        "import sys; sys.modules.update(dict.fromkeys(['celery', 'kombu', 'javaobj', 'apscheduler', 'django']))\n"
+        "import quartzpy.migrate\n"
+        "from quartzpy.ext.celery import CeleryTask\n"
+        "print(CeleryTask('shop.report', queue='slow').data)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
+    assert done.stdout == "{'task': 'shop.report', 'options': {'queue': 'slow'}}\n", done.stderr
+
+
 def test_the_schedules_of_celery() -> None:
     def read(given: object) -> object:
         return trigger_of(given, "entry", "group", time_zone="Europe/Berlin")

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from quartzpy import Job, JobExecutionContext, JobExecutionError, Scheduler, every
+from quartzpy import Job, JobExecutionContext, JobExecutionError, Scheduler, SchedulerListener, every
 from quartzpy.clock import SystemClock
 from quartzpy.operations import Operations
 from quartzpy.store.ram.store import RamJobStore
@@ -66,6 +66,9 @@ def test_a_node_that_is_told_to_stand_by_runs_nothing_until_it_is_resumed(cluste
         getattr(operations.actions, command)("two", reason="maintenance")
         assert modes(operations) == {"one": "RUNNING", "two": mode}
         until(lambda: two.is_in_standby)
+        # A pass that had begun before the command may still claim something.
+        assert two._node is not None
+        assert two._node._scheduler.wait_until_resting(15)
         assert not one.is_in_standby
         client.schedule_job(jobs.Recorded, every("20ms", repeat_count=9), name="often")
         assert {jobs.ran.get(timeout=15).scheduler.instance_id for _ in range(10)} == {"one"}
@@ -73,6 +76,8 @@ def test_a_node_that_is_told_to_stand_by_runs_nothing_until_it_is_resumed(cluste
         until(lambda: not two.is_in_standby)
     operations.actions.drain("one")
     until(lambda: one.is_in_standby)
+    assert one._node is not None
+    assert one._node._scheduler.wait_until_resting(15)
     client.trigger_job(client.schedule_job(jobs.Recorded, name="durable").key)
     assert jobs.ran.get(timeout=15).scheduler.instance_id == "two"
 
@@ -108,6 +113,26 @@ def test_the_program_and_operators_command_the_same_mode(cluster: Callable[..., 
     one.start()
     until(lambda: modes(operations) == {"one": "RUNNING"})
     assert not one.is_in_standby
+
+
+def test_listeners_of_the_node_learn_of_a_command(cluster: Callable[..., Scheduler]) -> None:
+    one, client = cluster("one"), cluster()
+    seen: list[str] = []
+
+    class Listening(SchedulerListener):
+        def scheduler_in_standby(self, event: object) -> None:
+            seen.append("in standby")
+
+        def scheduler_started(self, event: object) -> None:
+            seen.append("started")
+
+    one.listeners.add_scheduler_listener(Listening())
+    one.start()
+    until(lambda: seen == ["started"])
+    Operations(client).actions.drain("one")
+    until(lambda: seen == ["started", "in standby"])
+    Operations(client).actions.resume_node("one")
+    until(lambda: seen == ["started", "in standby", "started"])
 
 
 def test_a_node_that_restarts_starts_running(cluster: Callable[..., Scheduler]) -> None:

@@ -111,6 +111,16 @@ def stopped() -> Iterator[tuple[Scheduler, Metrics]]:
     scheduler.shutdown()
 
 
+def test_a_program_that_is_no_node_exports_the_load_of_the_cluster(make: Make) -> None:
+    client, metrics = make(metrics=Metrics(port=0, cluster=True))
+    metrics.start()
+    client.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("t"))
+    found = parsed(fetched(f"http://127.0.0.1:{metrics.port}/metrics")[1])
+    assert found.value("quartzpy_cluster_triggers", state="due") == 1
+    assert found.value("quartzpy_cluster_nodes", state="alive") == 0
+    assert found.value("quartzpy_node_state", state="STOPPED") == 1
+
+
 def test_paths_methods_and_formats(stopped: tuple[Scheduler, Metrics]) -> None:
     port = stopped[1].port
     assert asked(port, "/other") == (404, "there are /metrics, /healthz and /readyz\n")

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,25 @@ def test_the_load_is_read_at_most_once_in_ten_seconds(make: Make) -> None:
         answers.append(told())
     assert reads == [0.0, 10.0, 20.0]
     assert answers == [True, True, True, False, False, True], "an outage hides old values"
+
+
+def test_misfires_recoveries_and_skipped_fires_are_counted(make: Make) -> None:
+    scheduler, metrics = make(misfire_threshold="100ms", workers=2)
+    assert not scheduler.nodes().nodes
+    scheduler._store.register(
+        "dead", host="elsewhere", pid=1, checkin_interval=timedelta(seconds=1), window=timedelta(milliseconds=100)
+    )
+    late = SimpleTrigger("late", start_time=datetime.now(UTC) - timedelta(minutes=1))
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "late"), late)
+    one_at_a_time = JobDetail(jobs.Waiting, "serial", max_concurrent=1, overlap_policy="skip")
+    scheduler.schedule_job(one_at_a_time, SimpleTrigger("serial", interval=timedelta(milliseconds=200)))
+    scheduler.start()
+    read = partial(scraped, metrics.port)
+    eventually(read, "quartzpy_recovered_nodes_total", 1)
+    until = time.monotonic() + 30
+    while read().value("quartzpy_misfires_total") < 1 or read().value("quartzpy_skipped_fires_total") < 2:
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_names_units_and_help_keep_the_conventions(make: Make) -> None:

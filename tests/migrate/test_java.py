@@ -87,6 +87,7 @@ def test_urls(given: str, expected: str) -> None:
         ("jdbc:h2:mem:x", SettingsError, "jdbc:h2 cannot be read; give the URL of SQLAlchemy, or jdbc:postgresql"),
         ("nonsense", SettingsError, "--from: "),
         ("oracle://db/app", SettingsError, "--from: "),
+        ("sqlite:////nowhere/jobs.sqlite", SettingsError, "there is no file /nowhere/jobs.sqlite"),
         ("postgresql://127.0.0.1:1/app?connect_timeout=2", StoreUnavailableError, "refused"),
     ],
 )
@@ -95,7 +96,12 @@ def test_a_database_that_cannot_be_read(url: str, error: type[Exception], messag
         rows("SELECT 1")
 
 
-def test_the_password_is_not_shown(tmp_path: object) -> None:
+def test_a_source_is_read_only(postgres_dsn: str) -> None:
+    with pytest.raises(SettingsError, match="read-only transaction"), reading(postgres_dsn) as rows:
+        rows("CREATE TABLE x (y int)")
+
+
+def test_the_password_is_not_shown() -> None:
     with pytest.raises(StoreUnavailableError) as caught, reading("postgresql://me:s3cret@127.0.0.1:1/app") as rows:
         rows("SELECT 1")
     assert "s3cret" not in str(caught.value)

@@ -5,7 +5,7 @@ The tables come from `data/quartz-2.3.2.sql`, which `dump.py` wrote; the last te
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -37,10 +37,12 @@ from quartzpy.migrate.apply import HELD
 from quartzpy.migrate.class_map import ClassMap, load_class_map
 from quartzpy.migrate.quartz import read_quartz
 from quartzpy.states import TriggerState
+from quartzpy.store.protocol import JobStore, PauseNote
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.testing import SchedulerHarness
 from quartzpy.triggers.trigger import TriggerProgress
 from tests.cli.test_commands import quartzpy
+from tests.database import Server
 from tests.migrate import java_quartz
 from tests.migrate.dump import FIRES, HOUR, expected_fires, load
 
@@ -54,6 +56,9 @@ class Counter(Report, type_name="migrate.Counter"):
     pass
 
 
+# One worker runs all of them, so that the tables of Quartz are loaded once.
+pytestmark = pytest.mark.xdist_group("quartz-tables")
+
 CLASSES = {"Jobs$Report": "migrate.Report", "Jobs$Counter": "migrate.Counter"}
 DECISIONS = ClassMap(
     CLASSES, {("job", "reports.hidden", "token"): {}, ("job", "reports.values", "nul"): {"value": "a b"}}
@@ -63,12 +68,10 @@ FROM, UNTIL = (datetime.fromisoformat(one) for one in HOUR)
 
 
 @pytest.fixture(scope="module")
-def quartz_tables(postgres_server: object) -> str:
-    name = "quartzpy_quartz_tables"
-    postgres_server.drop(name)  # type: ignore[attr-defined]
-    dsn: str = postgres_server.create(name)  # type: ignore[attr-defined]
-    load(dsn)
-    return dsn
+def quartz_tables(postgres_server: Server) -> Iterator[str]:
+    with postgres_server.temporary("quartzpy_quartz") as dsn:
+        load(dsn)
+        yield dsn
 
 
 def plan_of(dsn: str, decisions: ClassMap = DECISIONS, java_zone: str | None = BERLIN) -> ImportPlan:
@@ -293,7 +296,7 @@ def test_a_rehearsal_is_held_and_the_second_import_takes_over(quartz_tables: str
         assert {record.state for record in store.triggers(list(plan.triggers())).values()} == {TriggerState.PAUSED}
         # Meanwhile the operator paused another trigger here, for a reason of his own.
         store.resume_triggers([other])
-        store.pause_triggers([other])
+        store.pause_triggers([other], PauseNote("not yet", "me"))
         later = moved_on(plan, key)
         counter = next(job for job in later.jobs if job.job.name == "counter")
         counted = replace(counter, job=replace(counter.job, data={"count": 17}))
@@ -310,6 +313,56 @@ def test_a_rehearsal_is_held_and_the_second_import_takes_over(quartz_tables: str
         assert found.data == {"count": 17}
     finally:
         store.close()
+
+
+def changed(plan: ImportPlan, key: TriggerKey, **values: object) -> ImportPlan:
+    """The plan with other values of an imported trigger, or of the trigger itself."""
+
+    def of(one: ImportedTrigger) -> ImportedTrigger:
+        if one.trigger.key != key:
+            return one
+        own = {name: value for name, value in values.items() if hasattr(one, name)}
+        rest = {name: value for name, value in values.items() if name not in own}
+        return replace(one, trigger=replace(one.trigger, **rest), **own)  # type: ignore[arg-type]
+
+    return replace(plan, jobs=[replace(job, triggers=[of(one) for one in job.triggers]) for job in plan.jobs])
+
+
+@pytest.fixture(params=["memory", "postgresql"])
+def any_store(request: pytest.FixtureRequest) -> Iterator[JobStore]:
+    if request.param == "memory":
+        yield SchedulerHarness(FROM)._store
+        return
+    store = SqlJobStore(request.getfixturevalue("postgres_dsn"), SchedulerConfig(name="imported"))
+    yield store
+    store.close()
+
+
+def states(store: JobStore, *names: str) -> list[tuple[str, str | None]]:
+    records = store.triggers([TriggerKey(name, "times") for name in names])
+    return [
+        (str(records[TriggerKey(name, "times")].state), records[TriggerKey(name, "times")].pause_reason)
+        for name in names
+    ]
+
+
+def test_pauses_follow_the_source_until_the_user_decides(quartz_tables: str, any_store: JobStore) -> None:
+    first, second, third = (TriggerKey(f"simple {number}", "times") for number in (0, 4, 5))
+    plan = changed(plan_of(quartz_tables), first, paused="paused in Quartz")
+    apply(plan, any_store, held=True)
+    names = [key.name for key in (first, second, third)]
+    assert states(any_store, *names) == [("PAUSED", "paused in Quartz"), ("PAUSED", HELD), ("PAUSED", HELD)]
+    # In the source, the first was resumed, the second paused, and the schedule of the third changed.
+    later = changed(plan_of(quartz_tables), second, paused="paused in Quartz")
+    later = changed(later, third, interval=timedelta(minutes=7))
+    apply(later, any_store, held=True)
+    assert states(any_store, *names) == [("PAUSED", HELD), ("PAUSED", "paused in Quartz"), ("PAUSED", HELD)]
+    any_store.pause_triggers([third], PauseNote("not this one", "me"))
+    assert apply(later, any_store).resumed >= {first}
+    assert states(any_store, *names) == [("WAITING", None), ("PAUSED", "paused in Quartz"), ("PAUSED", "not this one")]
+    # The user's pause stands, even if the schedule changes again.
+    apply(changed(later, third, interval=timedelta(minutes=8)), any_store)
+    assert states(any_store, third.name) == [("PAUSED", "not this one")]
 
 
 def test_an_import_never_turns_a_trigger_back(quartz_tables: str) -> None:
@@ -378,12 +431,31 @@ def test_an_error_and_a_running_node_are_reported(fresh_database: Callable[[], s
     with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
         connection.execute("UPDATE qrtz_triggers SET trigger_state = 'ERROR' WHERE trigger_name = 'simple 1'")
         connection.execute("UPDATE qrtz_triggers SET trigger_state = 'COMPLETE' WHERE trigger_name = 'simple 2'")
+        connection.execute("UPDATE qrtz_triggers SET trigger_state = 'BLOCKED' WHERE trigger_name = 'simple 3'")
+        connection.execute("UPDATE qrtz_triggers SET trigger_state = 'PAUSED_BLOCKED' WHERE trigger_name = 'simple 4'")
+        connection.execute("UPDATE qrtz_triggers SET priority = 0 WHERE trigger_name = 'simple 5'")
+        connection.execute(
+            "INSERT INTO qrtz_paused_trigger_grps VALUES ('serialized', '_$_ALL_GROUPS_PAUSED_$_');"
+            "INSERT INTO qrtz_fired_triggers (sched_name, trigger_name, trigger_group, instance_name, state, job_name,"
+            " job_group, requests_recovery) VALUES"
+            " ('serialized', 'simple 0', 'times', 'n1', 'EXECUTING', 'scheduled', 'reports', true)"
+        )
         connection.execute(
             "UPDATE qrtz_scheduler_state SET last_checkin_time = extract(epoch FROM clock_timestamp()) * 1000 - 2000"
         )
     plan = plan_of(dsn)
     assert trigger_of(plan, "simple 1").paused == "in ERROR in Quartz"
     assert "simple 2" not in {key.name for key in plan.triggers()}
+    assert trigger_of(plan, "simple 3").paused is None
+    assert trigger_of(plan, "simple 4").paused == "paused in Quartz"
+    assert trigger_of(plan, "simple 5").trigger.priority == 0
+    assert plan.paused_groups == {"night"}
+    differs = {note.subject: note.text for note in plan.notes if note.severity is Severity.DIFFERS}
+    assert differs["pauses"].startswith("all groups are paused in Quartz")
+    assert differs["job reports.scheduled"] == (
+        "it is running on the Quartz node n1; the execution does not come over; Quartz would run it again if its node"
+        " died"
+    )
     assert plan.running is not None
     assert plan.running.endswith("s ago")
 

@@ -39,6 +39,7 @@ DAY = 24 * HOUR
 @dataclass
 class Invoice:
     number: int
+    api_token: str = ""
 
 
 class TypedReport(Job):
@@ -112,6 +113,19 @@ def test_a_group_and_everything_are_paused_and_resumed(stored: Harness, operatio
     assert stored.state("hourly") == "WAITING"
 
 
+def test_a_selection_is_counted_before_anything_is_changed(stored: Harness, operations: Operations) -> None:
+    stored.schedule(job("other", "g"), once("o", at(60), group="g"), once("p", at(60), group="g"))
+    for selection, count in (
+        (Selection.triggers(), 3),
+        (Selection.jobs(group="g"), 1),
+        (Selection.trigger_group("g"), 2),
+        (Selection.job_group("g"), 1),
+        (Selection.everything(), 3),
+        ([key("hourly"), key("none")], 2),
+    ):
+        assert operations.actions.count(selection) == count, str(selection)
+
+
 def test_triggering_a_job_carries_the_data_and_the_log_hides_its_secrets(
     stored: Harness, operations: Operations
 ) -> None:
@@ -132,8 +146,15 @@ def test_data_that_does_not_fit_the_type_of_the_job_is_refused(store: Harness, o
     assert (found.state, found.subject) == ("FAILED", "job DEFAULT.typed")
     assert "numer" in (found.error or "")
     assert not store.store.trigger_keys(GroupMatcher.anything())
-    operations.actions.trigger(JobKey("typed"), {"number": 2})
-    assert latest(operations).state == "SUCCEEDED"
+    operations.actions.trigger(JobKey("typed"), Invoice(2, "t0p"))
+    found = latest(operations)
+    assert (found.state, found.after["data"]) == ("SUCCEEDED", {"number": 2, "api_token": "[redacted]"})
+    described = operations.actions.data_fields(JobKey("typed"))
+    assert described is not None
+    assert [(one.name, one.type, one.required, one.default) for one in described] == [
+        ("number", "int", True, None),
+        ("api_token", "str", False, "''"),
+    ]
 
 
 def test_an_ended_execution_runs_again_and_a_running_one_does_not(stored: Harness, operations: Operations) -> None:

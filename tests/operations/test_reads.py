@@ -170,3 +170,27 @@ def test_every_model_becomes_json(store: Harness, operations: Operations) -> Non
         assert json.loads(json.dumps(to_json(model), allow_nan=False))
     assert to_json(operations.jobs())["items"][0]["key"] == {"group": "DEFAULT", "name": "job"}
     assert to_json(START) == "2026-03-02T12:00:00Z"
+
+
+def test_a_page_with_filters_examines_a_bounded_number_of_executions(
+    store: Harness, operations: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quartzpy.operations.executions.EXAMINED", 3)
+    node = store.node()
+    store.schedule(job(), every(60, "often", times=8))
+    for number in range(8):
+        outcome = Outcome.FAILED if number in (0, 7) else Outcome.SUCCEEDED
+        store.complete(node, store.fire_one(node), outcome=outcome)
+        store.clock.advance(MINUTE)
+    sizes, found, after = [], [], None
+    while True:
+        page = operations.executions(state="FAILED", limit=5, after=after)
+        sizes.append(len(page))
+        found += [one.scheduled_fire_time for one in page]
+        after = page.next_cursor
+        if after is None:
+            break
+    assert sizes == [1, 0, 1]
+    assert found == [at(420), START]
+    whole = operations.executions(trigger=key("often"), limit=8)
+    assert (len(whole), whole.next_cursor) == (8, None)

@@ -13,17 +13,19 @@ import pytest
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import ENDED, ExecutionState, TriggerState
+from quartzpy.states import ENDED, ActionState, ExecutionState, TriggerState
 from quartzpy.store.queries import (
     HISTORY,
+    ActionQuery,
     AnyQuery,
     ExecutionQuery,
     JobQuery,
     MisfireQuery,
     Position,
+    TriggerOrder,
     TriggerQuery,
 )
-from quartzpy.store.sql import execution_pages, pages
+from quartzpy.store.sql import pages
 from quartzpy.store.sql.db.conninfo import session_settings
 from quartzpy.store.sql.db.session import names
 from quartzpy.store.sql.db.statement import as_text, prepare
@@ -137,7 +139,7 @@ def explain(connect: Callable[[], psycopg.Connection[Any]]) -> Iterator[Callable
 
     yield one
     # Else the indexes stay as large as these tests made them, and later tests plan with that.
-    connection.execute("TRUNCATE qrtz_triggers, qrtz_job_details, qrtz_executions, qrtz_misfires CASCADE")
+    connection.execute("TRUNCATE qrtz_triggers, qrtz_job_details, qrtz_executions, qrtz_misfires, qrtz_audit CASCADE")
 
 
 FILL_HISTORY = """
@@ -151,15 +153,15 @@ SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 't' || n
 # Autovacuum may have looked at these tables while an earlier test had emptied them.
 FORGET_STATISTICS = """
 DELETE FROM pg_statistic WHERE starelid IN ('qrtz_executions'::regclass, 'qrtz_fired_triggers'::regclass,
-    'qrtz_triggers'::regclass, 'qrtz_job_details'::regclass, 'qrtz_misfires'::regclass);
+    'qrtz_triggers'::regclass, 'qrtz_job_details'::regclass, 'qrtz_misfires'::regclass, 'qrtz_audit'::regclass);
 UPDATE pg_class SET relpages = 0, reltuples = -1
  WHERE oid IN ('qrtz_executions'::regclass, 'qrtz_fired_triggers'::regclass, 'qrtz_triggers'::regclass,
-    'qrtz_job_details'::regclass, 'qrtz_misfires'::regclass)
+    'qrtz_job_details'::regclass, 'qrtz_misfires'::regclass, 'qrtz_audit'::regclass)
 """
 OF_EACH_TRIGGER = 60
 HISTORY_QUERIES = {
     "the latest": (HISTORY, LIMIT + 1),
-    "of a trigger": (ExecutionQuery(trigger_key=TriggerKey("t2", "DEFAULT")), OF_EACH_TRIGGER),
+    "of a trigger": (ExecutionQuery(trigger_key=TriggerKey("t2", "DEFAULT")), OF_EACH_TRIGGER + LIMIT),
     "to come": (ExecutionQuery(frozenset({ExecutionState.SCHEDULED})), 4 * LIMIT),
 }
 
@@ -167,7 +169,7 @@ HISTORY_QUERIES = {
 @pytest.mark.parametrize("analyzed", [False, True], ids=["no statistics", "statistics"])
 @pytest.mark.parametrize(("wanted", "most"), HISTORY_QUERIES.values(), ids=HISTORY_QUERIES)
 def test_executions_are_read_off_the_end_of_their_index(
-    explain: Callable[[str], list[dict[str, Any]]],
+    explain: Callable[..., list[dict[str, Any]]],
     connect: Callable[[], psycopg.Connection[Any]],
     wanted: ExecutionQuery,
     most: int,
@@ -175,7 +177,8 @@ def test_executions_are_read_off_the_end_of_their_index(
 ) -> None:
     connect().execute(FILL_HISTORY)
     connect().execute("ANALYZE qrtz_executions, qrtz_triggers" if analyzed else FORGET_STATISTICS)
-    assert read(explain(execution_pages.executions_text(wanted, None))) <= most
+    text, values = pages.text_and_values(wanted, None)
+    assert read(explain(text, **values)) <= most
 
 
 FILL_PAGES = """
@@ -190,7 +193,57 @@ INSERT INTO qrtz_misfires (id, sched_name, trigger_group, trigger_name, generati
 SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 't' || n % 100, 1, 'DEFAULT', 'known', 'node',
        now(), 'smart', 'SKIPPED', now(), '{}', false, 0
   FROM generate_series(1, 6000) AS n;
+INSERT INTO qrtz_audit (id, sched_name, at, actor, role, action, subject, reason, state, count)
+SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, now(), 'ann', 'admin', 'pause', 'trigger g.t' || n % 100,
+       '', CASE n % 1000 WHEN 0 THEN 'FAILED' ELSE 'SUCCEEDED' END, 1
+  FROM generate_series(1, 6000) AS n;
 """
+# One execution a minute for two weeks, of which one took three hours.
+FILL_OFTEN = """
+INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+    job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome)
+SELECT 10000 + n, 'plans', 'DEFAULT', 'often', 1, 'DEFAULT', 'known', 'known', 'node', 1, s.at, s.at,
+       s.at + CASE n WHEN 19000 THEN interval '3 hours' ELSE interval '1 second' END,
+       CASE n WHEN 3 THEN 'CANCELLED' ELSE 'SUCCEEDED' END
+  FROM (SELECT n, now() - interval '2 days' - (20000 - n) * interval '1 minute' AS at
+          FROM generate_series(1, 20000) AS n) AS s;
+"""
+_THEN = datetime.now(UTC) - timedelta(days=5)
+_OFTEN = TriggerKey("often")
+_OLD = ExecutionQuery(since=_THEN - timedelta(days=2), until=_THEN)
+_EVERY_RULE = 8
+BOUNDED: dict[str, tuple[AnyQuery, Position | None, int]] = {
+    "of a trigger that fires often": (ExecutionQuery(trigger_key=_OFTEN), None, 61 + 4 * LIMIT),
+    "of it, on a later page": (ExecutionQuery(trigger_key=_OFTEN), (False, _THEN, 12_000, "", ""), 61 + 5 * LIMIT),
+    "scheduled long ago": (_OLD, None, 61 + 5 + 3 * LIMIT),
+    "of no node": (ExecutionQuery(instance_id="nobody", among=500), None, 500 + 2 * LIMIT),
+    "with an outcome that is rare": (
+        ExecutionQuery(states=frozenset({ExecutionState.CANCELLED}), among=500),
+        None,
+        500 + 2 * LIMIT,
+    ),
+    "triggers by next fire time": (TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME), None, _EVERY_RULE * 2 * LIMIT),
+    "triggers that are blocked": (TriggerQuery(states=frozenset({TriggerState.BLOCKED})), None, 0),
+}
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["no statistics", "statistics"])
+@pytest.mark.parametrize(("query", "after", "most"), BOUNDED.values(), ids=BOUNDED)
+def test_a_page_does_not_read_the_whole_history(
+    explain: Callable[..., list[dict[str, Any]]],
+    connect: Callable[[], psycopg.Connection[Any]],
+    query: AnyQuery,
+    after: Position | None,
+    most: int,
+    analyzed: bool,
+) -> None:
+    connect().execute(FILL_HISTORY + FILL_OFTEN)
+    tables = "qrtz_executions, qrtz_triggers, qrtz_job_details, qrtz_misfires"
+    connect().execute(f"ANALYZE {tables}" if analyzed else FORGET_STATISTICS)
+    text, values = pages.text_and_values(query, after)
+    assert read(explain(text, **values)) <= most
+
+
 _SOME_TIME_AGO = datetime.now(UTC) - timedelta(hours=23)
 PAGES: dict[str, tuple[AnyQuery, Position | None, int]] = {
     "jobs": (JobQuery(), ("pages", "j2000"), 2 * LIMIT),
@@ -203,6 +256,9 @@ PAGES: dict[str, tuple[AnyQuery, Position | None, int]] = {
     "exhausted executions": (ExecutionQuery(exhausted=True), (False, _SOME_TIME_AGO, 4000, "DEFAULT", "t0"), 3 * LIMIT),
     "misfires": (MisfireQuery(), (3000,), 2 * LIMIT),
     "misfires of a trigger": (MisfireQuery(trigger_key=TriggerKey("t2")), (3000,), 2 * LIMIT),
+    "actions": (ActionQuery(), (3000,), 2 * LIMIT),
+    "actions on a trigger": (ActionQuery(subject="trigger g.t2"), (3000,), 2 * LIMIT),
+    "failed actions": (ActionQuery(state=ActionState.FAILED), (5000,), 2 * LIMIT),
 }
 
 
@@ -217,7 +273,7 @@ def test_a_page_is_read_from_its_cursor_on(
     analyzed: bool,
 ) -> None:
     connect().execute(FILL_HISTORY + FILL_PAGES)
-    tables = "qrtz_executions, qrtz_triggers, qrtz_job_details, qrtz_misfires"
+    tables = "qrtz_executions, qrtz_triggers, qrtz_job_details, qrtz_misfires, qrtz_audit"
     connect().execute(f"ANALYZE {tables}" if analyzed else FORGET_STATISTICS)
     text, values = pages.text_and_values(query, after)
     assert 0 < read(explain(text, **values)) <= most

@@ -15,7 +15,8 @@ from sqlalchemy import make_url
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
 from quartzpy.cli.main import cli
-from quartzpy.errors import ExecutionNotFoundError, QuartzpyError, SchemaError
+from quartzpy.errors import ExecutionNotFoundError, ForbiddenError, QuartzpyError, SchemaError
+from quartzpy.operations import Actor, Operations, Role, Selection
 from quartzpy.states import Outcome
 from quartzpy.store.sql import migrations, roles
 from quartzpy.store.sql.db.privileges import SEQUENCES, TABLES, Use
@@ -93,6 +94,13 @@ def everything_of_a_client(client: Scheduler) -> None:
     with pytest.raises(ExecutionNotFoundError):
         client.cancel("1")
     client.trigger_job(job)
+    operations = Operations(client)
+    operations.actions.pause(key, reason="why")
+    operations.actions.resume(Selection.triggers(group="DEFAULT"))
+    [node] = operations.cluster().nodes
+    operations.actions.drain(node.node)
+    operations.actions.resume_node(node.node)
+    assert len(operations.audit_log()) == 4
     client.unschedule_job(key)
     client.delete_calendar("weekdays")
 
@@ -105,6 +113,11 @@ def everything_of_a_reader(reader: Scheduler) -> None:
     reader.executions()
     reader.trigger_keys()
     reader.calendar_names()
+    operations = Operations(reader, actor=Actor("ann", Role.VIEWER))
+    assert operations.audit_log()
+    # The attempt cannot be recorded by this role.
+    with pytest.raises(ForbiddenError, match="ann is a viewer"):
+        operations.actions.pause(TriggerKey("t", "DEFAULT"))
 
 
 def test_each_role_does_what_it_is_for_and_no_more(users: Users, schema: str | None) -> None:

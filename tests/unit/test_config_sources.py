@@ -171,6 +171,13 @@ def test_variables_that_the_repository_reads_elsewhere_are_let_through() -> None
     assert settings_from_environment(dict.fromkeys(read, "")) == {}
 
 
+def test_what_kubernetes_sets_for_a_service_quartzpy_metrics_is_no_port() -> None:
+    assert settings_from_environment({"QUARTZPY_METRICS_PORT": "tcp://10.0.0.7:9464"}) == {}
+    assert settings_from_environment({"QUARTZPY_METRICS_PORT": "9464"}) == {"metrics_port": 9464}
+    with pytest.raises(SettingsError, match="QUARTZPY_METRICS_PORT must be an integer"):
+        settings_from_environment({"QUARTZPY_METRICS_PORT": "http://10.0.0.7:9464"})
+
+
 def test_what_kubernetes_sets_for_a_service_of_our_name_is_let_through() -> None:
     variables = [
         "QUARTZPY_SERVICE_HOST",

@@ -74,6 +74,6 @@ def test_similar_late_rows_are_read_as_each_by_itself_would_be() -> None:
     patterns: dict[tuple[Any, ...], SimpleTrigger] = {}
     for number, (name, schedule, end, priority) in enumerate(late):
         columns = (schedule, None, START + number * MICROSECOND, end, priority, "smart", None, None, None)
-        row = (START, "g", name, "job group", "job", "simple", *columns, *[None] * 9)
+        row = (START, "g", name, "job group", "job", "simple", *columns, *[None] * 10)
         assert _trigger(row, patterns) == rows.trigger(name, "g", "job group", "job", "simple", *columns)
     assert sorted(pattern.key.name for pattern in patterns.values()) == ["a", "c", "e"]

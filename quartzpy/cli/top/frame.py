@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quartzpy.cli.cells import Cells, cut, padded, short_span, styled, width_of
+from quartzpy.cli.cells import Cells, cut, is_coloured, padded, short_span, styled, width_of
 from quartzpy.cli.layout import draw
 from quartzpy.cli.top.model import TABS, Snapshot
 from quartzpy.cli.top.view import HELP, View
@@ -47,6 +47,11 @@ def draw_frame(snapshot: Snapshot, view: View, cells: Cells, name: str, width: i
     return [*_filled([*head, *above, _tabs(snapshot, view, width), *table], width, height - 1), footer]
 
 
+def _painted(text: str, *, fg: str | None = None, **style: bool) -> str:
+    """Return a text in a style; without its colour where colours are not wanted."""
+    return click.style(text, fg=fg if is_coloured() else None, **style)
+
+
 def page_of(height: int) -> int:
     """Return the number of rows by which the keys for pages move on a screen of this height."""
     return max(1, height // 2)
@@ -67,7 +72,7 @@ def _title(snapshot: Snapshot, view: View, cells: Cells, name: str, width: int) 
         parts.append(f"{cells.local(overview.now):%H:%M:%S} {cells.zone_name}")
     flags = ["FROZEN"] * view.frozen + ["DATABASE UNAVAILABLE"] * (snapshot.error is not None)
     text = cut("   ".join([*flags, *parts]), width)
-    return click.style(padded(text, width), reverse=True, fg="red" if snapshot.error else None)
+    return _painted(padded(text, width), reverse=True, fg="red" if snapshot.error else None)
 
 
 def _above(overview: Overview, width: int, room: int) -> list[str]:
@@ -89,8 +94,8 @@ def _above(overview: Overview, width: int, room: int) -> list[str]:
 
 
 def _incident(incident: Any, width: int) -> str:
-    why = f": {incident.why[0]}" if incident.why else ""
-    text = visible(f"! {incident.what}{why}")
+    between = " " if incident.what.endswith(".") else ": "
+    text = visible(f"! {between.join([incident.what, *incident.why[:1]])}")
     return styled(str(incident.severity), cut(text, width))
 
 
@@ -102,7 +107,7 @@ def _node(node: NodeView, nodes: Sequence[NodeView], width: int) -> str:
     state = f"{node.state}{mode}"
     size = max(6, min(40, width - longest - 32))
     filled = round((node.load or 0) * size)
-    bar = click.style(_BAR * filled, fg="red" if filled == size else "green") + click.style(
+    bar = _painted(_BAR * filled, fg="red" if filled == size else "green") + _painted(
         _NO_BAR * (size - filled), dim=True
     )
     word = str(node.state) if not mode else mode.strip()
@@ -139,7 +144,7 @@ def _brief(span: timedelta | None) -> str:
 def _spark(name: str, values: Sequence[float], told: str, colour: str | None, width: int) -> str:
     size = max(4, min(60, width - width_of(name) - width_of(told) - 2))
     line = sparkline(values[-size:])
-    return padded(f"{name} {line} {told}", width).replace(line, click.style(line, fg=colour or "cyan"), 1)
+    return padded(f"{name} {line} {told}", width).replace(line, _painted(line, fg=colour or "cyan"), 1)
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -157,9 +162,9 @@ def _tabs(snapshot: Snapshot, view: View, width: int) -> str:
     rest = f"by {view.order}{' reversed' if view.is_reversed else ''}" + (f'  with "{contains}"' if contains else "")
     room = width - sum(map(len, titles))
     line = "".join(
-        click.style(title, bold=True, underline=True) if n == view.tab else title for n, title in enumerate(titles)
+        _painted(title, bold=True, underline=True) if n == view.tab else title for n, title in enumerate(titles)
     )
-    return line + click.style(cut(rest.rjust(min(room, width_of(rest) + 2)), max(0, room)), dim=True)
+    return line + _painted(cut(rest.rjust(min(room, width_of(rest) + 2)), max(0, room)), dim=True)
 
 
 def _table(snapshot: Snapshot, view: View, cells: Cells, width: int, room: int) -> list[str]:
@@ -175,20 +180,20 @@ def _table(snapshot: Snapshot, view: View, cells: Cells, width: int, room: int) 
     shown = rows[first : first + size]
     drawn = draw(tab.columns, shown, cells, width=width, zoned=tab.instants, note=False).split("\n")
     selected = at - first + 1
-    drawn[selected] = click.style(padded(click.unstyle(drawn[selected]), width), reverse=True)
+    drawn[selected] = _painted(padded(click.unstyle(drawn[selected]), width), reverse=True)
     return drawn
 
 
 def _footer(view: View, width: int) -> str:
     if view.proposal is not None:
-        return click.style(cut(f"{visible(view.proposal.question)} [y/N]", width), fg="yellow", bold=True)
+        return _painted(cut(f"{visible(view.proposal.question)} [y/N]", width), fg="yellow", bold=True)
     if view.typed is not None:
         return cut(f"/{visible(view.typed)}_", width)
     if view.message:
-        return click.style(cut(visible(view.message), width), bold=True)
+        return _painted(cut(visible(view.message), width), bold=True)
     if view.text:
-        return click.style(cut("up, down scroll  any other key goes back", width), dim=True)
-    return click.style(cut(_KEYS, width), dim=True)
+        return _painted(cut("up, down scroll  any other key goes back", width), dim=True)
+    return _painted(cut(_KEYS, width), dim=True)
 
 
 def _wrapped(text: str, width: int) -> list[str]:

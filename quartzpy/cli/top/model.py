@@ -1,4 +1,4 @@
-"""What `quartzpy top` shows of the cluster: a snapshot, and the tables over it."""
+"""The content of `quartzpy top`: a snapshot of the cluster, and the tables over it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user of `quartzpy top` has chosen, and how keys change it. Pure: actions are returned, not done."""
+"""The choices of the user of `quartzpy top`, and the keys that change them. Pure: actions are returned, not done."""
 
 from __future__ import annotations
 

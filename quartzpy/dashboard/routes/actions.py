@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute, Route
 from quartzpy.dashboard.actions.given import Given, Subjects, subjects_of
 from quartzpy.dashboard.actions.offered import OFFERED, Offered, count_of_subjects, span_of, trigger_of
 from quartzpy.dashboard.csrf import keep_csrf_token
+from quartzpy.dashboard.live import NODES, SCHEDULE, LiveHub
 from quartzpy.dashboard.visit import Visit, form, page
 from quartzpy.errors import (
     ForbiddenError,
@@ -134,6 +135,8 @@ def backfill_preview(visit: Visit) -> Response:
 
 def _done(visit: Visit, given: Given, subjects: Subjects, result: ActionResult) -> Response:
     """Return to the page that the action was asked on, which shows the result."""
+    hub: LiveHub = visit.request.app.state.hub
+    hub.changed(SCHEDULE, NODES)
     url = _next(visit, given)
     if result.action == "delete" and urlsplit(url).path in (visit.links.to("/job"), visit.links.to("/trigger")):
         url = visit.links.to("/jobs" if isinstance(subjects, Keys) and subjects.kind is Subject.JOB else "/triggers")

@@ -26,8 +26,9 @@ def timeline(visit: Visit) -> Response:
     if chosen not in _SPANS:
         raise InvalidValueError(f"span: must be one of {', '.join(filter(None, _SPANS))} (got {chosen!r})")
     span = _SPANS[chosen][0]
-    now = visit.operations.now()
-    seen = visit.operations.timeline(now - span, now + span, lanes=visit.parameter("lanes") or "job")
+    seen = visit.operations.timeline(
+        visit.times.now - span, visit.times.now + span, lanes=visit.parameter("lanes") or "job"
+    )
     return visit.at(seen.now).render(
         "timeline.html",
         live="executions schedule nodes",

@@ -36,19 +36,33 @@
 
   // --- Live: the stream names what has changed, and the page fetches its content again if it shows that.
   const indicator = document.getElementById("live");
-  let stream = null, paused = false, pending = false, busy = false, last = 0;
-  const shortest = 1000;
-  const state = (name) => {
-    indicator.dataset.state = name;
-    indicator.textContent = { on: "Live", off: "Paused", lost: "Reconnecting" }[name];
+  let stream = null, paused = false, pending = false, busy = false, begun = 0, next = 0, retry = 0;
+  let connected = false, answered = true;
+  const show = () => {
+    const state = paused ? "off" : connected && answered ? "on" : "lost";
+    indicator.dataset.state = state;
+    indicator.textContent = { on: "Live", off: "Paused", lost: "Reconnecting" }[state];
   };
   const isEditing = () => document.querySelector("dialog[open], #content form[data-editing]") !== null;
   const refresh = () => {
     if (busy || document.hidden || paused || isEditing()) return;
-    const wait = last + shortest - Date.now();
+    const wait = next - Date.now();
     if (wait > 0) { busy = true; setTimeout(() => { busy = false; refresh(); }, wait); return; }
-    pending = false; busy = true; last = Date.now();
+    pending = false; busy = true; begun = Date.now();
     htmx.trigger(content(), "refresh");
+  };
+  const ended = (event) => {
+    const context = event.detail.ctx;
+    if (context.sourceElement.id !== "content") return;
+    busy = false;
+    // A busy server is asked less often: at most a quarter of the time is spent on asking it.
+    next = Math.max(begun + 1000, Date.now() + 3 * (Date.now() - begun));
+    const status = context.response ? context.response.raw.status : 0;
+    answered = status > 0 && status < 500;
+    show();
+    clearTimeout(retry);
+    if (!answered) retry = setTimeout(() => { pending = true; refresh(); }, 3000);
+    if (pending) refresh();
   };
   const changed = (topics) => {
     const shown = (content().dataset.topics || "").split(" ");
@@ -57,21 +71,31 @@
   const open = () => {
     if (stream || paused || document.hidden || !content().dataset.topics) return;
     stream = new EventSource(body.dataset.live);
-    let first = true;
-    stream.addEventListener("hello", () => { state("on"); if (!first) { pending = true; refresh(); } first = false; });
+    stream.addEventListener("hello", () => {
+      // What changed while there was no stream is fetched at once; the first stream follows the page itself.
+      if (begun) { pending = true; refresh(); }
+      connected = true; begun = begun || 1;
+      show();
+    });
     stream.addEventListener("changed", (event) => changed(event.data.split(" ")));
-    stream.onerror = () => { state("lost"); if (stream && stream.readyState === 2) { close(); setTimeout(open, 5000); } };
+    stream.onerror = () => {
+      connected = false;
+      show();
+      // The browser connects again by itself, unless the answer was not a stream.
+      if (stream && stream.readyState === EventSource.CLOSED) { close(); setTimeout(open, 5000); }
+    };
   };
   const close = () => { if (stream) stream.close(); stream = null; };
   const toggle = () => {
     paused = !paused;
-    if (paused) { close(); state("off"); } else { pending = true; open(); refresh(); }
+    if (paused) close(); else { pending = true; open(); refresh(); }
+    show();
   };
   document.addEventListener("visibilitychange", () => {
     // A hidden page holds no connection: browsers allow only six to one server.
     if (document.hidden) close(); else { open(); if (!paused) { pending = true; refresh(); } }
   });
-  document.addEventListener("htmx:finally:request", () => { busy = false; if (pending) refresh(); });
+  document.addEventListener("htmx:finally:request", ended);
   document.addEventListener("htmx:after:swap", () => { synchronize(); tick(); });
   window.addEventListener("pagehide", close);
   if (indicator && content().dataset.topics) {

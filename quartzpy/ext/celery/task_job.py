@@ -26,6 +26,7 @@ _NAMESPACE = uuid.UUID("6f0d5c1e-6b0f-5d0c-9a63-1f6c1f0b7a11")
 SEND_OPTIONS = (
     *("queue", "exchange", "routing_key", "priority", "countdown", "expires", "headers", "time_limit"),
     *("soft_time_limit", "serializer", "compression", "delivery_mode", "ignore_result", "shadow", "reply_to"),
+    *("retry", "retry_policy", "mandatory", "argsrepr", "kwargsrepr"),
 )
 _RETRY = RetryPolicy(attempts=5, delay=timedelta(seconds=1))
 

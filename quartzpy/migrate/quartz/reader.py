@@ -22,7 +22,7 @@ from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note
 from quartzpy.migrate.quartz.calendars import read_calendar
 from quartzpy.migrate.quartz.triggers import CALENDAR_INTERVAL, CRON, DAILY, SIMPLE, misfire_of, read_trigger
 from quartzpy.texts import quoted, reason, visible
-from quartzpy.triggers.trigger import TriggerProgress
+from quartzpy.triggers.trigger import DEFAULT_PRIORITY, TriggerProgress
 
 ALL_GROUPS_PAUSED = "_$_ALL_GROUPS_PAUSED_$_"
 _KINDS = {"cron_triggers": (CRON,), "simple_triggers": (SIMPLE,), "simprop_triggers": (CALENDAR_INTERVAL, DAILY)}
@@ -99,6 +99,9 @@ class _Reader:
         triggers = self._triggers(calendars, {_job_key(row) for row in job_rows})
         jobs = list(self._jobs(job_rows, triggers))
         groups = {str(row["trigger_group"]) for row in self._table("paused_trigger_grps")}
+        if ALL_GROUPS_PAUSED in groups:
+            text = "all groups are paused in Quartz: its triggers come over paused, but triggers stored later are not"
+            self._note(Severity.DIFFERS, "pauses", text)
         self._note_executions()
         return ImportPlan(
             source=f"Quartz scheduler {self._name}",
@@ -106,7 +109,6 @@ class _Reader:
             jobs=jobs,
             calendars=calendars,
             paused_groups=frozenset(groups - {ALL_GROUPS_PAUSED}),
-            everything_paused=ALL_GROUPS_PAUSED in groups,
             notes=self._notes,
             running=self._running(),
         )
@@ -195,7 +197,7 @@ class _Reader:
             description=row["description"],
             start_time=_instant(row["start_time"]),
             end_time=_instant(row["end_time"]),
-            priority=int(row["priority"] or 5),
+            priority=DEFAULT_PRIORITY if row["priority"] is None else int(row["priority"]),
             calendar=calendar,
             misfire=misfire_of(row),
             data=self._data("trigger", key, row["job_data"]) or None,

@@ -71,7 +71,11 @@ class BaseActions:
         self._log.check(action, ROLES[action])
 
     def count(self, selection: Selected) -> int:
-        """Return the number of subjects that a selection has now. A group or everything counts as its triggers."""
+        """Return the number of subjects that a selection has now: of a group, its jobs or triggers.
+
+        Raises:
+            InvalidValueError: the selection is wrong.
+        """
         selected = as_selected(selection, *Subject)
         if isinstance(selected, Keys):
             return len(selected.keys)

@@ -9,7 +9,7 @@ from quartzpy.keys import JobKey, TriggerKey, TriggerRef, checked_key
 from quartzpy.operations import schedule_texts
 from quartzpy.operations.actions.base import BaseActions, sorted_out, values_of
 from quartzpy.operations.actions.log import Change, SliceChange
-from quartzpy.operations.results import ActionResult
+from quartzpy.operations.results import ActionFailure, ActionResult
 from quartzpy.operations.schedule_texts import SchedulePreview
 from quartzpy.operations.schedules import in_words, schedule_text, zone_text
 from quartzpy.operations.selection import Selected, Subject, as_selected, named
@@ -81,8 +81,18 @@ class ChangingActions(BaseActions):
             verbs._changed(verbs.store.reset_from_error(key))
             return Change(f"Reset trigger {key}.")
 
+        def change_many(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
+            reset = verbs.store.reset_all_from_error(keys)
+            verbs._changed(min((at for at in reset.values() if at is not None), default=None))
+            failures = [
+                ActionFailure(str(key), f"trigger {key} is not stored, or not in ERROR")
+                for key in keys
+                if key not in reset
+            ]
+            return SliceChange(sorted(reset), failures)
+
         selected = as_selected(selection, Subject.TRIGGER)
-        return self._each("reset", "Reset", selected, reason, change, values=values_of)
+        return self._each("reset", "Reset", selected, reason, change, values=values_of, change_many=change_many)
 
     def enable(self, selection: Selected, *, missed: str = Missed.SKIP, reason: str = "") -> ActionResult:
         """Enable jobs that are disabled or run only by hand; see `Scheduler.enable_job`.

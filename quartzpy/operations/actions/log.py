@@ -182,8 +182,10 @@ class ActionLog:
 
     def _slices(self, selected: Keys | Selection) -> Iterator[Sequence[Any]]:
         if isinstance(selected, Keys):
-            for start in range(0, len(selected.keys), SLICE):
-                yield selected.keys[start : start + SLICE]
+            # In one order, so that two actions never wait for each other's rows.
+            keys = sorted(selected.keys)
+            for start in range(0, len(keys), SLICE):
+                yield keys[start : start + SLICE]
             return
         query, cursor = selected.query(self._scheduler), None
         while True:

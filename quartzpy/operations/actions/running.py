@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError, JobNotFoundError
+from quartzpy.jobs import typed_data
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
 from quartzpy.operations.actions.base import BaseActions
 from quartzpy.operations.actions.log import Change
@@ -38,8 +39,7 @@ class RunningActions(BaseActions):
 
         def change(verbs: OwnTransactionVerbs) -> Change:
             triggered = verbs.trigger_job(key, data, even_if_paused=even_if_paused)
-            given = self._redaction.of(data) if isinstance(data, Mapping) else data
-            after = {"trigger": str(triggered.key), "data": given}
+            after = {"trigger": str(triggered.key), "data": self._redaction.of(_as_mapping(data))}
             return Change(f"Job {key} runs now, by trigger {triggered.key}.", None, after, (triggered.key,))
 
         return self._one("trigger", named(Subject.JOB, key), reason, change)
@@ -132,3 +132,8 @@ class RunningActions(BaseActions):
         selected = as_selected(selection, Subject.EXECUTION, Subject.JOB)
         change = change_job if selected.kind is Subject.JOB else change_execution
         return self._each("cancel", "Asked to stop:", selected, reason, change)
+
+
+def _as_mapping(data: Any) -> Any:
+    """Return the data of a job as a mapping, by whose keys secrets are told: a dataclass or a model has keys too."""
+    return data if data is None or isinstance(data, Mapping) else typed_data.as_mapping(data, type(data))

@@ -71,5 +71,5 @@ class Reasons:
 
 def _busy(store: JobStore, running: Sequence[RunningRecord]) -> Counter[tuple[str, str]]:
     """Count the busy workers by instance id and executor; a claim counts, because it needs its worker in a moment."""
-    jobs = store.jobs({row.job_key for row in running})
-    return Counter((row.instance_id, jobs[row.job_key].placement.pool) for row in running if row.job_key in jobs)
+    of_jobs = store.placements({row.job_key for row in running})
+    return Counter((row.instance_id, of_jobs[row.job_key].pool) for row in running if row.job_key in of_jobs)

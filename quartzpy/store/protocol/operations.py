@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.placement import Placement
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.queries import ExecutionQuery, Position
 from quartzpy.store.records import ExecutionRecord
@@ -170,6 +171,10 @@ class OperationsStore(Protocol):
 
     def slot_usage(self, limit: int) -> list[SlotUsage]:
         """Return the use of concurrency limits by executions and blocked triggers, by job; at most `limit`."""
+        ...
+
+    def placements(self, keys: Collection[JobKey]) -> dict[JobKey, Placement]:
+        """Return the placements of those of these jobs that are stored, without decoding the rest of each job."""
         ...
 
     def rate_usage(self, limit: int) -> list[RateUsage]:

@@ -234,3 +234,7 @@ class SchedulingStore(Protocol):
     def reset_from_error(self, key: TriggerKey) -> datetime | None:
         """Put a trigger that is in ERROR into the state that a newly stored trigger would have."""
         ...
+
+    def reset_all_from_error(self, keys: Collection[TriggerKey]) -> dict[TriggerKey, datetime | None]:
+        """Reset those of these triggers that are in ERROR, as `reset_from_error` does; return their fire times."""
+        ...

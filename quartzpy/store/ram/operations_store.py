@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from quartzpy.keys import JobKey, Key, TriggerKey
+from quartzpy.placement import Placement, placement_from_text
 from quartzpy.states import PAUSED_STATES, FiredState, Outcome, TriggerState
 from quartzpy.store.protocol import (
     FoundKeys,
@@ -92,6 +93,11 @@ class RamOperationsStore(LockedTables):
     def slot_usage(self, limit: int) -> list[SlotUsage]:
         with self._lock:
             return _slot_usage(self._tables)[:limit]
+
+    def placements(self, keys: Collection[JobKey]) -> dict[JobKey, Placement]:
+        with self._lock:
+            jobs = self._tables.jobs
+            return {key: placement_from_text(jobs[key].dispatch_key.placement) for key in keys if key in jobs}
 
     def rate_usage(self, limit: int) -> list[RateUsage]:
         with self._lock:

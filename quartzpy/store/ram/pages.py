@@ -133,8 +133,7 @@ def last_examined(tables: Tables, query: ExecutionQuery, after: Position | None)
     first = executions(tables, ExecutionQuery(), query.among, after)
     if len(first) < query.among:
         return None
-    _, ended_at, fire_id, *_ = query.position(first[-1])
-    return False, ended_at, fire_id, "", ""
+    return query.position(first[-1])
 
 
 def _execution_matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:

@@ -167,9 +167,20 @@ def reset_from_error(tables: Tables, key: TriggerKey) -> datetime | None:
         TriggerNotFoundError: the trigger is not stored.
         IllegalStateChangeError: it is not in ERROR.
     """
-    row = tables.triggers.get(key)
-    if row is None or row.state is not TriggerState.ERROR:
+    reset = reset_all_from_error(tables, [key])
+    if key not in reset:
+        row = tables.triggers.get(key)
         raise refusals.not_in_error(key, None if row is None else row.state)
-    row.error = None
-    tables.move(row, tables.state_of_new(row) if row.progress.next_fire_time else TriggerState.COMPLETE)
-    return row.progress.next_fire_time
+    return reset[key]
+
+
+def reset_all_from_error(tables: Tables, keys: Collection[TriggerKey]) -> dict[TriggerKey, datetime | None]:
+    """Do this for all that are in ERROR; see `JobStore.reset_all_from_error`."""
+    reset = {}
+    for key in keys:
+        row = tables.triggers.get(key)
+        if row is not None and row.state is TriggerState.ERROR:
+            row.error = None
+            tables.move(row, tables.state_of_new(row) if row.progress.next_fire_time else TriggerState.COMPLETE)
+            reset[key] = row.progress.next_fire_time
+    return reset

@@ -145,3 +145,7 @@ class RamSchedulingStore(LockedTables):
     def reset_from_error(self, key: TriggerKey) -> datetime | None:
         with self._lock:
             return pausing.reset_from_error(self._tables, key)
+
+    def reset_all_from_error(self, keys: Collection[TriggerKey]) -> dict[TriggerKey, datetime | None]:
+        with self._lock:
+            return pausing.reset_all_from_error(self._tables, keys)

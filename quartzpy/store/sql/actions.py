@@ -52,7 +52,6 @@ _CONDITIONS = {
     "actor": "actor = %(actor)s",
     "action": "action = %(action)s",
     "subject": "subject = %(subject)s",
-    "state": "state = %(state)s",
     "since": "at >= %(since)s::timestamptz",
     "until": "at < %(until)s::timestamptz",
 }
@@ -95,6 +94,11 @@ def set_mode(session: SqlSession, instance_id: str, mode: NodeMode) -> datetime 
 def text(query: ActionQuery, after: Position | None) -> str:
     """Return the statement of a page; see `quartzpy.store.sql.pages`."""
     conditions = [text for name, text in _CONDITIONS.items() if getattr(query, name) is not None]
+    if query.state is not None:
+        # A literal, because a partial index needs a condition without parameters.
+        conditions.append(f"state = '{query.state}'")
+    if query.state not in (None, ActionState.SUCCEEDED):
+        conditions.append("state <> 'SUCCEEDED'")
     if after:
         conditions.append("id < %(after_id)s::bigint")
     return _FIND.format(

@@ -17,44 +17,46 @@ from quartzpy.store.sql.conditions import LIMIT, all_of, between, group_value, i
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.lookups import ENDED_COLUMNS, FIRED_COLUMNS, MISFIRE_RULES, WAITING
 
-# Executions: up to three parts, each with a limit of its own if it can be long.
+# Executions: up to four parts, each with a limit of its own if it can be long.
 _ENDED = f"""
 {ENDED_COLUMNS}
   FROM {{source}}
- WHERE sched_name = %(sched)s {{conditions}} ORDER BY ended_at DESC, fire_id DESC {LIMIT}
+ WHERE {{scheduler}} = %(sched)s {{conditions}} ORDER BY ended_at DESC, fire_id DESC {LIMIT}
 """
 # An execution that took longer than this from its scheduled time to its end is in the index `executions_long`. The
 # clocks of nodes, which tell the end, may be a minute wrong.
 _LONG = "ended_at - scheduled_time > interval '1 hour'"
 _MARGIN = "interval '61 minutes'"
 _OF_TRIGGER = "trigger_group = %(trigger_group)s AND trigger_name = %(trigger_name)s"
+# OFFSET 0 keeps all other conditions away, so that only the partial index can serve for the long ones.
+# Only fires up to the cursor can have ended before it. With an upper bound the planner also expects few rows.
+_UP_TO = "coalesce(%(after_at)s::timestamptz + interval '1 minute', 'infinity')"
 _ENDED_OF_TRIGGER = f"""
 (WITH last AS MATERIALIZED (
     SELECT scheduled_time FROM $executions
-     WHERE sched_name = %(sched)s AND {_OF_TRIGGER} {{conditions}}
+     WHERE sched_name = %(sched)s AND {_OF_TRIGGER} AND scheduled_time <= {_UP_TO} {{conditions}}
      ORDER BY generation DESC, scheduled_time DESC {LIMIT}),
   since AS MATERIALIZED (
     SELECT CASE WHEN count(*) = %(limit)s::int THEN min(scheduled_time) - {_MARGIN}
                 ELSE '-infinity' END AS instant FROM last)
- SELECT * FROM $executions
-  WHERE sched_name = %(sched)s AND {_OF_TRIGGER} AND scheduled_time >= (SELECT instant FROM since)
+ SELECT * FROM (
+    SELECT * FROM $executions
+     WHERE sched_name || '' = %(sched)s AND {_OF_TRIGGER} AND scheduled_time >= (SELECT instant FROM since)
+       AND scheduled_time <= {_UP_TO} OFFSET 0) AS soon
   UNION ALL
- SELECT * FROM $executions
-  WHERE sched_name = %(sched)s AND {_OF_TRIGGER} AND scheduled_time < (SELECT instant FROM since) AND {_LONG})
+ SELECT * FROM (SELECT * FROM $executions WHERE {_LONG} AND scheduled_time < (SELECT instant FROM since) OFFSET 0) AS l
+  WHERE sched_name = %(sched)s AND {_OF_TRIGGER})
  AS of_trigger"""
-_ENDED_UNTIL = f"""
-(SELECT * FROM $executions
-  WHERE sched_name = %(sched)s AND ended_at < %(until)s::timestamptz + {_MARGIN}
-  UNION ALL
- SELECT * FROM $executions
-  WHERE sched_name = %(sched)s AND ended_at >= %(until)s::timestamptz + {_MARGIN}
-    AND scheduled_time < %(until)s::timestamptz AND {_LONG}) AS until_then"""
+_SOON_AFTER = f"ended_at < %(until)s::timestamptz + {_MARGIN}"
+_ENDED_LATER = f"""
+(SELECT * FROM (SELECT * FROM $executions WHERE {_LONG} AND scheduled_time < %(until)s::timestamptz OFFSET 0) AS l
+  WHERE ended_at >= %(until)s::timestamptz + {_MARGIN}) AS later"""
 _ENDED_SINCE = "ended_at >= %(since)s::timestamptz - interval '1 minute'"
 _EXAMINED = """
-(SELECT * FROM {source}
+(SELECT * FROM $executions
   WHERE sched_name = %(sched)s {conditions} ORDER BY ended_at DESC, fire_id DESC LIMIT %(among)s::int) AS examined"""
 _LAST_EXAMINED = """
-SELECT ended_at, fire_id FROM {source}
+SELECT ended_at, fire_id FROM $executions
  WHERE sched_name = %(sched)s {conditions}
  ORDER BY ended_at DESC, fire_id DESC OFFSET %(among)s::int - 1 LIMIT 1
 """
@@ -114,7 +116,7 @@ def executions_text(query: ExecutionQuery, after: Position | None) -> str:
     past = after is None or not after[0]
     parts = []
     if past and query.states & ENDED:
-        parts.append(_ended(query, after, of))
+        parts += _ended(query, after, of)
     if past and fired_states and not query.exhausted:
         fired = [
             f"state IN ({literals(fired_states)})",
@@ -137,8 +139,8 @@ def executions_text(query: ExecutionQuery, after: Position | None) -> str:
     return _EXECUTIONS.format(parts=" UNION ALL ".join(f"({part})" for part in parts)) if parts else ""
 
 
-def _ended(query: ExecutionQuery, after: Position | None, of: Sequence[object]) -> str:
-    """Return the part of the history."""
+def _ended(query: ExecutionQuery, after: Position | None, of: Sequence[object]) -> list[str]:
+    """Return the parts of the history."""
     conditions = all_of(
         [
             f"outcome IN ({literals(query.states & ENDED)})",
@@ -149,31 +151,32 @@ def _ended(query: ExecutionQuery, after: Position | None, of: Sequence[object]) 
             after and _ENDED_AFTER,
         ]
     )
+    # The subqueries, except that of the walk, name the scheduler only here, so that no other index serves for them.
+    elsewhere = "sched_name || ''"
     if query.trigger_key:
-        # Only fires up to the cursor can have ended before it.
-        soon = after and "scheduled_time <= %(after_at)s::timestamptz + interval '1 minute'"
-        source = _ENDED_OF_TRIGGER.format(conditions=conditions + all_of([soon]))
-    elif query.among is None:
-        source = _source(query)
-        conditions += all_of([query.since and _ENDED_SINCE])
+        source = _ENDED_OF_TRIGGER.format(conditions=conditions)
+        return [_ENDED.format(source=source, scheduler=elsewhere, conditions=conditions)]
+    walked = _walked(query, after)
+    if query.among is None:
+        parts = [_ENDED.format(source="$executions", scheduler="sched_name", conditions=conditions + walked)]
     else:
-        source = _EXAMINED.format(source=_source(query), conditions=_walked(query, after))
-    return _ENDED.format(source=source, conditions=conditions)
-
-
-def _source(query: ExecutionQuery) -> str:
-    return _ENDED_UNTIL if query.until else "$executions"
+        source = _EXAMINED.format(conditions=walked)
+        parts = [_ENDED.format(source=source, scheduler=elsewhere, conditions=conditions)]
+    if query.until:
+        parts.append(_ENDED.format(source=_ENDED_LATER, scheduler=elsewhere, conditions=conditions))
+    return parts
 
 
 def _walked(query: ExecutionQuery, after: Position | None) -> str:
-    return all_of([query.since and _ENDED_SINCE, after and _ENDED_AFTER])
+    """Return the bounds of the walk through the history."""
+    return all_of([query.since and _ENDED_SINCE, query.until and _SOON_AFTER, after and _ENDED_AFTER])
 
 
 def last_examined(session: SqlSession, query: ExecutionQuery, after: Position | None) -> Position | None:
     """Return the position of the last execution that a query examines; None if it examines all that are left."""
     if query.among is None or (after is not None and after[0]):
         return None
-    text = _LAST_EXAMINED.format(source=_source(query), conditions=_walked(query, after))
+    text = _LAST_EXAMINED.format(conditions=_walked(query, after))
     found = session.read_one(text, **values_of_executions(query, after))
     return (False, *found[0], "", "") if found else None
 

@@ -116,9 +116,8 @@ UPDATE $triggers t
    SET trigger_state = CASE WHEN t.next_fire_time IS NULL THEN 'COMPLETE'
                             ELSE {state_of("t", "t", "t.concurrency_key")} END, error = NULL,
        held_by_mode = {held_by_mode("t")}
- WHERE t.sched_name = %(sched)s AND t.trigger_group = %(group)s AND t.trigger_name = %(name)s
-   AND t.trigger_state = 'ERROR'
-RETURNING t.next_fire_time
+ WHERE t.sched_name = %(sched)s AND t.trigger_state = 'ERROR' AND {BY_TRIGGER}
+RETURNING t.trigger_group, t.trigger_name, t.next_fire_time
 """
 STATE = """
 SELECT trigger_state FROM $triggers
@@ -275,10 +274,17 @@ def reset_from_error(session: SqlSession, key: TriggerKey) -> datetime | None:
         IllegalStateChangeError: it is not in ERROR.
     """
     reset, state = session.unlocked(
-        session.send(RESET_FROM_ERROR, group=key.group, name=key.name),
+        session.send(RESET_FROM_ERROR, groups=[key.group], names=[key.name]),
         session.send(STATE, group=key.group, name=key.name),
     )
     if reset.rows:
-        at: datetime | None = reset.rows[0][0]
+        at: datetime | None = reset.rows[0][2]
         return at
     raise refusals.not_in_error(key, TriggerState(state.rows[0][0]) if state.rows else None)
+
+
+def reset_all_from_error(session: SqlSession, keys: Collection[TriggerKey]) -> dict[TriggerKey, datetime | None]:
+    """Do this for all that are in ERROR; see `JobStore.reset_all_from_error`."""
+    groups, names = [key.group for key in keys], [key.name for key in keys]
+    [reset] = session.unlocked(session.send(RESET_FROM_ERROR, groups=groups, names=names))
+    return {TriggerKey(name, group): at for group, name, at in reset.rows}

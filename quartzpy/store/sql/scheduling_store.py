@@ -105,6 +105,9 @@ class SqlSchedulingStore:
     def reset_from_error(self, key: TriggerKey) -> datetime | None:
         return pausing.reset_from_error(self._session, key)
 
+    def reset_all_from_error(self, keys: Collection[TriggerKey]) -> dict[TriggerKey, datetime | None]:
+        return pausing.reset_all_from_error(self._session, keys)
+
     def put_calendar(self, name: str, calendar: Calendar, *, replace: bool) -> None:
         calendars.put(self._session, name, calendar, replace=replace)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import Outcome, TriggerState
+from quartzpy.placement import Placement
+from quartzpy.states import ExecutionState, Outcome, TriggerState
 from quartzpy.store.protocol import GroupTally, SlotUsage, Tallies
+from quartzpy.store.queries import ExecutionQuery, Position, TriggerOrder, TriggerQuery
 from quartzpy.testing.store.harness import (
     HOUR,
     MINUTE,
@@ -142,6 +144,16 @@ def test_slot_usage_has_the_executions_and_the_blocked_triggers_of_each_key(stor
     assert len(store.store.slot_usage(2)) == 2
 
 
+def test_placements_are_those_of_the_stored_jobs(store: Harness) -> None:
+    store.schedule(job("placed", executor="process", execution_group="reports", requires=["gpu"]), once("a", at(60)))
+    store.schedule(job("anywhere"), once("b", at(60)))
+    assert store.store.placements([job_key("placed"), job_key("anywhere"), job_key("none")]) == {
+        job_key("placed"): Placement("process", "reports", ("gpu",)),
+        job_key("anywhere"): Placement(),
+    }
+    assert store.store.placements([]) == {}
+
+
 def test_rate_usage_has_the_limits_that_are_in_use(store: Harness) -> None:
     node = store.node()
     store.schedule(job("limited", rate_limit="6/minute"), every(1))
@@ -181,3 +193,95 @@ def test_keys_are_found_by_a_part_in_any_case(store: Harness) -> None:
     assert [one.name for one in store.store.find_keys("0%_S", 10).triggers] == ["100%_sure"]
     assert [one.name for one in store.store.find_keys("BILL", 10).triggers] == ["nightly"]
     assert len(store.store.find_keys("e", 1).jobs) == 1
+
+
+def _history(store: Harness, count: int) -> None:
+    """Let executions end, one a minute, by the trigger "often"; each third fails."""
+    node = store.node()
+    store.schedule(job("often"), every(60, "often", times=count))
+    for number in range(count):
+        outcome = Outcome.FAILED if number % 3 == 0 else Outcome.SUCCEEDED
+        store.complete(node, store.fire_one(node), outcome=outcome)
+        store.clock.advance(MINUTE)
+
+
+def test_a_query_among_some_executions_examines_no_others(store: Harness) -> None:
+    _history(store, 7)
+    failed = ExecutionQuery(states=frozenset({ExecutionState.FAILED}), among=3)
+    found: list[float] = []
+    after: Position | None = None
+    pages = 0
+    while True:
+        page = store.store.find_executions(failed, 10, after)
+        found += [(one.scheduled_fire_time - START).total_seconds() for one in page]
+        pages += 1
+        after = store.store.last_examined(failed, after)
+        if after is None:
+            break
+        assert len(page) <= 2
+    assert found == [360, 180, 0]
+    assert pages == 3
+    assert store.store.last_examined(ExecutionQuery(), None) is None
+    assert store.store.last_examined(ExecutionQuery(among=8), None) is None
+
+
+def test_the_executions_of_a_trigger_come_by_their_ends_page_by_page_however_long_they_took(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job("often"), every(60, "often", times=5))
+    first = store.fire_one(node)
+    for _ in range(4):
+        store.clock.advance(MINUTE)
+        store.complete(node, store.fire_one(node))
+    store.clock.advance(2 * HOUR)
+    store.complete(node, first)
+    query = ExecutionQuery(trigger_key=key("often"))
+    found: list[int] = []
+    after: Position | None = None
+    while page := store.store.find_executions(query, 2, after):
+        found += [int((one.scheduled_fire_time - START).total_seconds()) for one in page]
+        after = query.position(page[-1])
+    assert found == [0, 240, 180, 120, 60]
+
+
+def test_executions_are_found_by_their_scheduled_time_however_long_they_took(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job("long"), once("long"))
+    long = store.fire_one(node)
+    for name in ("a", "b"):
+        store.clock.advance(MINUTE)
+        store.schedule(job(name), once(name, store.clock.now()))
+        store.complete(node, store.fire_one(node))
+    store.clock.advance(5 * HOUR)
+    store.complete(node, long)
+
+    def names(since: float | None, until: float | None, among: int | None = None) -> list[str]:
+        query = ExecutionQuery(
+            since=None if since is None else at(since), until=None if until is None else at(until), among=among
+        )
+        return [one.trigger_key.name for one in store.store.find_executions(query, 10)]
+
+    assert names(None, 90) == names(0, 90) == names(0, 90, 9) == ["long", "a"]
+    assert names(30, None) == names(30, 3600) == ["b", "a"]
+    assert names(None, 90, 1) == ["long"]
+    assert names(0, 60) == ["long"]
+
+
+def test_triggers_by_next_fire_time_are_read_page_by_page_in_all_states(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial("serial"), once("runs"), once("blocked", at(1)))
+    store.fire_due(node)
+    store.schedule(job("a"), once("soon", at(30)), once("first", at(30), priority=9), once("paused", at(20)))
+    store.schedule(job("b", job_type="invoice"), once("other", at(25)), once("broken", at(40)))
+    store.store.pause_triggers([key("paused")])
+    store.set_state(key("broken"), TriggerState.ERROR)
+    query = TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME)
+    found: list[str] = []
+    after: Position | None = None
+    while page := store.store.find_triggers(query, 2, after):
+        found += [one.key.name for one in page]
+        after = query.position(page[-1])
+    ended = ["runs"] if store.store.trigger(key("runs")) is not None else []
+    assert found == ["blocked", "paused", "other", "first", "soon", "broken", *ended]
+    states = frozenset({TriggerState.PAUSED, TriggerState.WAITING})
+    some = store.store.find_triggers(TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME, states=states), 9)
+    assert [one.key.name for one in some] == ["paused", "other", "first", "soon"]

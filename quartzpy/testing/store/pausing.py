@@ -327,6 +327,16 @@ def test_what_is_in_no_error_cannot_be_reset(store: Harness) -> None:
         store.store.reset_from_error(key("absent"))
 
 
+def test_many_triggers_are_reset_at_once_and_the_others_stay(store: Harness) -> None:
+    store.schedule(job(), *(once(f"t{n}", at(n)) for n in range(4)))
+    for n in (1, 2):
+        store.set_state(key(f"t{n}"), TriggerState.ERROR)
+    reset = store.store.reset_all_from_error([key("t0"), key("t1"), key("t2"), key("absent")])
+    assert reset == {key("t1"): at(1), key("t2"): at(2)}
+    assert store.states("t0", "t1", "t2", "t3") == ["WAITING"] * 4
+    assert store.store.reset_all_from_error([]) == {}
+
+
 def test_pausing_works_on_many_triggers_at_once(store: Harness) -> None:
     store.schedule(job(), *[once(f"t{n}", at(n)) for n in range(200)])
     store.store.pause_trigger_groups(GroupMatcher.anything())

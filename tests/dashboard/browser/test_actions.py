@@ -16,7 +16,7 @@ from quartzpy.dashboard import create_app
 from quartzpy.dashboard.server import DashboardServer, listen
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, TriggerKey
 from quartzpy.operations import Operations
-from tests.dashboard.browser.conftest import Watched
+from tests.dashboard.browser.conftest import Shop, Watched
 from tests.dashboard.browser.test_pages import violations, width_beyond_screen
 from tests.dashboard.scene import HOSTILE, fill
 
@@ -224,3 +224,53 @@ def test_the_forms_are_accessible_and_fit_a_phone(
         page.goto(f"{served.url}/actions/{action}?kind={subject}")
         assert width_beyond_screen(page) <= 0, action
         assert violations(page) == [], action
+
+
+def test_an_operator_mends_a_live_cluster(running_shop: Shop, open_browser: Callable[..., Watched]) -> None:
+    page, client = open_browser().page, running_shop.client
+    broken = TriggerKey("monthly-close", "billing")
+
+    def confirm(button: str, reason: str) -> None:
+        dialog = dialog_of(page)
+        dialog.get_by_label("Reason").fill(reason)
+        dialog.get_by_role("button", name=button).click()
+
+    page.goto(running_shop.url)
+    page.get_by_role("link", name="Reset trigger").first.click()
+    confirm("Reset", "the ledger is free again")
+    expect(page.get_by_role("status")).to_have_text("Reset trigger billing.monthly-close.")
+    record = client.trigger_record(broken)
+    assert record is not None
+    assert record.state != "ERROR"
+
+    running = running_shop.wait(
+        lambda: [one for one in client.running() if one.job_key.group == "search"], "a long run"
+    )
+    page.goto(f"{running_shop.url}/executions/{running[0].fire_id}")
+    page.get_by_role("link", name="Cancel").click()
+    confirm("Cancel", "the wrong index")
+
+    def ended() -> str | None:
+        found = client.execution(running[0].fire_id)
+        return None if found is None else found.outcome
+
+    assert running_shop.wait(ended, "the end of the cancelled execution") == "CANCELLED"
+    page.goto(f"{running_shop.url}/executions/{running[0].fire_id}")
+    page.get_by_role("link", name="Run again").click()
+    confirm("Run again", "the right index now")
+    expect(page.get_by_role("status")).to_contain_text("runs again")
+
+    page.goto(f"{running_shop.url}/nodes")
+    panel = page.locator("section.panel").filter(has=page.get_by_role("heading", name="node-b"))
+    panel.get_by_role("link", name="Drain").click()
+    confirm("Drain", "its host is replaced")
+    expect(panel.get_by_text("draining")).to_be_visible()
+    running_shop.wait(
+        lambda: not [one for one in client.running() if one.instance_id == "node-b" and one.job_key.group != "search"],
+        "the drained node to become idle",
+    )
+    panel.get_by_role("link", name="Resume").click()
+    confirm("Resume", "it was not needed")
+    expect(panel.get_by_text("draining")).to_be_hidden()
+    actions = [entry.action for entry in Operations(client).audit_log()]
+    assert actions == ["resume_node", "drain", "run_again", "cancel", "reset"]

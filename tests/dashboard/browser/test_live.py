@@ -49,6 +49,46 @@ def test_a_paused_page_stays_as_it_is_until_it_is_continued(
     expect(page.locator("h1 .badge")).to_have_text("paused", timeout=SOON)
 
 
+def test_a_hidden_page_asks_for_nothing_and_catches_up_when_it_is_seen(
+    running_shop: Shop, open_browser: Callable[..., Watched]
+) -> None:
+    page = open_browser().page
+    page.goto(f"{running_shop.url}/executions")
+    expect(page.locator("#live")).to_have_attribute("data-state", "on")
+    page.evaluate(
+        "Object.defineProperty(document, 'hidden', { get: () => window.isHidden });"
+        "window.hide = (is) => { window.isHidden = is; document.dispatchEvent(new Event('visibilitychange')); };"
+        "window.hide(true);"
+    )
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    # Executions end several times a second.
+    page.wait_for_timeout(3_000)
+    assert asked == []
+    page.evaluate("window.hide(false)")
+    page.wait_for_timeout(100)
+    assert f"{running_shop.url}/live" in asked
+    first = page.locator("tbody tr").first.get_attribute("id")
+    page.wait_for_function("old => document.querySelector('tbody tr').id !== old", arg=first, timeout=SOON)
+
+
+def test_an_outage_is_said_and_the_page_keeps_its_content_until_it_is_over(
+    running_shop: Shop, open_browser: Callable[..., Watched]
+) -> None:
+    watched = open_browser()
+    page = watched.page
+    page.goto(f"{running_shop.url}/executions")
+    expect(page.locator("#live")).to_have_attribute("data-state", "on")
+    page.route("**/executions", lambda route: route.fulfill(status=503, body="down"))
+    expect(page.locator("#live")).to_have_attribute("data-state", "lost", timeout=SOON)
+    expect(page.locator("tbody tr").first).to_be_visible()
+    page.unroute("**/executions")
+    first = page.locator("tbody tr").first.get_attribute("id")
+    expect(page.locator("#live")).to_have_attribute("data-state", "on", timeout=SOON)
+    page.wait_for_function("old => document.querySelector('tbody tr').id !== old", arg=first, timeout=SOON)
+    watched.problems[:] = [problem for problem in watched.problems if "503" not in problem]
+
+
 def test_the_keyboard_reaches_every_page(running_shop: Shop, open_browser: Callable[..., Watched]) -> None:
     page = open_browser().page
     page.goto(running_shop.url)
@@ -90,6 +130,27 @@ def test_the_pages_work_without_javascript(running_shop: Shop, open_browser: Cal
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.get_by_role("link", name="Triggers", exact=True).click()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_incidents_have_their_reasons_and_are_mended_from_the_overview(
+    running_shop: Shop, open_browser: Callable[..., Watched]
+) -> None:
+    page = open_browser().page
+    page.goto(running_shop.url)
+    blocked = page.locator(".incident", has_text="rebuild-index is at its concurrency limit")
+    expect(blocked).to_contain_text("Waiting: search.", timeout=3 * SOON)
+    unknown = page.locator(".incident", has_text="No running node knows the job type")
+    expect(unknown).to_contain_text("shop.legacy.Cleanup")
+    poisoned = page.locator(".incident", has_text="monthly-close is in ERROR")
+    expect(poisoned).to_contain_text("the ledger of October is locked by an auditor")
+    poisoned.get_by_role("link", name="Reset trigger").click()
+    page.locator("#action").get_by_label("Reason").fill("The auditor has left.")
+    page.locator("#action button.primary").click()
+    expect(page.get_by_role("status")).to_contain_text("monthly-close")
+    expect(poisoned).to_have_count(0)
+    record = running_shop.client.trigger_record(TriggerKey("monthly-close", "billing"))
+    assert record is not None
+    assert record.state == "WAITING"
 
 
 def test_a_node_that_dies_is_an_incident_on_the_open_overview(

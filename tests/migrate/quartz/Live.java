@@ -42,7 +42,7 @@ public final class Live {
         scheduler.scheduleJob(TriggerBuilder.newTrigger().withIdentity("cron").forJob(job)
                 .withSchedule(CronScheduleBuilder.cronSchedule("* * * * * ?")).build());
         scheduler.scheduleJob(TriggerBuilder.newTrigger().withIdentity("simple").forJob(job)
-                .withSchedule(SimpleScheduleBuilder.simpleSchedule().withIntervalInMilliseconds(700).withRepeatCount(18))
+                .withSchedule(SimpleScheduleBuilder.simpleSchedule().withIntervalInMilliseconds(700).withRepeatCount(500))
                 .build());
         scheduler.start();
         while (System.in.read() >= 0) {

@@ -474,10 +474,9 @@ Index(
 # the latest executions, and purging the oldest. Rows arrive nearly in this order, so they are appended at the end.
 Index("qrtz_executions_ended", executions.c.sched_name, executions.c.ended_at)
 # queries by scheduled time, or of a trigger: the few executions that ended much later than they were scheduled. The
-# others are found by their end. Only their rows are indexed.
+# others are found by their end. Only their rows are indexed. Without the scheduler, no other index is preferred to it.
 Index(
     "qrtz_executions_long",
-    executions.c.sched_name,
     executions.c.scheduled_time,
     postgresql_where=text("ended_at - scheduled_time > interval '1 hour'"),
 )
@@ -549,3 +548,5 @@ audit = Table(
 )
 # the latest actions on one job, trigger, execution or node
 Index("qrtz_audit_subject", audit.c.subject, audit.c.id)
+# the few actions that failed, were refused, or have not ended
+Index("qrtz_audit_unsuccessful", audit.c.sched_name, audit.c.id, postgresql_where=text("state <> 'SUCCEEDED'"))

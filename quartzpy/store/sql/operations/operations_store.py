@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.placement import Placement
 from quartzpy.states import ActionState, NodeMode
 from quartzpy.store.protocol import (
     ActionEntry,
@@ -54,6 +55,9 @@ class SqlOperationsStore:
 
     def slot_usage(self, limit: int) -> list[SlotUsage]:
         return usage.slot_usage(self._session, limit)
+
+    def placements(self, keys: Collection[JobKey]) -> dict[JobKey, Placement]:
+        return usage.placements(self._session, keys)
 
     def rate_usage(self, limit: int) -> list[RateUsage]:
         return usage.rate_usage(self._session, limit)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey
+from quartzpy.placement import Placement, placement_from_text
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import GroupTally, RateUsage, SlotUsage, Tallies
 from quartzpy.store.sql.db.session import SqlSession
@@ -43,6 +46,11 @@ SELECT job_group, job_name, concurrency_key, max(max_concurrent), sum(executing)
           LIMIT 10000)) AS used
  GROUP BY job_group, job_name, concurrency_key
  ORDER BY job_group, job_name, concurrency_key LIMIT %(limit)s::int
+"""
+PLACEMENTS = """
+SELECT j.job_group, j.job_name, j.placement
+  FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
+  JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = k.job_group AND j.job_name = k.job_name
 """
 RATES = """
 SELECT r.job_group, r.job_name, r.concurrency_key, j.rate_limit::text, r.tat, r.queued_until
@@ -93,6 +101,11 @@ def tallies(session: SqlSession, most: int) -> Tallies:
 
 def slot_usage(session: SqlSession, limit: int) -> list[SlotUsage]:
     return [SlotUsage(JobKey(name, group), *values) for group, name, *values in session.read_one(SLOTS, limit=limit)]
+
+
+def placements(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, Placement]:
+    found = session.read_one(PLACEMENTS, groups=[key.group for key in keys], names=[key.name for key in keys])
+    return {JobKey(name, group): placement_from_text(text) for group, name, text in found}
 
 
 def rate_usage(session: SqlSession, limit: int) -> list[RateUsage]:
