@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,6 +58,15 @@ class Server:
     def drop(self, name: str) -> None:
         with self.connect() as connection:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    @contextmanager
+    def temporary(self, name: str) -> Iterator[str]:
+        """Give the URL of a new database whose name begins with `name`: the workers of a run share one server."""
+        unique = f"{name}_{uuid.uuid4().hex[:12]}"
+        try:
+            yield self.create(unique)
+        finally:
+            self.drop(unique)
 
 
 @contextmanager

@@ -87,7 +87,7 @@ class Visit:
 
     def parameter(self, name: str) -> str | None:
         """Return a query parameter, or None if it is missing or empty."""
-        return self.request.query_params.get(name, "").strip() or None
+        return self.request.query_params.get(name) or None
 
     def at(self, now: datetime) -> Visit:
         """Return this visit with another present: the store's, as a read model gives it."""

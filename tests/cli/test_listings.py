@@ -7,9 +7,10 @@ import re
 import sys
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
 
-from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, SimpleTrigger, TriggerKey
+from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, SimpleTrigger, TriggerKey, WeeklyCalendar
 from quartzpy.cli.cells import width_of
 from quartzpy.cli.main import main
 from quartzpy.errors import StoreUnavailableError
@@ -147,6 +148,35 @@ def test_sheets_show_what_is_known(terminal: Terminal) -> None:
     assert "FAILED: ValueError" in terminal.ok("why", "eu.once"), "it has ended"
     scheduler.schedule_job(JobDetail(Quick, "other"), later("tomorrow"))
     assert "did you mean DEFAULT.tomorrow?" in terminal.run("why", "tomorow").err
+
+
+def test_calendars_groups_limits_and_locks(terminal: Terminal, postgres_dsn: str) -> None:
+    scheduler = terminal.scheduler
+    assert "has no calendars" in terminal.run("calendars").err
+    assert "has no groups" in terminal.run("groups").err
+    assert "no limit is in use" in terminal.run("limits").err
+    scheduler.add_calendar("workdays", WeeklyCalendar(description="no weekends"))
+    scheduler.schedule_job(
+        JobDetail(Quick, "job", "eu"), [later("a", "eu", calendar="workdays", interval="1d"), later("b", "eu")]
+    )
+    scheduler.pause_trigger_group("eu")
+    assert re.search(r"^workdays +weekly +UTC +no weekends", terminal.ok("calendars"), re.MULTILINE)
+    sheet = terminal.ok("show", "calendar", "workdays", "--year", "2026")
+    assert re.search(r"used by +eu\.a\n", sheet)
+    assert "2026-01  ..##.....##.....##.....##.....#   9 of 31" in sheet
+    assert terminal.run("show", "calendar", "workday").status == 5
+    groups = terminal.ok("groups")
+    assert re.search(r"^eu +triggers +2 +PAUSED +2 +0", groups, re.MULTILINE)
+    assert re.search(r"^eu +jobs +1 +- ", groups, re.MULTILINE)
+    scheduler.pause_all()
+    assert "everything is paused: `quartzpy resume everything` ends that" in terminal.run("groups").err
+    with psycopg.connect(postgres_dsn.replace("+psycopg", "")) as connection:
+        connection.execute("LOCK TABLE qrtz_calendars IN EXCLUSIVE MODE")
+        [lock] = [one for one in json.loads(terminal.ok("locks", "--json")) if "calendars" in one["table"]]
+        assert (lock["granted"], lock["pid"]) == (True, connection.info.backend_pid)
+        assert str(connection.info.backend_pid) in terminal.ok("locks")
+    scheduler.start()
+    assert re.search(rf"^pool +default +{scheduler.instance_id} +10 +0 +10", terminal.ok("limits"), re.MULTILINE)
 
 
 def test_a_watched_listing_repeats_until_it_is_interrupted_and_survives_an_outage(

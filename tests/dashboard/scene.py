@@ -21,6 +21,7 @@ HOSTILE = (
     "{{ 7 * 7 }}{% raw %}",
     "x" * 200,
     "emoji 🚀 name",
+    " spaces around ",
 )
 """Names that break pages which do not escape, or whose URLs do not encode, them."""
 

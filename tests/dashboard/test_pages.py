@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from html import unescape
+from html import escape, unescape
+from urllib.parse import urlencode
 
 import pytest
 from starlette.testclient import TestClient
@@ -41,6 +42,19 @@ def test_hostile_names_are_escaped_and_their_links_lead_to_their_page(client: Te
         assert found is not None
         titles.add(unescape(found[1]))
     assert titles >= set(HOSTILE)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_lists_find_what_a_hostile_name_selects(client: TestClient, name: str) -> None:
+    filters = {"job": name, "job_group": "DEFAULT"}
+    assert (
+        escape(f"/trigger?{urlencode({'group': 'DEFAULT', 'name': name})}")
+        in client.get("/triggers", params=filters).text
+    )
+    for path in ("/executions", "/misfires"):
+        assert client.get(path, params=filters).status_code == 200
+    assert urlencode({"name": name}) in unescape(client.get("/jobs", params={"contains": name}).text)
+    assert urlencode({"name": name}) in unescape(client.get("/search", params={"q": name}).text)
 
 
 def test_an_empty_list_says_what_it_looked_for(client: TestClient) -> None:

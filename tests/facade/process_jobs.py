@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 from quartzpy import Job, JobExecutionContext
 
@@ -49,7 +50,10 @@ def report_for_ever(context: JobExecutionContext) -> None:
 
 
 class Logging(Job):
-    """Logs with a logger of the program and with that of the run, also from a thread."""
+    """Logs with a logger of the program and with that of the run, also from a thread.
+
+    With the path of a FIFO it then says there that it hangs, and hangs.
+    """
 
     def execute(self, context: JobExecutionContext) -> None:
         logging.getLogger("program").info("in the process, attempt %d", context.attempt)
@@ -57,7 +61,8 @@ class Logging(Job):
         thread = threading.Thread(target=context.log.warning, args=("from a thread",))
         thread.start()
         thread.join()
-        if context.job_data.get("hangs"):
+        if (fifo := context.job_data.get("fifo")) is not None:
+            Path(fifo).write_text("hangs")
             DeafForever().execute(context)
 
 

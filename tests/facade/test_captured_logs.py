@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -272,7 +274,13 @@ def test_the_lines_of_an_async_job_in_a_process_are_kept(processes: Scheduler) -
     assert messages(processes) == ["INFO program: in a task"]
 
 
-def test_the_lines_of_a_process_that_is_killed_are_kept(processes: Scheduler) -> None:
-    run(processes, process_jobs.Logging, executor="cpu", data={"hangs": True}, timeout=timedelta(seconds=4))
-    assert outcomes(processes) == [Outcome.FAILED]
+def test_the_lines_of_a_process_that_is_killed_are_kept(processes: Scheduler, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    detail = JobDetail(process_jobs.Logging, "job", executor="cpu", data={"fifo": str(fifo)}, capture_logs="INFO")
+    processes.schedule_job(detail, SimpleTrigger("t"))
+    assert fifo.read_text() == "hangs"
+    assert processes.interrupt(detail.key)
+    assert processes.wait_until_recorded(1, SOON)
+    assert outcomes(processes) == [Outcome.CANCELLED]
     assert messages(processes) == EXPECTED

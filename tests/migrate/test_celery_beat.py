@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,23 +18,29 @@ from quartzpy.migrate import ImportPlan, apply
 from quartzpy.migrate.celery_beat import read_celery_beat
 from quartzpy.testing import SchedulerHarness
 from tests.cli.test_commands import quartzpy
+from tests.database import Server
 from tests.migrate.django_made import LAST, SOON
+
+# One worker runs all of them, so that the source is made once.
+pytestmark = pytest.mark.xdist_group("celery-beat")
 
 ROOT = Path(__file__).resolve().parents[2]
 GROUP = "celery-beat"
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def source(request: pytest.FixtureRequest, postgres_server: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path_factory.mktemp('django') / 'db.sqlite'}"
-    else:
-        postgres_server.drop("quartzpy_django")
-        url = postgres_server.create("quartzpy_django")
-    command = [sys.executable, "-m", "tests.migrate.django_made", url]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0, done.stderr
-    return url
+def source(
+    request: pytest.FixtureRequest, postgres_server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    with ExitStack() as stack:
+        if request.param == "sqlite":
+            url = f"sqlite:///{tmp_path_factory.mktemp('django') / 'db.sqlite'}"
+        else:
+            url = stack.enter_context(postgres_server.temporary("quartzpy_django"))
+        command = [sys.executable, "-m", "tests.migrate.django_made", url]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, done.stderr
+        yield url
 
 
 def trigger_of(plan: ImportPlan, name: str) -> Any:

@@ -42,6 +42,7 @@ from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.testing import SchedulerHarness
 from quartzpy.triggers.trigger import TriggerProgress
 from tests.cli.test_commands import quartzpy
+from tests.database import Server
 from tests.migrate import java_quartz
 from tests.migrate.dump import FIRES, HOUR, expected_fires, load
 
@@ -55,6 +56,9 @@ class Counter(Report, type_name="migrate.Counter"):
     pass
 
 
+# One worker runs all of them, so that the tables of Quartz are loaded once.
+pytestmark = pytest.mark.xdist_group("quartz-tables")
+
 CLASSES = {"Jobs$Report": "migrate.Report", "Jobs$Counter": "migrate.Counter"}
 DECISIONS = ClassMap(
     CLASSES, {("job", "reports.hidden", "token"): {}, ("job", "reports.values", "nul"): {"value": "a b"}}
@@ -64,12 +68,10 @@ FROM, UNTIL = (datetime.fromisoformat(one) for one in HOUR)
 
 
 @pytest.fixture(scope="module")
-def quartz_tables(postgres_server: object) -> str:
-    name = "quartzpy_quartz_tables"
-    postgres_server.drop(name)  # type: ignore[attr-defined]
-    dsn: str = postgres_server.create(name)  # type: ignore[attr-defined]
-    load(dsn)
-    return dsn
+def quartz_tables(postgres_server: Server) -> Iterator[str]:
+    with postgres_server.temporary("quartzpy_quartz") as dsn:
+        load(dsn)
+        yield dsn
 
 
 def plan_of(dsn: str, decisions: ClassMap = DECISIONS, java_zone: str | None = BERLIN) -> ImportPlan:

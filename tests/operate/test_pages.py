@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -146,12 +145,10 @@ def test_alerts_begin_and_end_when_they_should() -> None:
 
 @pytest.fixture(scope="module")
 def database(postgres_server: Server) -> Iterator[psycopg.Connection[Any]]:
-    name = f"quartzpy_operate_{uuid.uuid4().hex[:12]}"
-    dsn = postgres_server.create(name)
-    migrations.upgrade(dsn)
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
-        yield connection
-    postgres_server.drop(name)
+    with postgres_server.temporary("quartzpy_operate") as dsn:
+        migrations.upgrade(dsn)
+        with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+            yield connection
 
 
 def queries() -> list[tuple[str, str]]:

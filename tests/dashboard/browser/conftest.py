@@ -81,9 +81,7 @@ def address_of(dashboard: subprocess.Popen[str]) -> str:
 @pytest.fixture(scope="package")
 def running_shop(postgres_server: Server) -> Iterator[Shop]:
     with ExitStack() as stack:
-        name = f"quartzpy_shop_{os.getpid()}"
-        dsn = postgres_server.create(name)
-        stack.callback(postgres_server.drop, name)
+        dsn = stack.enter_context(postgres_server.temporary("quartzpy_shop"))
         migrations.upgrade(dsn)
         client = Scheduler(dsn, **shop.SETTINGS)
         stack.callback(client.shutdown)

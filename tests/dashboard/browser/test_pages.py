@@ -50,6 +50,15 @@ def width_beyond_screen(page: Page) -> int:
     return int(page.evaluate(f"{root}.scrollWidth - {root}.clientWidth"))
 
 
+def test_the_examination_finds_a_violation(running_shop: Shop, open_browser: Callable[..., Watched]) -> None:
+    page = open_browser().page
+    page.goto(f"{running_shop.url}/jobs")
+    page.evaluate("document.getElementById('live').style.color = '#ddd'")
+    page.evaluate("document.querySelector('.brand img').removeAttribute('alt')")
+    found = violations(page)
+    assert [one.partition(":")[0] for one in found] == ["color-contrast", "image-alt"]
+
+
 @pytest.mark.timeout(300)
 def test_every_page_is_accessible_fits_the_screen_and_reports_no_error(
     running_shop: Shop, open_browser: Callable[..., Watched]
