@@ -138,7 +138,8 @@ def test_incidents_have_their_reasons_and_are_mended_from_the_overview(
     page = open_browser().page
     page.goto(running_shop.url)
     blocked = page.locator(".incident", has_text="rebuild-index is at its concurrency limit")
-    expect(blocked).to_contain_text("Waiting: search.", timeout=3 * SOON)
+    # Other tests of this cluster may have asked for more runs of the job.
+    expect(blocked).to_contain_text(re.compile(r"Waiting:.* search\."), timeout=3 * SOON)
     unknown = page.locator(".incident", has_text="No running node knows the job type")
     expect(unknown).to_contain_text("shop.legacy.Cleanup")
     poisoned = page.locator(".incident", has_text="monthly-close is in ERROR")
