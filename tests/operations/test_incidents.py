@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from datetime import UTC, datetime
 
 import pytest
 
 from quartzpy import Scheduler
-from quartzpy.operations import Actor, Incident, Operations, Role
+from quartzpy.operations import Actor, Incident, Operations, Role, cluster
+from quartzpy.operations.incidents import of_nodes
 from quartzpy.placement import Capabilities
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.protocol import Node
+from quartzpy.store.records import NodeRecord
 from quartzpy.triggers.cron import CronTrigger
 from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, at, every, job, key, once, serial
 
@@ -198,3 +201,37 @@ def test_tables_of_another_release_are_an_incident(postgres_dsn: str) -> None:
     [incident] = operations.overview().incidents
     assert incident.kind == "schema"
     operations.scheduler.shutdown()
+
+
+def test_nodes_that_differ_and_wrong_clocks_are_named() -> None:
+    nodes = [
+        NodeRecord(name, epoch, "host", 1, START, START, 1, 5 * SECOND, 20 * SECOND)
+        for epoch, name in enumerate(("a", "b"), start=1)
+    ]
+    facts = {
+        "a": {"release": "1.0", "setting misfire_threshold": "0:01:00", "clock_ahead": 0.2},
+        "b": {"release": "1.1", "setting misfire_threshold": "0:01:00", "clock_ahead": -3.0},
+    }
+    seen = cluster.of_records(START, nodes, [], facts)
+    assert [node.version for node in seen.nodes] == ["1.0", "1.1"]
+    found = {one.kind: one for one in of_nodes(seen)}
+    assert set(found) == {"nodes-differ", "clock-skew"}
+    assert found["nodes-differ"].why == ("1.0 on a; 1.1 on b.",)
+    assert found["clock-skew"].what == "The clock of node b is -3.0 s off."
+
+
+def test_every_remedy_names_an_action_with_arguments_that_it_takes(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.schedule(serial("slow"), once("first"), once("second"))
+    store.fire_due(node)
+    store.schedule(job("paused"), once("paused"))
+    store.store.pause_triggers([key("paused")])
+    store.schedule(job("broken"), once("broken", at(60)))
+    store.set_state(key("broken"), TriggerState.ERROR)
+    store.clock.advance(15 * SECOND)
+    store.store.check_in(node)
+    remedies = [remedy for one in operations.overview().incidents for remedy in one.remedies]
+    assert {remedy.action for remedy in remedies} >= {"cancel", "resume", "reset"}
+    for remedy in remedies:
+        inspect.signature(getattr(operations.actions, remedy.action)).bind(**remedy.arguments)
