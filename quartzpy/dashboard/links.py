@@ -70,9 +70,6 @@ class Links:
         kept = [(name, value) for name, value in self.query if name not in changes]
         return f"{self.root}{self.path}{_query([*kept, *changes.items()])}"
 
-    def is_at(self, path: str) -> bool:
-        return self.path == path
-
 
 def action_fields(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the query parameters of an action with these arguments, as `subjects_of` of the actions reads them."""
