@@ -71,6 +71,7 @@ class Links:
         return f"{self.root}{self.path}{_query([*kept, *changes.items()])}"
 
 
+<<<<<<< HEAD
 def action_fields(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the query parameters of an action with these arguments, as `subjects_of` of the actions reads them."""
     fields: list[tuple[str, str]] = []
@@ -93,7 +94,35 @@ def action_fields(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
                 pass
             case _:
                 fields.append((name, str(value)))
+=======
+
+def action_fields(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the query parameters of an action.
+
+    A key becomes `kind`, `group` and `name`; a list of keys or fire ids, the same fields that a list of the page sends
+    for its selected rows; anything else its text.
+    """
+    fields: list[tuple[str, str]] = []
+    for name, value in arguments.items():
+        if isinstance(value, Key):
+            kind = "job" if isinstance(value, JobKey) else "trigger"
+            fields += [("kind", kind), ("group", value.group), ("name", value.name)]
+        elif isinstance(value, list | tuple):
+            fields += [("of", _noun(value[0])), *(("selected", _selected(one)) for one in value)]
+        elif value is not None:
+            fields.append(("fire_id" if name == "selection" else name, str(value)))
+>>>>>>> E2
     return fields
+
+
+def _noun(value: Key | int) -> str:
+    if isinstance(value, int):
+        return "executions"
+    return "jobs" if isinstance(value, JobKey) else "triggers"
+
+
+def _selected(value: Key | int) -> str:
+    return str(value) if isinstance(value, int) else json.dumps([value.group, value.name])
 
 
 def job_key(parameters: Any) -> JobKey:

@@ -40,6 +40,7 @@ def _environment() -> Environment:
         span=span_text,
         utc=utc,
         visible=visible,
+        lines=lines,
         number=number,
         percent=percent,
         pretty=pretty,
@@ -93,6 +94,14 @@ def number(value: Count | float) -> str:
     if isinstance(value, Count):
         return str(value)
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def lines(text: str) -> str:
+    """Return a text of several lines with characters that control a terminal or the text direction as escapes.
+
+    They do nothing on the page, but they would in a terminal into which the text is pasted.
+    """
+    return "\n".join(visible(line.expandtabs()) for line in text.split("\n"))
 
 
 def percent(value: float) -> str:
