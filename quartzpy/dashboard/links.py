@@ -71,9 +71,11 @@ class Links:
         return f"{self.root}{self.path}{_query([*kept, *changes.items()])}"
 
 
-<<<<<<< HEAD
 def action_fields(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the query parameters of an action with these arguments, as `subjects_of` of the actions reads them."""
+    """Return the query parameters of an action with these arguments, as `subjects_of` of the actions reads them.
+
+    A list of keys or fire ids becomes the fields that a list of the page sends for its selected rows.
+    """
     fields: list[tuple[str, str]] = []
     for name, value in arguments.items():
         match value:
@@ -87,31 +89,11 @@ def action_fields(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
             case int() if name == "selection":
                 fields.append(("fire_id", str(value)))
             case tuple() | list():
-                of = "jobs" if isinstance(value[0], JobKey) else "triggers"
-                fields.append(("of", of))
-                fields += [("selected", json.dumps([key.group, key.name])) for key in value]
+                fields += [("of", _noun(value[0])), *(("selected", _selected(one)) for one in value)]
             case None:
                 pass
             case _:
                 fields.append((name, str(value)))
-=======
-
-def action_fields(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the query parameters of an action.
-
-    A key becomes `kind`, `group` and `name`; a list of keys or fire ids, the same fields that a list of the page sends
-    for its selected rows; anything else its text.
-    """
-    fields: list[tuple[str, str]] = []
-    for name, value in arguments.items():
-        if isinstance(value, Key):
-            kind = "job" if isinstance(value, JobKey) else "trigger"
-            fields += [("kind", kind), ("group", value.group), ("name", value.name)]
-        elif isinstance(value, list | tuple):
-            fields += [("of", _noun(value[0])), *(("selected", _selected(one)) for one in value)]
-        elif value is not None:
-            fields.append(("fire_id" if name == "selection" else name, str(value)))
->>>>>>> E2
     return fields
 
 
