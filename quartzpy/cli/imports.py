@@ -212,8 +212,6 @@ def _store(target: Target) -> JobStore:
     from quartzpy.config.config import SchedulerConfig
     from quartzpy.store.sql.store import SqlJobStore
 
-    if not target.dsn:
-        raise click.UsageError("--dsn is required, except with --write")
     # An import may be the first that a new scheduler stores, so its name need not be known.
     name = target.name if target.name is not None else target.chosen_name()
     return SqlJobStore(target.dsn, SchedulerConfig.of(target.settings(name or DEFAULT_NAME)))

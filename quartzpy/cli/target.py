@@ -80,10 +80,6 @@ class Target:
         return str(self.values[URL])
 
     @property
-    def has_dsn(self) -> bool:
-        return URL in self.values
-
-    @property
     def name(self) -> str | None:
         """The name of the scheduler, if a source gives one."""
         return self.values.get("name")

@@ -9,7 +9,7 @@ import hmac
 import ipaddress
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 from urllib.parse import urlencode
 
 from starlette.datastructures import FormData
@@ -31,12 +31,6 @@ SESSION_LASTS = 12 * 3600
 """The time, in seconds, after which the login page asks for the token again."""
 SHORTEST_SECRET = 8
 """The least number of characters of a token or password."""
-
-
-class Challenging(Protocol):
-    """An authenticator that answers refused requests itself."""
-
-    def challenge(self, request: Request) -> Response: ...
 
 
 def allow_everyone(role: Role = Role.VIEWER) -> Authenticator:

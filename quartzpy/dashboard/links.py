@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from quartzpy.dashboard.assets import asset_path
 from quartzpy.errors import InvalidKeyError
 from quartzpy.keys import JobKey, Key, TriggerKey
+from quartzpy.operations import Selection
 
 ROOT = "quartzpy_root"
 """The place in the ASGI scope of the prefix under which the application is mounted."""
@@ -69,25 +70,30 @@ class Links:
         kept = [(name, value) for name, value in self.query if name not in changes]
         return f"{self.root}{self.path}{_query([*kept, *changes.items()])}"
 
-    def is_at(self, path: str) -> bool:
-        return self.path == path
-
 
 def action_fields(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the query parameters of an action.
+    """Return the query parameters of an action with these arguments, as `subjects_of` of the actions reads them.
 
-    A key becomes `kind`, `group` and `name`; a list of keys or fire ids, the same fields that a list of the page sends
-    for its selected rows; anything else its text.
+    A list of keys or fire ids becomes the fields that a list of the page sends for its selected rows.
     """
     fields: list[tuple[str, str]] = []
     for name, value in arguments.items():
-        if isinstance(value, Key):
-            kind = "job" if isinstance(value, JobKey) else "trigger"
-            fields += [("kind", kind), ("group", value.group), ("name", value.name)]
-        elif isinstance(value, list | tuple):
-            fields += [("of", _noun(value[0])), *(("selected", _selected(one)) for one in value)]
-        elif value is not None:
-            fields.append(("fire_id" if name == "selection" else name, str(value)))
+        match value:
+            case Key():
+                kind = "job" if isinstance(value, JobKey) else "trigger"
+                fields += [("kind", kind), ("group", value.group), ("name", value.name)]
+            case Selection():
+                # Only selections of a pause are among the remedies; the others belong to the lists.
+                fields.append(("kind", str(value.kind).replace(" ", "_")))
+                fields += [("group", str(group)) for group in value.filters.values()]
+            case int() if name == "selection":
+                fields.append(("fire_id", str(value)))
+            case tuple() | list():
+                fields += [("of", _noun(value[0])), *(("selected", _selected(one)) for one in value)]
+            case None:
+                pass
+            case _:
+                fields.append((name, str(value)))
     return fields
 
 

@@ -11,7 +11,6 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from quartzpy.dashboard.links import action_fields
 from quartzpy.dashboard.navigation import NAVIGATION
 from quartzpy.dashboard.times import Times, span_text, utc
 from quartzpy.operations import Count
@@ -45,7 +44,6 @@ def _environment() -> Environment:
         number=number,
         percent=percent,
         pretty=pretty,
-        action_fields=action_fields,
         short_type=short_type,
     )
     made.globals.update(time=time_element, said=said, navigation=NAVIGATION, no_time=timedelta())

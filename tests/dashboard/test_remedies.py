@@ -1,66 +1,46 @@
-"""The remedies of incidents on the overview: each is a link to a form that does what it says."""
+"""The links of remedies: each leads to the confirmation of its action on what it mends."""
 
 from __future__ import annotations
 
-import html
-import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from urllib.parse import parse_qsl, urlsplit
+from html import unescape
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from quartzpy import Scheduler
 from quartzpy.dashboard.links import Links
-from quartzpy.keys import TriggerKey
-from quartzpy.operations.incidents import Remedy
-from quartzpy.triggers.simple import SimpleTrigger
-from tests.dashboard.scene import HOSTILE, Report
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.operations import Selection
+from tests.dashboard.scene import HOSTILE
 
-KEYS = [TriggerKey(name, "held") for name in HOSTILE]
-
-
-def test_several_triggers_are_resumed_by_the_remedy(open_page: Callable[..., TestClient], scheduler: Scheduler) -> None:
-    client = open_page(read_only=False)
-    earlier = datetime.now(UTC) - timedelta(seconds=30)
-    triggers = [
-        SimpleTrigger(key.name, key.group, start_time=earlier, interval="1h", repeat_count=None) for key in KEYS
-    ]
-    scheduler.pause_trigger_group("held")
-    scheduler.schedule_job(Report, triggers, name="held")
-    found = re.search(r'href="([^"]+)"[^>]*>Resume these (\d+)<', client.get("/").text)
-    assert found is not None
-    url = html.unescape(found[1])
-    form = client.get(url)
-    assert form.status_code == 200
-    assert f"Resume {found[2]} triggers" in form.text
-    token = re.search(r'name="csrf_token" value="([^"]+)"', form.text)
-    assert token is not None
-    answer = client.post(url, data={"csrf_token": token[1], "confirmed": "yes"}, follow_redirects=False)
-    assert answer.status_code == 303
-    assert {scheduler.trigger_record(key).state for key in KEYS} == {"WAITING"}  # type: ignore[union-attr]
+AT_TWO, OFTEN = TriggerKey("at-two", "billing"), TriggerKey("often", "billing")
 
 
 @pytest.mark.parametrize(
-    ("remedy", "fields"),
+    ("action", "arguments", "text"),
     [
-        (Remedy("cancel", {"selection": 7}, "cancel"), [("fire_id", "7")]),
-        (
-            Remedy("run_again", {"selection": [7, 8]}, "again"),
-            [("of", "executions"), ("selected", "7"), ("selected", "8")],
-        ),
-        (
-            Remedy("reset", {"selection": TriggerKey("a&b", "c")}, "reset"),
-            [("kind", "trigger"), ("group", "c"), ("name", "a&b")],
-        ),
-        (Remedy("resume_node", {"node": "n 1"}, "resume"), [("node", "n 1")]),
+        ("reset", {"selection": AT_TWO}, "billing.at-two"),
+        ("pause", {"selection": TriggerKey(HOSTILE[0])}, HOSTILE[0]),
+        ("cancel", {"selection": 17}, "17"),
+        ("run_again", {"selection": 17}, "17"),
+        ("resume", {"selection": (AT_TWO, OFTEN), "missed": "skip"}, "2 triggers"),
+        ("resume", {"selection": (AT_TWO,), "missed": "misfire"}, "billing.at-two"),
+        ("resume", {"selection": Selection.everything()}, "everything"),
+        ("pause", {"selection": Selection.trigger_group("billing")}, "billing"),
+        ("trigger", {"job": JobKey("nightly", "billing")}, "billing.nightly"),
+        ("skip_next", {"selection": AT_TWO}, "billing.at-two"),
+        ("resume_node", {"node": "node-a"}, "node-a"),
     ],
-    ids=lambda one: one.action if isinstance(one, Remedy) else "",
 )
-def test_each_form_of_arguments_becomes_fields_that_the_action_reads(
-    remedy: Remedy, fields: list[tuple[str, str]]
+def test_a_remedy_leads_to_the_confirmation_of_its_action(
+    open_page: Callable[..., TestClient], action: str, arguments: dict[str, Any], text: str
 ) -> None:
-    url = urlsplit(Links("/jobs-page").action(remedy.action, **remedy.arguments))
-    assert url.path == f"/jobs-page/actions/{remedy.action}"
-    assert parse_qsl(url.query) == fields
+    answer = open_page(read_only=False).get(Links("").action(action, **arguments))
+    assert answer.status_code == 200, answer.text
+    assert text in unescape(answer.text)
+    if "missed" in arguments:
+        assert (
+            f'value="{arguments["missed"]}" checked' in answer.text
+            or f'value="{arguments["missed"]}" selected' in answer.text
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from quartzpy.cli.layout import Column
@@ -158,7 +158,3 @@ TABS: tuple[Tab, ...] = (
         "nothing is wrong",
     ),
 )
-
-
-def now_of(snapshot: Snapshot) -> datetime | None:
-    return None if snapshot.overview is None else snapshot.overview.now

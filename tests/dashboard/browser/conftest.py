@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect, sync_playwright
 
 from quartzpy import Scheduler
 from quartzpy.demo import shop
@@ -26,7 +26,9 @@ from tests.database import Server
 ROOT = Path(__file__).resolve().parents[3]
 STARTED_WITHIN = 120
 # A busy machine is no failure.
-expect.set_options(timeout=20_000)
+PATIENCE = 20_000
+"""The longest time, in milliseconds, that a page gets to show what is expected of it."""
+expect.set_options(timeout=PATIENCE)
 
 
 @dataclass
@@ -47,14 +49,16 @@ class Shop:
 
 
 @contextmanager
-def process(command: list[str], **environment: str) -> Iterator[subprocess.Popen[str]]:
+def process(
+    command: list[str], *, stderr: int = subprocess.DEVNULL, **environment: str
+) -> Iterator[subprocess.Popen[str]]:
     running = subprocess.Popen(
         [sys.executable, "-m", "quartzpy", *command],
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=stderr,
         text=True,
     )
     try:
@@ -66,8 +70,9 @@ def process(command: list[str], **environment: str) -> Iterator[subprocess.Popen
         except subprocess.TimeoutExpired:
             running.kill()
             running.wait()
-        assert running.stdout is not None
-        running.stdout.close()
+        for stream in (running.stdout, running.stderr):
+            if stream is not None:
+                stream.close()
 
 
 def address_of(dashboard: subprocess.Popen[str]) -> str:
@@ -111,32 +116,73 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
+OPTIONS: dict[str, Any] = {
+    "timezone_id": "Europe/Berlin",
+    "viewport": {"width": 1280, "height": 720},
+    "color_scheme": "light",
+}
+
+
+@pytest.fixture(scope="package")
+def shared_page(browser: Browser) -> Page:
+    """A page with the usual options. Each further one would start a process of the browser."""
+    return _new_page(browser)
+
+
+def _new_page(browser: Browser, **options: Any) -> Page:
+    context = browser.new_context(**{**OPTIONS, **options})
+    context.set_default_timeout(PATIENCE)
+    return context.new_page()
+
+
+def _leave(page: Page) -> None:
+    """Make the shared page as a new one is, for the next test."""
+    page.unroute_all()
+    if page.url.startswith("http"):
+        # A file of the application has its origin, but no script that could ask the server of this test for more.
+        page.goto(page.locator("link[rel=stylesheet]").first.evaluate("link => link.href"))
+        page.evaluate("localStorage.clear(); sessionStorage.clear();")
+    page.context.clear_cookies()
+    page.emulate_media(color_scheme=OPTIONS["color_scheme"])
+    page.set_viewport_size(OPTIONS["viewport"])
+
+
 class Watched:
     """A page of the browser, and the problems that it reported."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
         self.problems: list[str] = []
-        page.on("console", self._console)
-        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("console", self._on_console)
+        page.on("pageerror", self._on_error)
 
-    def _console(self, message: ConsoleMessage) -> None:
+    def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self.problems.append(message.text)
 
+    def _on_error(self, error: Error) -> None:
+        self.problems.append(str(error))
+
+    def end(self) -> None:
+        self.page.remove_listener("console", self._on_console)
+        self.page.remove_listener("pageerror", self._on_error)
+
 
 @pytest.fixture
-def open_browser(browser: Browser) -> Iterator[Callable[..., Watched]]:
+def open_browser(browser: Browser, shared_page: Page) -> Iterator[Callable[..., Watched]]:
     """Opens pages with options of a browser context. At the end, none of them may have reported a problem."""
     opened: list[Watched] = []
 
     def make(**options: Any) -> Watched:
-        context = browser.new_context(**{"timezone_id": "Europe/Berlin", **options})
-        context.set_default_timeout(20_000)
-        opened.append(Watched(context.new_page()))
+        is_free = not options and all(one.page is not shared_page for one in opened)
+        opened.append(Watched(shared_page if is_free else _new_page(browser, **options)))
         return opened[-1]
 
     yield make
     for one in opened:
-        one.page.context.close()
+        one.end()
+        if one.page is shared_page:
+            _leave(shared_page)
+        else:
+            one.page.context.close()
     assert [problem for one in opened for problem in one.problems] == []
