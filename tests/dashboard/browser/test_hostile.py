@@ -1,4 +1,4 @@
-"""Hostile names, data, errors and logs on every page of a real browser: nothing runs, and every page keeps its shape."""
+"""Hostile names, data, errors and logs on every page in a real browser: nothing runs, and pages keep their shape."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Dialog, Page
+from starlette.testclient import TestClient
 
 from quartzpy import Scheduler
 from quartzpy.calendars.holiday import HolidayCalendar
@@ -50,7 +51,7 @@ class Endless(Job):
         context.wait_cancelled(600)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def hostile() -> Iterator[tuple[str, Scheduler]]:
     """A dashboard in this process, over a node that has run jobs of hostile names."""
     scheduler = Scheduler("memory://", name="hostile", instance_id="<b>node</b> " + "n" * 60, workers=4)
@@ -125,14 +126,8 @@ def test_nothing_runs_and_every_page_keeps_its_shape(
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\nb", "\u202egnp.exe"], ids=["NUL", "newline", "override"])
-def test_names_that_no_list_can_show_on_a_line_are_refused(
-    hostile: tuple[str, Scheduler], open_browser: Callable[..., Watched], name: str
-) -> None:
-    url, _ = hostile
+def test_names_that_no_list_can_show_on_a_line_are_refused(client: TestClient, name: str) -> None:
     with pytest.raises(InvalidKeyError):
         JobKey(name)
-    watched = open_browser()
-    answer = watched.page.goto(f"{url}/job?{urlencode({'name': name})}")
-    assert answer is not None
-    assert answer.status == 400
-    watched.problems[:] = [problem for problem in watched.problems if "400" not in problem]
+    answer = client.get("/job", params={"name": name})
+    assert answer.status_code == 400
