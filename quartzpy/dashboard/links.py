@@ -6,6 +6,7 @@ such as "a/b", ".." or "100%" do not survive there.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from urllib.parse import urlencode
 from quartzpy.dashboard.assets import asset_path
 from quartzpy.errors import InvalidKeyError
 from quartzpy.keys import JobKey, Key, TriggerKey
+from quartzpy.operations import Selection
 
 ROOT = "quartzpy_root"
 """The place in the ASGI scope of the prefix under which the application is mounted."""
@@ -49,7 +51,7 @@ class Links:
 
     def action(self, action: str, **arguments: Any) -> str:
         """Return the URL of the page that asks for confirmation of an action of `Operations.actions`."""
-        return self.to(f"/actions/{action}", **action_fields(arguments))
+        return f"{self.root}/actions/{action}{_query(action_fields(arguments))}"
 
     def bulk(self, action: str) -> str:
         """Return the URL of an action on what a list has, with the filter of the list."""
@@ -69,19 +71,40 @@ class Links:
         return f"{self.root}{self.path}{_query([*kept, *changes.items()])}"
 
 
-def action_fields(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the query parameters of an action: a key becomes `group` and `name`, anything else its text."""
-    fields: dict[str, str] = {}
+def action_fields(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the query parameters of an action with these arguments, as `subjects_of` of the actions reads them.
+
+    A list of keys or fire ids becomes the fields that a list of the page sends for its selected rows.
+    """
+    fields: list[tuple[str, str]] = []
     for name, value in arguments.items():
-        if isinstance(value, Key):
-            fields |= {
-                "kind": "job" if isinstance(value, JobKey) else "trigger",
-                "group": value.group,
-                "name": value.name,
-            }
-        elif value is not None:
-            fields[name] = str(value)
+        match value:
+            case Key():
+                kind = "job" if isinstance(value, JobKey) else "trigger"
+                fields += [("kind", kind), ("group", value.group), ("name", value.name)]
+            case Selection():
+                # Only selections of a pause are among the remedies; the others belong to the lists.
+                fields.append(("kind", str(value.kind).replace(" ", "_")))
+                fields += [("group", str(group)) for group in value.filters.values()]
+            case int() if name == "selection":
+                fields.append(("fire_id", str(value)))
+            case tuple() | list():
+                fields += [("of", _noun(value[0])), *(("selected", _selected(one)) for one in value)]
+            case None:
+                pass
+            case _:
+                fields.append((name, str(value)))
     return fields
+
+
+def _noun(value: Key | int) -> str:
+    if isinstance(value, int):
+        return "executions"
+    return "jobs" if isinstance(value, JobKey) else "triggers"
+
+
+def _selected(value: Key | int) -> str:
+    return str(value) if isinstance(value, int) else json.dumps([value.group, value.name])
 
 
 def job_key(parameters: Any) -> JobKey:

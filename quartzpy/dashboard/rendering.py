@@ -11,7 +11,6 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from quartzpy.dashboard.links import action_fields
 from quartzpy.dashboard.navigation import NAVIGATION
 from quartzpy.dashboard.times import Times, span_text, utc
 from quartzpy.operations import Count
@@ -41,10 +40,10 @@ def _environment() -> Environment:
         span=span_text,
         utc=utc,
         visible=visible,
+        lines=lines,
         number=number,
         percent=percent,
         pretty=pretty,
-        action_fields=action_fields,
         short_type=short_type,
     )
     made.globals.update(time=time_element, said=said, navigation=NAVIGATION, no_time=timedelta())
@@ -95,6 +94,14 @@ def number(value: Count | float) -> str:
     if isinstance(value, Count):
         return str(value)
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def lines(text: str) -> str:
+    """Return a text of several lines with characters that control a terminal or the text direction as escapes.
+
+    They do nothing on the page, but they would in a terminal into which the text is pasted.
+    """
+    return "\n".join(visible(line.expandtabs()) for line in text.split("\n"))
 
 
 def percent(value: float) -> str:

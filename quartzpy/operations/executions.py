@@ -18,7 +18,7 @@ from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import ExecutionQuery
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord
 
-EXAMINED = 30_000
+EXAMINED = 20_000
 """The number of executions that a page examines."""
 MOST_ATTEMPTS = 50
 """The largest number of attempts that are shown of one execution."""

@@ -137,16 +137,21 @@ def _silent(node: NodeView) -> Incident:
         Severity.ERROR if dead else Severity.WARNING,
         "dead-node" if dead else "late-node",
         node.node,
-        f"Node {node.node} is {node.state}: it last checked in {short_span(node.checkin_age)} ago, and should do so"
-        f" every {short_span(node.checkin_interval)}.",
+        f"Node {node.node} is {node.state}: it last checked in {short_span(node.checkin_age)} ago.",
         (
-            f"It ran on host {node.host} as process {node.pid}, with {node.executing} executions and {node.claimed}"
-            " claims.",
+            f"It ran on host {node.host} as process {node.pid}, with {_number(node.executing, 'execution')} and"
+            f" {_number(node.claimed, 'claim')}.",
             "Another node that has watched it for its whole failure window"
-            f" ({short_span(node.failure_window)}) recovers them.",
+            f" ({short_span(node.failure_window)}) recovers them. To recover them at once, start it again under the"
+            " same name.",
+            f"It should check in every {short_span(node.checkin_interval)}.",
         ),
         node.last_checkin,
     )
+
+
+def _number(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def short_span(span: timedelta) -> str:
@@ -180,10 +185,12 @@ def full_pools(
                 Severity.ERROR,
                 "full-pool",
                 executor,
-                f"All {workers} workers of executor {executor!r} are busy, and {waiting} triggers are due.",
+                f"{'The only worker' if workers == 1 else f'All {workers} workers'} of executor {executor!r}"
+                f" {'is' if workers == 1 else 'are'} busy, and {_number(waiting, 'trigger')}"
+                f" {'is' if waiting == 1 else 'are'} due.",
                 (
-                    *(f"Node {pool.node} has {pool.workers} workers, all busy." for pool in of_nodes_[:MOST_REMEDIES]),
                     *map(_runs, longest),
+                    *(f"Node {pool.node} has {_number(pool.workers, 'worker')}." for pool in of_nodes_[:MOST_REMEDIES]),
                 ),
                 min((row.fire_time for row in longest if row.fire_time), default=None),
                 tuple(map(_cancel, longest)),
@@ -217,8 +224,9 @@ def blocked_jobs(blocked: Sequence[TriggerRecord], running: Sequence[RunningView
                 Severity.WARNING,
                 "blocked-job",
                 str(job),
-                f"Job {job} is at its concurrency limit, and its triggers have been due for {short_span(now - since)}.",
-                (f"Waiting: {names}{', ...' * (len(records) > MOST_REMEDIES)}.", *map(_runs, longest)),
+                f"Job {job} is at its concurrency limit, and {_number(len(records), 'trigger')}"
+                f" {'waits' if len(records) == 1 else 'wait'} for it.",
+                (*map(_runs, longest), f"Waiting: {names}{', ...' * (len(records) > MOST_REMEDIES)}."),
                 since,
                 tuple(map(_cancel, longest)),
                 records[0].key,
@@ -364,10 +372,10 @@ def clock_changes(changes: Sequence[ClockChange]) -> list[Incident]:
                 "clock-change",
                 ", ".join(change.zones[:MOST_REMEDIES]),
                 f"The clocks of {', '.join(change.zones[:MOST_REMEDIES])} move {moved} by {short(abs(change.shift))} at"
-                f" {change.at:%Y-%m-%d %H:%M} UTC, and {len(change.triggers)}{'+' * change.has_more} triggers fire"
-                f" within an hour of it.",
+                f" {change.at:%Y-%m-%d %H:%M} UTC.",
                 (
-                    f"They are {names}{', ...' * (len(change.triggers) > MOST_REMEDIES or change.has_more)}.",
+                    f"Within an hour of it fire: {names}"
+                    f"{', ...' * (len(change.triggers) > MOST_REMEDIES or change.has_more)}.",
                     f"Each trigger's rule for daylight saving decides about {effect}; its page shows the fire times.",
                 ),
                 change.at,

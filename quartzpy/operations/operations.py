@@ -157,7 +157,7 @@ class Operations:
     ) -> Page[ExecutionSummary]:
         """Return a page of executions, the latest first. The filters are those of `Scheduler.executions`.
 
-        A page of the history with filters examines at most 30,000 executions, so that it also answers at once if few of
+        A page of the history with filters examines at most 20,000 executions, so that it also answers at once if few of
         millions match. Then it has fewer than `limit` items, even none, and its `next_cursor` continues from there;
         only a `next_cursor` of None marks the last page.
 

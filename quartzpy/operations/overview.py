@@ -40,12 +40,13 @@ MOST_COUNTED_EXECUTIONS = 20_000
 MOST_FAILURES = 200
 MOST_DUE = 200
 MOST_EXAMINED = 2_000
-"""The number of executions among which failures that are retried are found."""
+"""The number of executions among which those that are retried, or were lost with their node, are found."""
 _MINUTE = timedelta(minutes=1)
 DUE = timedelta(seconds=2)
 """The delay from which a trigger counts as due while all workers are busy."""
 _WAITING = frozenset({ExecutionState.SCHEDULED})
 _FAILED = frozenset({ExecutionState.FAILED})
+_FAILED_OR_LOST = frozenset({ExecutionState.FAILED, ExecutionState.TERMINATED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,8 @@ class Overview:
     running: tuple[RunningView, ...]
     late: tuple[LateTrigger, ...]
     failed: tuple[ExecutionSummary, ...]
-    """The latest failures. Those that are retried are found among the latest 2,000 executions."""
+    """The latest failures, and the latest executions that were lost with their node. Those that are retried or lost are
+    found among the latest 2,000 executions."""
     agenda: tuple[PlannedRun, ...]
     """The runs of the next hour, the soonest first."""
     throughput: tuple[MinuteThroughput, ...]
@@ -174,9 +176,10 @@ class _Seen:
         return tuple(found)
 
     def failed(self) -> tuple[ExecutionSummary, ...]:
-        """Return the latest failures: those that are final, and those that are retried and came last."""
-        retried = self._store.find_executions(ExecutionQuery(states=_FAILED, among=MOST_EXAMINED), MOST_FAILED)
-        found = {record.fire_id: record for record in [*self._failures, *retried]}
+        """Return the latest failures: those that are final, and those that are retried or lost and came last."""
+        query = ExecutionQuery(states=_FAILED_OR_LOST, among=MOST_EXAMINED)
+        others = self._store.find_executions(query, MOST_FAILED)
+        found = {record.fire_id: record for record in [*self._failures, *others]}
         latest = sorted(found.values(), key=lambda record: record.ended_at or self.now, reverse=True)
         return tuple(map(execution_summary, latest[:MOST_FAILED]))
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from quartzpy.keys import JobKey, Key, TriggerKey
-from quartzpy.matchers import GroupMatcher
+from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.states import ENDED, ActionState, ExecutionState, JobMode, MisfireAction, TriggerState
 from quartzpy.store.records import ActionRecord, ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
 
@@ -24,6 +24,11 @@ Shape = tuple[tuple[type, ...], ...]
 """The types that each value of a position may have, for the check of a cursor that comes from outside."""
 
 _KEY: Shape = ((str,), (str,))
+
+STOPPED = frozenset({TriggerState.ERROR, TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED})
+HELD = frozenset({TriggerState.ACQUIRED, TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED, TriggerState.COMPLETE})
+"""The states that a database finds by an index: in the order of keys those of STOPPED, and without an order those of
+HELD."""
 
 
 class TriggerOrder(StrEnum):
@@ -49,6 +54,16 @@ class JobQuery:
     mode: JobMode | None = None
     job_key: JobKey | None = None
     """The key of the only job."""
+    among: int | None = None
+    """The number of jobs of `walk` that are examined at most; a page then has those among them that match. None
+    examines as many as the page needs."""
+
+    @property
+    def walk(self) -> JobQuery | None:
+        """The jobs that a page examines in their order; None if it finds those that match without others."""
+        if self.among is None or self.job_key is not None:
+            return None
+        return JobQuery(group=_one_group(self.group))
 
     @property
     def shape(self) -> Shape:
@@ -76,6 +91,19 @@ class TriggerQuery:
     since: datetime | None = None
     until: datetime | None = None
     order: TriggerOrder = TriggerOrder.KEY
+    among: int | None = None
+    """The number of triggers of `walk` that are examined at most; a page then has those among them that match. None
+    examines as many as the page needs."""
+
+    @property
+    def walk(self) -> TriggerQuery | None:
+        """The triggers that a page examines in their order; None if it finds those that match without others."""
+        if self.among is None or self.job_key is not None or self.calendar is not None:
+            return None
+        if self.order is TriggerOrder.NEXT_FIRE_TIME:
+            return TriggerQuery(states=self.states, since=self.since, until=self.until, order=self.order)
+        indexed = self.states is not None and (self.states <= STOPPED or self.states <= HELD)
+        return TriggerQuery(group=_one_group(self.group), states=self.states if indexed else None)
 
     @property
     def shape(self) -> Shape:
@@ -161,6 +189,16 @@ class ActionQuery:
     state: ActionState | None = None
     since: datetime | None = None
     until: datetime | None = None
+    among: int | None = None
+    """The number of actions of `walk` that are examined at most; a page then has those among them that match. None
+    examines as many as the page needs."""
+
+    @property
+    def walk(self) -> ActionQuery | None:
+        """The actions that a page examines in their order; None if it has no bound."""
+        if self.among is None:
+            return None
+        return ActionQuery(subject=self.subject, state=None if self.state is ActionState.SUCCEEDED else self.state)
 
     @property
     def shape(self) -> Shape:
@@ -182,5 +220,13 @@ def place(key: Key, text: str) -> tuple[bool, str, str]:
     """Return the place of a key in the results of a search: names that begin with the text come first."""
     return not folded(key.name).startswith(folded(text)), key.group, key.name
 
+
+def _one_group(matcher: GroupMatcher | None) -> GroupMatcher | None:
+    """Return a matcher of one group, whose keys follow each other; None for one that may match several."""
+    return matcher if matcher is not None and matcher.operator is MatchOperator.EQUALS else None
+
+
+BoundedQuery = JobQuery | TriggerQuery | ExecutionQuery | ActionQuery
+"""Queries whose field `among` bounds the number of records that a page examines."""
 
 AnyQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery | ActionQuery

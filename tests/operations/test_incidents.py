@@ -47,8 +47,8 @@ def test_a_dead_node_says_what_it_holds(store: Harness, operations: Operations, 
     seen = incidents(operations)
     assert list(seen) == ["dead-node"]
     assert seen["dead-node"].subject == "a"
-    assert "with 1 executions and 0 claims" in seen["dead-node"].why[0]
-    assert "Node a is dead: it last checked in 30s ago" in seen["dead-node"].what
+    assert "with 1 execution and 0 claims" in seen["dead-node"].why[0]
+    assert seen["dead-node"].what == "Node a is dead: it last checked in 30s ago."
 
 
 def test_a_full_pool_names_the_executions_that_fill_it_and_cancels_them(
@@ -59,7 +59,7 @@ def test_a_full_pool_names_the_executions_that_fill_it_and_cancels_them(
     fired = [*store.acquire(node, limit=2).fired]
     store.clock.advance(5 * SECOND)
     full = incidents(operations)["full-pool"]
-    assert full.what == "All 2 workers of executor 'default' are busy, and 1 triggers are due."
+    assert full.what == "All 2 workers of executor 'default' are busy, and 1 trigger is due."
     assert {remedy.arguments["selection"] for remedy in full.remedies} == {one.fire_id for one in fired}
     store.complete(node, fired[0])
     assert "full-pool" not in incidents(operations)
@@ -104,7 +104,7 @@ def test_a_clock_change_names_the_triggers_around_it(store: Harness, operations:
     assert change.subject == "Europe/Berlin"
     assert change.since == datetime(2026, 3, 29, 1, tzinfo=UTC)
     assert "move forward by 1h at 2026-03-29 01:00 UTC" in change.what
-    assert change.why[0] == "They are DEFAULT.in-the-gap."
+    assert change.why[0] == "Within an hour of it fire: DEFAULT.in-the-gap."
     assert [remedy.arguments["selection"] for remedy in change.remedies] == [key("in-the-gap")]
     store.clock.set(datetime(2026, 3, 27, 12, tzinfo=UTC))
     assert "clock-change" not in incidents(operations)

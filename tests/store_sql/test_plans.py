@@ -244,6 +244,7 @@ def test_a_page_does_not_read_the_whole_history(
     assert read(explain(text, **values)) <= most
 
 
+AMONG = 200
 _SOME_TIME_AGO = datetime.now(UTC) - timedelta(hours=23)
 PAGES: dict[str, tuple[AnyQuery, Position | None, int]] = {
     "jobs": (JobQuery(), ("pages", "j2000"), 2 * LIMIT),
@@ -256,6 +257,15 @@ PAGES: dict[str, tuple[AnyQuery, Position | None, int]] = {
     "exhausted executions": (ExecutionQuery(exhausted=True), (False, _SOME_TIME_AGO, 4000, "DEFAULT", "t0"), 3 * LIMIT),
     "misfires": (MisfireQuery(), (3000,), 2 * LIMIT),
     "misfires of a trigger": (MisfireQuery(trigger_key=TriggerKey("t2")), (3000,), 2 * LIMIT),
+    "triggers with an unknown part in the name": (TriggerQuery(contains="?", among=AMONG), ("DEFAULT", "t5000"), AMONG),
+    "triggers of an unknown kind": (TriggerQuery(kind="?", among=AMONG), ("DEFAULT", "t5000"), AMONG),
+    "triggers with an unknown part in the name, by time": (
+        TriggerQuery(contains="?", order=TriggerOrder.NEXT_FIRE_TIME, among=AMONG),
+        None,
+        _EVERY_RULE * 2 * AMONG,
+    ),
+    "jobs with an unknown part in the name": (JobQuery(contains="?", among=AMONG), ("pages", "j2000"), AMONG),
+    "actions of an unknown name": (ActionQuery(action="?", among=AMONG), (3000,), AMONG),
     "actions": (ActionQuery(), (3000,), 2 * LIMIT),
     "actions on a trigger": (ActionQuery(subject="trigger g.t2"), (3000,), 2 * LIMIT),
     "failed actions": (ActionQuery(state=ActionState.FAILED), (5000,), 2 * LIMIT),
@@ -268,7 +278,7 @@ def test_a_page_is_read_from_its_cursor_on(
     explain: Callable[..., list[dict[str, Any]]],
     connect: Callable[[], psycopg.Connection[Any]],
     query: AnyQuery,
-    after: Position,
+    after: Position | None,
     most: int,
     analyzed: bool,
 ) -> None:

@@ -11,7 +11,7 @@ from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.placement import Placement
 from quartzpy.states import Outcome, TriggerState
-from quartzpy.store.queries import ExecutionQuery, Position
+from quartzpy.store.queries import BoundedQuery, Position
 from quartzpy.store.records import ExecutionRecord
 
 
@@ -162,10 +162,11 @@ class OperationsStore(Protocol):
         """
         ...
 
-    def last_examined(self, query: ExecutionQuery, after: Position | None) -> Position | None:
-        """Return the position of the last ended execution that `find_executions` examines for a query with `among`.
+    def last_examined(self, query: BoundedQuery, after: Position | None) -> Position | None:
+        """Return the position of the last record that a page of a query with `among` examines after `after`.
 
-        None if it examines all that follow the position `after`: no page follows.
+        None if it examines all that follow, so that no page follows. Of executions, only those that have ended are
+        examined.
         """
         ...
 

@@ -22,7 +22,7 @@ from quartzpy.store.protocol import (
     TableRecord,
     Tallies,
 )
-from quartzpy.store.queries import HISTORY, ExecutionQuery, Position, folded, place
+from quartzpy.store.queries import HISTORY, BoundedQuery, ExecutionQuery, Position, folded, place
 from quartzpy.store.ram import pages
 from quartzpy.store.ram.locked_tables import LockedTables
 from quartzpy.store.ram.tables import BLOCKED_STATES, Tables
@@ -86,7 +86,7 @@ class RamOperationsStore(LockedTables):
         )
         return list(islice(found, limit))
 
-    def last_examined(self, query: ExecutionQuery, after: Position | None) -> Position | None:
+    def last_examined(self, query: BoundedQuery, after: Position | None) -> Position | None:
         with self._lock:
             return pages.last_examined(self._tables, query, after)
 

@@ -15,6 +15,7 @@ from quartzpy.states import ExecutionState, TriggerState
 from quartzpy.store.queries import (
     ActionQuery,
     AnyQuery,
+    BoundedQuery,
     ExecutionQuery,
     JobQuery,
     MisfireQuery,
@@ -35,7 +36,10 @@ _T = TypeVar("_T")
 
 
 def jobs(tables: Tables, query: JobQuery, limit: int | None, after: Position | None) -> list[JobRecord]:
-    rows = (row for row in tables.jobs.values() if _job_matches(row, query))
+    rows = [row for row in tables.jobs.values() if _job_matches(row, query)]
+    if query.walk is not None:
+        examined = {record.key for record in jobs(tables, query.walk, query.among, after)}
+        rows = [row for row in rows if row.key in examined]
     page = _page(rows, lambda row: (row.key.group, row.key.name), limit, after)
     return [_job_record(row) for row in page]
 
@@ -67,7 +71,10 @@ def _job_record(row: JobRow) -> JobRecord:
 
 
 def triggers(tables: Tables, query: TriggerQuery, limit: int | None, after: Position | None) -> list[TriggerRecord]:
-    records = (trigger_record(row) for row in tables.triggers.values() if _trigger_matches(row, query))
+    records = [trigger_record(row) for row in tables.triggers.values() if _trigger_matches(row, query)]
+    if query.walk is not None:
+        examined = {record.key for record in triggers(tables, query.walk, query.among, after)}
+        records = [record for record in records if record.key in examined]
 
     def place(position: Position) -> Position:
         if query.order is TriggerOrder.KEY:
@@ -126,14 +133,19 @@ def _examined(
     return [*first, *(record for record in every if record.ended_at is None)]
 
 
-def last_examined(tables: Tables, query: ExecutionQuery, after: Position | None) -> Position | None:
+def last_examined(tables: Tables, query: BoundedQuery, after: Position | None) -> Position | None:
     """See `OperationsStore.last_examined`."""
-    if query.among is None or (after is not None and after[0]):
-        return None
-    first = executions(tables, ExecutionQuery(), query.among, after)
-    if len(first) < query.among:
-        return None
-    return query.position(first[-1])
+    examined: list[Position] = []
+    match query:
+        case JobQuery(walk=JobQuery() as of_jobs):
+            examined = [query.position(one) for one in jobs(tables, of_jobs, query.among, after)]
+        case TriggerQuery(walk=TriggerQuery() as of_triggers):
+            examined = [query.position(one) for one in triggers(tables, of_triggers, query.among, after)]
+        case ActionQuery(walk=ActionQuery() as of_actions):
+            examined = [query.position(one) for one in actions(tables, of_actions, query.among, after)]
+        case ExecutionQuery(among=int()) if after is None or not after[0]:
+            examined = [query.position(one) for one in executions(tables, ExecutionQuery(), query.among, after)]
+    return examined[-1] if len(examined) == query.among else None
 
 
 def _execution_matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:
@@ -181,7 +193,10 @@ def misfires(tables: Tables, query: MisfireQuery, limit: int | None, after: Posi
 
 
 def actions(tables: Tables, query: ActionQuery, limit: int | None, after: Position | None) -> list[ActionRecord]:
-    found = (record for record in tables.actions.values() if audit_log.matches(record, query))
+    found = [record for record in tables.actions.values() if audit_log.matches(record, query)]
+    if query.walk is not None:
+        examined = {record.action_id for record in actions(tables, query.walk, query.among, after)}
+        found = [record for record in found if record.action_id in examined]
     return _page(found, lambda record: (-record.action_id,), limit, after and (-after[0],))
 
 

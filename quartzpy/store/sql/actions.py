@@ -10,6 +10,7 @@ from quartzpy.states import ActionState, NodeMode
 from quartzpy.store.protocol import ActionEntry, Notification
 from quartzpy.store.queries import ActionQuery, Position
 from quartzpy.store.records import ActionRecord
+from quartzpy.store.sql.conditions import all_of
 from quartzpy.store.sql.db.session import SqlSession
 
 RECORD = """
@@ -46,8 +47,9 @@ SELECT mode_since FROM commanded LEFT JOIN notified ON true
 # An expression prevents the planner, when it has no statistics, from reading all actions for those of one subject.
 _FIND = """
 SELECT id, at, ended_at, actor, role, action, subject, reason, state, count, before::text, after::text, error
-  FROM $audit WHERE {scheduler} = %(sched)s {conditions} ORDER BY id DESC LIMIT %(limit)s::int
+  FROM {source} WHERE {scheduler} = %(sched)s {conditions} ORDER BY id DESC LIMIT %(limit)s::int
 """
+_WALK = "SELECT {columns} FROM $audit WHERE {scheduler} = %(sched)s {conditions} ORDER BY id DESC {limit}"
 _CONDITIONS = {
     "actor": "actor = %(actor)s",
     "action": "action = %(action)s",
@@ -93,6 +95,22 @@ def set_mode(session: SqlSession, instance_id: str, mode: NodeMode) -> datetime 
 
 def text(query: ActionQuery, after: Position | None) -> str:
     """Return the statement of a page; see `quartzpy.store.sql.pages`."""
+    if query.walk is not None:
+        source = f"({walked(query.walk, after, '*', 'LIMIT %(among)s::int')}) AS examined"
+        return _FIND.format(source=source, scheduler="sched_name", conditions=_conditions(query, None))
+    return _FIND.format(source="$audit", scheduler=_scheduler(query), conditions=_conditions(query, after))
+
+
+def walked(walk: ActionQuery, after: Position | None, columns: str, limit: str) -> str:
+    """Return the query of the actions that a page examines, up to a limit."""
+    return _WALK.format(columns=columns, scheduler=_scheduler(walk), conditions=_conditions(walk, after), limit=limit)
+
+
+def _scheduler(query: ActionQuery) -> str:
+    return "sched_name" if query.subject is None else "sched_name || ''"
+
+
+def _conditions(query: ActionQuery, after: Position | None) -> str:
     conditions = [text for name, text in _CONDITIONS.items() if getattr(query, name) is not None]
     if query.state is not None:
         # A literal, because a partial index needs a condition without parameters.
@@ -101,15 +119,16 @@ def text(query: ActionQuery, after: Position | None) -> str:
         conditions.append("state <> 'SUCCEEDED'")
     if after:
         conditions.append("id < %(after_id)s::bigint")
-    return _FIND.format(
-        scheduler="sched_name" if query.subject is None else "sched_name || ''",
-        conditions="".join(f"\n   AND {condition}" for condition in conditions),
-    )
+    return all_of(conditions)
 
 
 def values(query: ActionQuery, after: Position | None) -> dict[str, Any]:
     """Return the values of that statement, except the limit."""
-    return {**{name: getattr(query, name) for name in _CONDITIONS}, "after_id": after and after[0]}
+    return {
+        **{name: getattr(query, name) for name in _CONDITIONS},
+        "after_id": after and after[0],
+        "among": query.among,
+    }
 
 
 def record_of(row: Sequence[Any]) -> ActionRecord:

@@ -20,8 +20,11 @@ from typing import Any
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import JobMode, MisfireAction, TriggerState
 from quartzpy.store.queries import (
+    HELD,
+    STOPPED,
     ActionQuery,
     AnyQuery,
+    BoundedQuery,
     ExecutionQuery,
     JobQuery,
     MisfireQuery,
@@ -31,6 +34,7 @@ from quartzpy.store.queries import (
 )
 from quartzpy.store.records import ActionRecord, ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
 from quartzpy.store.sql import actions as audit_log
+from quartzpy.store.sql import execution_pages
 from quartzpy.store.sql.conditions import LIMIT, all_of, between, group_value, in_group, literals
 from quartzpy.store.sql.db import rows
 from quartzpy.store.sql.db.session import SqlSession
@@ -47,7 +51,7 @@ from quartzpy.store.sql.lookups import (
 _CONTAINS = "strpos({column}, %(contains)s) > 0"
 _JOBS = f"""
 SELECT s.trigger_count, s.next_fire_time, s.previous_fire_time, j.mode, {JOB_COLUMNS}
-  FROM (SELECT * FROM $job_details WHERE sched_name = %(sched)s {{conditions}}
+  FROM (SELECT * FROM {{source}} WHERE sched_name = %(sched)s {{conditions}}
          ORDER BY job_group, job_name {LIMIT}) AS j
  CROSS JOIN LATERAL (
     SELECT count(*) AS trigger_count,
@@ -81,11 +85,19 @@ _NAMED_TRIGGERS = f"""
           WHERE sched_name = %(sched)s {{conditions}} ORDER BY trigger_group, trigger_name {LIMIT}) AS k
    JOIN $triggers t USING (trigger_group, trigger_name)
   WHERE t.sched_name = %(sched)s OFFSET 0)"""
+# The keys that are examined are read from that index, too.
+_NAMED_AMONG = f"""
+(SELECT t.*
+   FROM (SELECT trigger_group, trigger_name FROM ({{examined}}) AS t WHERE true {{conditions}}
+          ORDER BY trigger_group, trigger_name {LIMIT}) AS k
+   JOIN $triggers t USING (trigger_group, trigger_name)
+  WHERE t.sched_name = %(sched)s OFFSET 0)"""
+_AMONG = "LIMIT %(among)s::int"
+_LAST = "OFFSET %(among)s::int - 1 LIMIT 1"
+_WALK = "SELECT {columns} FROM {source} t WHERE {scheduler} = %(sched)s {conditions} ORDER BY {order} {limit}"
 _TRIGGERS = f"""
 {TRIGGER.format(source="{source}")} WHERE {{scheduler}} = %(sched)s {{conditions}} ORDER BY {{order}} {LIMIT}
 """
-_STOPPED = frozenset({TriggerState.ERROR, TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED})
-_HELD = frozenset({TriggerState.ACQUIRED, TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED, TriggerState.COMPLETE})
 _BY_KEY = "t.trigger_group, t.trigger_name"
 _NEXT = "coalesce(t.next_fire_time, 'infinity')"
 _BY_NEXT_FIRE_TIME = f"{_NEXT}, -t.priority, t.trigger_group, t.trigger_name"
@@ -105,15 +117,35 @@ SELECT id, trigger_group, trigger_name, job_group, job_name, instance_id, handle
 
 
 def jobs_text(query: JobQuery, after: Position | None) -> str:
-    conditions = [
-        query.job_key and "job_group = %(job_group)s AND job_name = %(job_name)s",
-        in_group(query.group, "job_group"),
-        query.contains and _CONTAINS.format(column="job_name"),
-        query.job_type and "job_type = %(job_type)s",
-        query.mode and "mode = %(mode)s",
-        after and _AFTER_KEY.format(columns="job_group, job_name"),
-    ]
-    return _JOBS.format(conditions=all_of(conditions))
+    if query.walk is None:
+        return _JOBS.format(source="$job_details", conditions=_job_conditions(query, after))
+    examined = _walked_jobs(query.walk, after, "*", _AMONG)
+    return _JOBS.format(source=f"({examined}) AS examined", conditions=_job_conditions(query, None))
+
+
+def _walked_jobs(walk: JobQuery, after: Position | None, columns: str, limit: str) -> str:
+    """Return the query of the jobs that a page examines, up to a limit."""
+    return _WALK.format(
+        columns=columns,
+        source="$job_details",
+        scheduler="sched_name",
+        conditions=_job_conditions(walk, after),
+        order="job_group, job_name",
+        limit=limit,
+    )
+
+
+def _job_conditions(query: JobQuery, after: Position | None) -> str:
+    return all_of(
+        [
+            query.job_key and "job_group = %(job_group)s AND job_name = %(job_name)s",
+            in_group(query.group, "job_group"),
+            query.contains and _CONTAINS.format(column="job_name"),
+            query.job_type and "job_type = %(job_type)s",
+            query.mode and "mode = %(mode)s",
+            after and _AFTER_KEY.format(columns="job_group, job_name"),
+        ]
+    )
 
 
 def _values_of_jobs(query: JobQuery, after: Position | None) -> dict[str, Any]:
@@ -127,6 +159,7 @@ def _values_of_jobs(query: JobQuery, after: Position | None) -> dict[str, Any]:
         "mode": query.mode,
         "after_group": group,
         "after_name": name,
+        "among": query.among,
     }
 
 
@@ -152,6 +185,39 @@ def jobs(session: SqlSession, query: JobQuery, limit: int | None, after: Positio
 def triggers_text(query: TriggerQuery, after: Position | None) -> str:
     if query.states is not None and not query.states:
         return ""
+    if query.walk is not None:
+        source = _among(query, query.walk, after)
+        conditions, scheduler = _trigger_conditions(query, None), "t.sched_name"
+    else:
+        source, scheduler = _trigger_source(query, after)
+        conditions = _trigger_conditions(query, after)
+    order = _BY_KEY if query.order is TriggerOrder.KEY else _BY_NEXT_FIRE_TIME
+    return _TRIGGERS.format(scheduler=scheduler, source=source, conditions=conditions, order=order)
+
+
+def _among(query: TriggerQuery, walk: TriggerQuery, after: Position | None) -> str:
+    """Return the triggers that a page examines, or those of them whose keys match, as one subquery."""
+    keys_of = TriggerQuery(group=query.group, contains=query.contains, among=query.among)
+    if query == keys_of:
+        examined = _walked_triggers(walk, after, _BY_KEY, _AMONG)
+        return _NAMED_AMONG.format(examined=examined, conditions=_trigger_conditions(query, None))
+    return f"({_walked_triggers(walk, after, 't.*', _AMONG)})"
+
+
+def _walked_triggers(walk: TriggerQuery, after: Position | None, columns: str, limit: str) -> str:
+    """Return the query of the triggers that a page examines, up to a limit."""
+    source, scheduler = _trigger_source(walk, after)
+    return _WALK.format(
+        columns=columns,
+        source=source.replace(LIMIT, _AMONG),
+        scheduler=scheduler,
+        conditions=_trigger_conditions(walk, after),
+        order=_BY_KEY if walk.order is TriggerOrder.KEY else _BY_NEXT_FIRE_TIME,
+        limit=limit,
+    )
+
+
+def _trigger_conditions(query: TriggerQuery, after: Position | None) -> str:
     by_key = query.order is TriggerOrder.KEY
     filters = [
         in_group(query.group, "t.trigger_group"),
@@ -163,7 +229,13 @@ def triggers_text(query: TriggerQuery, after: Position | None) -> str:
         *between(query, "t.next_fire_time"),
         after and (_AFTER_KEY.format(columns=_BY_KEY) if by_key else _AFTER_NEXT),
     ]
-    conditions = all_of(filters)
+    return all_of(filters)
+
+
+def _trigger_source(query: TriggerQuery, after: Position | None) -> tuple[str, str]:
+    """Return the table or subquery in which triggers are found, and the column that has their scheduler's name."""
+    by_key = query.order is TriggerOrder.KEY
+    conditions = _trigger_conditions(query, after)
     source = "$triggers"
     if query.job_key:
         source = _TRIGGERS_OF_KEY.format(of="AND job_group = %(job_group)s AND job_name = %(job_name)s")
@@ -171,21 +243,19 @@ def triggers_text(query: TriggerQuery, after: Position | None) -> str:
         source = _TRIGGERS_OF_KEY.format(of="AND calendar_name = %(calendar)s")
     elif not by_key:
         source = _soonest(query.states, conditions, after)
-    elif query.states is not None and query.states <= _HELD and not query.states <= _STOPPED:
+    elif query.states is not None and query.states <= HELD and not query.states <= STOPPED:
         source = _HELD_TRIGGERS.format(states=literals(query.states))
     elif query.contains and query == TriggerQuery(group=query.group, contains=query.contains):
         source = _NAMED_TRIGGERS.format(conditions=conditions)
-    order = _BY_KEY if by_key else _BY_NEXT_FIRE_TIME
     # An expression, so that without statistics the planner does not prefer the primary key to the partial index.
-    is_of_few = query.states is not None and query.states <= _STOPPED
-    scheduler = "t.sched_name || ''" if is_of_few else "t.sched_name"
-    return _TRIGGERS.format(scheduler=scheduler, source=source, conditions=conditions, order=order)
+    is_of_few = query.states is not None and query.states <= STOPPED
+    return source, "t.sched_name || ''" if is_of_few else "t.sched_name"
 
 
 def _soonest(states: frozenset[TriggerState] | None, conditions: str, after: Position | None) -> str:
     """Return the triggers of some states from which the soonest are taken, as one subquery."""
     wanted = frozenset(TriggerState) if states is None else states
-    held = wanted & _HELD
+    held = wanted & HELD
     waiting = conditions + all_of([after and _WAITING_AFTER])
     branches = [_WAITING_TRIGGERS.format(conditions=waiting)] if TriggerState.WAITING in wanted else []
     branches += [
@@ -212,6 +282,7 @@ def _values_of_triggers(query: TriggerQuery, after: Position | None) -> dict[str
         "after_priority": priority,
         "after_group": group,
         "after_name": name,
+        "among": query.among,
     }
 
 
@@ -309,6 +380,27 @@ def text_and_values(query: AnyQuery, after: Position | None) -> tuple[str, dict[
             return misfires_text(query, after), _values_of_misfires(query, after)
         case ActionQuery():
             return audit_log.text(query, after), audit_log.values(query, after)
+
+
+def last_examined(session: SqlSession, query: BoundedQuery, after: Position | None) -> Position | None:
+    """See `OperationsStore.last_examined`."""
+    match query:
+        case ExecutionQuery():
+            return execution_pages.last_examined(session, query, after)
+        case JobQuery(walk=JobQuery() as of_jobs):
+            text = _walked_jobs(of_jobs, after, "job_group, job_name", _LAST)
+            values = _values_of_jobs(query, after)
+        case TriggerQuery(walk=TriggerQuery() as of_triggers) if query.states is None or query.states:
+            by_key = query.order is TriggerOrder.KEY
+            columns = _BY_KEY if by_key else "t.next_fire_time, -t.priority, t.trigger_group, t.trigger_name"
+            text = _walked_triggers(of_triggers, after, columns, _LAST)
+            values = _values_of_triggers(query, after)
+        case ActionQuery(walk=ActionQuery() as of_actions):
+            text, values = audit_log.walked(of_actions, after, "id", _LAST), audit_log.values(query, after)
+        case _:
+            return None
+    found = session.read_one(text, **values)
+    return tuple(found[0]) if found else None
 
 
 def _rows(session: SqlSession, query: AnyQuery, limit: int | None, after: Position | None) -> list[tuple[Any, ...]]:

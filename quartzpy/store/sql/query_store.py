@@ -14,7 +14,16 @@ from quartzpy.store.protocol import (
     DispatchKey,
     StoredCalendar,
 )
-from quartzpy.store.queries import ActionQuery, AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
+from quartzpy.store.queries import (
+    ActionQuery,
+    AnyQuery,
+    BoundedQuery,
+    ExecutionQuery,
+    JobQuery,
+    MisfireQuery,
+    Position,
+    TriggerQuery,
+)
 from quartzpy.store.records import (
     ActionRecord,
     ExecutionRecord,
@@ -115,6 +124,9 @@ class SqlQueryStore:
         self, query: MisfireQuery, limit: int | None, after: Position | None = None
     ) -> list[MisfireRecord]:
         return pages.misfires(self._session, query, limit, after)
+
+    def last_examined(self, query: BoundedQuery, after: Position | None) -> Position | None:
+        return pages.last_examined(self._session, query, after)
 
     def count(self, query: AnyQuery) -> int:
         return pages.count(self._session, query)

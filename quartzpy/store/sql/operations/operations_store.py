@@ -20,9 +20,8 @@ from quartzpy.store.protocol import (
     TableRecord,
     Tallies,
 )
-from quartzpy.store.queries import ExecutionQuery, Position
 from quartzpy.store.records import ExecutionRecord
-from quartzpy.store.sql import actions, execution_pages
+from quartzpy.store.sql import actions
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.operations import history, search, server, usage
 from quartzpy.store.sql.steps import facts
@@ -49,9 +48,6 @@ class SqlOperationsStore:
         self, start: datetime, end: datetime, limit: int, *, margin: timedelta
     ) -> list[ExecutionRecord]:
         return history.executions_between(self._session, start, end, limit, margin)
-
-    def last_examined(self, query: ExecutionQuery, after: Position | None) -> Position | None:
-        return execution_pages.last_examined(self._session, query, after)
 
     def slot_usage(self, limit: int) -> list[SlotUsage]:
         return usage.slot_usage(self._session, limit)

@@ -1,0 +1,64 @@
+"""Tests of pages that examine a limited number of records, so that they answer at once even if few of many match."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.matchers import GroupMatcher
+from quartzpy.states import TriggerState
+from quartzpy.store.protocol import ActionEntry
+from quartzpy.store.queries import ActionQuery, JobQuery, Position, TriggerOrder, TriggerQuery
+from quartzpy.testing.store.harness import Harness, at, job, once
+
+
+def test_pages_of_triggers_jobs_and_actions_examine_no_more_than_they_are_told(store: Harness) -> None:
+    for number in range(7):
+        name = f"n{number}" + ("-rare" if number in (1, 6) else "")
+        store.schedule(job(name), once(name, at(60 + 10 * (7 - number))))
+        store.store.record_action(ActionEntry("ann", "admin", "pause" if number in (0, 4) else "resume", "everything"))
+    by_time = TriggerOrder.NEXT_FIRE_TIME
+    assert _pages(store, store.store.find_triggers, TriggerQuery(contains="rare", among=3)) == [
+        ["n1-rare"],
+        [],
+        ["n6-rare"],
+    ]
+    assert _pages(store, store.store.find_triggers, TriggerQuery(contains="rare", job_type="x", among=3)) == [
+        [],
+        [],
+        [],
+    ]
+    assert _pages(store, store.store.find_triggers, TriggerQuery(contains="rare", order=by_time, among=3)) == [
+        ["n6-rare"],
+        [],
+        ["n1-rare"],
+    ]
+    assert _pages(store, store.store.find_jobs, JobQuery(contains="rare", among=3)) == [["n1-rare"], [], ["n6-rare"]]
+    paused = [len(page) for page in _pages(store, store.store.find_actions, ActionQuery(action="pause", among=3))]
+    assert paused == [1, 0, 1]
+
+
+def test_a_bounded_page_examines_only_what_an_index_leaves(store: Harness) -> None:
+    for number in range(6):
+        store.schedule(job(f"n{number}"), once(f"n{number}", at(60), group="a" if number < 5 else "b"))
+    store.store.pause_triggers([TriggerKey("n3", "a")])
+    find = store.store.find_triggers
+    paused = frozenset({TriggerState.PAUSED})
+    assert _pages(store, find, TriggerQuery(states=paused, contains="n", among=2)) == [["n3"]]
+    assert _pages(store, find, TriggerQuery(group=GroupMatcher.equals("b"), contains="n", among=2)) == [["n5"]]
+    assert _pages(store, find, TriggerQuery(group=GroupMatcher.ends_with("b"), among=4)) == [[], ["n5"]]
+    assert _pages(store, find, TriggerQuery(job_key=JobKey("n5"), contains="n", among=1)) == [["n5"]]
+    assert _pages(store, store.store.find_jobs, JobQuery(job_key=JobKey("n5"), among=1)) == [["n5"]]
+
+
+def _pages(store: Harness, find: Callable[..., list[Any]], query: Any) -> list[list[str]]:
+    """Return the names on each page of a query, the next one beginning after the last record that was examined."""
+    pages: list[list[str]] = []
+    after: Position | None = None
+    while True:
+        found = find(query, 10, after)
+        pages.append([str(getattr(getattr(one, "key", None), "name", one)) for one in found])
+        after = store.store.last_examined(query, after)
+        if after is None:
+            return pages

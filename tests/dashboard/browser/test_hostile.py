@@ -1,0 +1,138 @@
+"""Hostile names, data, errors and logs on every page of a real browser: nothing runs, and every page keeps its shape."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Dialog, Page
+
+from quartzpy import Scheduler
+from quartzpy.calendars.holiday import HolidayCalendar
+from quartzpy.dashboard import create_app
+from quartzpy.dashboard.server import DashboardServer, listen
+from quartzpy.errors import InvalidKeyError
+from quartzpy.jobs.context import JobExecutionContext
+from quartzpy.jobs.job import Job, JobDetail
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.triggers.simple import SimpleTrigger
+from tests.dashboard.browser.conftest import Watched
+from tests.dashboard.browser.test_pages import width_beyond_screen
+from tests.dashboard.scene import HOSTILE
+
+pytestmark = pytest.mark.timeout(300)
+PHONE = {"width": 390, "height": 844}
+NAMES = (*HOSTILE, "%2F%00", "..%2f..", "'; DROP TABLE x; --", "مرحبا " * 30, "🚀" * 150)
+ANSI = "\x1b[31mred\x1b[0m \x1b]8;;javascript:alert(1)\x07link\x1b]8;;\x07 \x1b[2J"
+SCRIPT = "</pre></script><script>alert(document.domain)</script><img src=x onerror=alert(2)>"
+HUGE = "W" * 20_000
+
+
+class Hostile(Job):
+    """Fails with a huge error, after lines that would control a terminal or a page."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        context.log.info(ANSI + SCRIPT)
+        context.log.warning(HUGE[:3_000])
+        context.progress(0.4, SCRIPT[:100])
+        raise RuntimeError(f"{SCRIPT} {ANSI} {context.job_data['name']}\n{HUGE}")
+
+
+class Endless(Job):
+    """Runs until it is cancelled, and says hostile things meanwhile."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        context.progress(0.4, SCRIPT[:100])
+        context.wait_cancelled(600)
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Iterator[tuple[str, Scheduler]]:
+    """A dashboard in this process, over a node that has run jobs of hostile names."""
+    scheduler = Scheduler("memory://", name="hostile", instance_id="<b>node</b> " + "n" * 60, workers=4)
+    scheduler.add_calendar(SCRIPT[:100], HolidayCalendar([datetime.now(UTC).date()]))
+    now = datetime.now(UTC)
+    data = {"huge": HUGE, SCRIPT: {"<i>": ["\u202e", "\x1b[31m", None]}}
+    for name in NAMES:
+        scheduler.schedule_job(
+            JobDetail(Hostile, name, name, description=name, data={**data, "name": name}, capture_logs="INFO"),
+            [
+                SimpleTrigger(name, name, start_time=now),
+                SimpleTrigger("later", name, start_time=now + timedelta(minutes=30), description=SCRIPT, data=data),
+            ],
+        )
+        scheduler.pause_trigger(TriggerKey("later", name), reason=SCRIPT, by="<u>ann</u>")
+    scheduler.schedule_job(JobDetail(Endless, SCRIPT[:150]), SimpleTrigger(SCRIPT[:150]))
+    scheduler.start()
+    server = DashboardServer(create_app(scheduler, read_only=False))
+    address = listen("127.0.0.1", 0)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [address]}, daemon=True)
+    thread.start()
+    limit = time.monotonic() + 60
+    while not server.started or scheduler.executions(state="FAILED").count() < len(NAMES):
+        assert time.monotonic() < limit, "the jobs of hostile names did not run"
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{address.getsockname()[1]}", scheduler
+    server.handle_exit(15, None)
+    thread.join(30)
+    scheduler.shutdown(interrupt=True)
+
+
+def pages(scheduler: Scheduler) -> Iterator[str]:
+    yield from ("/", "/timeline", "/timeline?lanes=node", "/jobs", "/triggers", "/calendars", "/groups", "/executions")
+    yield from ("/misfires", "/audit", "/nodes", "/system?examine=yes")
+    yield f"/calendar?{urlencode({'name': SCRIPT[:100]})}"
+    yield f"/search?{urlencode({'q': SCRIPT})}"
+    for name in NAMES:
+        key = urlencode({"group": name, "name": name})
+        yield f"/job?{key}"
+        yield f"/trigger?{urlencode({'group': name, 'name': 'later'})}"
+        yield f"/actions/trigger?kind=job&{key}"
+        yield f"/triggers?{urlencode({'contains': name})}"
+    for record in scheduler.executions(state="FAILED"):
+        yield f"/executions/{record.fire_id}"
+
+
+def test_nothing_runs_and_every_page_keeps_its_shape(
+    hostile: tuple[str, Scheduler], open_browser: Callable[..., Watched]
+) -> None:
+    url, scheduler = hostile
+    watched = open_browser(viewport=PHONE)
+    page: Page = watched.page
+    dialogs: list[str] = []
+
+    def note(dialog: Dialog) -> None:
+        dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", note)
+    wrong: dict[str, str] = {}
+    for path in pages(scheduler):
+        answer = page.goto(url + path)
+        assert answer is not None
+        if answer.status != 200:
+            wrong[path] = f"status {answer.status}"
+        elif (beyond := width_beyond_screen(page)) > 0:
+            wrong[path] = f"{beyond} px wider than a phone"
+        elif "\x1b" in page.content():
+            wrong[path] = "a control character of a terminal"
+    assert dialogs == []
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\nb", "\u202egnp.exe"], ids=["NUL", "newline", "override"])
+def test_names_that_no_list_can_show_on_a_line_are_refused(
+    hostile: tuple[str, Scheduler], open_browser: Callable[..., Watched], name: str
+) -> None:
+    url, _ = hostile
+    with pytest.raises(InvalidKeyError):
+        JobKey(name)
+    watched = open_browser()
+    answer = watched.page.goto(f"{url}/job?{urlencode({'name': name})}")
+    assert answer is not None
+    assert answer.status == 400
+    watched.problems[:] = [problem for problem in watched.problems if "400" not in problem]

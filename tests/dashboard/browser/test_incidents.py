@@ -1,0 +1,184 @@
+"""Five troubles of a real cluster: the overview names each with its reason at first sight, and mends it."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from starlette.testclient import TestClient
+
+from quartzpy import Scheduler
+from quartzpy.dashboard import create_app
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.store.sql import migrations
+from tests.dashboard import troubles
+from tests.dashboard.browser.conftest import Shop, Watched, address_of, process
+from tests.dashboard.browser.test_pages import width_beyond_screen
+from tests.dashboard.conftest import LOCAL
+from tests.database import Server
+
+pytestmark = pytest.mark.timeout(300)
+SOON = 30_000
+FIRST_SIGHT = {
+    "dead-node": (r"Node node-b is (late|dead): it last checked in", r"process \d+, with 1 execution and 0 claims"),
+    "full-pool": (
+        r"The only worker of executor 'node-a' is busy, and 1 trigger is due",
+        r"Execution \d+ of job DEFAULT.hog on node node-a: running for",
+    ),
+    "blocked-job": (
+        r"Job DEFAULT.serial is at its concurrency limit",
+        r"Execution \d+ of job DEFAULT.serial on node node-a: running for",
+    ),
+    "trigger-error": (r"Trigger DEFAULT.poisoned is in ERROR", r"'interval_us' is missing in its schedule"),
+    "clock-change": (r"The clocks of Test/Summer move forward by 1h", r"Within an hour of it fire: DEFAULT.nightly"),
+}
+"""What is wrong and the reason, as the overview says them."""
+
+
+@dataclass
+class Troubled(Shop):
+    """A cluster in trouble."""
+
+    environment: dict[str, str] | None = None
+
+    def node(self, name: str) -> Any:
+        given = {**(self.environment or {}), troubles.DSN_VARIABLE: self.dsn, troubles.INSTANCE_VARIABLE: name}
+        return process(["node", "--app", f"{troubles.__name__}:make_scheduler"], **given)
+
+    def write(self, statement: str) -> None:
+        """Write to the tables by hand."""
+        with psycopg.connect(self.dsn.replace("+psycopg", "", 1), autocommit=True) as connection:
+            assert connection.execute(statement).rowcount == 1
+
+    def state(self, trigger: str) -> str | None:
+        record = self.client.trigger_record(TriggerKey(trigger))
+        return None if record is None else record.state
+
+    def runs(self, job: str) -> bool:
+        return any(row.job_key == JobKey(job) and row.state == "EXECUTING" for row in self.client.running())
+
+
+@pytest.fixture(scope="module")
+def troubled(postgres_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Troubled]:
+    with ExitStack() as stack:
+        name = f"quartzpy_troubles_{os.getpid()}"
+        dsn = postgres_server.create(name)
+        stack.callback(postgres_server.drop, name)
+        migrations.upgrade(dsn)
+        client = Scheduler(dsn, **troubles.SETTINGS)
+        stack.callback(client.shutdown)
+        now = client.nodes().now
+        zones: Path = tmp_path_factory.mktemp("zones")
+        made = Troubled(dsn, client, environment=stack.enter_context(troubles.changing_zone(zones, now)))
+        stack.enter_context(made.node("node-a"))
+        doomed = stack.enter_context(made.node("node-b"))
+        made.wait(lambda: len(client.nodes().nodes) == 2, "the nodes to join")
+        client.schedule_jobs([troubles.of_node_b(now)])
+        made.wait(lambda: made.runs("lost"), "the execution on node-b")
+        doomed.kill()
+        doomed.wait()
+        client.schedule_jobs(troubles.holding(now))
+        made.wait(lambda: made.runs("hog") and made.runs("serial"), "the executions on node-a")
+        client.schedule_jobs(troubles.in_trouble(now), replace=True)
+        made.write(
+            'UPDATE qrtz_triggers SET schedule = \'{"interval": "rubbish"}\','
+            " next_fire_time = now(), upcoming = '{}',"
+            " upcoming_is_complete = false"
+            " WHERE trigger_name = 'poisoned'"
+        )
+        made.wait(lambda: client.triggers(state="ERROR").first(), "the poisoned trigger")
+        served = ["dashboard", "--dsn", dsn, "--name", "troubles", "--port", "0", "--allow-actions"]
+        made.url = address_of(stack.enter_context(process(served, **(made.environment or {}))))
+        yield made
+
+
+def incident(page: Page, kind: str) -> Locator:
+    return page.locator(".incident").filter(has_text=re.compile(FIRST_SIGHT[kind][0]))
+
+
+def test_each_is_on_the_page_with_its_reason(troubled: Troubled) -> None:
+    answer = TestClient(create_app(troubled.client, read_only=False), **LOCAL).get("/")
+    assert answer.status_code == 200
+    text = html.unescape(answer.text)
+    for what, why in FIRST_SIGHT.values():
+        assert re.search(what, text), what
+        assert re.search(why, text), why
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids=["wide", "phone"])
+def test_each_is_seen_with_its_reason_at_first_sight(
+    troubled: Troubled, open_browser: Callable[..., Watched], size: tuple[int, int]
+) -> None:
+    width, height = size
+    page = open_browser(viewport={"width": width, "height": height}).page
+    page.goto(troubled.url)
+    for kind, (what, why) in FIRST_SIGHT.items():
+        one = incident(page, kind)
+        for text in (what, why):
+            box = one.get_by_text(re.compile(text)).first.bounding_box()
+            assert box is not None, (kind, text)
+            assert box["y"] + box["height"] <= height, (kind, text, box)
+            assert 0 <= box["x"] <= box["x"] + box["width"] <= width, (kind, text, box)
+    assert width_beyond_screen(page) <= 0
+
+
+def test_on_a_phone_the_other_reasons_are_one_touch_away(
+    troubled: Troubled, open_browser: Callable[..., Watched]
+) -> None:
+    page = open_browser(viewport={"width": 390, "height": 844}).page
+    page.goto(troubled.url)
+    one = incident(page, "clock-change")
+    other = one.get_by_text("Each trigger's rule for daylight saving")
+    expect(other).to_be_hidden()
+    one.get_by_label("1 more").check()
+    expect(other).to_be_visible()
+
+
+def mend(page: Page, kind: str, remedy: str, button: str) -> None:
+    """Follow a remedy of an incident to its end, and wait until the page no longer shows the incident."""
+    incident(page, kind).get_by_role("link", name=re.compile(remedy)).click()
+    dialog = page.locator("#action")
+    dialog.get_by_label("Reason").fill("the ten-second test")
+    dialog.get_by_role("button", name=button, exact=True).click()
+    expect(page.get_by_role("status")).to_be_visible()
+    expect(incident(page, kind)).to_have_count(0, timeout=SOON)
+
+
+def test_each_is_mended_from_the_overview(troubled: Troubled, open_browser: Callable[..., Watched]) -> None:
+    page = open_browser(viewport={"width": 1280, "height": 800}).page
+    page.goto(troubled.url)
+    mend(page, "full-pool", r"Cancel execution \d+ of DEFAULT.hog", "Cancel")
+    troubled.wait(lambda: troubled.client.executions(job="thumbnails", state="SUCCEEDED").first(), "the next in turn")
+    mend(page, "blocked-job", r"Cancel execution \d+ of DEFAULT.serial", "Cancel")
+    second = TriggerKey("serial-2")
+    troubled.wait(
+        lambda: any(row.trigger_key == second for row in troubled.client.running()), "the blocked trigger to fire"
+    )
+    schedule = """'{"interval_us": 3600000000, "repeat_count": null}'"""
+    troubled.write(f"UPDATE qrtz_triggers SET schedule = {schedule} WHERE trigger_name = 'poisoned'")
+    mend(page, "trigger-error", "Reset trigger", "Reset")
+    assert troubled.state("poisoned") == "WAITING"
+    mend(page, "clock-change", "Skip the next fire of DEFAULT.nightly", "Skip")
+    nightly = troubled.client.trigger_record(troubles.NIGHTLY)
+    assert nightly is not None
+    assert nightly.next_fire_time is not None
+    assert nightly.next_fire_time > troubled.client.nodes().now + timedelta(hours=24)
+    # Nobody has to do anything about a dead node on the page: another one recovers its work, or it is started again.
+    with troubled.node("node-b"):
+        expect(incident(page, "dead-node")).to_have_count(0, timeout=SOON)
+        lost = page.get_by_role("row").filter(has=page.get_by_role("link", name="lost"))
+        expect(lost).to_contain_text("its node stopped")
+        lost.get_by_role("link", name="Run again").click()
+        page.locator("#action").get_by_role("button", name="Run again").click()
+        troubled.wait(lambda: troubled.runs("lost"), "the lost execution to run again")
+        expect(page.locator("#incidents")).to_have_text("No incidents", timeout=SOON)
