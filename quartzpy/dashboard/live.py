@@ -118,7 +118,9 @@ class LiveHub:
                 self._publish_events()
             except QuartzpyError as error:
                 logger.warning("dashboard: the events of the cluster are unavailable: %s", error)
-                self._publish(SCHEDULE)
+                # Each page asks again, whatever it shows: so its reader learns of the outage.
+                for topic in (EXECUTIONS, NODES, SCHEDULE):
+                    self._publish(topic)
                 self._rest.wait(RETRY_AFTER)
 
     def _is_needed(self) -> bool:
