@@ -9,12 +9,12 @@ from typing import Any, TypeVar, cast
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import JobNotFoundError, TriggerNotFoundError
 from quartzpy.keys import JobKey, Key, TriggerKey, nearest
-from quartzpy.matchers import GroupMatcher
 from quartzpy.operations.redaction import Redaction
 from quartzpy.scheduling.paging import Page, Query
 from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduling.verbs.base import MOST_NEAR
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import BoundedQuery, JobQuery, Position, TriggerQuery
+from quartzpy.store.queries import BoundedQuery, Position
 from quartzpy.texts import reason
 
 _T = TypeVar("_T")
@@ -49,19 +49,14 @@ class Source:
         return redacted
 
 
-MOST_NEAR = 200
-
-
 def no_job(store: JobStore, key: JobKey) -> JobNotFoundError:
-    """Return the error for a job that is not stored, with the nearest key of its group."""
-    near = store.find_jobs(JobQuery(group=GroupMatcher.equals(key.group)), MOST_NEAR)
-    return JobNotFoundError(f"job {key} is not stored{_hint(nearest(key, [one.key for one in near]))}")
+    """Return the error for a job that is not stored, with the key that was probably meant."""
+    return JobNotFoundError(f"job {key} is not stored{_hint(nearest(key, store.near_keys(key, MOST_NEAR)))}")
 
 
 def no_trigger(store: JobStore, key: TriggerKey) -> TriggerNotFoundError:
-    """Return the error for a trigger that is not stored, with the nearest key of its group."""
-    near = store.find_triggers(TriggerQuery(group=GroupMatcher.equals(key.group)), MOST_NEAR)
-    return TriggerNotFoundError(f"trigger {key} is not stored{_hint(nearest(key, [one.key for one in near]))}")
+    """Return the error for a trigger that is not stored, with the key that was probably meant."""
+    return TriggerNotFoundError(f"trigger {key} is not stored{_hint(nearest(key, store.near_keys(key, MOST_NEAR)))}")
 
 
 def _hint(key: Key | None) -> str:
