@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -15,6 +16,7 @@ from benchmarks.figures import Goal, Result, Table, percentile, rounded
 from benchmarks.jobs import Nothing
 from benchmarks.nodes import NAME
 from quartzpy import CronTrigger, JobDetail, WeeklyCalendar
+from quartzpy.errors import TriggerNotFoundError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import Operations
 
@@ -66,6 +68,12 @@ INSERT INTO qrtz_misfires (id, sched_name, trigger_group, trigger_name, generati
 SELECT n, %(sched)s, 'group-' || n %% 100, 'trigger-' || n, n, 'group-0', 'job-0', 'node-1', now(), 'smart', 'SKIPPED',
        now() - interval '1 minute', ARRAY[now()], false, 0
   FROM generate_series(1, %(triggers)s / 10) AS n
+"""
+_AUDIT = """
+INSERT INTO qrtz_audit (id, sched_name, at, ended_at, actor, role, action, subject, reason, state, count)
+SELECT n, %(sched)s, now(), now(), 'ann', 'operator', 'pause', 'trigger group-' || n %% 100 || '.trigger-' || n, '',
+       'SUCCEEDED', 1
+  FROM generate_series(1, %(triggers)s) AS n
 """
 _NODES = """
 INSERT INTO qrtz_scheduler_state (sched_name, instance_id, epoch, host, pid, started_at, last_checkin, checkin_count,
@@ -126,7 +134,7 @@ def _fill(bench: Bench, url: str, triggers: int, executions: int) -> None:
         # The rows are read only: a crash of the server ends the run anyway.
         connection.execute("SET synchronous_commit = off")
         cursor = psycopg.ClientCursor(connection)
-        for statement in (_JOBS, _TRIGGERS, _MISFIRES, _NODES, _RUNNING):
+        for statement in (_JOBS, _TRIGGERS, _MISFIRES, _AUDIT, _NODES, _RUNNING):
             cursor.execute(statement, values)
         for first in range(0, executions, _BATCH):
             until = min(first + _BATCH, executions)
@@ -153,7 +161,16 @@ def _measure(url: str, executions: int) -> dict[str, list[float]]:
             "triggers of a group": lambda: operations.triggers(group="group-50"),
             "triggers of a calendar": lambda: operations.triggers(calendar="weekdays"),
             "triggers that contain 99999": lambda: operations.triggers(contains="99999"),
+            "triggers with an unknown name": lambda: operations.triggers(contains="nothing-of-this"),
+            "triggers of an unknown kind": lambda: operations.triggers(kind="nothing"),
             "triggers by next fire time": lambda: operations.triggers(order_by="next_fire_time"),
+            "triggers with an unknown name, by next fire time": lambda: operations.triggers(
+                contains="nothing-of-this", order_by="next_fire_time"
+            ),
+            "trigger that is not stored": lambda: _refused(operations.trigger, TriggerKey("triger-5", "group-5")),
+            "trigger that is not stored, by the scheduler": lambda: _refused(
+                scheduler.pause_trigger, TriggerKey("triger-5", "group-5")
+            ),
             "trigger": lambda: operations.trigger(TriggerKey("trigger-2345", "group-45")),
             "trigger with a tenth of the history": lambda: operations.trigger(HOT),
             "executions": operations.executions,
@@ -179,12 +196,18 @@ def _measure(url: str, executions: int) -> dict[str, list[float]]:
             "limits": operations.limits,
             "locks": operations.locks,
             "audit log": operations.audit_log,
+            "audit log of an action that never was": lambda: operations.audit_log(action="delete"),
             "system": operations.system,
             "search": lambda: operations.search("trigger-4711"),
             "search without a result": lambda: operations.search("nothing-of-this"),
             "why": lambda: operations.why(TriggerKey("trigger-5", "group-5")),
         }
         return {name: _times(read) for name, read in reads.items()}
+
+
+def _refused(read: Callable[[TriggerKey], object], key: TriggerKey) -> None:
+    with contextlib.suppress(TriggerNotFoundError):
+        read(key)
 
 
 def _times(read: Callable[[], Any]) -> list[float]:

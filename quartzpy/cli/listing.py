@@ -160,15 +160,21 @@ def _print(options: Options, listing: Listing[_T], columns: Sequence[Column[_T]]
         return
     # Remarks go to standard error, so that a pipe receives the rows only; a watched terminal has one place for all.
     aside = options.watch is None
+    page = answer.records if isinstance(answer.records, Page) else None
+    follow = None if page is None else page.next_cursor
     if not answer.records:
-        click.echo(answer.empty, err=aside)
+        if follow is None:
+            click.echo(answer.empty, err=aside)
     else:
         width, zoned = terminal_width(), listing.instants
         click.echo(draw(columns, answer.records, options.cells, width=width, zoned=zoned, omit=not options.columns))
     if answer.note is not None:
         click.echo(answer.note, err=aside)
-    if isinstance(answer.records, Page) and answer.records.next_cursor is not None:
-        click.echo(f"more follow: --after {answer.records.next_cursor}", err=aside)
+    if page is not None and follow is not None:
+        more = "more follow"
+        if page.examined is not None:
+            more = f"searched {page.examined:,}, found {len(page)}; go on with"
+        click.echo(f"{more}: --after {follow}", err=aside)
 
 
 def print_json(value: Any, *, indent: bool = True) -> None:

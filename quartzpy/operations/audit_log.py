@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from quartzpy.operations.source import attempt
-from quartzpy.scheduling.paging import Query
+from quartzpy.operations.source import EXAMINED, attempt, examined_page, page_of
+from quartzpy.scheduling.paging import Page
 from quartzpy.states import ActionState
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import ActionQuery
@@ -56,11 +56,7 @@ def entry(record: ActionRecord) -> AuditEntry:
     )
 
 
-def records(store: JobStore, query: ActionQuery) -> Query[ActionRecord]:
-    return Query(
-        "audit log",
-        lambda limit, after: store.find_actions(query, limit, after),
-        query.position,
-        query.shape,
-        lambda: store.count(query),
-    )
+def page(store: JobStore, query: ActionQuery, limit: int, after: str | None) -> Page[AuditEntry]:
+    """Return a page of the audit log; see `Operations.audit_log`."""
+    query = replace(query, among=EXAMINED)
+    return page_of(examined_page(store, "audit log", query, store.find_actions, limit, after), entry)

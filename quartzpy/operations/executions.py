@@ -11,8 +11,8 @@ from typing import Any
 from quartzpy.errors import ExecutionNotFoundError
 from quartzpy.job_data import decode, decode_value
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
-from quartzpy.operations.source import Source, attempt, last_line, page_of
-from quartzpy.scheduling.paging import Page, Query
+from quartzpy.operations.source import Source, attempt, examined_page, last_line, page_of
+from quartzpy.scheduling.paging import Page
 from quartzpy.states import ExecutionState, Outcome
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import ExecutionQuery
@@ -84,21 +84,10 @@ def _span(since: datetime | None, until: datetime | None) -> timedelta | None:
 def page(source: Source, query: ExecutionQuery, limit: int, after: str | None) -> Page[ExecutionSummary]:
     """Return a page of executions; see `Operations.executions`."""
     store = source.store
-    if ExecutionState.SCHEDULED not in query.states and not query.exhausted:
+    if ExecutionState.SCHEDULED not in query.states and not query.exhausted and query.trigger_key is None:
         # Those that are to come would be on the first page, before older ones that are not examined yet.
         query = replace(query, among=EXAMINED)
-    found = Query(
-        "executions",
-        lambda limit, after: store.find_executions(query, limit, after),
-        query.position,
-        query.shape,
-        lambda: store.count(query),
-    )
-    records = page_of(found.page(limit, after), summary)
-    if records.next_cursor is None and query.trigger_key is None:
-        end = store.last_examined(query, None if after is None else found._decoded(after))
-        records.next_cursor = None if end is None else found._encoded(end)
-    return records
+    return page_of(examined_page(store, "executions", query, store.find_executions, limit, after), summary)
 
 
 @dataclass(frozen=True, slots=True)

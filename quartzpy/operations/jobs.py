@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -16,9 +16,10 @@ from quartzpy.operations.agenda import PlannedRun, runs_of
 from quartzpy.operations.executions import ExecutionSummary, RunningView, running_view
 from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.schedules import short
-from quartzpy.operations.source import Source, attempt, no_job
+from quartzpy.operations.source import EXAMINED, Source, attempt, examined_page, no_job, page_of
 from quartzpy.operations.triggers import TriggerSummary
 from quartzpy.operations.triggers import summary as trigger_summary
+from quartzpy.scheduling.paging import Page
 from quartzpy.states import JobMode, TriggerState
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import JobQuery, TriggerOrder, TriggerQuery
@@ -69,6 +70,12 @@ def summary(record: JobRecord) -> JobSummary:
         timeout=None if job is None else job.timeout,
         unreadable=problem,
     )
+
+
+def page(source: Source, query: JobQuery, limit: int, after: str | None) -> Page[JobSummary]:
+    """Return a page of jobs; see `Operations.jobs`."""
+    store, query = source.store, replace(query, among=EXAMINED)
+    return page_of(examined_page(store, "jobs", query, store.find_jobs, limit, after), summary)
 
 
 @dataclass(frozen=True, slots=True)

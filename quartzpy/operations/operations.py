@@ -43,14 +43,15 @@ from quartzpy.operations.timeline import Lanes, Timeline
 from quartzpy.operations.triggers import NEXT_TIMES, TriggerSummary, TriggerView
 from quartzpy.scheduling.paging import DEFAULT_LIMIT, Page
 from quartzpy.scheduling.scheduler import BaseScheduler
-from quartzpy.scheduling.verbs.queries import (
-    FireRef,
+from quartzpy.scheduling.verbs.filters import (
     checked_choice,
-    checked_fire_id,
     checked_instant,
     checked_text,
     execution_query,
+    job_query,
+    trigger_query,
 )
+from quartzpy.scheduling.verbs.queries import FireRef, checked_fire_id
 from quartzpy.states import ActionState
 from quartzpy.store.protocol import LockRecord
 from quartzpy.store.queries import ActionQuery
@@ -113,10 +114,12 @@ class Operations:
     def jobs(self, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any) -> Page[JobSummary]:
         """Return a page of jobs, by key. The filters are those of `Scheduler.jobs`.
 
+        A page with filters examines at most 10,000 jobs, as that of `executions` does.
+
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        return page_of(self._scheduler.jobs(**filters).page(limit, after), jobs.summary)
+        return jobs.page(self._source, job_query(**filters), limit, after)
 
     def job(self, key: JobKey | str) -> JobView:
         """Return one job with its triggers, next runs and last runs.
@@ -129,12 +132,13 @@ class Operations:
     def triggers(self, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any) -> Page[TriggerSummary]:
         """Return a page of triggers. The filters and orders are those of `Scheduler.triggers`.
 
+        A page with filters examines at most 10,000 triggers, as that of `executions` does, except those of one job or
+        of one calendar.
+
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        now = self.now()
-        page = self._scheduler.triggers(**filters).page(limit, after)
-        return page_of(page, lambda record: triggers.summary(record, now))
+        return triggers.page(self._source, trigger_query(**filters), limit, after)
 
     def trigger(self, key: TriggerKey | str, *, next_times: int = NEXT_TIMES) -> TriggerView:
         """Return one trigger with its next fire times, its last executions, and why it does not fire.
@@ -282,7 +286,7 @@ class Operations:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Page[AuditEntry]:
-        """Return a page of the audit log, the latest first.
+        """Return a page of the audit log, the latest first. A page with filters examines at most 10,000 entries.
 
         Args:
             limit: the largest number of entries.
@@ -305,4 +309,4 @@ class Operations:
             since=checked_instant(since, "since"),
             until=checked_instant(until, "until"),
         )
-        return page_of(audit_log.records(self._source.store, query).page(limit, after), audit_log.entry)
+        return audit_log.page(self._source.store, query, limit, after)

@@ -196,7 +196,11 @@ class _Seen:
             *self._full_pools(due_of_job),
             *self._stopped(),
         ]
-        found += causes.failing(in_a_row(store, self._failures, now))
+        # A trigger in ERROR has an incident of its own, with the same error.
+        stopped = {one.subject for one in found if one.kind == "trigger-error"}
+        found += causes.failing(
+            [row for row in in_a_row(store, self._failures, now) if str(row.trigger) not in stopped]
+        )
         found += causes.clock_changes(upcoming_changes(store, now))
         return causes.by_severity(found)
 

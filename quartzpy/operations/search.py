@@ -8,7 +8,8 @@ from quartzpy.errors import InvalidKeyError, InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.executions import ExecutionSummary, summary
 from quartzpy.operations.source import Source
-from quartzpy.scheduling.verbs.queries import MAX_FIRE_ID, checked_text
+from quartzpy.scheduling.verbs.filters import checked_text
+from quartzpy.scheduling.verbs.queries import MAX_FIRE_ID
 
 MOST_FOUND = 100
 

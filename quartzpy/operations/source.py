@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import JobNotFoundError, TriggerNotFoundError
 from quartzpy.keys import JobKey, Key, TriggerKey, nearest
-from quartzpy.matchers import GroupMatcher
 from quartzpy.operations.redaction import Redaction
-from quartzpy.scheduling.paging import Page
+from quartzpy.scheduling.paging import Page, Query
 from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduling.verbs.base import MOST_NEAR
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import JobQuery, TriggerQuery
+from quartzpy.store.queries import BoundedQuery, Position
 from quartzpy.texts import reason
 
 _T = TypeVar("_T")
 _Record = TypeVar("_Record")
 _View = TypeVar("_View")
+_Bounded = TypeVar("_Bounded", bound=BoundedQuery)
+
+EXAMINED = 10_000
+"""The number of jobs, triggers or entries of the audit log that a page examines at most. A database reads so many
+within 100 ms even if they are not in its cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +49,14 @@ class Source:
         return redacted
 
 
-MOST_NEAR = 200
-
-
 def no_job(store: JobStore, key: JobKey) -> JobNotFoundError:
-    """Return the error for a job that is not stored, with the nearest key of its group."""
-    near = store.find_jobs(JobQuery(group=GroupMatcher.equals(key.group)), MOST_NEAR)
-    return JobNotFoundError(f"job {key} is not stored{_hint(nearest(key, [one.key for one in near]))}")
+    """Return the error for a job that is not stored, with the key that was probably meant."""
+    return JobNotFoundError(f"job {key} is not stored{_hint(nearest(key, store.near_keys(key, MOST_NEAR)))}")
 
 
 def no_trigger(store: JobStore, key: TriggerKey) -> TriggerNotFoundError:
-    """Return the error for a trigger that is not stored, with the nearest key of its group."""
-    near = store.find_triggers(TriggerQuery(group=GroupMatcher.equals(key.group)), MOST_NEAR)
-    return TriggerNotFoundError(f"trigger {key} is not stored{_hint(nearest(key, [one.key for one in near]))}")
+    """Return the error for a trigger that is not stored, with the key that was probably meant."""
+    return TriggerNotFoundError(f"trigger {key} is not stored{_hint(nearest(key, store.near_keys(key, MOST_NEAR)))}")
 
 
 def _hint(key: Key | None) -> str:
@@ -82,7 +82,31 @@ def attempt(read: Callable[[], _T]) -> tuple[_T | None, str | None]:
 
 def page_of(page: Page[_Record], view: Callable[[_Record], _View]) -> Page[_View]:
     """Return a page of views of a page of records."""
-    return Page([view(record) for record in page], page.next_cursor)
+    return Page([view(record) for record in page], page.next_cursor, page.examined)
+
+
+def examined_page(
+    store: JobStore,
+    name: str,
+    query: _Bounded,
+    find: Callable[[_Bounded, int | None, Position | None], list[_Record]],
+    limit: int,
+    after: str | None,
+) -> Page[_Record]:
+    """Return a page of the records that `find` finds, which examines no more of them than the query says."""
+    found: Query[_Record] = Query(
+        name,
+        lambda limit, after: find(query, limit, after),
+        cast("Callable[[_Record], Position]", query.position),
+        query.shape,
+        lambda: store.count(query),
+    )
+    page = found.page(limit, after)
+    if page.next_cursor is None and query.among is not None:
+        end = store.last_examined(query, None if after is None else found._decoded(after))
+        if end is not None:
+            return Page(page, found._encoded(end), query.among)
+    return page
 
 
 def last_line(error: str | None) -> str | None:

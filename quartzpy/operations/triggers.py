@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,10 +12,20 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.executions import ExecutionSummary, MisfireView, misfire_view
 from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.schedules import PlannedTime, in_words, planned, schedule_text, zone_text
-from quartzpy.operations.source import Source, attempt, last_line, no_trigger, unreadable
+from quartzpy.operations.source import (
+    EXAMINED,
+    Source,
+    attempt,
+    examined_page,
+    last_line,
+    no_trigger,
+    page_of,
+    unreadable,
+)
+from quartzpy.scheduling.paging import Page
 from quartzpy.states import PublicState, TriggerState
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import MisfireQuery
+from quartzpy.store.queries import MisfireQuery, TriggerQuery
 from quartzpy.store.records import TriggerRecord
 from quartzpy.triggers.trigger import Trigger
 
@@ -98,6 +108,14 @@ def late_by(record: TriggerRecord, now: datetime) -> timedelta | None:
         return None
     late = now - max(at, record.rate_limited_until or at)
     return late if late > OVERDUE else None
+
+
+def page(source: Source, query: TriggerQuery, limit: int, after: str | None) -> Page[TriggerSummary]:
+    """Return a page of triggers; see `Operations.triggers`."""
+    store, query = source.store, replace(query, among=EXAMINED)
+    now = store.now()
+    records = examined_page(store, f"triggers by {query.order}", query, store.find_triggers, limit, after)
+    return page_of(records, lambda record: summary(record, now))
 
 
 @dataclass(frozen=True, slots=True)

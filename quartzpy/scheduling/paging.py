@@ -21,13 +21,18 @@ _T = TypeVar("_T")
 
 
 class Page(Sequence[_T]):
-    """The records of one page, in order. `next_cursor` continues after the last one; None marks the last page."""
+    """The records of one page, in order. `next_cursor` continues after the last one; None marks the last page.
 
-    __slots__ = ("_records", "next_cursor")
+    A page whose query examines a limited number of records may end before it is full. Then `examined` is that number,
+    and `next_cursor` continues after the last record that was examined; otherwise `examined` is None.
+    """
 
-    def __init__(self, records: Sequence[_T], next_cursor: str | None) -> None:
+    __slots__ = ("_records", "examined", "next_cursor")
+
+    def __init__(self, records: Sequence[_T], next_cursor: str | None, examined: int | None = None) -> None:
         self._records = tuple(records)
         self.next_cursor = next_cursor
+        self.examined = examined
 
     @overload
     def __getitem__(self, index: int) -> _T: ...

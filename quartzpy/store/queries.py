@@ -7,7 +7,7 @@ and rows that appear, vanish or change between two pages neither shift the other
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -63,7 +63,8 @@ class JobQuery:
         """The jobs that a page examines in their order; None if it finds those that match without others."""
         if self.among is None or self.job_key is not None:
             return None
-        return JobQuery(group=_one_group(self.group))
+        walk = JobQuery(group=_one_group(self.group), among=self.among)
+        return None if walk == self else replace(walk, among=None)
 
     @property
     def shape(self) -> Shape:
@@ -101,9 +102,12 @@ class TriggerQuery:
         if self.among is None or self.job_key is not None or self.calendar is not None:
             return None
         if self.order is TriggerOrder.NEXT_FIRE_TIME:
-            return TriggerQuery(states=self.states, since=self.since, until=self.until, order=self.order)
-        indexed = self.states is not None and (self.states <= STOPPED or self.states <= HELD)
-        return TriggerQuery(group=_one_group(self.group), states=self.states if indexed else None)
+            walk = replace(self, group=None, contains=None, job_type=None, kind=None)
+        else:
+            indexed = self.states is not None and (self.states <= STOPPED or self.states <= HELD)
+            states = self.states if indexed else None
+            walk = TriggerQuery(group=_one_group(self.group), states=states, among=self.among)
+        return None if walk == self else replace(walk, among=None)
 
     @property
     def shape(self) -> Shape:
@@ -195,10 +199,12 @@ class ActionQuery:
 
     @property
     def walk(self) -> ActionQuery | None:
-        """The actions that a page examines in their order; None if it has no bound."""
+        """The actions that a page examines in their order; None if it finds those that match without others."""
         if self.among is None:
             return None
-        return ActionQuery(subject=self.subject, state=None if self.state is ActionState.SUCCEEDED else self.state)
+        state = None if self.state is ActionState.SUCCEEDED else self.state
+        walk = ActionQuery(subject=self.subject, state=state, among=self.among)
+        return None if walk == self else replace(walk, among=None)
 
     @property
     def shape(self) -> Shape:

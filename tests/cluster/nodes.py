@@ -70,7 +70,7 @@ class Cluster:
     def wait_for_nodes(self, names: Collection[str]) -> None:
         self.wait(
             lambda: set(names) <= {node.instance_id for node in self.client.nodes().nodes},
-            20,
+            60,
             f"{names} to join",
         )
 

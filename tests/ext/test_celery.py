@@ -30,6 +30,7 @@ from tests.ext.celery_app import Message, messages
 
 ROOT = Path(__file__).resolve().parents[2]
 START = datetime(2026, 10, 20, tzinfo=UTC)
+MICROSECONDS = timedelta(microseconds=123_456)
 LIMIT = 60
 
 
@@ -66,8 +67,19 @@ def test_a_fire_sends_the_task_once_with_its_options(folder: Path) -> None:
     assert message.queue == "slow"
     assert message.headers["who"] == "me"
     assert message.headers["quartzpy_execution_key"] == "DEFAULT.at-two@2026-10-20T02:00:00.000+00:00"
-    assert message.headers["quartzpy_scheduled_time"] == "2026-10-20T02:00:00+00:00"
+    assert message.headers["quartzpy_scheduled_time"] == "2026-10-20T02:00:00.000+00:00"
     assert message.headers["expires"] is not None
+
+
+def test_the_instant_in_the_headers_is_that_of_the_key_also_in_a_recovery(folder: Path) -> None:
+    use_app(app_with(folder))
+    harness = SchedulerHarness(START, name="cluster")
+    harness.schedule_job(CeleryTask("shop.report", "report"), SimpleTrigger("once", start_time=START + MICROSECONDS))
+    harness.advance(timedelta(seconds=1))
+    [message] = messages(folder)
+    # The data of a recovery holds milliseconds, as that of Quartz does, so its key and its headers can hold no more.
+    assert message.headers["quartzpy_scheduled_time"] == (START + MICROSECONDS).isoformat(timespec="milliseconds")
+    assert message.headers["quartzpy_execution_key"].endswith(f"@{message.headers['quartzpy_scheduled_time']}")
 
 
 def test_all_attempts_of_a_fire_have_one_task_id_and_other_fires_have_others(folder: Path) -> None:

@@ -11,7 +11,7 @@ from quartzpy import Scheduler
 from quartzpy.operations import Actor, Incident, Operations, Role, cluster
 from quartzpy.operations.incidents import of_nodes
 from quartzpy.placement import Capabilities
-from quartzpy.states import Outcome, TriggerState
+from quartzpy.states import CompletionInstruction, Outcome, TriggerState
 from quartzpy.store.protocol import Node
 from quartzpy.store.records import NodeRecord
 from quartzpy.triggers.cron import CronTrigger
@@ -171,6 +171,19 @@ def test_failures_in_a_row_count_a_retried_fire_once(store: Harness, operations:
     ]
     assert failing[0].why == ("OSError: no disk",)
     assert failing[0].remedies[0].arguments == {"selection": retried.fire_id}
+
+
+def test_a_trigger_in_error_is_one_incident_however_often_it_failed(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.schedule(job("bad"), every(60, "bad"))
+    for number in range(3):
+        [fired] = store.fire_due(node)
+        asked = CompletionInstruction.SET_TRIGGER_ERROR if number == 2 else CompletionInstruction.NOOP
+        store.complete(node, fired, outcome=Outcome.FAILED, instruction=asked)
+        store.clock.advance(60 * SECOND)
+    about_it = [one.kind for one in operations.overview().incidents if one.subject == "DEFAULT.bad"]
+    assert about_it == ["trigger-error"]
 
 
 def test_a_rate_limit_makes_no_trigger_late(store: Harness, operations: Operations, node: Node) -> None:

@@ -13,6 +13,7 @@ from quartzpy.operations import NodeState, Operations
 from quartzpy.operations.render import to_json
 from quartzpy.placement import Capabilities
 from quartzpy.states import ExecutionState, Outcome, TriggerState
+from quartzpy.store.protocol import ActionEntry
 from quartzpy.triggers.cron import CronTrigger
 from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, at, every, job, key, once, serial
 
@@ -194,3 +195,25 @@ def test_a_page_with_filters_examines_a_bounded_number_of_executions(
     assert found == [at(420), START]
     whole = operations.executions(trigger=key("often"), limit=8)
     assert (len(whole), whole.next_cursor) == (8, None)
+
+
+def test_pages_with_filters_examine_a_bounded_number_of_rows(
+    store: Harness, operations: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("jobs", "triggers", "audit_log"):
+        monkeypatch.setattr(f"quartzpy.operations.{module}.EXAMINED", 3)
+    for number in range(5):
+        name = "rare" if number == 4 else f"n{number}"
+        store.schedule(job(name), once(name, at(60)))
+        store.store.record_action(ActionEntry("ann", "admin", "delete" if number == 0 else "pause", "everything"))
+    for read, filters in (
+        (operations.jobs, {"contains": "rare"}),
+        (operations.triggers, {"contains": "rare"}),
+        (operations.audit_log, {"action": "delete"}),
+    ):
+        first = read(limit=5, **filters)
+        assert (len(first), first.examined) == (0, 3)
+        rest = read(limit=5, after=first.next_cursor, **filters)
+        assert (len(rest), rest.examined, rest.next_cursor) == (1, None, None)
+        whole = read(limit=5)
+        assert (len(whole), whole.examined, whole.next_cursor) == (5, None, None)

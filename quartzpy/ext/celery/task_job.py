@@ -78,7 +78,8 @@ class SendCeleryTask(Job, type_name="quartzpy.CeleryTask"):
         headers = {
             **(options.pop("headers", None) or {}),
             EXECUTION_HEADER: context.execution_key,
-            SCHEDULED_HEADER: context.nominal_fire_time.isoformat(),
+            # A recovery knows the instant in milliseconds, and its message is to be the same as the first.
+            SCHEDULED_HEADER: context.nominal_fire_time.isoformat(timespec="milliseconds"),
         }
         task_id = task_id_of(context.scheduler.config.name, context.execution_key)
         _app(data.get(APP)).send_task(

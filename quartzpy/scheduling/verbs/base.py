@@ -14,10 +14,12 @@ from quartzpy.events.events import Event
 from quartzpy.jobs.job import JobTypes
 from quartzpy.jobs.trace_context import CurrentTrace
 from quartzpy.keys import JobKey, Key, TriggerKey, nearest
-from quartzpy.matchers import GroupMatcher
 from quartzpy.other_names import SCHEDULER_NAMES, Hinted
 from quartzpy.states import PublicState
 from quartzpy.store.protocol import JobStore, Notification
+
+MOST_NEAR = 100
+"""The number of keys, of each part of `JobStore.near_keys`, among which the one is found that a user meant."""
 
 
 class Verbs(Hinted, ABC):
@@ -71,11 +73,11 @@ class Verbs(Hinted, ABC):
             raise self._no_trigger(key)
 
     def _no_job(self, key: JobKey) -> JobNotFoundError:
-        stored = self._usable_store().job_keys(GroupMatcher.anything())
+        stored = self._usable_store().near_keys(key, MOST_NEAR)
         return JobNotFoundError(f"job {key} is not stored{_hint(nearest(key, stored))}")
 
     def _no_trigger(self, key: TriggerKey, note: str = "") -> TriggerNotFoundError:
-        stored = self._usable_store().trigger_keys(GroupMatcher.anything())
+        stored = self._usable_store().near_keys(key, MOST_NEAR)
         return TriggerNotFoundError(f"trigger {key} is not stored{note}{_hint(nearest(key, stored))}")
 
 

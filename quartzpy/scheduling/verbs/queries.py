@@ -5,36 +5,38 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from quartzpy.errors import ExecutionNotFoundError, InvalidValueError, QuartzpyError
-from quartzpy.instants import as_instant
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey, checked_key
-from quartzpy.matchers import GroupMatcher, as_group_matcher
+from quartzpy.matchers import GroupMatcher
 from quartzpy.scheduling.outdated import OutdatedJob, outdated
 from quartzpy.scheduling.paging import Query
 from quartzpy.scheduling.verbs import reasons
 from quartzpy.scheduling.verbs.base import Verbs
+from quartzpy.scheduling.verbs.filters import (
+    checked_choice,
+    checked_instant,
+    checked_text,
+    execution_query,
+    group_matcher,
+    job_query,
+    trigger_query,
+)
 from quartzpy.states import (
     ENDED,
-    ExecutionState,
-    JobMode,
     MisfireAction,
     PublicState,
-    execution_states,
-    trigger_states,
 )
 from quartzpy.store.protocol import CheckIn, JobStore
-from quartzpy.store.queries import ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerOrder, TriggerQuery
+from quartzpy.store.queries import MisfireQuery, Position, TriggerOrder
 from quartzpy.store.records import ClusterLoad, ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
-from quartzpy.texts import check_storable, quoted
+from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
 
 MAX_FIRE_ID = 2**63 - 1
 _FIRE_ID_DIGITS = 19
-_Choice = TypeVar("_Choice", bound=StrEnum)
 _Record = TypeVar("_Record")
 
 
@@ -109,11 +111,11 @@ class QueryVerbs(Verbs):
 
     def job_keys(self, group: str | GroupMatcher | None = None) -> set[JobKey]:
         """Return the keys of the jobs whose group matches; None matches all groups."""
-        return self._usable_store().job_keys(_matcher(group) or GroupMatcher.anything())
+        return self._usable_store().job_keys(group_matcher(group) or GroupMatcher.anything())
 
     def trigger_keys(self, group: str | GroupMatcher | None = None) -> set[TriggerKey]:
         """Return the keys of the triggers whose group matches; None matches all groups."""
-        return self._usable_store().trigger_keys(_matcher(group) or GroupMatcher.anything())
+        return self._usable_store().trigger_keys(group_matcher(group) or GroupMatcher.anything())
 
     def check_exists(self, key: JobKey | TriggerKey) -> bool:
         """Return True if the job or trigger is stored."""
@@ -142,12 +144,7 @@ class QueryVerbs(Verbs):
         Raises:
             InvalidValueError: a filter has a value that it cannot have.
         """
-        query = JobQuery(
-            group=_matcher(group),
-            contains=checked_text(contains, "contains"),
-            job_type=checked_text(job_type, "job_type"),
-            mode=checked_choice(mode, JobMode, "mode"),
-        )
+        query = job_query(group=group, contains=contains, job_type=job_type, mode=mode)
         return self._query("jobs", query, lambda store: store.find_jobs)
 
     def triggers(
@@ -183,21 +180,19 @@ class QueryVerbs(Verbs):
         Raises:
             InvalidValueError: a filter has a value that it cannot have.
         """
-        order = checked_choice(order_by, TriggerOrder, "order_by")
-        assert order is not None
-        query = TriggerQuery(
-            job_key=None if job is None else checked_key(job, JobKey),
-            group=_matcher(group),
-            contains=checked_text(contains, "contains"),
-            states=None if state is None else trigger_states(state),
-            calendar=checked_text(calendar, "calendar"),
-            job_type=checked_text(job_type, "job_type"),
-            kind=checked_text(kind, "kind"),
-            since=checked_instant(since, "since"),
-            until=checked_instant(until, "until"),
-            order=order,
+        query = trigger_query(
+            job=job,
+            group=group,
+            contains=contains,
+            state=state,
+            calendar=calendar,
+            job_type=job_type,
+            kind=kind,
+            since=since,
+            until=until,
+            order_by=order_by,
         )
-        return self._query(f"triggers by {order}", query, lambda store: store.find_triggers)
+        return self._query(f"triggers by {query.order}", query, lambda store: store.find_triggers)
 
     def executions(
         self,
@@ -355,39 +350,6 @@ class QueryVerbs(Verbs):
         return self._usable_store().counts()
 
 
-def execution_query(
-    *,
-    state: str | Collection[str] = ENDED,
-    job: JobKey | None = None,
-    trigger: TriggerKey | None = None,
-    group: str | GroupMatcher | None = None,
-    job_type: str | None = None,
-    node: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    exhausted: bool = False,
-) -> ExecutionQuery:
-    """Return the query of the filters of `Scheduler.executions`.
-
-    Raises:
-        InvalidValueError: a filter has a value that it cannot have.
-    """
-    if not isinstance(exhausted, bool):
-        raise InvalidValueError(f"exhausted: must be True or False (got {quoted(exhausted)})")
-    states = execution_states(state)
-    return ExecutionQuery(
-        states=states & {ExecutionState.FAILED} if exhausted else states,
-        job_key=None if job is None else checked_key(job, JobKey),
-        trigger_key=None if trigger is None else checked_key(trigger, TriggerKey),
-        job_group=_matcher(group),
-        job_type=checked_text(job_type, "job_type"),
-        instance_id=checked_text(node, "node"),
-        since=checked_instant(since, "since"),
-        until=checked_instant(until, "until"),
-        exhausted=exhausted,
-    )
-
-
 def checked_fire_id(fire_id: object) -> int:
     """Return the id of an execution, which is given as a number, as its digits, or by a record or context of it.
 
@@ -402,45 +364,3 @@ def checked_fire_id(fire_id: object) -> int:
     raise InvalidValueError(
         f"fire_id: must be a whole number, as context.fire_id is, or a record that has one (got {quoted(fire_id)})"
     )
-
-
-def _matcher(group: str | GroupMatcher | None) -> GroupMatcher | None:
-    return None if group is None else as_group_matcher(group)
-
-
-def checked_instant(given: datetime | None, subject: str) -> datetime | None:
-    """Return the value of a filter in UTC; None if it is not given.
-
-    Raises:
-        InvalidValueError: it is not an instant with a time zone.
-    """
-    return None if given is None else as_instant(given, subject, InvalidValueError)
-
-
-def checked_text(given: str | None, subject: str) -> str | None:
-    """Return the value of a filter; None if it is not given.
-
-    Raises:
-        InvalidValueError: it is not a text that can be stored, or empty.
-    """
-    if given is None:
-        return None
-    if not isinstance(given, str) or not given:
-        raise InvalidValueError(f"{subject}: must be a text that is not empty (got {quoted(given)})")
-    check_storable(given, subject, InvalidValueError)
-    return given
-
-
-def checked_choice(given: str | None, choices: type[_Choice], subject: str) -> _Choice | None:
-    """Return the value of a filter; None if it is not given.
-
-    Raises:
-        InvalidValueError: it is not among the choices.
-    """
-    if given is None:
-        return None
-    try:
-        return choices(given)
-    except ValueError:
-        known = ", ".join(choices)
-        raise InvalidValueError(f"{subject}: must be one of {known} (got {quoted(given)})") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
@@ -22,6 +22,8 @@ from quartzpy.store.records import (
     RunningRecord,
     TriggerRecord,
 )
+
+_Key = TypeVar("_Key", JobKey, TriggerKey)
 
 
 class QueryStore(Protocol):
@@ -58,6 +60,14 @@ class QueryStore(Protocol):
     def job_keys(self, matcher: GroupMatcher) -> set[JobKey]: ...
 
     def trigger_keys(self, matcher: GroupMatcher) -> set[TriggerKey]: ...
+
+    def near_keys(self, key: _Key, limit: int) -> set[_Key]:
+        """Return stored keys among which the one is likely to be that a user meant by `key`, which is not stored.
+
+        They are the first keys, the first and the neighbours of its group, its neighbours in the first groups, and the
+        key whose name and group are swapped; of each part there are at most `limit`, or a small multiple.
+        """
+        ...
 
     def job_group_names(self) -> list[str]: ...
 

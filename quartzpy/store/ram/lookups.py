@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from heapq import nlargest, nsmallest
+from typing import Any, TypeVar
 
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
@@ -17,6 +18,8 @@ from quartzpy.store.protocol import NO_NOTE
 from quartzpy.store.ram.rows import FiredRow, TriggerRow, load_trigger
 from quartzpy.store.ram.tables import Tables
 from quartzpy.store.records import LATE_AFTER, ClusterLoad, ExecutionRecord, RunningRecord, TriggerRecord
+
+_Key = TypeVar("_Key", JobKey, TriggerKey)
 
 
 def trigger_record(row: TriggerRow) -> TriggerRecord:
@@ -69,6 +72,27 @@ def job_keys(tables: Tables, matcher: GroupMatcher) -> set[JobKey]:
 
 def trigger_keys(tables: Tables, matcher: GroupMatcher) -> set[TriggerKey]:
     return {key for key in tables.triggers if matcher.matches(key.group)}
+
+
+def near_keys(tables: Tables, key: _Key, limit: int) -> set[_Key]:
+    """See `JobStore.near_keys`."""
+    keys = [*tables.jobs] if isinstance(key, JobKey) else [*tables.triggers]
+    of_group: dict[str, list[str]] = {}
+    for one in keys:
+        of_group.setdefault(one.group, []).append(one.name)
+    found = {(one.group, one.name) for one in nsmallest(limit, keys)}
+    for group in nsmallest(limit, of_group):
+        found |= {(group, name) for name in _beside(of_group[group], key.name, 1)}
+    own: list[str] = of_group.get(key.group, [])
+    found |= {(key.group, name) for name in [*nsmallest(limit, own), *_beside(own, key.name, limit)]}
+    if key.group in of_group.get(key.name, ()):
+        found.add((key.name, key.group))
+    return {type(key)(name, group) for group, name in found}
+
+
+def _beside(names: list[str], name: str, limit: int) -> list[str]:
+    before = nlargest(limit, (one for one in names if one < name))
+    return before + nsmallest(limit + 1, (one for one in names if one >= name))
 
 
 def groups(keys: Iterable[JobKey] | Iterable[TriggerKey]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
@@ -30,6 +30,8 @@ from quartzpy.store.records import (
     RunningRecord,
     TriggerRecord,
 )
+
+_Key = TypeVar("_Key", JobKey, TriggerKey)
 
 
 class RamQueryStore(LockedTables):
@@ -64,6 +66,10 @@ class RamQueryStore(LockedTables):
     def trigger_keys(self, matcher: GroupMatcher) -> set[TriggerKey]:
         with self._lock:
             return lookups.trigger_keys(self._tables, matcher)
+
+    def near_keys(self, key: _Key, limit: int) -> set[_Key]:
+        with self._lock:
+            return lookups.near_keys(self._tables, key, limit)
 
     def job_group_names(self) -> list[str]:
         with self._lock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
@@ -34,11 +34,13 @@ from quartzpy.store.records import (
     RunningRecord,
     TriggerRecord,
 )
-from quartzpy.store.sql import calendars, lookups, pages, pausing
+from quartzpy.store.sql import calendars, lookups, near_keys, pages, pausing
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.steps import (
     checkin,
 )
+
+_Key = TypeVar("_Key", JobKey, TriggerKey)
 
 
 class SqlQueryStore:
@@ -79,6 +81,9 @@ class SqlQueryStore:
 
     def trigger_keys(self, matcher: GroupMatcher) -> set[TriggerKey]:
         return lookups.trigger_keys(self._session, matcher)
+
+    def near_keys(self, key: _Key, limit: int) -> set[_Key]:
+        return near_keys.near_keys(self._session, key, limit)
 
     def job_group_names(self) -> list[str]:
         return lookups.column(self._session, lookups.JOB_GROUPS)

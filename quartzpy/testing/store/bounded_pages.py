@@ -62,3 +62,22 @@ def _pages(store: Harness, find: Callable[..., list[Any]], query: Any) -> list[l
         after = store.store.last_examined(query, after)
         if after is None:
             return pages
+
+
+def test_few_keys_are_read_to_find_the_one_that_a_user_meant(store: Harness) -> None:
+    for group in ("a", "b", "c"):
+        names = [f"{group}{number:02}" for number in range(20)]
+        store.schedule(job(group, group), *(once(name, at(60), group=group) for name in names))
+    store.schedule(job("x", "x"), once("b", at(60), group="swapped"))
+
+    def near(name: str, group: str) -> set[str]:
+        found = store.store.near_keys(TriggerKey(name, group), 2)
+        assert len(found) <= 4 * 2 + 1 + 2 * 3
+        return {f"{one.group}.{one.name}" for one in found}
+
+    assert {"b.b10", "b.b11", "b.b12", "b.b13"} <= near("b11x", "b"), "the neighbours in the group"
+    assert {"b.b00", "b.b01"} <= near("xb11", "b"), "the first of the group"
+    assert {"b.b10", "b.b11"} <= near("b11", "a"), "the neighbours in other groups"
+    assert {"a.a00", "a.a01"} <= near("b11", "nowhere"), "the first of all"
+    assert "swapped.b" in near("swapped", "b")
+    assert store.store.near_keys(JobKey("aa", "a"), 2) >= {JobKey("a", "a")}

@@ -68,9 +68,8 @@ def test_a_hidden_page_asks_for_nothing_and_catches_up_when_it_is_seen(
     # Executions end several times a second.
     page.wait_for_timeout(3_000)
     assert asked == []
-    page.evaluate("window.hide(false)")
-    page.wait_for_timeout(100)
-    assert f"{running_shop.url}/live" in asked
+    with page.expect_request(f"{running_shop.url}/live", timeout=SOON):
+        page.evaluate("window.hide(false)")
     first = page.locator("tbody tr").first.get_attribute("id")
     page.wait_for_function("old => document.querySelector('tbody tr').id !== old", arg=first, timeout=SOON)
 
