@@ -16,9 +16,7 @@ pytestmark = pytest.mark.timeout(240)
 SOON = 40_000
 
 
-def test_the_page_survives_an_outage_of_the_database(
-    running_shop: Shop, open_browser: Callable[..., Watched]
-) -> None:
+def test_the_page_survives_an_outage_of_the_database(running_shop: Shop, open_browser: Callable[..., Watched]) -> None:
     url = make_url(running_shop.dsn)
     with Proxy(str(url.host), url.port or 5432) as link:
         served = ["dashboard", "--dsn", link.through(running_shop.dsn), "--name", "shop", "--port", "0"]
