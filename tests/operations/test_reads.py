@@ -146,14 +146,16 @@ def test_the_agenda_has_every_fire_within_the_hour(store: Harness, operations: O
 
 def test_the_agenda_keeps_a_trigger_while_it_is_claimed_or_its_job_runs(store: Harness, operations: Operations) -> None:
     node = store.node()
-    store.schedule(serial(), every(1200, "often", start=START))
-    following = [at(1200), at(2400)]
-    [claim] = store.acquire(node, look_ahead=SECOND).claims
-    assert [run.at for run in operations.upcoming() if run.at > START] == following
+    store.schedule(serial(), every(1200, "often", start=at(1)))
+    following = [at(1201), at(2401)]
+    [claim] = store.acquire(node, look_ahead=SECOND).acquired
+    assert [run.at for run in operations.upcoming()] == [at(1), *following]
+    store.clock.set(at(2))
+    assert [run.at for run in operations.upcoming()] == [*following, at(3601)]
+    assert store.state("often") == "ACQUIRED"
     store.fire(node, [claim])
-    assert store.state("often") is TriggerState.BLOCKED
-    store.clock.advance(SECOND)
-    assert [run.at for run in operations.upcoming()] == [*following, at(3600)]
+    assert [run.at for run in operations.upcoming()] == [*following, at(3601)]
+    assert store.state("often") == "BLOCKED"
     assert [run.at for run in operations.job(JobKey("job")).next_runs][:2] == following
 
 
