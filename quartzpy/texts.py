@@ -87,3 +87,9 @@ def stored_object(text: str, subject: str, error: type[InvalidValueError]) -> di
     if not isinstance(found, dict):
         raise error(f"{subject}: must be a JSON object (got {type(found).__name__})")
     return found
+
+
+def number_of(count: int, noun: str) -> str:
+    """Return a number of things in words: "1 node", "1,200 nodes", "no nodes"."""
+    number = f"{count:,}" if count else "no"
+    return f"{number} {noun}{'' if count == 1 else 's'}"

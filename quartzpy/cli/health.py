@@ -11,6 +11,7 @@ from quartzpy.cli.completion import NODES
 from quartzpy.cli.exits import NOT_OK
 from quartzpy.cli.listing import print_json
 from quartzpy.cli.target import Target, scheduler_options
+from quartzpy.texts import number_of
 
 if TYPE_CHECKING:
     from quartzpy.operations.cluster import NodeView
@@ -41,7 +42,7 @@ def health(target: Target, node: str | None, host: str | None, ready: bool, json
     elif problems:
         click.echo("\n".join(problems))
     else:
-        click.echo(f"ok: {alive} of {len(nodes)} nodes {'is' if alive == 1 else 'are'} alive")
+        click.echo(f"ok: {alive} of {number_of(len(nodes), 'node')} {'is' if alive == 1 else 'are'} alive")
     if problems:
         sys.exit(NOT_OK)
 

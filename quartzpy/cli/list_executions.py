@@ -11,6 +11,7 @@ from quartzpy.cli.instants import FUTURE, instant
 from quartzpy.cli.layout import Column
 from quartzpy.cli.listing import Answer, Listing, Options, listing_options, run_listing
 from quartzpy.cli.target import Target
+from quartzpy.texts import number_of
 
 if TYPE_CHECKING:
     from quartzpy.operations.agenda import PlannedRun
@@ -137,7 +138,7 @@ def running(target: Target, options: Options, node: str | None) -> None:
     def read(operations: Operations) -> Answer[RunningView]:
         found = [one for one in operations.running() if node is None or one.node == node]
         nodes = len(operations.scheduler.nodes().nodes)
-        where = f"node {node}" if node is not None else f"any of the {nodes} nodes"
+        where = f"node {node}" if node is not None else f"any of {number_of(nodes, 'node')}"
         empty = f"nothing runs on {where}" if nodes or node else "nothing runs: there is no node"
         return Answer(found[: options.limit], empty)
 

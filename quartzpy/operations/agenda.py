@@ -12,12 +12,14 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.schedules import planned, zone_text
 from quartzpy.operations.source import attempt
-from quartzpy.states import ExecutionState
+from quartzpy.states import ExecutionState, TriggerState
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import ExecutionQuery
+from quartzpy.store.queries import ExecutionQuery, TriggerOrder, TriggerQuery
 from quartzpy.store.records import TriggerRecord
 
 _WAITING = frozenset({ExecutionState.SCHEDULED})
+HELD = frozenset({TriggerState.ACQUIRED, TriggerState.BLOCKED})
+"""The states of triggers that wait for a fire which has begun, and then follow their schedules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +39,16 @@ class PlannedRun:
 def agenda(store: JobStore, now: datetime, since: datetime, until: datetime, limit: int) -> list[PlannedRun]:
     """Return the fires from `since` until just before `until`, several of one trigger included, the soonest first.
 
-    They are those of the `limit` triggers that are due first, and of as many that fire before `since`.
+    They are those of the `limit` triggers that are due first, and of as many that fire before `since`. A trigger that
+    is claimed or blocked is among them with its times after that fire.
     """
     due = store.find_executions(ExecutionQuery(states=_WAITING, since=since, until=until), limit)
     if since > now:
         # A trigger that fires before `since` may fire again after it.
         due += store.find_executions(ExecutionQuery(states=_WAITING, since=now, until=since), limit)
     records = store.triggers({record.trigger_key for record in due})
+    held = TriggerQuery(states=HELD, until=until, order=TriggerOrder.NEXT_FIRE_TIME)
+    records |= {record.key: record for record in store.find_triggers(held, limit)}
     return list(islice(runs_of(store, records.values(), since, until), limit))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from quartzpy.jobs.continuation import as_continuations
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
-from quartzpy.operations.agenda import PlannedRun, runs_of
+from quartzpy.operations.agenda import HELD, PlannedRun, runs_of
 from quartzpy.operations.executions import ExecutionSummary, RunningView, running_view
 from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.schedules import short
@@ -161,5 +161,7 @@ def last_runs(store: JobStore, key: JobKey, limit: int) -> list[ExecutionRecord]
 
 
 def _next_runs(store: JobStore, key: JobKey, now: datetime) -> list[PlannedRun]:
-    query = TriggerQuery(job_key=key, states=frozenset({TriggerState.WAITING}), order=TriggerOrder.NEXT_FIRE_TIME)
+    query = TriggerQuery(
+        job_key=key, states=frozenset({TriggerState.WAITING, *HELD}), order=TriggerOrder.NEXT_FIRE_TIME
+    )
     return list(islice(runs_of(store, store.find_triggers(query, NEXT_RUNS), now), NEXT_RUNS))

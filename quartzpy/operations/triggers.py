@@ -11,7 +11,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.executions import ExecutionSummary, MisfireView, misfire_view
 from quartzpy.operations.executions import summary as execution_summary
-from quartzpy.operations.schedules import PlannedTime, in_words, planned, schedule_text, zone_text
+from quartzpy.operations.schedules import PlannedTime, in_words, planned, schedule_text, short, zone_text
 from quartzpy.operations.source import (
     EXAMINED,
     Source,
@@ -58,7 +58,7 @@ class TriggerSummary:
     priority: int
     description: str | None
     misfire: str | None
-    """The misfire instruction."""
+    """The misfire instruction, with the bounds of catching up: "fire_all max 9 within 1h"."""
     next_fire_time: datetime | None
     previous_fire_time: datetime | None
     times_triggered: int
@@ -88,7 +88,7 @@ def summary(record: TriggerRecord, now: datetime) -> TriggerSummary:
         calendar=record.calendar,
         priority=record.priority,
         description=record.description,
-        misfire=None if trigger is None else trigger.misfire,
+        misfire=None if trigger is None else _misfire(trigger),
         next_fire_time=record.next_fire_time,
         previous_fire_time=record.previous_fire_time,
         times_triggered=record.times_triggered,
@@ -99,6 +99,14 @@ def summary(record: TriggerRecord, now: datetime) -> TriggerSummary:
         pause_reason=record.pause_reason,
         unreadable=problem,
     )
+
+
+def _misfire(trigger: Trigger) -> str:
+    bounds = {
+        "max": trigger.catch_up_max,
+        "within": None if trigger.catch_up_within is None else short(trigger.catch_up_within),
+    }
+    return " ".join([trigger.misfire, *(f"{name} {bound}" for name, bound in bounds.items() if bound is not None)])
 
 
 def late_by(record: TriggerRecord, now: datetime) -> timedelta | None:

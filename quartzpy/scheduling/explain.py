@@ -113,6 +113,8 @@ def _takers(seen: Situation) -> list[str]:
     if not seen.nodes:
         return ["No node is running."]
     if not alive:
+        if len(seen.nodes) == 1:
+            return ["The only node has not checked in recently."]
         return [f"None of the {len(seen.nodes)} nodes has checked in recently."]
     knowing = [node for node in alive if seen.trigger.job_type in node.capabilities.job_types]
     if not knowing:

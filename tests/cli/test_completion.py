@@ -97,7 +97,7 @@ def test_health_says_why_it_is_not_well(terminal: Terminal) -> None:
     assert terminal.run("health", "--host", "nowhere").out == "there is no node on host nowhere\n"
     assert terminal.run("health", "--url", "postgresql+psycopg://u@127.0.0.1:9/x").status == 3
     terminal.scheduler.start()
-    assert terminal.ok("health", "--ready") == "ok: 1 of 1 nodes is alive\n"
+    assert terminal.ok("health", "--ready") == "ok: 1 of 1 node is alive\n"
 
 
 def test_settings_come_from_options_environment_and_file_in_this_order(

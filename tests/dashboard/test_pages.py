@@ -99,3 +99,10 @@ def test_relative_times_are_by_the_clock_of_the_store(
     # The machine of the dashboard may have a wrong clock.
     monkeypatch.setattr(Operations, "now", lambda operations: ahead)
     assert ">in 3 h</time>" in client.get("/trigger?group=billing&name=at-two").text
+
+
+def test_a_list_that_has_searched_a_part_leads_on(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quartzpy.operations.triggers.EXAMINED", 1)
+    page = client.get("/triggers?contains=no-such-name").text
+    assert "None of the 1 triggers searched match" in page
+    assert "Search on" in page

@@ -586,3 +586,13 @@ def test_listeners_of_this_scheduler_learn_of_an_action_after_its_commit(
     with pytest.raises(TriggerNotFoundError):
         operations.actions.pause(key("none"))
     assert len(emitted) == 1
+
+
+def test_the_result_says_how_many_in_words(store: Harness, operations: Operations) -> None:
+    store.schedule(job(), once("one", at(60)))
+    assert operations.actions.reset(Selection.triggers(state="ERROR")).text == "Reset no triggers."
+    assert operations.actions.pause(Selection.triggers()).text == "Paused 1 trigger."
+    assert operations.actions.cancel(JobKey("job")).text == "No execution of job DEFAULT.job is running."
+    assert (
+        "1 run of trigger DEFAULT.one was stored" in operations.actions.backfill(TriggerKey("one"), at(59), at(61)).text
+    )

@@ -144,6 +144,28 @@ def test_the_agenda_has_every_fire_within_the_hour(store: Harness, operations: O
         operations.upcoming(limit=0)
 
 
+def test_the_agenda_keeps_a_trigger_while_it_is_claimed_or_its_job_runs(store: Harness, operations: Operations) -> None:
+    node = store.node()
+    store.schedule(serial(), every(1200, "often", start=at(1)))
+    following = [at(1201), at(2401)]
+    [claim] = store.acquire(node, look_ahead=SECOND).acquired
+    assert [run.at for run in operations.upcoming()] == [at(1), *following]
+    store.clock.set(at(2))
+    assert [run.at for run in operations.upcoming()] == [*following, at(3601)]
+    assert store.state("often") == "ACQUIRED"
+    store.fire(node, [claim])
+    assert [run.at for run in operations.upcoming()] == [*following, at(3601)]
+    assert store.state("often") == "BLOCKED"
+    assert [run.at for run in operations.job(JobKey("job")).next_runs][:2] == following
+
+
+def test_a_trigger_is_listed_with_the_bounds_of_its_catching_up(store: Harness, operations: Operations) -> None:
+    bounded = every(60, "bounded", misfire="fire_all", catch_up_max=9, catch_up_within=timedelta(hours=1))
+    store.schedule(job(), bounded, every(60, "plain"))
+    listed = {one.key.name: one.misfire for one in operations.triggers()}
+    assert listed == {"bounded": "fire_all max 9 within 1h", "plain": "smart"}
+
+
 def test_the_overview_names_what_is_wrong(store: Harness, operations: Operations) -> None:
     store.node("gone")
     store.schedule(job(), once("due"))
@@ -153,7 +175,7 @@ def test_the_overview_names_what_is_wrong(store: Harness, operations: Operations
     [late] = seen.late
     assert late.trigger == key("due")
     assert late.late == MINUTE
-    assert "None of the 1 nodes has checked in recently." in late.why
+    assert "The only node has not checked in recently." in late.why
 
 
 def test_every_model_becomes_json(store: Harness, operations: Operations) -> None:

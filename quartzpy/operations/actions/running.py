@@ -15,6 +15,7 @@ from quartzpy.operations.data_fields import DataField, fields_of
 from quartzpy.operations.results import ActionResult
 from quartzpy.operations.selection import Selected, Subject, as_selected, named
 from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
+from quartzpy.texts import number_of
 
 
 class RunningActions(BaseActions):
@@ -93,7 +94,8 @@ class RunningActions(BaseActions):
         def change(verbs: OwnTransactionVerbs) -> Change:
             runs = verbs.backfill(key, start, end, max_runs=max_runs, even_if_paused=even_if_paused)
             after = {"start": start.isoformat(), "end": end.isoformat(), "runs": len(runs)}
-            text = f"{len(runs):,} runs of trigger {key} were stored, for its fire times from {start} until {end}."
+            stored = f"{number_of(len(runs), 'run')} of trigger {key} {'was' if len(runs) == 1 else 'were'} stored"
+            text = f"{stored}, for its fire times from {start} until {end}."
             return Change(text, None, after, tuple(run.key for run in runs), len(runs))
 
         return self._one("backfill", named(Subject.TRIGGER, key), reason, change)
@@ -126,7 +128,10 @@ class RunningActions(BaseActions):
             asked = sorted(verbs.store.request_cancel_of_job(key))
             if not asked and not verbs.check_exists(key):
                 raise JobNotFoundError(f"job {key} is not stored, and no execution of it is running")
-            text = f"{len(asked)} executions of job {key} were asked to stop."
+            text = f"No execution of job {key} is running."
+            if asked:
+                was = "was" if len(asked) == 1 else "were"
+                text = f"{number_of(len(asked), 'execution')} of job {key} {was} asked to stop."
             return Change(text, None, {"fire_ids": asked}, tuple(asked), len(asked))
 
         selected = as_selected(selection, Subject.EXECUTION, Subject.JOB)
