@@ -24,11 +24,7 @@ from quartzpy.errors import (
 from quartzpy.keys import check_name
 from quartzpy.operations.actor import Actor, Role
 from quartzpy.operations.results import MOST_KEYS, ActionFailure, ActionResult
-<<<<<<< HEAD
-from quartzpy.operations.selection import NAMES, Keys, Selection, Subject
-=======
-from quartzpy.operations.selection import Keys, Selection, Subject, named
->>>>>>> S1
+from quartzpy.operations.selection import Keys, Selection, Subject
 from quartzpy.scheduling.own_transaction import OwnTransactionVerbs, in_own_transaction
 from quartzpy.scheduling.scheduler import BaseScheduler
 from quartzpy.states import ActionState
@@ -277,13 +273,4 @@ def _keys_of(kind: Subject, records: Iterable[Any]) -> Iterator[Any]:
 
 
 def _counted(kind: Subject, count: int) -> str:
-<<<<<<< HEAD
-    return f"{count:,} {kind if count == 1 else NAMES[kind]}"
-=======
     return number_of(count, kind)
-
-
-def subject_of(selected: Keys | Selection) -> str:
-    """Return the name of the subjects for the audit log."""
-    return named(selected.kind, selected.keys[0]) if isinstance(selected, Keys) else str(selected)
->>>>>>> S1
