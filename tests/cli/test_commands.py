@@ -140,7 +140,7 @@ def test_the_state_tables_to_read_and_as_json(postgres_dsn: str, make_client: Ca
     assert "NEXT (" in header, "it says in which time zone the instants are printed"
     assert row.split()[:2] == ["g.t", "WAITING"]
     [trigger] = json.loads(shown("triggers", "--json"))["items"]
-    assert (trigger["key"], trigger["misfire"]) == ({"group": "g", "name": "t"}, "fire_all")
+    assert (trigger["key"], trigger["misfire"]) == ({"group": "g", "name": "t"}, "fire_all max 9")
     assert datetime.fromisoformat(trigger["next_fire_time"]) == start
     [job] = json.loads(shown("jobs", "--json"))["items"]
     assert (job["key"]["name"], job["job_type"], job["trigger_count"]) == ("job", "tests.cluster.app:Quick", 1)

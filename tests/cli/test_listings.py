@@ -63,6 +63,18 @@ def test_filters_select_and_an_empty_answer_says_what_there_is(terminal: Termina
     assert "must be an instant such as" in terminal.run("triggers", "--since", "soonish").err
 
 
+def test_a_listing_that_has_searched_a_part_says_how_to_go_on(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quartzpy.operations.triggers.EXAMINED", 2)
+    terminal.scheduler.schedule_job(JobDetail(Quick, "job"), [later(name) for name in ("a", "b", "rare")])
+    done = terminal.run("triggers", "--contains", "rare")
+    assert done.out == ""
+    assert re.fullmatch(r"searched 2, found 0; go on with: --after \S+\n", done.err)
+    cursor = done.err.split("--after ")[1].strip()
+    assert "DEFAULT.rare" in terminal.ok("triggers", "--contains", "rare", "--after", cursor)
+
+
 def test_columns_and_zone_are_chosen(terminal: Terminal) -> None:
     daily = CronTrigger(
         "0 30 2 * * ?", "daily", time_zone="Europe/Berlin", start_time=datetime(2090, 10, 28, tzinfo=UTC)

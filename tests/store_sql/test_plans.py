@@ -25,7 +25,7 @@ from quartzpy.store.queries import (
     TriggerOrder,
     TriggerQuery,
 )
-from quartzpy.store.sql import pages
+from quartzpy.store.sql import near_keys, pages
 from quartzpy.store.sql.db.conninfo import session_settings
 from quartzpy.store.sql.db.session import names
 from quartzpy.store.sql.db.statement import as_text, prepare
@@ -287,6 +287,20 @@ def test_a_page_is_read_from_its_cursor_on(
     connect().execute(f"ANALYZE {tables}" if analyzed else FORGET_STATISTICS)
     text, values = pages.text_and_values(query, after)
     assert 0 < read(explain(text, **values)) <= most
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["no statistics", "statistics"])
+@pytest.mark.parametrize(("text", "group"), [(near_keys.JOBS, "pages"), (near_keys.TRIGGERS, "DEFAULT")])
+def test_the_hint_for_a_key_that_is_not_stored_reads_few_keys(
+    explain: Callable[..., list[dict[str, Any]]],
+    connect: Callable[[], psycopg.Connection[Any]],
+    text: str,
+    group: str,
+    analyzed: bool,
+) -> None:
+    connect().execute(FILL_HISTORY + FILL_PAGES)
+    connect().execute("ANALYZE qrtz_triggers, qrtz_job_details" if analyzed else FORGET_STATISTICS)
+    assert 0 < read(explain(text, group=group, name="t5000x", limit=LIMIT)) <= 4 * LIMIT + 10 * 5
 
 
 @pytest.mark.parametrize("analyzed", [False, True], ids=["no statistics", "statistics"])
