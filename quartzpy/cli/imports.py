@@ -13,7 +13,7 @@ import click
 
 from quartzpy.cli.target import DEFAULT_NAME, Target, scheduler_options
 from quartzpy.keys import JobKey
-from quartzpy.operations.render import as_json, local_zone, plain, table
+from quartzpy.operations.render import as_json, json_text, local_zone, plain, table
 
 if TYPE_CHECKING:
     from quartzpy.migrate import ClassMap, ImportOutcome, ImportPlan
@@ -274,7 +274,7 @@ def _counts(outcome: ImportOutcome) -> dict[str, int]:
 
 
 def _as_json(plan: ImportPlan, outcome: ImportOutcome, applied: bool) -> str:
-    return json.dumps(
+    return json_text(
         {
             "source": plan.source,
             "applied": applied,
@@ -285,7 +285,5 @@ def _as_json(plan: ImportPlan, outcome: ImportOutcome, applied: bool) -> str:
             "paused_groups": sorted(plan.paused_groups),
             "notes": [{"severity": note.severity, "subject": note.subject, "text": note.text} for note in plan.notes],
             "outcome": {name.replace(" ", "_"): count for name, count in _counts(outcome).items()},
-        },
-        indent=2,
-        ensure_ascii=False,
+        }
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import threading
@@ -19,7 +18,7 @@ from quartzpy.cli.layout import Column, draw
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import QuartzpyError, SettingsError
 from quartzpy.instants import as_span
-from quartzpy.operations.render import to_json
+from quartzpy.operations.render import json_text, to_json
 from quartzpy.scheduling.paging import Page
 from quartzpy.texts import did_you_mean, reason
 
@@ -179,7 +178,7 @@ def _print(options: Options, listing: Listing[_T], columns: Sequence[Column[_T]]
 
 def print_json(value: Any, *, indent: bool = True) -> None:
     """Print a read model as JSON; without `indent`, on one line."""
-    click.echo(json.dumps(to_json(value), ensure_ascii=False, indent=2 if indent else None))
+    click.echo(json_text(to_json(value), indent=2 if indent else None))
 
 
 def terminal_width() -> int | None:

@@ -121,6 +121,12 @@ def to_json(model: Any) -> Any:
     return str(model)
 
 
+def json_text(value: Any, *, indent: int | None = 2) -> str:
+    """Format a JSON value for people and programs: only characters that a terminal may act on are escaped."""
+    text = json.dumps(value, default=json_value, ensure_ascii=False, indent=indent)
+    return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
+
+
 def json_value(value: Any) -> Any:
     """Convert a value that JSON does not support: instants to ISO 8601, spans to seconds, all else to text."""
     match value:

@@ -392,7 +392,6 @@ FILES: dict[str, tuple[Callable[[Path], Any], str]] = {
         r"is not valid TOML: it is nested too deeply",
     ),
     "a number without end": (_file("[quartzpy]\nworkers = " + "9" * 5_000), r"is not valid TOML"),
-    "no table": (_file("workers = 1"), r"has no table \[quartzpy\]"),
     "a wrong type": (
         _file("[quartzpy]\nworkers = '3'"),
         r"quartzpy\.toml: workers must be an integer \(got '3'\)",

@@ -88,7 +88,7 @@ def test_a_failure_is_one_line_and_an_exit_status(
     [
         (["--help"], 0, ""),
         (["--version"], 0, ""),
-        (["trigers"], 2, "Did you mean 'triggers'?"),
+        (["misfirs"], 2, "Did you mean 'misfires'?"),
         (["cron"], 2, "Missing argument 'EXPRESSION'"),
         (["cron", "0 0 12 * * ?", "--after", "tomorrow"], 2, "an instant such as 2026-03-29T01:00"),
         (["cron", "0 0 12 * * ?", "--before", "9999-12-31T23:59:59-12:00"], 2, "within the years 1 to 9999"),

@@ -31,8 +31,8 @@ def test_pages_of_triggers_jobs_and_actions_examine_no_more_than_they_are_told(s
     ]
     assert _pages(store, store.store.find_triggers, TriggerQuery(contains="rare", order=by_time, among=3)) == [
         ["n6-rare"],
-        [],
         ["n1-rare"],
+        [],
     ]
     assert _pages(store, store.store.find_jobs, JobQuery(contains="rare", among=3)) == [["n1-rare"], [], ["n6-rare"]]
     paused = [len(page) for page in _pages(store, store.store.find_actions, ActionQuery(action="pause", among=3))]

@@ -7,6 +7,7 @@ from types import ModuleType
 from quartzpy.testing.store import (
     acquire,
     actions,
+    bounded_pages,
     calendars,
     captured_logs,
     catch_up,
@@ -51,6 +52,7 @@ from quartzpy.testing.store.pages import busy
 PARTS: tuple[ModuleType, ...] = (
     acquire,
     actions,
+    bounded_pages,
     calendars,
     captured_logs,
     catch_up,
