@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 from quartzpy.dashboard.navigation import NAVIGATION
 from quartzpy.dashboard.times import Times, span_text, utc
 from quartzpy.operations import Count
+from quartzpy.operations.render import json_value
 from quartzpy.texts import visible
 
 _INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
@@ -110,18 +111,9 @@ def percent(value: float) -> str:
 
 def pretty(value: Any) -> str:
     """Return a value as indented JSON."""
-    return json.dumps(value, indent=2, ensure_ascii=False, default=_plain)
+    return json.dumps(value, indent=2, ensure_ascii=False, default=json_value)
 
 
 def short_type(job_type: str) -> str:
     """Return the last part of the name of a job type: "Report" for "billing.jobs:Report"."""
     return job_type.replace(":", ".").rpartition(".")[2]
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case datetime():
-            return value.isoformat()
-        case timedelta():
-            return value.total_seconds()
-    return str(value)
