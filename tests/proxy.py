@@ -157,7 +157,7 @@ class Proxy:
                 # `cut` on another thread may already have closed the sockets of a link that is being made.
                 with contextlib.suppress(OSError):
                     link = _Link(self, client, server)
-                    if self._closed:
+                    if self._closed or self.refusing:
                         link.cut()
 
     def through(self, dsn: str) -> str:

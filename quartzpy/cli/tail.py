@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,8 +18,10 @@ from quartzpy.states import ENDED
 from quartzpy.texts import visible
 
 if TYPE_CHECKING:
-    from quartzpy.scheduling.cluster_events import ClusterEvent
+    from quartzpy.scheduling.cluster_events import ClusterEvent, ClusterEvents
 
+_NOTICE_AFTER = 0.5
+"""The time, in seconds, after which an outage of the database is noticed."""
 _STARTED = "STARTED"
 _WORDS = 10
 """The width of the longest word for an event: SUCCEEDED, TERMINATED."""
@@ -69,17 +72,34 @@ def tail(
         click.echo(faint(f"the events of the scheduler {scheduler.name!r}; times in {cells.zone_name}"), err=True)
         printed = 0
         with scheduler.cluster_events() as events:
-            for event in events:
+            for event in _with_outages(events):
                 if not is_wanted(event):
                     continue
                 if json_output:
                     print_json(as_object(event), indent=False)
                 else:
-                    click.echo(line(event, cells, scheduler.nodes().now))
+                    click.echo(line(event, cells))
                 sys.stdout.flush()
                 printed += 1
                 if printed == count:
                     return
+
+
+def _with_outages(events: ClusterEvents) -> Iterator[ClusterEvent]:
+    """Yield the events, and say on standard error when the database goes away and when it is back."""
+    is_away = False
+    while True:
+        event = events.next(_NOTICE_AFTER)
+        if (events.outage is not None) != is_away:
+            is_away = events.outage is not None
+            said = (
+                f"the database is unavailable: {visible(str(events.outage))}; waiting for it"
+                if is_away
+                else "it is back"
+            )
+            click.echo(faint(said), err=True)
+        if event is not None:
+            yield event
 
 
 def as_object(event: ClusterEvent) -> dict[str, Any]:
@@ -108,11 +128,12 @@ def as_object(event: ClusterEvent) -> dict[str, Any]:
     return {"event": word, "node": node.instance_id, "host": node.host, "pid": node.pid, "epoch": node.epoch}
 
 
-def line(event: ClusterEvent, cells: Cells, now: datetime) -> str:
+def line(event: ClusterEvent, cells: Cells) -> str:
     """Return an event as a line that fits the terminal."""
     from quartzpy.operations.source import last_line
     from quartzpy.scheduling.cluster_events import ExecutionEnded, ExecutionStarted, NodeJoined
 
+    now = datetime.now(UTC)
     if isinstance(event, ExecutionEnded):
         record = event.execution
         began = record.started_at or record.fire_time

@@ -117,11 +117,7 @@ class LiveHub:
             try:
                 self._publish_events()
             except QuartzpyError as error:
-                logger.warning("dashboard: the events of the cluster are unavailable: %s", error)
-                # Each page asks again, whatever it shows: so its reader learns of the outage.
-                for topic in (EXECUTIONS, NODES, SCHEDULE):
-                    self._publish(topic)
-                self._rest.wait(RETRY_AFTER)
+                self._publish_outage(error)
 
     def _is_needed(self) -> bool:
         """Return whether streams are open. If none is, the thread ends, and the next stream starts another."""
@@ -138,9 +134,18 @@ class LiveHub:
                 event = events.next(_LONGEST_WAIT)
                 if event is not None:
                     self._publish(_topic(event))
+                if events.outage is not None:
+                    self._publish_outage(events.outage)
                 if time.monotonic() >= schedule_at:
                     schedule_at = time.monotonic() + SCHEDULE_EVERY
                     self._publish(SCHEDULE)
+
+    def _publish_outage(self, error: QuartzpyError) -> None:
+        """Have each page ask again, whatever it shows: so its reader learns of the outage."""
+        logger.warning("dashboard: the events of the cluster are unavailable: %s", error)
+        for topic in (EXECUTIONS, NODES, SCHEDULE):
+            self._publish(topic)
+        self._rest.wait(RETRY_AFTER)
 
     def _publish(self, topic: str) -> None:
         for watcher in tuple(self._watchers):

@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
 
-from quartzpy.errors import OutcomeUnknownError, StoreUnavailableError
+from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
 from quartzpy.store.protocol import JobStore, Notification, Subscription
 from quartzpy.store.queries import ExecutionQuery
 from quartzpy.store.records import ExecutionRecord, NodeRecord, RunningRecord
@@ -77,8 +77,8 @@ class ClusterEvents:
     Iteration blocks until the next event. The events of one poll come in this order: nodes that joined, executions that
     started, executions that ended (in the order of their end times), nodes that left. The end of each execution is
     reported once, unless it is recorded more than five minutes late. During an outage of the database there are no
-    events; executions that ended meanwhile are reported afterwards. It holds a database connection: use it in a `with`
-    block, or call `close`.
+    events, and `outage` says so; executions that ended meanwhile are reported afterwards. It holds a database
+    connection: use it in a `with` block, or call `close`.
     """
 
     def __init__(self, store: Callable[[], JobStore], poll_interval: float) -> None:
@@ -90,6 +90,7 @@ class ClusterEvents:
         self._running: dict[int, RunningRecord] = {}
         self._nodes: dict[int, NodeRecord] = {}
         self._reported: dict[int, datetime] = {}
+        self._outage: QuartzpyError | None = None
         self._began = self._seen_up_to = store().list_nodes().now
         self._watched_at = self._deep_poll_at = float("-inf")
         self._poll(first=True)
@@ -111,6 +112,14 @@ class ClusterEvents:
                 poll_at = time.monotonic() + self._period
                 self._poll_with_retry()
         return self._queue.popleft() if self._queue else None
+
+    @property
+    def outage(self) -> QuartzpyError | None:
+        """The error of the last attempt to read the database; None if that succeeded.
+
+        Iteration waits for the end of an outage. To notice one, call `next` with a timeout.
+        """
+        return self._outage
 
     def close(self) -> None:
         """End the iteration, including one that another thread waits in, and release the connection."""
@@ -163,7 +172,9 @@ class ClusterEvents:
             if self._subscription is None and not self._closed.is_set():
                 self._subscribe()
             self._poll()
+            self._outage = None
         except (StoreUnavailableError, OutcomeUnknownError) as error:
+            self._outage = error
             logger.debug("cluster events: the database is unavailable: %s", error)
             self._closed.wait(LONGEST_WAIT)
 

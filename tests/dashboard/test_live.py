@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import make_url
 
 from quartzpy import Scheduler
 from quartzpy.dashboard import live
 from quartzpy.dashboard.live import LiveHub
 from tests.dashboard.scene import Report
+from tests.proxy import Proxy
 
 THREAD = "quartzpy-dashboard-live"
 
@@ -65,6 +67,26 @@ def test_a_stream_names_what_changed_and_the_thread_ends_with_the_last_stream(mo
         asyncio.run(asyncio.wait_for(read(), 60))
     finally:
         scheduler.shutdown()
+
+
+def test_every_page_asks_again_when_the_database_goes_away(postgres_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "SCHEDULE_EVERY", 0.1)
+    url = make_url(postgres_dsn)
+    with (
+        Proxy(str(url.host), url.port or 5432) as link,
+        Scheduler(link.through(postgres_dsn), name="away") as scheduler,
+    ):
+
+        async def read() -> None:
+            stream = LiveHub(scheduler).stream()
+            await topics_until(stream, live.SCHEDULE)
+            # From here on the hub is connected, and nothing runs.
+            link.refuse()
+            await topics_until(stream, live.EXECUTIONS)
+            await stream.aclose()  # type: ignore[attr-defined]
+            await gone()
+
+        asyncio.run(asyncio.wait_for(read(), 60))
 
 
 def test_a_silent_stream_is_kept_open_by_pings(monkeypatch: pytest.MonkeyPatch) -> None:

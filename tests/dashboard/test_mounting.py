@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quartzpy import Scheduler
 from quartzpy.dashboard import create_app, token_auth
+from tests import django_project
 from tests.dashboard.conftest import LOCAL
 
 PREFIX = "/ops/quartz"
@@ -34,11 +35,9 @@ def in_two_levels(page: ASGIApp) -> ASGIApp:
 
 
 def beside_django(page: ASGIApp) -> ASGIApp:
-    from django.conf import settings
     from django.core.asgi import get_asgi_application
 
-    if not settings.configured:
-        settings.configure(SECRET_KEY="tests", ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"])
+    django_project.configure()
     django: Any = get_asgi_application()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -50,7 +49,6 @@ def beside_django(page: ASGIApp) -> ASGIApp:
     return app
 
 
-urlpatterns: list[Any] = []
 HOSTS = [in_starlette, in_fastapi, in_two_levels, beside_django]
 
 

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from sqlalchemy import make_url
 
-from quartzpy import JobDetail, Scheduler, SimpleTrigger
-from quartzpy.errors import InvalidValueError
+from quartzpy import JobDetail, Scheduler, SimpleTrigger, TriggerKey
+from quartzpy.errors import InvalidValueError, StoreUnavailableError
 from quartzpy.scheduling.cluster_events import (
     ClusterEvent,
     ClusterEvents,
@@ -20,6 +21,7 @@ from quartzpy.scheduling.cluster_events import (
 )
 from quartzpy.states import Outcome
 from tests.facade import jobs
+from tests.proxy import Proxy
 
 SOON = 30.0
 MakeScheduler = Callable[..., Scheduler]
@@ -118,6 +120,30 @@ def test_a_watcher_is_notified_at_once_and_costs_nothing_before(
     assert isinstance(event, ExecutionEnded)
     assert event.execution.job_key.name == "other"
     assert set(announced) == {"ended"}
+
+
+def test_an_outage_is_said_and_what_ended_meanwhile_is_reported_afterwards(
+    postgres_dsn: str, make_scheduler: MakeScheduler
+) -> None:
+    url = make_url(postgres_dsn)
+    with Proxy(str(url.host), url.port or 5432) as link:
+        client = Scheduler(link.through(postgres_dsn), name="outage")
+        with client, client.cluster_events() as events:
+            assert events.outage is None
+            link.refuse()
+            while events.outage is None:
+                assert events.next(0.2) is None
+            assert isinstance(events.outage, StoreUnavailableError)
+            with Scheduler(postgres_dsn, name="outage") as node:
+                node.start()
+                node.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("t"))
+                jobs.next_run()
+            assert events.next(0.2) is None
+            link.admit()
+            ended = heard(events, ExecutionEnded)
+            assert events.outage is None
+    assert isinstance(ended, ExecutionEnded)
+    assert ended.execution.trigger_key == TriggerKey("t")
 
 
 def test_a_closed_watch_ends_for_who_waits_in_it(client: Scheduler) -> None:

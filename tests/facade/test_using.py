@@ -23,6 +23,7 @@ from quartzpy.errors import (
     StoreUnavailableError,
 )
 from quartzpy.states import PublicState
+from tests import django_project
 from tests.database import Server
 from tests.facade import jobs
 from tests.facade.test_liveness import until
@@ -110,26 +111,18 @@ def test_a_scoped_session_will_do(client: Scheduler, engine: Engine) -> None:
 
 @pytest.fixture(scope="module")
 def django_connection(postgres_server: Server, _worker_database: str) -> Iterator[Any]:
-    """Django's own connection, for the settings of a project."""
-    import django
-    from django.conf import settings
+    """Django's own connection, to the database of the tests."""
     from django.db import connection
 
     url = postgres_server.url
-    settings.configure(
-        DATABASES={
-            "default": {
-                "ENGINE": "django.db.backends.postgresql",
-                "NAME": _worker_database,
-                "USER": url.username or "",
-                "PASSWORD": url.password or "",
-                "HOST": url.host or url.query.get("host", ""),
-                "PORT": str(url.port or url.query.get("port", "")),
-            }
-        },
-        USE_TZ=True,
+    django_project.configure()
+    connection.settings_dict.update(
+        NAME=_worker_database,
+        USER=url.username or "",
+        PASSWORD=url.password or "",
+        HOST=url.host or url.query.get("host", ""),
+        PORT=str(url.port or url.query.get("port", "")),
     )
-    django.setup()
     yield connection
     connection.close()
 
