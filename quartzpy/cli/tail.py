@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -130,10 +129,11 @@ def as_object(event: ClusterEvent) -> dict[str, Any]:
 
 def line(event: ClusterEvent, cells: Cells) -> str:
     """Return an event as a line that fits the terminal."""
+    from quartzpy.clock import SystemClock
     from quartzpy.operations.source import last_line
     from quartzpy.scheduling.cluster_events import ExecutionEnded, ExecutionStarted, NodeJoined
 
-    now = datetime.now(UTC)
+    now = SystemClock().now()
     if isinstance(event, ExecutionEnded):
         record = event.execution
         began = record.started_at or record.fire_time
