@@ -137,6 +137,7 @@ class Engine:
             ended=self._ended,
             freed=self._freed,
             report_progress=self._progress.report,
+            follow_log=self._progress.follow_log,
             clock=clock.monotonic,
             max_job_data_bytes=config.max_job_data_bytes,
             max_captured_log_bytes=config.max_captured_log_bytes,
