@@ -99,6 +99,7 @@ CREATE TABLE qrtz_fired_triggers (
     coalesced_fire_times TIMESTAMP WITH TIME ZONE[],
     progress DOUBLE PRECISION,
     progress_message TEXT,
+    recent_log TEXT,
     CONSTRAINT qrtz_fired_triggers_pkey PRIMARY KEY (fire_id),
     CONSTRAINT qrtz_fired_triggers_state_check CHECK (state IN ('ACQUIRED', 'EXECUTING'))
 );

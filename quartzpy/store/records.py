@@ -264,7 +264,7 @@ class ExecutionRecord:
 
     @property
     def log(self) -> str | None:
-        """The log lines of the execution, if its job captures them (`capture_logs`). They are stored when it ends.
+        """The log lines of the execution, if its job captures them (`capture_logs`); the last lines while it runs.
 
         Only `Scheduler.execution` reads them: a page of executions with their lines would have megabytes.
 
