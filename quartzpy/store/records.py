@@ -90,10 +90,11 @@ class Pauses:
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """The jobs and triggers that an owner declared, and the version of the program that last declared them."""
+    """What an owner declared, and the version of the program that last declared it."""
 
     jobs: frozenset[JobKey]
     triggers: frozenset[TriggerKey]
+    calendars: frozenset[str] = frozenset()
     version: str | None = None
 
 
