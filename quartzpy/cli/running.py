@@ -22,6 +22,7 @@ from quartzpy.cli.target import Target
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
 from quartzpy.states import ENDED, ExecutionState
+from quartzpy.texts import numbered
 
 if TYPE_CHECKING:
     from quartzpy.keys import TriggerKey
@@ -153,7 +154,7 @@ def backfill(
             sys.exit(NOTHING_MATCHED)
         shown = ", ".join(cells.text(at) for at in times[:SHOWN])
         more = f" and {len(times) - SHOWN:,} others" if len(times) > SHOWN else ""
-        fires = "1 fire time" if len(times) == 1 else f"{len(times):,} fire times"
+        fires = numbered(len(times), "fire time", "fire times")
         words = f"{fires} of trigger {key}: {shown}{more}"
         found = Subjects(key, "trigger", len(times), shown.split(", "), named=len(times) == 1, words=words)
 

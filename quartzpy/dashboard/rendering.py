@@ -14,7 +14,7 @@ from quartzpy.dashboard.navigation import NAVIGATION
 from quartzpy.dashboard.times import Times, span_text, utc
 from quartzpy.operations import Count
 from quartzpy.operations.render import json_text
-from quartzpy.texts import visible
+from quartzpy.texts import numbered, visible
 
 _INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 
@@ -42,6 +42,7 @@ def _environment() -> Environment:
         visible=visible,
         lines=lines,
         number=number,
+        numbered=numbered,
         percent=percent,
         pretty=json_text,
         short_type=short_type,

@@ -155,6 +155,7 @@ class Engine:
             ended=self._dispatcher.ended,
             freed=self._dispatcher.freed,
             report_progress=self._progress.report,
+            follow_log=self._progress.follow_log,
             clock=clock.monotonic,
             max_job_data_bytes=config.max_job_data_bytes,
             max_captured_log_bytes=config.max_captured_log_bytes,

@@ -90,10 +90,11 @@ class Pauses:
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """The jobs and triggers that an owner declared, and the version of the program that last declared them."""
+    """What an owner declared, and the version of the program that last declared it."""
 
     jobs: frozenset[JobKey]
     triggers: frozenset[TriggerKey]
+    calendars: frozenset[str] = frozenset()
     version: str | None = None
 
 
@@ -264,7 +265,7 @@ class ExecutionRecord:
 
     @property
     def log(self) -> str | None:
-        """The log lines of the execution, if its job captures them (`capture_logs`). They are stored when it ends.
+        """The log lines of the execution, if its job captures them (`capture_logs`); the last lines while it runs.
 
         Only `Scheduler.execution` reads them: a page of executions with their lines would have megabytes.
 

@@ -52,6 +52,8 @@ fired_triggers = Table(
     # The progress that the job last reported: a fraction from 0 to 1.
     Column("progress", Double),
     Column("progress_message", Text),
+    # The last captured log lines of a running job, until the history has all of them.
+    Column("recent_log", Text),
     PrimaryKeyConstraint("fire_id", name="qrtz_fired_triggers_pkey"),
     CheckConstraint(one_of("state", FiredState), name="qrtz_fired_triggers_state_check"),
 )

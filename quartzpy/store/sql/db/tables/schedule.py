@@ -95,6 +95,7 @@ calendars = Table(
     Column("calendar", JSONB, nullable=False),
     # Increases with each change: values that were computed from an older revision are refused.
     Column("revision", BigInteger, nullable=False),
+    Column("owner", Name),
     PrimaryKeyConstraint("sched_name", "calendar_name", name="qrtz_calendars_pkey"),
 )
 
