@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from quartzpy.aio.verbs.storing import AsyncStoringVerbs
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef
-from quartzpy.scheduling.definitions import TriggerForm
+from quartzpy.scheduling.forms import TriggerForm
 from quartzpy.scheduling.verbs.changing import ChangingVerbs
 
 _ChangingVerbsT = TypeVar("_ChangingVerbsT", bound=ChangingVerbs)

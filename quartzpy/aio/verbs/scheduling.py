@@ -17,7 +17,7 @@ from quartzpy.aio.verbs.pausing import AsyncPausingVerbs
 from quartzpy.aio.verbs.skipping import AsyncSkippingVerbs
 from quartzpy.aio.verbs.syncing import AsyncSyncVerbs
 from quartzpy.keys import DEFAULT_GROUP, JobRef
-from quartzpy.scheduling.definitions import JobForm, TriggerForm
+from quartzpy.scheduling.forms import JobForm, TriggerForm
 from quartzpy.scheduling.verbs.scheduling import SchedulingVerbs
 from quartzpy.triggers.trigger import Trigger
 

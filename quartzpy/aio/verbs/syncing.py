@@ -13,7 +13,7 @@ from quartzpy.aio.verbs.calendars import AsyncCalendarVerbs
 from quartzpy.aio.verbs.queries import AsyncQueryVerbs
 from quartzpy.aio.verbs.storing import AsyncStoringVerbs
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.scheduling.definitions import JobForm
+from quartzpy.scheduling.forms import JobForm
 from quartzpy.scheduling.sync import Existing, SyncPlan
 from quartzpy.scheduling.verbs.syncing import SyncVerbs
 from quartzpy.triggers.trigger import Trigger

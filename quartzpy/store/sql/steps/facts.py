@@ -1,5 +1,6 @@
-"""The facts that a node publishes besides its capabilities: time zone data, release, settings and clock. Fire times are
-computed from the time zone data, and the others should agree; differences between nodes are reported.
+"""The facts that a node publishes besides its capabilities: time zone data, release, settings and clock.
+
+Fire times are computed from the time zone data, and the others should agree; differences between nodes are reported.
 """
 
 from __future__ import annotations
