@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -25,6 +24,7 @@ from quartzpy.testing.clock import ManualClock
 from quartzpy.testing.scheduler import SchedulerHarness
 from tests.facade import process_jobs
 from tests.runtime.processes import execution_of
+from tests.waiting import wait_until
 
 SOON = timedelta(seconds=30)
 go_on = threading.Event()
@@ -59,13 +59,11 @@ def _fresh() -> Iterator[None]:
 
 
 def until_it_reports(scheduler: Scheduler, message: str) -> RunningRecord:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        for row in scheduler.running():
-            if row.progress_message == message:
-                return row
-        threading.Event().wait(0.02)
-    pytest.fail(f"the progress is not {message!r}: {scheduler.running()}")
+    return wait_until(
+        lambda: next((row for row in scheduler.running() if row.progress_message == message), None),
+        f"the progress {message!r}",
+        seen=scheduler.running,
+    )
 
 
 def test_the_last_report_of_a_running_job_can_be_read(make_scheduler: Callable[..., Scheduler]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,6 +19,7 @@ from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.store_sql.conftest import register
+from tests.waiting import wait_until
 
 TYPE = "expected"
 SECOND = timedelta(seconds=1)
@@ -128,9 +128,7 @@ def test_a_claim_whose_job_has_got_a_limit_since_fires_within_the_limit(store: S
     for table in ("qrtz_job_details", "qrtz_triggers"):
         connect().execute(f"UPDATE {table} SET max_concurrent = 1")  # type: ignore[arg-type]
     requests = [fire_request_of(claim, datetime.now(UTC)) for claim in claims]
-    limit = time.monotonic() + 10
-    while not (fired := store.fire(node, requests).fired):
-        assert time.monotonic() < limit
+    fired = wait_until(lambda: store.fire(node, requests).fired, "the instant")
     assert [one.max_concurrent for one in fired] == [1]
     assert not store.fire(node, requests).fired
     states = connect().execute("SELECT trigger_state FROM qrtz_triggers").fetchall()

@@ -15,7 +15,7 @@ def test_the_message_quotes_the_condition_and_tells_what_was_compared() -> None:
     with pytest.raises(AssertionError) as raised:
         wait_until(lambda: [each.upper() for each in seen] == ["A", "B"], seconds=0)
     assert str(raised.value) == (
-        "waited 0 s in vain for [each.upper() for each in seen] == [\"A\", \"B\"];"
+        'waited 0 s in vain for [each.upper() for each in seen] == ["A", "B"];'
         " [each.upper() for each in seen] was ['A']"
     )
 
