@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> None:
     run(PYTHON, "-m", "ruff", "format", "--check", ".")
     run(PYTHON, "-m", "ruff", "check", ".")
     run("lint-imports", "--no-cache")
-    # mypy uses one core. Meanwhile another writes the bytecode of the tests, which each worker would compile anew.
+    # mypy uses one core. Meanwhile another one writes the bytecode of the tests, which each worker would compile.
     with subprocess.Popen([PYTHON, "-m", "pytest", "--collect-only", "--quiet"], cwd=ROOT, stdout=subprocess.DEVNULL):
         run(PYTHON, "-m", "mypy")
     run(PYTHON, "-m", "pytest", "-n", "4", "--dist", "loadgroup", *arguments)

@@ -489,12 +489,13 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         return await self._run(lambda behind: behind.execution(fire_id))
 
     async def execution_log(self, fire_id: FireRef) -> str | None:
-        """Return the log lines of an execution that has ended; None if none were captured.
+        """Return the log lines of an execution; None if none were captured.
 
         A job with `capture_logs="INFO"` keeps the records that its executions log at this level and above, with any
-        logger: `print(scheduler.execution_log(record))`. The lines are stored together with the outcome, so those of a
-        running execution cannot be read yet, and those of an execution whose node died are lost. Of more than
-        `max_captured_log_bytes` the first and the last lines are kept.
+        logger: `print(scheduler.execution_log(record))`. The lines are stored together with the outcome. Of more than
+        `max_captured_log_bytes` the first and the last lines are kept. Of an execution that has been running for more
+        than a second, the last lines can be read, at most 8 KiB; they are one or two seconds old. They also remain of
+        an execution whose node died.
 
         Raises:
             ExecutionNotFoundError: the execution is not known, or no longer in the history.
@@ -538,19 +539,23 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         definitions: Iterable[tuple[JobForm, Trigger | str | timedelta | datetime | Iterable[Any] | None]],
         *,
         owner: str,
+        calendars: Mapping[str, Calendar] | None = None,
         prune: bool = False,
         existing: str = Existing.UPDATE,
         version: int | float | str | None = None,
         apply: bool = True,
         announce: Callable[[SyncPlan], None] | None = None,
     ) -> SyncPlan:
-        """Make the store match the declared jobs, all or nothing; return the plan. `apply=False` is a dry run.
+        """Make the store match the declared jobs and calendars, all or nothing; return the plan.
+
+        `calendars` are the declared calendars by name. `apply=False` is a dry run.
 
         A trigger whose schedule did not change keeps its fire times, its misfires and its pause, even if other values
-        of it or its job changed; one that has ended stays COMPLETE and does not fire again. With `prune`, jobs and
-        triggers that the same `owner` declared before and no longer declares are removed; those of other owners, and
-        those that were scheduled directly, never are. With `existing="keep"`, jobs and triggers that are stored already
-        do not change: the first registration wins. Any number of nodes may call it at the same time.
+        of it or its job changed; one that has ended stays COMPLETE and does not fire again. If a calendar changes, the
+        next fire times of the triggers that use it are recomputed. With `prune`, jobs, triggers and calendars that the
+        same `owner` declared before and no longer declares are removed; those of other owners, and those that were
+        stored directly, never are. With `existing="keep"`, what is stored already does not change: the first
+        registration wins. Any number of nodes may call it at the same time.
 
         `version` is the version of the program: a number, or a text such as "2.10.1". It is stored with the owner; a
         program of an older version changes nothing, and the plan reports that (`SyncPlan.outdated_by`).
@@ -559,12 +564,16 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
 
         Raises:
             InvalidTriggerError: a key is declared twice. Others as in `schedule_job`; nothing is changed then.
+            InvalidCalendarError: a calendar cannot be stored.
+            CalendarNotFoundError: a declared trigger uses a calendar that is neither declared nor stored.
+            CalendarInUseError: with `prune`, a calendar is no longer declared, but a trigger that stays uses it.
             InvalidValueError: `existing` is neither "update" nor "keep", or `version` is not a version.
         """
         return await self._run(
             lambda behind: behind.sync(
                 definitions,
                 owner=owner,
+                calendars=calendars,
                 prune=prune,
                 existing=existing,
                 version=version,

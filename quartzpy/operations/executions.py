@@ -138,7 +138,7 @@ class ExecutionView:
     execution: ExecutionSummary
     traceback: str | None
     log: str | None
-    """The captured log lines; they are stored when the execution ends."""
+    """The captured log lines; the last of them, which may be two seconds old, while the execution is running."""
     data: Mapping[str, Any]
     """The trigger's data at the fire, with secrets hidden."""
     result: Any

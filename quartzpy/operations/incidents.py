@@ -24,6 +24,7 @@ from quartzpy.states import NodeMode
 from quartzpy.store import node_facts
 from quartzpy.store.findings import Severity
 from quartzpy.store.records import TriggerRecord
+from quartzpy.texts import numbered
 
 MOST_OF_A_KIND = 20
 """The largest number of incidents of one kind that are listed one by one."""
@@ -139,8 +140,8 @@ def _silent(node: NodeView) -> Incident:
         node.node,
         f"Node {node.node} is {node.state}: it last checked in {short_span(node.checkin_age)} ago.",
         (
-            f"It ran on host {node.host} as process {node.pid}, with {_number(node.executing, 'execution')} and"
-            f" {_number(node.claimed, 'claim')}.",
+            f"It ran on host {node.host} as process {node.pid}, with"
+            f" {numbered(node.executing, 'execution', 'executions')} and {numbered(node.claimed, 'claim', 'claims')}.",
             "Another node that has watched it for its whole failure window"
             f" ({short_span(node.failure_window)}) recovers them. To recover them at once, start it again under the"
             " same name.",
@@ -148,10 +149,6 @@ def _silent(node: NodeView) -> Incident:
         ),
         node.last_checkin,
     )
-
-
-def _number(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def short_span(span: timedelta) -> str:
@@ -186,11 +183,13 @@ def full_pools(
                 "full-pool",
                 executor,
                 f"{'The only worker' if workers == 1 else f'All {workers} workers'} of executor {executor!r}"
-                f" {'is' if workers == 1 else 'are'} busy, and {_number(waiting, 'trigger')}"
-                f" {'is' if waiting == 1 else 'are'} due.",
+                f" {'is' if workers == 1 else 'are'} busy, and {numbered(waiting, 'trigger is', 'triggers are')} due.",
                 (
                     *map(_runs, longest),
-                    *(f"Node {pool.node} has {_number(pool.workers, 'worker')}." for pool in of_nodes_[:MOST_REMEDIES]),
+                    *(
+                        f"Node {pool.node} has {numbered(pool.workers, 'worker', 'workers')}."
+                        for pool in of_nodes_[:MOST_REMEDIES]
+                    ),
                 ),
                 min((row.fire_time for row in longest if row.fire_time), default=None),
                 tuple(map(_cancel, longest)),
@@ -224,8 +223,8 @@ def blocked_jobs(blocked: Sequence[TriggerRecord], running: Sequence[RunningView
                 Severity.WARNING,
                 "blocked-job",
                 str(job),
-                f"Job {job} is at its concurrency limit, and {_number(len(records), 'trigger')}"
-                f" {'waits' if len(records) == 1 else 'wait'} for it.",
+                f"Job {job} is at its concurrency limit, and"
+                f" {numbered(len(records), 'trigger waits', 'triggers wait')} for it.",
                 (*map(_runs, longest), f"Waiting: {names}{', ...' * (len(records) > MOST_REMEDIES)}."),
                 since,
                 tuple(map(_cancel, longest)),
@@ -243,7 +242,11 @@ def paused_overdue(
         return []
     first = min(records, key=lambda record: record.next_fire_time or now)
     keys = [record.key for record in records]
-    what = "Everything is paused" if all_paused else f"{number} triggers are paused"
+    what = (
+        "Everything is paused"
+        if all_paused
+        else f"{number} {'trigger is' if number.number == 1 else 'triggers are'} paused"
+    )
     return [
         Incident(
             Severity.WARNING,

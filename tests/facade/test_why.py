@@ -139,7 +139,7 @@ FOREVER = {"repeat_count": None, "interval": HOUR}
             {**FOREVER, "misfire": "fire_all", "catch_up_max": 1},
             "1 fire was skipped, and 1 missed fire will still run.",
         ),
-        ({**FOREVER, "interval": SECOND}, "more than 1000 fires were skipped."),
+        ({**FOREVER, "interval": SECOND}, "more than 1,000 fires were skipped."),
     ],
 )
 def test_it_misfired(schedule: dict[str, Any], said: str) -> None:

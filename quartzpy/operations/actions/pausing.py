@@ -13,6 +13,7 @@ from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as
 from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
 from quartzpy.states import Missed, missed_of
 from quartzpy.store.protocol import Notification, PauseNote
+from quartzpy.texts import numbered
 
 _PAUSABLE = (Subject.TRIGGER, Subject.JOB, Subject.TRIGGER_GROUP, Subject.JOB_GROUP, Subject.EVERYTHING)
 
@@ -101,7 +102,7 @@ class PausingActions(BaseActions):
         def change(verbs: OwnTransactionVerbs, key: TriggerKey) -> Change:
             following = verbs.skip_next(key, count)
             fires = "does not fire again" if following is None else f"fires next at {following.isoformat(sep=' ')}"
-            text = f"Skipped {count} {'fire' if count == 1 else 'fires'} of trigger {key}, which {fires}."
+            text = f"Skipped {numbered(count, 'fire', 'fires')} of trigger {key}, which {fires}."
             return Change(text)
 
         return self._each(

@@ -321,8 +321,10 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
     def cancel_requests(self, node: Node) -> set[int]:
         return cancel.cancel_requests(self._session, node)
 
-    def report_progress(self, node: Node, reports: Mapping[int, Progress]) -> Collection[int]:
-        return progress.report_progress(self._session, node, reports)
+    def report_progress(
+        self, node: Node, reports: Mapping[int, Progress], logs: Mapping[int, str] | None = None
+    ) -> Collection[int]:
+        return progress.report_progress(self._session, node, reports, logs or {})
 
     def recover_misfires(
         self, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int
@@ -371,7 +373,10 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
         if not self._connections.can_listen:
             return None
         return Listener(
-            self._connections.connect_apart("listen"), self._session.channel, is_current=self._connections.is_current
+            self._connections.connect_apart("listen"),
+            self._session.channel,
+            is_current=self._connections.is_current,
+            on_triggers=self._session.expectation.look_at_everything,
         )
 
 
