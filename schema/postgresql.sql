@@ -38,6 +38,7 @@ CREATE TABLE qrtz_calendars (
     calendar_name VARCHAR(200) NOT NULL,
     calendar JSONB NOT NULL,
     revision BIGINT NOT NULL,
+    owner VARCHAR(200),
     CONSTRAINT qrtz_calendars_pkey PRIMARY KEY (sched_name, calendar_name)
 );
 

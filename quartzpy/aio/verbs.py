@@ -539,19 +539,23 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         definitions: Iterable[tuple[JobForm, Trigger | str | timedelta | datetime | Iterable[Any] | None]],
         *,
         owner: str,
+        calendars: Mapping[str, Calendar] | None = None,
         prune: bool = False,
         existing: str = Existing.UPDATE,
         version: int | float | str | None = None,
         apply: bool = True,
         announce: Callable[[SyncPlan], None] | None = None,
     ) -> SyncPlan:
-        """Make the store match the declared jobs, all or nothing; return the plan. `apply=False` is a dry run.
+        """Make the store match the declared jobs and calendars, all or nothing; return the plan.
+
+        `calendars` are the declared calendars by name. `apply=False` is a dry run.
 
         A trigger whose schedule did not change keeps its fire times, its misfires and its pause, even if other values
-        of it or its job changed; one that has ended stays COMPLETE and does not fire again. With `prune`, jobs and
-        triggers that the same `owner` declared before and no longer declares are removed; those of other owners, and
-        those that were scheduled directly, never are. With `existing="keep"`, jobs and triggers that are stored already
-        do not change: the first registration wins. Any number of nodes may call it at the same time.
+        of it or its job changed; one that has ended stays COMPLETE and does not fire again. If a calendar changes, the
+        next fire times of the triggers that use it are recomputed. With `prune`, jobs, triggers and calendars that the
+        same `owner` declared before and no longer declares are removed; those of other owners, and those that were
+        stored directly, never are. With `existing="keep"`, what is stored already does not change: the first
+        registration wins. Any number of nodes may call it at the same time.
 
         `version` is the version of the program: a number, or a text such as "2.10.1". It is stored with the owner; a
         program of an older version changes nothing, and the plan reports that (`SyncPlan.outdated_by`).
@@ -560,12 +564,16 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
 
         Raises:
             InvalidTriggerError: a key is declared twice. Others as in `schedule_job`; nothing is changed then.
+            InvalidCalendarError: a calendar cannot be stored.
+            CalendarNotFoundError: a declared trigger uses a calendar that is neither declared nor stored.
+            CalendarInUseError: with `prune`, a calendar is no longer declared, but a trigger that stays uses it.
             InvalidValueError: `existing` is neither "update" nor "keep", or `version` is not a version.
         """
         return await self._run(
             lambda behind: behind.sync(
                 definitions,
                 owner=owner,
+                calendars=calendars,
                 prune=prune,
                 existing=existing,
                 version=version,

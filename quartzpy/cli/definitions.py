@@ -1,12 +1,13 @@
-"""`quartzpy plan`, `apply` and `export`: files that declare jobs and triggers."""
+"""`quartzpy plan`, `apply` and `export`: files that declare jobs, triggers and calendars."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -17,16 +18,18 @@ from quartzpy.cli.filters import choice
 from quartzpy.cli.keys import group_matcher
 from quartzpy.cli.listing import print_json
 from quartzpy.cli.target import Target, scheduler_options
-from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
+from quartzpy.errors import InvalidValueError, UnsupportedKindError
+from quartzpy.keys import UNSCHEDULED_GROUPS
 from quartzpy.scheduling.sync import Existing
 from quartzpy.states import TriggerState
 from quartzpy.texts import quoted, reason, visible
 
 if TYPE_CHECKING:
+    from quartzpy.calendars.base import BaseCalendar
     from quartzpy.jobs.job import JobDetail
-    from quartzpy.operations.redaction import Redaction
+    from quartzpy.operations.changed_values import ChangedValue
     from quartzpy.scheduling.scheduler import BaseScheduler
-    from quartzpy.scheduling.sync import Change, Definitions, SyncPlan
+    from quartzpy.scheduling.sync import Change, Declarations, SyncPlan
     from quartzpy.triggers.trigger import Trigger
 
 OWNER = "declared-jobs"
@@ -44,10 +47,10 @@ def _sync_options(command: _Command) -> _Command:
             type=choice(Existing),
             default="update",
             show_default=True,
-            help="keep: jobs and triggers that are stored already do not change.",
+            help="keep: what is stored already does not change.",
         ),
         click.option("--prune", is_flag=True, help="Remove what the owner declared before and no longer declares."),
-        click.option("--owner", default=OWNER, show_default=True, help="The owner of the declared jobs and triggers."),
+        click.option("--owner", default=OWNER, show_default=True, help="The owner of what is declared."),
     ):
         command = option(command)
     return click.argument("file", type=click.Path(path_type=Path))(command)
@@ -72,11 +75,8 @@ def plan(
     FILE is TOML, or YAML with the extra yaml. The modules of its job types are imported.
     """
     with target.client() as scheduler:
-        declared = _declared(file)
-        found = scheduler.sync(
-            declared, owner=owner, prune=prune, existing=existing, version=program_version, apply=False
-        )
-        _print_plan(scheduler, declared, found, json_output=json_output)
+        found = _plan(scheduler, _declared(file), owner, prune, existing, program_version)
+        _print_plan(found, json_output=json_output)
     if found and exit_code:
         sys.exit(NOT_OK)
 
@@ -84,6 +84,7 @@ def plan(
 @click.command()
 @scheduler_options
 @_sync_options
+@click.option("--reason", default="", help="The reason, for the audit log.")
 @click.option("--yes", "confirmed", is_flag=True, help="Do not ask for confirmation.")
 def apply(
     target: Target,
@@ -93,74 +94,85 @@ def apply(
     existing: str,
     program_version: str | None,
     json_output: bool,
+    reason: str,
     confirmed: bool,
 ) -> None:
-    """Store the jobs and triggers that FILE declares.
+    """Store the jobs, triggers and calendars that FILE declares.
 
     All are stored or none, and those that differ are updated. A trigger whose schedule does not change keeps its
-    fire times and its pause. What other owners declared, and what was scheduled by programs, is never removed.
+    fire times and its pause, unless its calendar does. What other owners declared, and what was stored by programs, is
+    never removed. Each change is recorded in the audit log.
     """
-    with target.client() as scheduler:
+    with target.operations() as operations:
         declared = _declared(file)
-
-        def sync(*, apply: bool) -> SyncPlan:
-            return scheduler.sync(
-                declared,
-                owner=owner,
-                prune=prune,
-                existing=existing,
-                version=program_version,
-                apply=apply,
-                announce=lambda _: None,
-            )
-
-        found = sync(apply=False)
+        found = _plan(operations.scheduler, declared, owner, prune, existing, program_version)
         if not json_output:
-            _print_plan(scheduler, declared, found, json_output=False)
+            _print_plan(found, json_output=False)
         if found and not confirmed:
             confirm_or_exit(f"Apply {_counts(found)}?")
         # Another program may have changed something since the plan was made.
-        done = sync(apply=True)
+        done = operations.actions.apply(
+            declared, owner=owner, prune=prune, existing=existing, version=program_version, reason=reason
+        )
         if json_output:
-            _print_plan(scheduler, declared, done, json_output=True)
+            _print_plan(done, json_output=True)
         elif done:
             click.echo(f"applied: {_counts(done)}")
     if done.outdated_by is not None:
         sys.exit(REFUSED)
 
 
-def _declared(file: Path) -> Definitions:
+def _plan(
+    scheduler: BaseScheduler, declared: Declarations, owner: str, prune: bool, existing: str, version: str | None
+) -> SyncPlan:
+    return scheduler.sync(
+        declared.jobs,
+        calendars=declared.calendars,
+        owner=owner,
+        prune=prune,
+        existing=existing,
+        version=version,
+        apply=False,
+    )
+
+
+def _declared(file: Path) -> Declarations:
     from quartzpy.scheduling.declarations import load_definitions
 
-    # Programs in the current directory can be imported, as with `python -m`.
-    sys.path.insert(0, os.getcwd())
+    _import_from_here()
     return load_definitions(file)
 
 
-def _print_plan(scheduler: BaseScheduler, declared: Definitions, found: SyncPlan, *, json_output: bool) -> None:
-    from quartzpy.operations.redaction import SECRETS, Redaction
+def _import_from_here() -> None:
+    """Let programs in the current directory be imported, as with `python -m`."""
+    sys.path.insert(0, os.getcwd())
 
-    redaction = Redaction(SECRETS)
-    changes = [(change, list(_differences(scheduler, declared, change, redaction))) for change in found.changes]
+
+def _print_plan(found: SyncPlan, *, json_output: bool) -> None:
+    from quartzpy.operations.changed_values import changed_values
+    from quartzpy.operations.redaction import Redaction
+
+    redaction = Redaction()
+    changes = [(change, _texts(change, changed_values(change, redaction))) for change in found.changes]
     if json_output:
         items = [
             {
                 "sign": change.sign,
                 "kind": change.kind,
                 "key": change.key,
-                "differences": [{"name": name, "stored": old, "declared": new} for name, old, new in differences],
+                "differences": [{"name": name, "stored": old, "declared": new} for name, old, new in values],
             }
-            for change, differences in changes
+            for change, values in changes
         ]
         print_json({"changes": items, "unchanged": found.unchanged, "outdated_by": found.outdated_by})
         return
     if found.outdated_by is not None:
         click.echo(f"nothing to change: version {visible(found.outdated_by)} of the program is newer")
         return
-    for change, differences in changes:
+    for change, values in changes:
         click.echo(styled(_COLOURS[change.sign], f"{change.sign} {change.kind} {visible(str(change.key))}"))
-        for name, old, new in differences:
-            click.echo(f"    {name}: {old} -> {new}" if old is not None else f"    {name}: {new}")
+        for name, old, new in values:
+            click.echo(f"    {name}: {new}" if old is None else f"    {name}: {old} -> {new}")
     click.echo(_counts(found) if found else f"nothing to change: {found.unchanged:,} unchanged")
 
 
@@ -170,40 +182,17 @@ def _counts(found: SyncPlan) -> str:
     return f"{', '.join(parts)}; {found.unchanged:,} unchanged"
 
 
-def _differences(
-    scheduler: BaseScheduler, declared: Definitions, change: Change, redaction: Redaction
-) -> Iterator[tuple[str, str | None, str]]:
-    """Yield the name, the stored and the declared text of each value that a change concerns."""
-    from quartzpy.operations.schedules import schedule_text
-    from quartzpy.store.differences import job_differences, trigger_differences
-    from quartzpy.triggers.schedule_hash import schedule_hash
-
-    jobs = {job.key: job for job, _ in declared}
-    triggers = {trigger.key: trigger for _, found in declared for trigger in found}
+def _texts(change: Change, values: Sequence[ChangedValue]) -> list[tuple[str, str | None, str]]:
+    """Return the name, the stored and the declared text of each value that a change concerns."""
     if change.sign == "+":
-        if isinstance(change.key, TriggerKey):
-            yield "schedule", None, visible(schedule_text(triggers[change.key]))
-        else:
-            yield "type", None, visible(jobs[change.key].job_type)
-    elif change.sign == "~":
-        if isinstance(change.key, JobKey):
-            stored_job = scheduler.get_job_detail(change.key)
-            found = [] if stored_job is None else job_differences(jobs[change.key], stored_job)
-        else:
-            record = scheduler.trigger_record(change.key)
-            trigger = triggers[change.key]
-            hashes = schedule_hash(trigger), None if record is None else record.schedule_hash
-            found = [] if record is None else trigger_differences(trigger, record.trigger, *hashes)
-        for one in found:
-            yield one.name, _shown(one.name, one.stored, redaction), _shown(one.name, one.declared, redaction)
-        if not found:
-            yield "owner", None, "becomes the owner"
+        return [(one.name, None, visible(str(one.declared))) for one in values]
+    if change.sign == "~" and not values:
+        return [("owner", None, "becomes the owner")]
+    return [(one.name, _shown(one.stored), _shown(one.declared)) for one in values]
 
 
-def _shown(name: str, value: Any, redaction: Redaction) -> str:
-    if name == "data":
-        return quoted(redaction.of(dict(value or {})))
-    return Cells().text(value) if not isinstance(value, str) else quoted(value)
+def _shown(value: Any) -> str:
+    return quoted(value) if isinstance(value, str | list | dict) else Cells().text(value)
 
 
 @click.command()
@@ -211,18 +200,31 @@ def _shown(name: str, value: Any, redaction: Redaction) -> str:
 @click.option("--group", help="Only jobs of this group; * may stand in front and at the end.")
 @click.option("--contains", help="Only jobs with this part in their names.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="The file. [default: standard output]")
-def export(target: Target, group: str | None, contains: str | None, output: Path | None) -> None:
-    """Write the stored jobs and triggers as a file.
+@click.option(
+    "--import", "modules", multiple=True, metavar="MODULE", help="Import a module that defines calendars of your own."
+)
+def export(
+    target: Target, group: str | None, contains: str | None, output: Path | None, modules: Sequence[str]
+) -> None:
+    """Write the stored jobs, triggers and calendars as a file.
 
-    `apply` takes it back unchanged. Runs by hand, retries and triggers that have ended are not part of it, nor are
-    calendars. Job data is written in full, with its secrets.
+    `apply` takes it back unchanged. Runs by hand, retries and triggers that have ended are not part of it. With a
+    filter, only the calendars that the exported triggers use are. Job data is written in full, with its secrets.
     """
     from quartzpy.scheduling.exporting import exported
 
+    _import_modules(modules)
     skipped: list[str] = []
     with target.client() as scheduler:
         pairs = list(_stored(scheduler, group, contains, skipped))
-        text = exported(pairs, heading=f"Jobs and triggers of the scheduler {visible(scheduler.name)}.")
+        used = {trigger.calendar for _, triggers in pairs for trigger in triggers}
+        is_filtered = group is not None or contains is not None
+        names = [name for name in scheduler.calendar_names() if name in used or not is_filtered]
+        text = exported(
+            pairs,
+            dict(_stored_calendars(scheduler, names, skipped)),
+            heading=f"Jobs, triggers and calendars of the scheduler {visible(scheduler.name)}.",
+        )
     if output is None:
         click.echo(text, nl=False)
     else:
@@ -234,6 +236,35 @@ def export(target: Target, group: str | None, contains: str | None, output: Path
         click.echo(f"not exported: {line}", err=True)
     if any("cannot be read" in line for line in skipped):
         sys.exit(NOT_OK)
+
+
+def _import_modules(names: Sequence[str]) -> None:
+    if names:
+        _import_from_here()
+    for name in names:
+        try:
+            import_module(name)
+        except Exception as error:
+            # The import runs user code, which may raise anything.
+            raise click.BadParameter(
+                f"{quoted(name)} cannot be imported: {reason(error)}", param_hint="--import"
+            ) from error
+
+
+def _stored_calendars(
+    scheduler: BaseScheduler, names: Sequence[str], skipped: list[str]
+) -> Iterator[tuple[str, BaseCalendar]]:
+    for name in names:
+        try:
+            calendar = scheduler.get_calendar(name)
+        except UnsupportedKindError as error:
+            skipped.append(f"calendar {name} cannot be read: {visible(str(error))}; give its module by --import")
+        except InvalidValueError as error:
+            skipped.append(f"calendar {name} cannot be read: {visible(str(error))}")
+        else:
+            # Another program may have removed it meanwhile.
+            if calendar is not None:
+                yield name, cast("BaseCalendar", calendar)
 
 
 def _stored(

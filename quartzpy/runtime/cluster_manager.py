@@ -27,9 +27,11 @@ PURGE_ROWS = 10_000
 CUTOFF_EVERY = 300.0
 """The interval, in seconds, at which the history is measured against `history_max_rows`: this reads an index entry for
 each row that is kept."""
-PURGE_REST = 1.0
-"""The rest, in seconds, between two batches while there is more history to delete. A node can delete more rows than it
-can write, and each statement stays short."""
+PURGE_SHARE = 1 / 4
+"""The share of the time that deleting takes while there is more history to delete. A node then deletes more rows than
+it can write, and each statement stays short."""
+PURGE_REST = 0.05, 1.0
+"""The shortest and the longest rest, in seconds, between two batches."""
 ENDED_TRIGGERS_KEPT = timedelta(days=7)
 """The time for which ended triggers are kept if the history is kept for ever."""
 REPAIR_EVERY = 3_600.0
@@ -172,4 +174,8 @@ class ClusterManager(EpochService):
             before=self._history_cutoff,
         )
         self._has_more_to_purge = purged >= PURGE_ROWS
-        return PURGE_REST if self._has_more_to_purge else self.period
+        if not self._has_more_to_purge:
+            return self.period
+        shortest, longest = PURGE_REST
+        spent = self._clock.monotonic() - at
+        return min(max(spent * (1 / PURGE_SHARE - 1), shortest), longest)

@@ -1,4 +1,7 @@
-"""Writes stored jobs and triggers as a file of declarations, which `declarations` reads back. Pure functions."""
+"""Writes stored jobs, triggers and calendars as a file of declarations, which `declarations` reads back.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from datetime import date, datetime, time, timedelta
 from enum import Enum
 from typing import Any
 
+from quartzpy.calendars.base import BaseCalendar
 from quartzpy.errors import QuartzpyError
 from quartzpy.job_data import encode
 from quartzpy.jobs.continuation import Continuation, as_continuations
@@ -19,6 +23,7 @@ from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.scheduling.calendar_tables import calendar_table, rules_in, with_stored_rules
 from quartzpy.scheduling.declarations import SCHEDULE, STORED_DATA, read_trigger
 from quartzpy.triggers.trigger import Trigger
 
@@ -38,16 +43,38 @@ class _UnknownJob(Job):
         raise NotImplementedError
 
 
-def exported(pairs: Iterable[tuple[JobDetail, Sequence[Trigger]]], *, heading: str = "") -> str:
-    """Return a TOML file that declares these jobs and triggers; `heading` are comment lines at its beginning."""
+def exported(
+    pairs: Iterable[tuple[JobDetail, Sequence[Trigger]]],
+    calendars: Mapping[str, BaseCalendar] | None = None,
+    *,
+    heading: str = "",
+) -> str:
+    """Return a TOML file that declares these jobs, triggers and calendars.
+
+    `heading` are comment lines at its beginning.
+
+    Raises:
+        InvalidCalendarError: a calendar cannot be stored.
+    """
     lines = [f"# {line}".rstrip() for line in heading.splitlines()]
-    if not (jobs := list(pairs)):
-        return "\n".join([*lines, "job = []", ""])
+    jobs = list(pairs)
+    if not jobs:
+        lines.append("job = []")
+    for name, calendar in (calendars or {}).items():
+        lines += ["", f"[calendar.{_key(name)}]", *_entries(_written_rules(calendar_table(calendar)))]
     for job, triggers in jobs:
         lines += ["", "[[job]]", *_entries(_job_values(job))]
         for trigger in triggers:
             lines += ["", "  [[job.trigger]]", *(f"  {line}" for line in _entries(_trigger_values(trigger)))]
     return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _written_rules(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table of a calendar and its bases in the types of TOML."""
+    values = dict(table) if _is_native(rules_in(table)) else with_stored_rules(table)
+    # The base is the last, because it may be long.
+    base = values.pop("base", None)
+    return values if base is None else {**values, "base": _written_rules(base)}
 
 
 def _entries(values: Mapping[str, Any]) -> list[str]:

@@ -217,6 +217,7 @@ def upgrade() -> None:
         sa.Column("calendar_name", Name, nullable=False),
         sa.Column("calendar", JSONB(), nullable=False),
         sa.Column("revision", sa.BigInteger(), nullable=False),
+        sa.Column("owner", Name, nullable=True),
         sa.PrimaryKeyConstraint("sched_name", "calendar_name", name="qrtz_calendars_pkey"),
         schema=schema,
     )

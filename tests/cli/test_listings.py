@@ -42,6 +42,18 @@ def test_the_pages_of_a_listing_have_each_row_once(terminal: Terminal) -> None:
     assert terminal.run("triggers", "--after", "nonsense").status == 2
 
 
+def test_json_says_after_how_many_records_a_page_stopped_its_search(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quartzpy.operations.jobs.EXAMINED", 2)
+    for number in range(3):
+        terminal.scheduler.add_job(JobDetail(Quick, f"job{number}", durable=True))
+    page = json.loads(terminal.ok("jobs", "--contains", "job2", "--json"))
+    assert (page["items"], page["examined"]) == ([], 2)
+    rest = json.loads(terminal.ok("jobs", "--contains", "job2", "--json", "--after", page["next_cursor"]))
+    assert ([one["key"]["name"] for one in rest["items"]], rest["examined"]) == (["job2"], None)
+
+
 def test_filters_select_and_an_empty_answer_says_what_there_is(terminal: Terminal) -> None:
     terminal.scheduler.schedule_job(JobDetail(Quick, "job", "eu.west"), [later("a", "eu.west"), later("b", "us")])
     terminal.scheduler.pause_trigger(TriggerKey("b", "us"), reason="closed", by="ann")

@@ -85,7 +85,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def test_a_toml_file_declares_jobs(tmp_path: Path) -> None:
-    (report, triggers), (function, daily) = load_definitions(write(tmp_path / "jobs.toml", TOML))
+    (report, triggers), (function, daily) = load_definitions(write(tmp_path / "jobs.toml", TOML)).jobs
     assert report == JobDetail(
         jobs.Recorded,
         "report",
@@ -122,7 +122,7 @@ def test_a_toml_file_declares_jobs(tmp_path: Path) -> None:
 
 
 def test_a_yaml_file_declares_jobs(tmp_path: Path) -> None:
-    [(report, triggers)] = load_definitions(write(tmp_path / "jobs.yaml", YAML))
+    [(report, triggers)] = load_definitions(write(tmp_path / "jobs.yaml", YAML)).jobs
     assert report == JobDetail(jobs.Recorded, "report", data={"region": "eu"})
     assert [trigger.name for trigger in triggers] == ["report", "often"]
     assert triggers[1].start_time == datetime(2030, 1, 1, tzinfo=UTC)

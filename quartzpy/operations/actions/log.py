@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
 
 from quartzpy.errors import (
     ForbiddenError,
@@ -31,6 +31,7 @@ from quartzpy.states import ActionState
 from quartzpy.store.protocol import ActionEntry
 from quartzpy.texts import check_description, number_of, reason
 
+_T = TypeVar("_T")
 SLICE = 200
 """The number of subjects that one transaction changes: a longer one would hold the locks of more rows for longer."""
 MOST_SUBJECT = 500
@@ -66,6 +67,15 @@ class SliceChange:
             self.failures.append(ActionFailure(str(key), reason(error)))
         else:
             self.changed.append(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded(Generic[_T]):
+    """The result of an action that changed several subjects in one transaction, and a row of the log for each."""
+
+    result: _T
+    rows: Sequence[tuple[str, Change]]
+    """The subjects and their changes."""
 
 
 ChangeOne = Callable[[OwnTransactionVerbs], Change]
@@ -127,6 +137,36 @@ class ActionLog:
             raise
         keys = (subject,) if done.keys is None else done.keys
         return ActionResult(action, keys[:MOST_KEYS], done.count, done.text, action_id)
+
+    def several(
+        self,
+        action: str,
+        role: Role,
+        subject: str,
+        given_reason: str,
+        change: Callable[[OwnTransactionVerbs], Recorded[_T]],
+    ) -> _T:
+        """Change several subjects and record each in one transaction; return the result of `change`.
+
+        `subject` stands for all of them if the action fails.
+
+        Raises:
+            As `one`.
+        """
+        entry = self._permitted(action, role, subject, given_reason)
+
+        def work(verbs: OwnTransactionVerbs) -> _T:
+            done = change(verbs)
+            for one, made in done.rows:
+                row = replace(entry, subject=_short(one))
+                verbs.store.record_action(_ended(row, ActionState.SUCCEEDED, made.count, made.before, made.after))
+            return done.result
+
+        try:
+            return in_own_transaction(self._scheduler, work)
+        except Exception as error:
+            self._record_failure(entry, error)
+            raise
 
     def many(
         self,
@@ -218,8 +258,7 @@ class ActionLog:
 
     def _permitted(self, action: str, role: Role, subject: str, given_reason: str) -> ActionEntry:
         check_description(given_reason, InvalidValueError, "reason")
-        subject = subject if len(subject) <= MOST_SUBJECT else f"{subject[: MOST_SUBJECT - 1]}…"
-        entry = ActionEntry(self._actor.name, str(self._actor.role), action, subject, given_reason or "")
+        entry = ActionEntry(self._actor.name, str(self._actor.role), action, _short(subject), given_reason or "")
         try:
             self.check(action, role)
         except ForbiddenError as error:
@@ -232,6 +271,10 @@ class ActionLog:
         # The store may be the reason of the failure.
         with suppress(QuartzpyError):
             self._scheduler._usable_store().record_action(_ended(entry, state, 0, None, None, reason(error)))
+
+
+def _short(subject: str) -> str:
+    return subject if len(subject) <= MOST_SUBJECT else f"{subject[: MOST_SUBJECT - 1]}…"
 
 
 def _ended(

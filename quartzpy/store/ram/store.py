@@ -104,10 +104,11 @@ class RamJobStore(RamSchedulingStore, RamQueryStore, RamOperationsStore):
         jobs: Collection[JobKey],
         triggers: Collection[TriggerKey],
         *,
+        calendars: Collection[str] = (),
         version: str | None = None,
     ) -> None:
         with self._lock:
-            scheduling.own(self._tables, owner, jobs, triggers, version)
+            scheduling.own(self._tables, owner, jobs, triggers, calendars, version)
 
     def begin_job_transaction(self) -> JobTransaction:
         raise InvalidValueError("transaction: memory:// has no transactions; use a database")

@@ -373,7 +373,10 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
         if not self._connections.can_listen:
             return None
         return Listener(
-            self._connections.connect_apart("listen"), self._session.channel, is_current=self._connections.is_current
+            self._connections.connect_apart("listen"),
+            self._session.channel,
+            is_current=self._connections.is_current,
+            on_triggers=self._session.expectation.look_at_everything,
         )
 
 
