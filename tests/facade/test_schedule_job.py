@@ -231,7 +231,10 @@ def test_a_verb_on_a_trigger_does_so_too(client: Scheduler, verb: str) -> None:
     [
         (lambda c: c.pause_all(), "everything is paused; resume everything first"),
         (lambda c: c.pause_job_group("DEFAULT"), "job group DEFAULT is paused; resume that group first"),
-        (lambda c: c.pause_trigger_group(MANUAL_TRIGGERS), "trigger group MANUAL_TRIGGERS is paused; resume that group first"),
+        (
+            lambda c: c.pause_trigger_group(MANUAL_TRIGGERS),
+            "trigger group MANUAL_TRIGGERS is paused; resume that group first",
+        ),
     ],
 )
 def test_a_fire_by_hand_that_a_pause_would_hold_is_refused(
