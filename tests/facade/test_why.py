@@ -94,7 +94,7 @@ def test_it_is_late_beyond_its_threshold(client: Scheduler) -> None:
             lambda s: s.pause_job_group("DEFAULT"),
             "It is paused, because the group 'DEFAULT' of its job is paused. Once",
         ),
-        (lambda s: s.pause_all(), "It is paused, because everything is paused (pause_all)"),
+        (lambda s: s.pause_all(), "It is paused, because everything is paused and its group"),
     ],
 )
 def test_it_is_paused(client: Scheduler, pause: Callable[[Scheduler], object], said: str) -> None:
