@@ -291,11 +291,13 @@ Index(
     triggers.c.job_name,
     postgresql_where=text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
 )
-# queries: triggers that are paused or in ERROR
+# queries: triggers of one state that are paused or in ERROR, by key, and their number, which is read without the rows
 Index(
     "qrtz_triggers_stopped",
+    triggers.c.trigger_state,
     triggers.c.trigger_group,
     triggers.c.trigger_name,
+    triggers.c.sched_name,
     postgresql_where=text("trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
 )
 
@@ -548,5 +550,7 @@ audit = Table(
 )
 # the latest actions on one job, trigger, execution or node
 Index("qrtz_audit_subject", audit.c.subject, audit.c.id)
+# the actions of a span of time
+Index("qrtz_audit_at", audit.c.sched_name, audit.c.at)
 # the few actions that failed, were refused, or have not ended
 Index("qrtz_audit_unsuccessful", audit.c.sched_name, audit.c.id, postgresql_where=text("state <> 'SUCCEEDED'"))
