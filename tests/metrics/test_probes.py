@@ -95,20 +95,20 @@ def test_tables_that_change_under_a_node_make_it_unready(
     migrations.upgrade(dsn)
     scheduler, metrics = make(dsn, checkin_interval="100ms", failure_window="20s")
     scheduler.start()
-    until(lambda: asked(metrics.port, "/readyz")[0] == 200)
+    wait_until(lambda: asked(metrics.port, "/readyz")[0] == 200)
     with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as user:
 
         def stamp(revision: str) -> None:
             user.execute(f"UPDATE {version_table('qrtz_')} SET version_num = %s".encode(), [revision])
 
         stamp("9999")
-        until(lambda: asked(metrics.port, "/readyz")[0] == 503)
+        wait_until(lambda: asked(metrics.port, "/readyz")[0] == 503)
         assert "revision 9999, which is newer than this release" in asked(metrics.port, "/readyz")[1]["problems"][0]
         assert asked(metrics.port, "/healthz")[0] == 200
         stamp(migrations.HEAD)
-        until(lambda: asked(metrics.port, "/readyz")[0] == 200)
+        wait_until(lambda: asked(metrics.port, "/readyz")[0] == 200)
         user.execute("DROP TABLE qrtz_scheduler_state CASCADE")
-        until(lambda: asked(metrics.port, "/readyz")[0] == 503)
+        wait_until(lambda: asked(metrics.port, "/readyz")[0] == 503)
         assert "qrtz_scheduler_state" in asked(metrics.port, "/readyz")[1]["problems"][0]
     scheduler.shutdown(wait=False)
 
