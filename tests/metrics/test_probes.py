@@ -14,7 +14,6 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from sqlalchemy import make_url
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.errors import PluginStartError, SettingsError
@@ -72,8 +71,7 @@ def test_ready_from_the_start_to_the_drain_and_alive_throughout(make: Make) -> N
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 def test_an_outage_of_the_database_makes_a_node_unready_and_not_dead(postgres_dsn: str, make: Make) -> None:
-    url = make_url(postgres_dsn)
-    with Proxy(str(url.host), url.port or 5432) as proxy:
+    with Proxy.to(postgres_dsn) as proxy:
         scheduler, metrics = make(proxy.through(postgres_dsn), checkin_interval="1s", failure_window="20s")
         scheduler.start()
         proxy.refuse()
