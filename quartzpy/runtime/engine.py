@@ -202,7 +202,7 @@ class Engine:
             f"{name}-check-in",
             **common,
             answered=self._check_in_answered,
-            failed=lambda: self._cluster.check_in_failed(),
+            failed=lambda error: self._cluster.check_in_failed(error),
         )
         del common["store_time"]
         self._cluster = ClusterManager(
@@ -388,6 +388,7 @@ class Engine:
             answered_at=self._checkin.answered_at,
             outage=self._store_watch.outage,
             refusal=self._cluster.refusal,
+            schema=self._cluster.schema.problem,
             failure=self._supervisor.failure,
             clock_skew=self.store_time.skew,
             connections=self._store.connections(),

@@ -46,7 +46,13 @@ from quartzpy.store.sql.lookups import (
     execution_of,
     trigger_record,
 )
-from quartzpy.store.sql.misfire_pages import misfire_of, misfires_text, values_of_misfires
+from quartzpy.store.sql.misfire_pages import (
+    LAST_MISFIRE,
+    misfire_of,
+    misfires_text,
+    values_of_misfires,
+    walked_misfires,
+)
 
 _CONTAINS = "strpos({column}, %(contains)s) > 0"
 _JOBS = f"""
@@ -341,6 +347,8 @@ def last_examined(session: SqlSession, query: BoundedQuery, after: Position | No
             columns = _BY_KEY if by_key else "t.next_fire_time, -t.priority, t.trigger_group, t.trigger_name"
             text = _walked_triggers(of_triggers, after, columns, _LAST)
             values = _values_of_triggers(query, after)
+        case MisfireQuery(walk=MisfireQuery() as of_misfires):
+            text, values = walked_misfires(LAST_MISFIRE, of_misfires, after), values_of_misfires(query, after)
         case ActionQuery(walk=ActionQuery() as of_actions):
             text, values = audit_log.walked(of_actions, after, "id", _LAST), audit_log.values(query, after)
         case _:

@@ -166,6 +166,10 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
             self._connections.drop_idle()
             raise
 
+    def check_tables(self) -> None:
+        with self._connections.checked_out() as connection:
+            migrations.verify(connection, self._config.schema, self._config.table_prefix)
+
     def _make_lock_rows(self) -> None:
         if self._session.read_one(MADE)[0][0] == len(LockName):
             return
