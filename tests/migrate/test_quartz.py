@@ -11,7 +11,6 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from quartzpy import (
@@ -42,7 +41,7 @@ from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.testing import SchedulerHarness
 from quartzpy.triggers.trigger import TriggerProgress
 from tests.cli.test_commands import quartzpy
-from tests.database import Server
+from tests.database import Server, connect_to
 from tests.migrate import java_quartz
 from tests.migrate.dump import FIRES, HOUR, expected_fires, load
 
@@ -428,7 +427,7 @@ def test_a_running_source_is_refused_unless_all_is_held(quartz_tables: str) -> N
 def test_an_error_and_a_running_node_are_reported(fresh_database: Callable[[], str]) -> None:
     dsn = fresh_database()
     load(dsn)
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         connection.execute("UPDATE qrtz_triggers SET trigger_state = 'ERROR' WHERE trigger_name = 'simple 1'")
         connection.execute("UPDATE qrtz_triggers SET trigger_state = 'COMPLETE' WHERE trigger_name = 'simple 2'")
         connection.execute("UPDATE qrtz_triggers SET trigger_state = 'BLOCKED' WHERE trigger_name = 'simple 3'")
@@ -463,7 +462,7 @@ def test_an_error_and_a_running_node_are_reported(fresh_database: Callable[[], s
 def test_a_name_that_cannot_be_one_here_is_left_out(fresh_database: Callable[[], str]) -> None:
     dsn = fresh_database()
     load(dsn)
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         for table in ("triggers", "simple_triggers"):
             connection.execute(f"UPDATE qrtz_{table} SET trigger_name = E'simple\\n1' WHERE trigger_name = 'simple 1'")
         connection.execute("UPDATE qrtz_job_details SET job_name = E'a\\nb' WHERE job_name = 'values'")
@@ -488,7 +487,7 @@ def test_rows_that_quartz_did_not_write_do_not_end_the_import(fresh_database: Ca
         "triggers SET misfire_instr = 99": "trigger_name = 'simple 1'",
         "triggers SET trigger_type = 'LUNAR'": "trigger_name = 'simple 2'",
     }
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         for change, where in changes.items():
             connection.execute(f"UPDATE qrtz_{change} WHERE {where}")
     expected = {
