@@ -31,6 +31,7 @@ from quartzpy.dashboard.visit import Dashboard
 from quartzpy.operations import Actor, Operations
 from quartzpy.operations.actor import local_user
 from quartzpy.operations.redaction import SECRETS
+from quartzpy.scheduling.advice import API, PAGE
 from quartzpy.scheduling.scheduler import BaseScheduler
 
 OPEN_PATHS = (LOGIN, "/static/")
@@ -56,7 +57,7 @@ def create_app(
     blocking = scheduler.blocking if isinstance(scheduler, AsyncScheduler) else scheduler
     authenticator = auth or LoopbackOnly(local_user())
     hub = LiveHub(blocking)
-    operations = Operations(blocking, redact=tuple(redact), read_only=read_only)
+    operations = Operations(blocking, redact=tuple(redact), read_only=read_only, advice=PAGE)
     dashboard = Dashboard(
         operations=operations,
         templates=templates(),
@@ -84,7 +85,7 @@ def create_app(
 
 def _routes(authenticator: Authenticator, operations: Operations) -> list[BaseRoute]:
     api = create_api(
-        operations,
+        operations.advising(API),
         actor_of=lambda request: request.state.actor,
         check_request=lambda request: check_csrf(request, None),
         refused=ForgedRequestError,

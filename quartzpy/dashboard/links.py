@@ -63,7 +63,10 @@ class Links:
         return f"{self.root}/actions/{action}/preview{_query(named)}"
 
     def node(self, instance_id: str) -> str:
-        return self.to("/executions", node=instance_id)
+        return self.to("/nodes", node=instance_id)
+
+    def executions_of_node(self, instance_id: str, state: str | None = None) -> str:
+        return self.to("/executions", node=instance_id, state=state)
 
     def here(self, **changes: Any) -> str:
         """Return the URL of this page with some query parameters replaced; None and "" remove one."""

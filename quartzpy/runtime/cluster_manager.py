@@ -18,6 +18,7 @@ from quartzpy.errors import InstanceIdInUseError
 from quartzpy.execution.epoch import Epoch
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.peer_watch import PeerWatch
+from quartzpy.runtime.schema_watch import SchemaWatch
 from quartzpy.runtime.service import NO_REST, EpochService
 from quartzpy.store.protocol import CheckIn, JobStore, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
@@ -67,6 +68,7 @@ class ClusterManager(EpochService):
         self._recovered = recovered
         self._rejoin = rejoin
         self._performs_maintenance = performs_maintenance
+        self.schema = SchemaWatch(store, clock)
         self._peers = PeerWatch(config.checkin_interval, config.failure_window)
         self._turn = threading.Lock()
         self._dead: list[NodeRecord] = []
@@ -91,9 +93,9 @@ class ClusterManager(EpochService):
             self._has_answer = True
         self.wakeup.set()
 
-    def check_in_failed(self) -> None:
-        with self._turn:
-            self._peers.interrupt()
+    def check_in_failed(self, error: BaseException) -> None:
+        self.schema.failed(error)
+        self._interrupt()
 
     # --- the loop
 
@@ -110,6 +112,7 @@ class ClusterManager(EpochService):
         if has_answer:
             self._recover(epoch, dead)
             self._checked_in()
+            self.schema.check()
         elif not self._has_more_to_purge:
             return self.period
         if not self._performs_maintenance():
@@ -140,8 +143,12 @@ class ClusterManager(EpochService):
             self.refusal = str(error)
             return self._config.checkin_interval.total_seconds()
         self.refusal = None
-        self.check_in_failed()
+        self._interrupt()
         return NO_REST
+
+    def _interrupt(self) -> None:
+        with self._turn:
+            self._peers.interrupt()
 
     def _repair(self, at: float) -> None:
         """Regularly repair inconsistent rows."""

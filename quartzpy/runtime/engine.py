@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from quartzpy.clock import Clock
-from quartzpy.config.config import ExecutorConfig, Role, SchedulerConfig
+from quartzpy.config.config import Role, SchedulerConfig
+from quartzpy.config.executors import ExecutorConfig
 from quartzpy.events.listeners import Listeners
 from quartzpy.execution.capacity import Capacity
 from quartzpy.execution.deadlines import Deadlines
@@ -201,7 +202,7 @@ class Engine:
             f"{name}-check-in",
             **common,
             answered=self._check_in_answered,
-            failed=lambda: self._cluster.check_in_failed(),
+            failed=lambda error: self._cluster.check_in_failed(error),
         )
         del common["store_time"]
         self._cluster = ClusterManager(
@@ -387,6 +388,7 @@ class Engine:
             answered_at=self._checkin.answered_at,
             outage=self._store_watch.outage,
             refusal=self._cluster.refusal,
+            schema=self._cluster.schema.problem,
             failure=self._supervisor.failure,
             clock_skew=self.store_time.skew,
             connections=self._store.connections(),

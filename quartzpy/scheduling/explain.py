@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import TriggerKey
 from quartzpy.placement import Placement
+from quartzpy.scheduling.advice import PYTHON, Advice
 from quartzpy.states import JobMode, MisfireAction, NodeMode, TriggerState
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord, RunningRecord, TriggerRecord
 from quartzpy.texts import numbered
@@ -38,6 +39,7 @@ class Situation:
     """The trigger's last ended execution; empty if there is none, or if the history has been purged."""
     misfires: Sequence[MisfireRecord]
     """The trigger's latest misfire."""
+    advice: Advice = PYTHON
     busy: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """The number of busy workers, by instance id and executor."""
 
@@ -76,7 +78,7 @@ def _state(seen: Situation) -> list[str]:
             return ["It has ended and will not fire any more."]
         case TriggerState.ERROR:
             reason = f" ({seen.trigger.error.splitlines()[-1]})" if seen.trigger.error else ""
-            return [f"It is in ERROR{reason}. Remove the cause, then call reset_trigger_from_error."]
+            return [f"It is in ERROR{reason}. Remove the cause, then {seen.advice.reset(seen.trigger.key)}."]
 
 
 def _waiting(seen: Situation) -> list[str]:
@@ -184,7 +186,7 @@ def _why_paused(seen: Situation) -> str:
     if seen.manual_mode:
         reasons.append("the scheduler is in manual mode")
     if seen.all_paused:
-        reasons.append("everything is paused (pause_all)")
+        reasons.append("everything is paused")
     if seen.trigger_group_paused:
         reasons.append(f"its group {seen.trigger.key.group!r} is paused")
     if seen.job_group_paused and seen.trigger.job_key is not None:

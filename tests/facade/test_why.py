@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quartzpy import CronTrigger, JobDetail, RetryPolicy, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
-from quartzpy.config.config import ExecutorConfig
+from quartzpy.config.executors import ExecutorConfig
 from quartzpy.errors import TriggerNotFoundError
 from quartzpy.testing import SchedulerHarness
 from tests.facade import jobs
@@ -94,7 +94,7 @@ def test_it_is_late_beyond_its_threshold(client: Scheduler) -> None:
             lambda s: s.pause_job_group("DEFAULT"),
             "It is paused, because the group 'DEFAULT' of its job is paused. Once",
         ),
-        (lambda s: s.pause_all(), "It is paused, because everything is paused (pause_all)"),
+        (lambda s: s.pause_all(), "It is paused, because everything is paused and its group"),
     ],
 )
 def test_it_is_paused(client: Scheduler, pause: Callable[[Scheduler], object], said: str) -> None:

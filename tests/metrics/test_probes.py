@@ -13,6 +13,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import psycopg
 import pytest
 from sqlalchemy import make_url
 
@@ -21,6 +22,9 @@ from quartzpy.errors import PluginStartError, SettingsError
 from quartzpy.metrics import Metrics
 from quartzpy.metrics.exposition import OPEN_METRICS, PLAIN
 from quartzpy.metrics.server import MOST_REQUESTS
+from quartzpy.runtime import schema_watch
+from quartzpy.store.sql import migrations
+from quartzpy.store.sql.db.naming import version_table
 from tests.facade import jobs
 from tests.metrics.scrape import fetched, parsed
 from tests.proxy import Proxy
@@ -80,6 +84,33 @@ def test_an_outage_of_the_database_makes_a_node_unready_and_not_dead(postgres_ds
         proxy.admit()
         wait_until(lambda: asked(metrics.port, "/readyz")[0] == 200)
         scheduler.shutdown()
+
+
+@pytest.mark.parametrize("url", ["memory"], indirect=True)
+def test_tables_that_change_under_a_node_make_it_unready(
+    fresh_database: Callable[[], str], make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema_watch, "CHECK_EVERY", 0.0)
+    dsn = fresh_database()
+    migrations.upgrade(dsn)
+    scheduler, metrics = make(dsn, checkin_interval="100ms", failure_window="20s")
+    scheduler.start()
+    wait_until(lambda: asked(metrics.port, "/readyz")[0] == 200)
+    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as user:
+
+        def stamp(revision: str) -> None:
+            user.execute(f"UPDATE {version_table('qrtz_')} SET version_num = %s".encode(), [revision])
+
+        stamp("9999")
+        wait_until(lambda: asked(metrics.port, "/readyz")[0] == 503)
+        assert "revision 9999, which is newer than this release" in asked(metrics.port, "/readyz")[1]["problems"][0]
+        assert asked(metrics.port, "/healthz")[0] == 200
+        stamp(migrations.HEAD)
+        wait_until(lambda: asked(metrics.port, "/readyz")[0] == 200)
+        user.execute("DROP TABLE qrtz_scheduler_state CASCADE")
+        wait_until(lambda: asked(metrics.port, "/readyz")[0] == 503)
+        assert "qrtz_scheduler_state" in asked(metrics.port, "/readyz")[1]["problems"][0]
+    scheduler.shutdown(wait=False)
 
 
 def test_a_thread_that_hangs_makes_a_node_dead(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

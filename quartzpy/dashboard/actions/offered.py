@@ -198,7 +198,15 @@ OFFERED: Mapping[str, Offered] = {
             ("span", "anyway"),
         ),
         Offered("cancel", "Cancel", "The running execution is asked to stop.", _on_selected("cancel"), (), True),
-        Offered("run_again", "Run again", "The job runs again, with the data of that run.", _on_selected("run_again")),
+        Offered(
+            "run_again",
+            "Run again",
+            "The job runs again, with the data of that run.",
+            lambda actions, subjects, visit, given, reason: actions.run_again(
+                _selected(subjects), even_if_paused=given.has("even_if_paused"), reason=reason
+            ),
+            ("anyway",),
+        ),
         Offered(
             "reset",
             "Reset from error:",

@@ -62,6 +62,7 @@
   const prepare = () => {
     for (const all of document.querySelectorAll("[data-all]")) {
       all.hidden = false;
+      if (all.parentElement.matches("label")) all.parentElement.hidden = false;
       const chosen = boxes().filter((box) => box.checked).length;
       all.checked = chosen > 0 && chosen === boxes().length;
       all.indeterminate = chosen > 0 && chosen < boxes().length;

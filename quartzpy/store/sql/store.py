@@ -166,6 +166,10 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
             self._connections.drop_idle()
             raise
 
+    def check_tables(self) -> None:
+        with self._connections.checked_out() as connection:
+            migrations.verify(connection, self._config.schema, self._config.table_prefix)
+
     def _make_lock_rows(self) -> None:
         if self._session.read_one(MADE)[0][0] == len(LockName):
             return
@@ -266,15 +270,15 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
     def audit(self) -> list[Finding]:
         with self._connections.checked_out() as connection:
             found = checks.of_node(connection, self._as_connected)
-        from quartzpy.store.sql import audit  # It is needed by the doctor only.
+        from quartzpy.store.sql import integrity  # It is needed by the doctor only.
 
-        found += audit.audit(self._session, self._config)
+        found += integrity.audit(self._session, self._config)
         return sorted(found, key=lambda one: list(Severity).index(one.severity))
 
     def repair(self) -> Repairs:
-        from quartzpy.store.sql import audit
+        from quartzpy.store.sql import integrity
 
-        return audit.repair(self._session)
+        return integrity.repair(self._session)
 
     # --- the five steps
 
