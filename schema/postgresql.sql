@@ -31,6 +31,8 @@ CREATE TABLE qrtz_audit (
 
 CREATE INDEX qrtz_audit_subject ON qrtz_audit (subject, id);
 
+CREATE INDEX qrtz_audit_at ON qrtz_audit (sched_name, at);
+
 CREATE INDEX qrtz_audit_unsuccessful ON qrtz_audit (sched_name, id) WHERE state <> 'SUCCEEDED';
 
 CREATE TABLE qrtz_calendars (
@@ -289,7 +291,7 @@ CREATE INDEX qrtz_triggers_rate_limited ON qrtz_triggers (sched_name, job_type, 
 
 CREATE INDEX qrtz_triggers_placed ON qrtz_triggers (sched_name, placement, job_type) WHERE trigger_state = 'WAITING' AND placement <> '';
 
-CREATE INDEX qrtz_triggers_stopped ON qrtz_triggers (trigger_group, trigger_name) WHERE trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED');
+CREATE INDEX qrtz_triggers_stopped ON qrtz_triggers (trigger_state, trigger_group, trigger_name, sched_name) WHERE trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED');
 
 CREATE INDEX qrtz_triggers_held ON qrtz_triggers (job_group, job_name) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import cast
 
 from quartzpy.clock import Clock
-from quartzpy.config.config import ExecutorConfig, ExecutorKind, as_bytes
+from quartzpy.config.executors import ExecutorConfig, ExecutorKind, as_bytes
 from quartzpy.execution.attempt import Attempt
 from quartzpy.execution.execution import Executor, JobProcesses
 from quartzpy.execution.worker_pool import WorkerPool

@@ -12,11 +12,12 @@ from quartzpy.errors import ExecutionNotFoundError
 from quartzpy.job_data import decode, decode_value
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
 from quartzpy.operations import possible
+from quartzpy.operations.source import EXAMINED as EXAMINED_ROWS
 from quartzpy.operations.source import Source, attempt, examined_page, last_line, page_of
 from quartzpy.scheduling.paging import Page
 from quartzpy.states import ExecutionState, Outcome
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import ExecutionQuery
+from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord
 
 EXAMINED = 20_000
@@ -295,6 +296,12 @@ class MisfireView:
     """True if more fire times were missed than `missed` holds."""
     caught_up: int = 0
     next_fire_time: datetime | None = None
+
+
+def misfire_page(source: Source, query: MisfireQuery, limit: int, after: str | None) -> Page[MisfireView]:
+    """Return a page of misfires; see `Operations.misfires`."""
+    store, query = source.store, replace(query, among=EXAMINED_ROWS)
+    return page_of(examined_page(store, "misfires", query, store.find_misfires, limit, after), misfire_view)
 
 
 def misfire_view(record: MisfireRecord) -> MisfireView:

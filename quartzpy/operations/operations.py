@@ -37,7 +37,7 @@ from quartzpy.operations.limits import Limits
 from quartzpy.operations.overview import Overview
 from quartzpy.operations.redaction import SECRETS, Redaction
 from quartzpy.operations.search import SearchResults
-from quartzpy.operations.source import Source, page_of
+from quartzpy.operations.source import Source
 from quartzpy.operations.system import System
 from quartzpy.operations.timeline import Lanes, Timeline
 from quartzpy.operations.triggers import NEXT_TIMES, TriggerSummary, TriggerView
@@ -50,6 +50,7 @@ from quartzpy.scheduling.verbs.filters import (
     checked_text,
     execution_query,
     job_query,
+    misfire_query,
     trigger_query,
 )
 from quartzpy.scheduling.verbs.queries import MAX_FIRE_ID, FireRef, checked_fire_id
@@ -193,10 +194,12 @@ class Operations:
     def misfires(self, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any) -> Page[MisfireView]:
         """Return a page of misfires, the latest first. The filters are those of `Scheduler.misfires`.
 
+        A page with filters examines at most 10,000 misfires, as that of `executions` does.
+
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        return page_of(self._scheduler.misfires(**filters).page(limit, after), executions.misfire_view)
+        return executions.misfire_page(self._source, misfire_query(**filters), limit, after)
 
     def running(self) -> tuple[RunningView, ...]:
         """Return the claims and the running executions of the whole cluster, by fire time."""

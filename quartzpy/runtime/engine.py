@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from quartzpy.clock import Clock
-from quartzpy.config.config import ExecutorConfig, Role, SchedulerConfig
+from quartzpy.config.config import Role, SchedulerConfig
+from quartzpy.config.executors import ExecutorConfig
 from quartzpy.events.listeners import Listeners
 from quartzpy.execution.capacity import Capacity
 from quartzpy.execution.deadlines import Deadlines

@@ -39,7 +39,7 @@ from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import DEFAULT_GROUP, JobKey, check_name
 from quartzpy.scheduling.calendar_tables import read_calendar
-from quartzpy.scheduling.definitions import as_trigger, bound
+from quartzpy.scheduling.forms import as_trigger, bound
 from quartzpy.scheduling.sync import Declarations
 from quartzpy.texts import did_you_mean, quoted, reason, stored_object
 from quartzpy.triggers.kinds import stored_schedule, trigger_kind

@@ -8,7 +8,7 @@ and rows that appear, vanish or change between two pages neither shift the other
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -157,6 +157,10 @@ HISTORY = ExecutionQuery()
 """Selects all executions that have ended."""
 
 
+MISFIRE_MARGIN = timedelta(minutes=1)
+"""A misfire was handled after the missed fire time, if the clocks of two servers differ by no more than this."""
+
+
 @dataclass(frozen=True, slots=True)
 class MisfireQuery:
     """Selects the misfires that match all given filters. The order is the latest first.
@@ -170,6 +174,17 @@ class MisfireQuery:
     instance_id: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    among: int | None = None
+    """The number of misfires of `walk` that are examined at most; a page then has those among them that match. None
+    examines as many as the page needs."""
+
+    @property
+    def walk(self) -> MisfireQuery | None:
+        """The misfires that a page examines in their order; None if it finds those that match without others."""
+        if self.among is None:
+            return None
+        walk = MisfireQuery(trigger_key=self.trigger_key, among=self.among)
+        return None if walk == self else replace(walk, among=None)
 
     @property
     def shape(self) -> Shape:
@@ -203,7 +218,7 @@ class ActionQuery:
         if self.among is None:
             return None
         state = None if self.state is ActionState.SUCCEEDED else self.state
-        walk = ActionQuery(subject=self.subject, state=state, among=self.among)
+        walk = ActionQuery(subject=self.subject, state=state, since=self.since, until=self.until, among=self.among)
         return None if walk == self else replace(walk, among=None)
 
     @property
@@ -232,7 +247,7 @@ def _one_group(matcher: GroupMatcher | None) -> GroupMatcher | None:
     return matcher if matcher is not None and matcher.operator is MatchOperator.EQUALS else None
 
 
-BoundedQuery = JobQuery | TriggerQuery | ExecutionQuery | ActionQuery
+BoundedQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery | ActionQuery
 """Queries whose field `among` bounds the number of records that a page examines."""
 
 AnyQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery | ActionQuery

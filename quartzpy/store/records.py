@@ -53,7 +53,7 @@ class NodeRecord:
 
 LATE_AFTER = timedelta(seconds=5)
 """The time after its fire time from which a trigger that has not fired is late."""
-MOST_COUNTED = 50_000
+MOST_COUNTED = 10_000
 """The largest number of rows of one kind that `ClusterLoad` counts, so that its cost is limited."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from datetime import timedelta
@@ -22,6 +21,7 @@ from tests.chaos.flights import Flight, FlightReader, changed_nothing, kind_of
 from tests.chaos.network import Network
 from tests.chaos.stage import plain
 from tests.store_sql import rendered
+from tests.waiting import wait_until
 
 
 class Nothing(Job, type_name="chaos.nothing"):
@@ -104,10 +104,7 @@ def test_a_round_trip_is_delayed(network: Network, postgres_dsn: str) -> None:
         give_up.join()
         client.close()
         assert _count(direct, table) == 0
-        deadline = time.monotonic() + 10
-        while _count(direct, table) == 0 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert _count(direct, table) == 1
+        wait_until(lambda: _count(direct, table) == 1)
         direct.execute(f"DROP TABLE {table}")
 
 
@@ -129,10 +126,7 @@ def _count(connection: psycopg.Connection[Any], table: str) -> int:
 
 
 def _eventually(dsn: str, stored: int) -> None:
-    deadline = time.monotonic() + 10
-    while _stored(dsn) != stored and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert _stored(dsn) == stored
+    wait_until(lambda: _stored(dsn) == stored)
 
 
 def test_nothing_passes_a_black_hole_until_it_is_healed(network: Network, client: Scheduler) -> None:

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, timedelta
@@ -24,6 +23,7 @@ from quartzpy.cli.main import main
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.sql.store import SqlJobStore
 from tests.cluster.app import Quick
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -324,10 +324,7 @@ def test_a_node_runs_until_a_signal_and_a_second_signal_ends_it_at_once(
     client.schedule_job(JobDetail(Long, "long", data={"seconds": 30}), SimpleTrigger("t"))
     command = [sys.executable, "-m", "quartzpy", "node", "--app", "tests.cluster.app:make_scheduler"]
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 20
-    while not [row for row in client.running() if row.state == "EXECUTING"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: [row for row in client.running() if row.state == "EXECUTING"], "the job to run")
     process.send_signal(signal.SIGTERM)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.5)
@@ -353,9 +350,6 @@ def test_a_node_abandons_its_jobs_after_the_drain_timeout_and_logs_them(
     client.schedule_job(JobDetail(Stubborn, "stubborn"), SimpleTrigger("t"))
     command = [sys.executable, "-m", "quartzpy", "node", "--app", "tests.cluster.app:make_scheduler"]
     process = subprocess.Popen([*command, "--drain-timeout", "300ms"], cwd=ROOT, env=environment)
-    deadline = time.monotonic() + 20
-    while not [row for row in client.running() if row.state == "EXECUTING"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: [row for row in client.running() if row.state == "EXECUTING"], "the job to run")
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 6

@@ -8,7 +8,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from sqlalchemy import make_url
 
 from tests.docs.code_blocks import ROOT, blocks, write_files
+from tests.waiting import wait_until
 
 PAGE = ROOT / "docs" / "tutorial" / "first-cluster.md"
 
@@ -74,13 +74,6 @@ def shell(tmp_path: Path, fresh_database: Callable[[], str]) -> Iterator[Shell]:
         process.wait()
 
 
-def until(condition: Callable[[], bool], what: Callable[[], str]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.05)
-
-
 def command_of_the_lesson(start: str) -> str:
     return next(command for command in commands() if command.startswith(start))
 
@@ -102,13 +95,13 @@ def test_two_nodes_share_the_ticks_and_one_continues_alone(shell: Shell) -> None
     def said() -> str:
         return shell.text("first") + shell.text("second")
 
-    until(lambda: len(both()) >= 2, said)
+    wait_until(lambda: len(both()) >= 2, seconds=60, seen=said)
     assert len(both()) == len(set(both())), "each instant in one of the two"
     assert "tick" in shell.run(command_of_the_lesson("quartzpy triggers"))
     assert len(re.findall(r"\d{4}-\d\d-\d\d", shell.run(command_of_the_lesson("quartzpy nodes")))) >= 2, "two nodes"
     first.kill()
     before = len(shell.ticks("second"))
-    until(lambda: len(shell.ticks("second")) > before + 1, said)
+    wait_until(lambda: len(shell.ticks("second")) > before + 1, seconds=60, seen=said)
     second.send_signal(signal.SIGINT)
     assert second.wait(timeout=30) == 0, shell.text("second")
     seconds = sorted((int(h) * 60 + int(m)) * 60 + int(s) for h, m, s in (each.split(":") for each in both()))
@@ -128,7 +121,7 @@ def test_the_first_program_of_the_readme_stays_up_until_ctrl_c(shell: Shell) -> 
         def is_up() -> bool:
             return connection.execute("SELECT 1 FROM qrtz_scheduler_state").fetchone() is not None
 
-        until(is_up, lambda: shell.text("node"))
+        wait_until(is_up, "the node to be up", seconds=60, seen=lambda: shell.text("node"))
         stored = connection.execute("SELECT job_type FROM qrtz_triggers")
         assert stored.fetchall() == [("app:nightly_report",)], "any node that has the file can run it"
         assert node.poll() is None
@@ -142,7 +135,7 @@ def test_the_database_of_the_lesson_starts_and_stops(tmp_path: Path) -> None:
     opened = Shell(tmp_path, "")
     server = opened.start("python database.py", "server")
     try:
-        until(lambda: "is ready" in opened.text("server"), lambda: opened.text("server"))
+        wait_until(lambda: "is ready" in opened.text("server"), seconds=60, seen=lambda: opened.text("server"))
         assert (tmp_path / "database-url").read_text().startswith("postgresql+psycopg://")
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=30) == 0

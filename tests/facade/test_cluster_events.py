@@ -22,6 +22,7 @@ from quartzpy.scheduling.cluster_events import (
 from quartzpy.states import Outcome
 from tests.facade import jobs
 from tests.proxy import Proxy
+from tests.waiting import wait_until
 
 SOON = 30.0
 MakeScheduler = Callable[..., Scheduler]
@@ -111,10 +112,12 @@ def test_a_watcher_is_notified_at_once_and_costs_nothing_before(
     assert events.next(timeout=0.5) is None
     runtime = node._node
     assert runtime is not None
-    deadline = time.monotonic() + SOON
-    while not runtime._announcer.is_watched:
-        assert time.monotonic() < deadline
+
+    def is_watched() -> bool:
         events.next(timeout=0.05)
+        return runtime._announcer.is_watched
+
+    wait_until(is_watched, "the node to know")
     node.schedule_job(JobDetail(jobs.Recorded, "other"), SimpleTrigger("t2"))
     event = heard(events, ExecutionEnded)
     assert isinstance(event, ExecutionEnded)

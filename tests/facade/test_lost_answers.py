@@ -18,6 +18,7 @@ from quartzpy.store.protocol import AvailableSlots
 from quartzpy.store.sql.steps import acquire, complete, fire
 from tests.facade import jobs
 from tests.proxy import Proxy
+from tests.waiting import wait_until
 
 CHECK_IN = timedelta(milliseconds=300)
 
@@ -64,13 +65,6 @@ def in_(seconds: float) -> datetime:
 
 def soon(name: str, seconds: float = 1.0, **values: Any) -> SimpleTrigger:
     return SimpleTrigger(name, start_time=in_(seconds), **values)
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 15.0) -> None:
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, "it did not come about in time"
-        time.sleep(0.01)
 
 
 def held_fire_ids(scheduler: Scheduler) -> list[str]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from typing import ClassVar
 
 import psycopg
@@ -17,6 +16,7 @@ from quartzpy.calendars.base import CALENDAR_KINDS
 from quartzpy.errors import UnsupportedKindError
 from quartzpy.store.sql.db import rows
 from tests.facade import jobs
+from tests.waiting import wait_until
 
 KIND = "test-leap-days"
 
@@ -65,10 +65,3 @@ def test_a_node_leaves_triggers_to_others_until_it_knows_the_class_of_their_cale
     knowing = make_scheduler()
     knowing.start()
     assert jobs.next_run().trigger_key.name == "often"
-
-
-def wait_until(condition: Callable[[], object], limit: timedelta = timedelta(seconds=15)) -> None:
-    until = datetime.now(UTC) + limit
-    while not condition():
-        assert datetime.now(UTC) < until
-        time.sleep(0.01)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -27,6 +26,7 @@ from quartzpy.testing.clock import ManualClock
 from quartzpy.testing.scheduler import SchedulerHarness
 from tests.facade import process_jobs
 from tests.runtime.processes import execution_of
+from tests.waiting import wait_until
 
 SOON = timedelta(seconds=30)
 go_on = threading.Event()
@@ -61,13 +61,11 @@ def _fresh() -> Iterator[None]:
 
 
 def until_it_reports(scheduler: Scheduler, message: str) -> RunningRecord:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        for row in scheduler.running():
-            if row.progress_message == message:
-                return row
-        threading.Event().wait(0.02)
-    pytest.fail(f"the progress is not {message!r}: {scheduler.running()}")
+    return wait_until(
+        lambda: next((row for row in scheduler.running() if row.progress_message == message), None),
+        f"the progress {message!r}",
+        seen=scheduler.running,
+    )
 
 
 def test_the_last_report_of_a_running_job_can_be_read(make_scheduler: Callable[..., Scheduler]) -> None:
@@ -265,12 +263,10 @@ def test_the_log_of_a_running_job_can_be_read(make_scheduler: Callable[..., Sche
     scheduler = make_scheduler()
     scheduler.start()
     scheduler.schedule_job(JobDetail(LogsAndWaits, "logs", capture_logs="INFO"), SimpleTrigger("once"))
-    deadline = time.monotonic() + 20
-    text = None
-    while text is None and time.monotonic() < deadline:
-        text = next((scheduler.execution_log(row.fire_id) for row in scheduler.running()), None)
-        threading.Event().wait(0.05)
-    assert (text or "").endswith(": begun")
+    text = wait_until(
+        lambda: next((scheduler.execution_log(row.fire_id) for row in scheduler.running()), None), "the log"
+    )
+    assert text.endswith(": begun")
     go_on.set()
     assert scheduler.wait_until_recorded(1, SOON)
     [record] = scheduler.executions()

@@ -26,7 +26,7 @@ from quartzpy.states import PublicState
 from tests import django_project
 from tests.database import Server
 from tests.facade import jobs
-from tests.facade.test_liveness import until
+from tests.waiting import wait_until
 
 HOUR = timedelta(hours=1)
 SECOND = timedelta(seconds=1)
@@ -308,7 +308,7 @@ def test_a_sync_waits_for_one_in_an_open_transaction(client: Scheduler, engine: 
         client.using(connection).sync([(a_job(), SimpleTrigger("t"))], owner="app")
         thread.start()
         assert begun.wait(20)
-        until(lambda: waits_for_a_lock(engine))
+        wait_until(lambda: waits_for_a_lock(engine))
         assert not done.is_set()
     thread.join(20)
     assert done.is_set()

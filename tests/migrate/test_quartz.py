@@ -33,9 +33,9 @@ from quartzpy import (
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import ObjectAlreadyExistsError, SettingsError
 from quartzpy.migrate import ImportedTrigger, ImportPlan, Severity, apply
-from quartzpy.migrate.apply import HELD
 from quartzpy.migrate.class_map import ClassMap, load_class_map
 from quartzpy.migrate.quartz import read_quartz
+from quartzpy.migrate.slices import HELD
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import JobStore, PauseNote
 from quartzpy.store.sql.store import SqlJobStore

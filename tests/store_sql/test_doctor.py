@@ -152,8 +152,8 @@ def test_triggers_in_error_and_silent_nodes_are_found(stored: SqlJobStore, conne
 def test_a_lock_that_is_held_and_a_long_transaction_are_found(
     stored: SqlJobStore, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quartzpy.store.sql.audit.LONG_TRANSACTION", timedelta())
-    monkeypatch.setattr("quartzpy.store.sql.audit.HELD_LONG", timedelta())
+    monkeypatch.setattr("quartzpy.store.sql.integrity.LONG_TRANSACTION", timedelta())
+    monkeypatch.setattr("quartzpy.store.sql.integrity.HELD_LONG", timedelta())
     with psycopg.connect(postgres_dsn.replace("+psycopg", ""), application_name="theirs") as user:
         user.execute("SELECT FROM qrtz_locks FOR UPDATE")
         found = findings_of(stored)

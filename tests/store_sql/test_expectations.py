@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,6 +21,7 @@ from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.store_sql.conftest import register
+from tests.waiting import wait_until
 
 TYPE = "expected"
 SECOND = timedelta(seconds=1)
@@ -130,9 +130,7 @@ def test_a_claim_whose_job_has_got_a_limit_since_fires_within_the_limit(store: S
     for table in ("qrtz_job_details", "qrtz_triggers"):
         connect().execute(f"UPDATE {table} SET max_concurrent = 1")  # type: ignore[arg-type]
     requests = [fire_request_of(claim, datetime.now(UTC)) for claim in claims]
-    limit = time.monotonic() + 10
-    while not (fired := store.fire(node, requests).fired):
-        assert time.monotonic() < limit
+    fired = wait_until(lambda: store.fire(node, requests).fired, "the instant")
     assert [one.max_concurrent for one in fired] == [1]
     assert not store.fire(node, requests).fired
     states = connect().execute("SELECT trigger_state FROM qrtz_triggers").fetchall()
@@ -188,10 +186,7 @@ def test_after_a_dear_look_the_next_ones_begin_at_the_front_until_it_is_time_for
     assert names(took := take(store, node)) == ["now"], "it is due after the front"
     assert took.next_due is not None
     assert took.next_due <= took.now + SECOND / 2, "the node looks at everything soon"
-    limit = time.monotonic() + 20
-    while not (found := names(take(store, node))):
-        assert time.monotonic() < limit
-    assert found == ["earlier"]
+    assert wait_until(lambda: names(take(store, node)), "the next look") == ["earlier"]
 
 
 @pytest.mark.usefixtures("dear")
@@ -204,9 +199,7 @@ def test_a_notification_or_a_change_of_ones_own_is_followed_by_a_look_at_everyth
     with contextlib.closing(listener):
         assert not names(take(store, node))
         add(make_store(), PLAIN, "told", due_in=-10 * SECOND)
-        limit = time.monotonic() + 20
-        while not listener.wait(1):
-            assert time.monotonic() < limit
+        wait_until(lambda: listener.wait(1), "a notification")
         assert names(take(store, node)) == ["told"]
     assert not names(take(store, node))
     add(store, PLAIN, "own", due_in=-10 * SECOND)

@@ -16,21 +16,18 @@ from quartzpy.scheduling.paging import Query
 from quartzpy.scheduling.verbs import reasons
 from quartzpy.scheduling.verbs.base import Verbs
 from quartzpy.scheduling.verbs.filters import (
-    checked_choice,
-    checked_instant,
-    checked_text,
     execution_query,
     group_matcher,
     job_query,
+    misfire_query,
     trigger_query,
 )
 from quartzpy.states import (
     ENDED,
-    MisfireAction,
     PublicState,
 )
 from quartzpy.store.protocol import CheckIn, JobStore
-from quartzpy.store.queries import MisfireQuery, Position, TriggerOrder
+from quartzpy.store.queries import Position, TriggerOrder
 from quartzpy.store.records import ClusterLoad, ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
@@ -263,14 +260,7 @@ class QueryVerbs(Verbs):
         Raises:
             InvalidValueError: a filter has a value that it cannot have.
         """
-        query = MisfireQuery(
-            trigger_key=None if trigger is None else checked_key(trigger, TriggerKey),
-            job_key=None if job is None else checked_key(job, JobKey),
-            action=checked_choice(action, MisfireAction, "action"),
-            instance_id=checked_text(node, "node"),
-            since=checked_instant(since, "since"),
-            until=checked_instant(until, "until"),
-        )
+        query = misfire_query(trigger=trigger, job=job, action=action, node=node, since=since, until=until)
         return self._query("misfires", query, lambda store: store.find_misfires)
 
     def _query(

@@ -13,6 +13,7 @@ from quartzpy.keys import Key
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ExecutionState, TriggerState
 from quartzpy.store.queries import (
+    MISFIRE_MARGIN,
     ActionQuery,
     AnyQuery,
     BoundedQuery,
@@ -143,6 +144,11 @@ def last_examined(tables: Tables, query: BoundedQuery, after: Position | None) -
             examined = [query.position(one) for one in triggers(tables, of_triggers, query.among, after)]
         case ActionQuery(walk=ActionQuery() as of_actions):
             examined = [query.position(one) for one in actions(tables, of_actions, query.among, after)]
+        case MisfireQuery(walk=MisfireQuery() as of_misfires):
+            walked = misfires(tables, of_misfires, query.among, after)
+            if query.since is not None and walked and walked[-1].handled_at < query.since - MISFIRE_MARGIN:
+                return None
+            examined = [query.position(one) for one in walked]
         case ExecutionQuery(among=int()) if after is None or not after[0]:
             examined = [query.position(one) for one in executions(tables, ExecutionQuery(), query.among, after)]
     return examined[-1] if len(examined) == query.among else None
@@ -180,7 +186,7 @@ def _scheduled(row: TriggerRow) -> ExecutionRecord:
 
 
 def misfires(tables: Tables, query: MisfireQuery, limit: int | None, after: Position | None) -> list[MisfireRecord]:
-    found = (
+    found = [
         record
         for record in tables.misfires
         if query.trigger_key in (None, record.trigger_key)
@@ -188,7 +194,10 @@ def misfires(tables: Tables, query: MisfireQuery, limit: int | None, after: Posi
         and query.action in (None, record.action)
         and query.instance_id in (None, record.instance_id)
         and _is_between(record.scheduled_fire_time, query)
-    )
+    ]
+    if query.walk is not None:
+        examined = {record.misfire_id for record in misfires(tables, query.walk, query.among, after)}
+        found = [record for record in found if record.misfire_id in examined]
     return _page(found, lambda record: (-record.misfire_id,), limit, after and (-after[0],))
 
 

@@ -13,12 +13,11 @@ page starts after a position (keyset pagination), never at an offset, and walks 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.states import JobMode, MisfireAction, TriggerState
+from quartzpy.keys import JobKey
+from quartzpy.states import JobMode, TriggerState
 from quartzpy.store.queries import (
     HELD,
     STOPPED,
@@ -46,6 +45,13 @@ from quartzpy.store.sql.lookups import (
     WAITING,
     execution_of,
     trigger_record,
+)
+from quartzpy.store.sql.misfire_pages import (
+    LAST_MISFIRE,
+    misfire_of,
+    misfires_text,
+    values_of_misfires,
+    walked_misfires,
 )
 
 _CONTAINS = "strpos({column}, %(contains)s) > 0"
@@ -105,13 +111,6 @@ _AFTER_KEY = "({columns}) > (%(after_group)s, %(after_name)s)"
 _WAITING_AFTER = "t.next_fire_time >= coalesce(%(after_at)s::timestamptz, 'infinity')"
 _AFTER_NEXT = f"""({_BY_NEXT_FIRE_TIME}) >
     (coalesce(%(after_at)s::timestamptz, 'infinity'), %(after_priority)s::int, %(after_group)s, %(after_name)s)"""
-
-_MISFIRES = f"""
-SELECT id, trigger_group, trigger_name, job_group, job_name, instance_id, handled_at, misfire_instruction, action,
-       scheduled_time, missed, has_more, caught_up, next_fire_time
-  FROM $misfires WHERE {{scheduler}} = %(sched)s {{conditions}} ORDER BY id DESC {LIMIT}
-"""
-
 
 # --- jobs
 
@@ -304,57 +303,10 @@ def executions(
 # --- misfires
 
 
-def misfires_text(query: MisfireQuery, after: Position | None) -> str:
-    conditions = [
-        query.trigger_key and "trigger_group = %(trigger_group)s AND trigger_name = %(trigger_name)s",
-        query.job_key and "job_group = %(job_group)s AND job_name = %(job_name)s",
-        query.action and "action = %(action)s",
-        query.instance_id and "instance_id = %(instance_id)s",
-        *between(query, "scheduled_time"),
-        after and "id < %(after_id)s::bigint",
-    ]
-    scheduler = "sched_name || ''" if query.trigger_key else "sched_name"
-    return _MISFIRES.format(scheduler=scheduler, conditions=all_of(conditions))
-
-
-def _values_of_misfires(query: MisfireQuery, after: Position | None) -> dict[str, Any]:
-    job, trigger = query.job_key, query.trigger_key
-    return {
-        "trigger_group": trigger and trigger.group,
-        "trigger_name": trigger and trigger.name,
-        "job_group": job and job.group,
-        "job_name": job and job.name,
-        "action": query.action,
-        "instance_id": query.instance_id,
-        "since": query.since,
-        "until": query.until,
-        "after_id": after and after[0],
-    }
-
-
 def misfires(
     session: SqlSession, query: MisfireQuery, limit: int | None, after: Position | None
 ) -> list[MisfireRecord]:
-    return [_misfire(row) for row in _rows(session, query, limit, after)]
-
-
-def _misfire(row: Sequence[Any]) -> MisfireRecord:
-    number, group, name, job_group, job_name, instance_id, handled_at, instruction, action, *rest = row
-    scheduled, missed, has_more, caught_up, following = rest
-    return MisfireRecord(
-        misfire_id=number,
-        trigger_key=TriggerKey(name, group),
-        job_key=JobKey(job_name, job_group),
-        instance_id=instance_id,
-        handled_at=handled_at,
-        misfire=instruction,
-        action=MisfireAction(action),
-        scheduled_fire_time=scheduled,
-        missed=tuple(missed),
-        has_more=has_more,
-        caught_up=caught_up,
-        next_fire_time=following,
-    )
+    return [misfire_of(row) for row in _rows(session, query, limit, after)]
 
 
 # --- actions
@@ -377,7 +329,7 @@ def text_and_values(query: AnyQuery, after: Position | None) -> tuple[str, dict[
         case ExecutionQuery():
             return executions_text(query, after), values_of_executions(query, after)
         case MisfireQuery():
-            return misfires_text(query, after), _values_of_misfires(query, after)
+            return misfires_text(query, after), values_of_misfires(query, after)
         case ActionQuery():
             return audit_log.text(query, after), audit_log.values(query, after)
 
@@ -395,6 +347,8 @@ def last_examined(session: SqlSession, query: BoundedQuery, after: Position | No
             columns = _BY_KEY if by_key else "t.next_fire_time, -t.priority, t.trigger_group, t.trigger_name"
             text = _walked_triggers(of_triggers, after, columns, _LAST)
             values = _values_of_triggers(query, after)
+        case MisfireQuery(walk=MisfireQuery() as of_misfires):
+            text, values = walked_misfires(LAST_MISFIRE, of_misfires, after), values_of_misfires(query, after)
         case ActionQuery(walk=ActionQuery() as of_actions):
             text, values = audit_log.walked(of_actions, after, "id", _LAST), audit_log.values(query, after)
         case _:

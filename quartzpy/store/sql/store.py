@@ -270,15 +270,15 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
     def audit(self) -> list[Finding]:
         with self._connections.checked_out() as connection:
             found = checks.of_node(connection, self._as_connected)
-        from quartzpy.store.sql import audit  # It is needed by the doctor only.
+        from quartzpy.store.sql import integrity  # It is needed by the doctor only.
 
-        found += audit.audit(self._session, self._config)
+        found += integrity.audit(self._session, self._config)
         return sorted(found, key=lambda one: list(Severity).index(one.severity))
 
     def repair(self) -> Repairs:
-        from quartzpy.store.sql import audit
+        from quartzpy.store.sql import integrity
 
-        return audit.repair(self._session)
+        return integrity.repair(self._session)
 
     # --- the five steps
 

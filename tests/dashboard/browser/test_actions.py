@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from quartzpy.operations import Operations
 from tests.dashboard.browser.conftest import Shop, Watched
 from tests.dashboard.browser.test_pages import violations, width_beyond_screen
 from tests.dashboard.scene import HOSTILE, fill
+from tests.waiting import wait_until
 
 AT_TWO = TriggerKey("at-two", "billing")
 TRIGGER = "/trigger?group=billing&name=at-two"
@@ -48,10 +48,7 @@ def served() -> Iterator[Served]:
     address = listen("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [address]}, daemon=True)
     thread.start()
-    limit = time.monotonic() + 30
-    while not server.started:
-        assert time.monotonic() < limit, "the server did not start"
-        time.sleep(0.01)
+    wait_until(lambda: server.started)
     yield Served(f"http://127.0.0.1:{address.getsockname()[1]}", scheduler)
     server.handle_exit(15, None)
     thread.join(30)

@@ -35,5 +35,7 @@ audit = Table(
 )
 # the latest actions on one job, trigger, execution or node
 Index("qrtz_audit_subject", audit.c.subject, audit.c.id)
+# the actions of a span of time
+Index("qrtz_audit_at", audit.c.sched_name, audit.c.at)
 # the few actions that failed, were refused, or have not ended
 Index("qrtz_audit_unsuccessful", audit.c.sched_name, audit.c.id, postgresql_where=text("state <> 'SUCCEEDED'"))

@@ -259,11 +259,13 @@ Index(
     triggers.c.job_name,
     postgresql_where=text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
 )
-# queries: triggers that are paused or in ERROR
+# queries: triggers of one state that are paused or in ERROR, by key, and their number, which is read without the rows
 Index(
     "qrtz_triggers_stopped",
+    triggers.c.trigger_state,
     triggers.c.trigger_group,
     triggers.c.trigger_name,
+    triggers.c.sched_name,
     postgresql_where=text("trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
 )
 

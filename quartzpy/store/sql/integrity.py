@@ -1,5 +1,7 @@
-"""Integrity checks of the tables, each a query without results if all is well, and the repairs that are safe while
-nodes are working. The checks take no lock; the repair takes both locks, and checks again under them.
+"""Integrity checks of the tables, and the repairs that are safe while nodes are working.
+
+Each check is a query without results if all is well. The checks take no lock; the repair takes both locks, and checks
+again under them.
 """
 
 from __future__ import annotations
