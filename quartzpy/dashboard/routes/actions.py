@@ -33,7 +33,6 @@ from quartzpy.instants import zone
 from quartzpy.operations import ActionProgress, ActionResult
 from quartzpy.operations.selection import Keys, Selection, Subject
 
-DIALOG = "X-Dialog"
 LOCATION = "X-Location"
 """The header with the URL that the script opens after a success."""
 _MOST_SHOWN = 20
@@ -165,7 +164,7 @@ def _done(visit: Visit, given: Given, subjects: Subjects, result: ActionResult |
 
 def _leading(visit: Visit, url: str, notice: str) -> Response:
     response = visit.redirect(url, notice)
-    if DIALOG in visit.request.headers:
+    if visit.is_dialog:
         # A script cannot see where a redirection leads without following it.
         cookies = response.headers.getlist("set-cookie")
         response = Response(status_code=204, headers={LOCATION: url})
@@ -197,7 +196,7 @@ def _offered(visit: Visit) -> Offered:
 
 
 def _rendered(visit: Visit, template: str, status: int = 200, **context: Any) -> Response:
-    if DIALOG not in visit.request.headers and not visit.is_fragment:
+    if not visit.is_dialog and not visit.is_fragment:
         return visit.render(template, status=status, **context)
     text = visit.dashboard.templates.render(template, visit=visit, layout="actions/dialog.html", live="", **context)
     # Browsers report any other status to the console as an error of the page.
