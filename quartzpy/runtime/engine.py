@@ -26,6 +26,7 @@ from quartzpy.execution.job_runner import JobRunner
 from quartzpy.jobs.job import JobTypes
 from quartzpy.jobs.job_factory import JobFactory
 from quartzpy.jobs.middleware import Middleware
+from quartzpy.jobs.trace_context import Tracing
 from quartzpy.keys import JobKey
 from quartzpy.runtime.announcer import Announcer
 from quartzpy.runtime.checkin_thread import CheckInThread
@@ -73,6 +74,7 @@ class Engine:
         listeners: Listeners,
         job_factory: JobFactory,
         middleware: Sequence[Middleware],
+        tracing: Tracing | None = None,
         version: str = "",
         observers: Observers | None = None,
     ) -> None:
@@ -109,7 +111,7 @@ class Engine:
             config.workers if runs_jobs else 0,
             {executor: ExecutorConfig.of(value) for executor, value in config.executors.items()} if runs_jobs else {},
             f"{name}-worker",
-            partial(self._new_processes, job_factory),
+            partial(self._new_processes, job_factory, tracing),
             most_ahead=config.batch_size,
             clock=clock.monotonic,
         )
@@ -393,7 +395,9 @@ class Engine:
             else:
                 attempt.hand_back()
 
-    def _new_processes(self, job_factory: JobFactory, name: str, config: ExecutorConfig) -> ProcessWorkers:
+    def _new_processes(
+        self, job_factory: JobFactory, tracing: Tracing | None, name: str, config: ExecutorConfig
+    ) -> ProcessWorkers:
         # Most nodes have no process pool, and do not need multiprocessing.
         from quartzpy.execution.process_workers import ProcessWorkers
 
@@ -404,6 +408,7 @@ class Engine:
             job_types=self._job_types,
             job_factory=job_factory,
             max_job_data_bytes=self._config.max_job_data_bytes,
+            tracing=tracing,
             clock=self._clock,
         )
 
