@@ -73,7 +73,7 @@ def _job_record(row: JobRow) -> JobRecord:
 
 def triggers(tables: Tables, query: TriggerQuery, limit: int | None, after: Position | None) -> list[TriggerRecord]:
     records = [trigger_record(row) for row in tables.triggers.values() if _trigger_matches(row, query)]
-    if query.walk is not None:
+    if query.walk is not None and not _are_few(tables, query):
         examined = {record.key for record in triggers(tables, query.walk, query.among, after)}
         records = [record for record in records if record.key in examined]
 
@@ -84,6 +84,14 @@ def triggers(tables: Tables, query: TriggerQuery, limit: int | None, after: Posi
         return at or _NEVER, *rest
 
     return _page(records, lambda record: place(query.position(record)), limit, after and place(after))
+
+
+def _are_few(tables: Tables, query: TriggerQuery) -> bool:
+    """Return whether a page examines all triggers of `query.few`, because they are not more than it may examine."""
+    few = query.few
+    if few is None or query.among is None:
+        return False
+    return sum(_trigger_matches(row, few) for row in tables.triggers.values()) <= query.among
 
 
 def _trigger_matches(row: TriggerRow, query: TriggerQuery) -> bool:
@@ -140,7 +148,7 @@ def last_examined(tables: Tables, query: BoundedQuery, after: Position | None) -
     match query:
         case JobQuery(walk=JobQuery() as of_jobs):
             examined = [query.position(one) for one in jobs(tables, of_jobs, query.among, after)]
-        case TriggerQuery(walk=TriggerQuery() as of_triggers):
+        case TriggerQuery(walk=TriggerQuery() as of_triggers) if not _are_few(tables, query):
             examined = [query.position(one) for one in triggers(tables, of_triggers, query.among, after)]
         case ActionQuery(walk=ActionQuery() as of_actions):
             examined = [query.position(one) for one in actions(tables, of_actions, query.among, after)]
