@@ -54,6 +54,8 @@ class JobQuery:
     mode: JobMode | None = None
     job_key: JobKey | None = None
     """The key of the only job."""
+    most_triggers: int | None = None
+    """The number up to which the triggers of each job are counted; None counts all of them."""
     among: int | None = None
     """The number of jobs of `walk` that are examined at most; a page then has those among them that match. None
     examines as many as the page needs."""
@@ -63,7 +65,7 @@ class JobQuery:
         """The jobs that a page examines in their order; None if it finds those that match without others."""
         if self.among is None or self.job_key is not None:
             return None
-        walk = JobQuery(group=_one_group(self.group), among=self.among)
+        walk = JobQuery(group=_one_group(self.group), most_triggers=self.most_triggers, among=self.among)
         return None if walk == self else replace(walk, among=None)
 
     @property

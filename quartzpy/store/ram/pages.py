@@ -42,7 +42,7 @@ def jobs(tables: Tables, query: JobQuery, limit: int | None, after: Position | N
         examined = {record.key for record in jobs(tables, query.walk, query.among, after)}
         rows = [row for row in rows if row.key in examined]
     page = _page(rows, lambda row: (row.key.group, row.key.name), limit, after)
-    return [_job_record(row) for row in page]
+    return [_job_record(row, query.most_triggers) for row in page]
 
 
 def _job_matches(row: JobRow, query: JobQuery) -> bool:
@@ -55,19 +55,21 @@ def _job_matches(row: JobRow, query: JobQuery) -> bool:
     )
 
 
-def _job_record(row: JobRow) -> JobRecord:
-    triggers = row.triggers.values()
+def _job_record(row: JobRow, most_triggers: int | None) -> JobRecord:
+    has_more = most_triggers is not None and len(row.triggers) > most_triggers
+    triggers = () if has_more else row.triggers.values()
     following = [t.progress.next_fire_time for t in triggers if t.state not in _NO_FIRE_FOLLOWS]
     previous = [t.progress.previous_fire_time for t in triggers]
     return JobRecord(
         key=row.key,
         job_type=row.job_type,
         load_job=partial(load_job, *row.loader()),
-        trigger_count=len(row.triggers),
+        trigger_count=most_triggers if has_more and most_triggers is not None else len(row.triggers),
         mode=row.mode,
         display_name=row.display_name,
         next_fire_time=min((at for at in following if at is not None), default=None),
         previous_fire_time=max((at for at in previous if at is not None), default=None),
+        has_more_triggers=has_more,
     )
 
 

@@ -58,8 +58,9 @@ SELECT s.trigger_count, s.next_fire_time, s.previous_fire_time, j.mode, {JOB_COL
     SELECT count(*) AS trigger_count,
            min(next_fire_time) FILTER (WHERE trigger_state NOT IN ('ERROR', 'COMPLETE')) AS next_fire_time,
            max(prev_fire_time) AS previous_fire_time
-      FROM $triggers t
-     WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group AND t.job_name = j.job_name) AS s
+      FROM (SELECT next_fire_time, prev_fire_time, trigger_state FROM $triggers t
+             WHERE t.sched_name || '' = %(sched)s AND t.job_group = j.job_group AND t.job_name = j.job_name
+             LIMIT %(most_triggers)s::int + 1) AS t) AS s
  ORDER BY j.job_group, j.job_name
 """
 _MISFIRES = f"""
@@ -123,6 +124,7 @@ def _values_of_jobs(query: JobQuery, after: Position | None) -> dict[str, Any]:
         "contains": query.contains,
         "job_type": query.job_type,
         "mode": query.mode,
+        "most_triggers": query.most_triggers,
         "after_group": group,
         "after_name": name,
         "among": query.among,
@@ -130,19 +132,23 @@ def _values_of_jobs(query: JobQuery, after: Position | None) -> dict[str, Any]:
 
 
 def jobs(session: SqlSession, query: JobQuery, limit: int | None, after: Position | None) -> list[JobRecord]:
-    return [
-        JobRecord(
-            key=JobKey(name, group),
-            job_type=job_type,
-            load_job=partial(rows.job, name, group, job_type, *columns),
-            trigger_count=triggers,
-            mode=JobMode(mode),
-            next_fire_time=following,
-            previous_fire_time=previous,
-            display_name=columns[-2],
-        )
-        for triggers, following, previous, mode, name, group, job_type, *columns in _rows(session, query, limit, after)
-    ]
+    return [_job(row, query.most_triggers) for row in _rows(session, query, limit, after)]
+
+
+def _job(row: Sequence[Any], most_triggers: int | None) -> JobRecord:
+    triggers, following, previous, mode, name, group, job_type, *columns = row
+    has_more = most_triggers is not None and triggers > most_triggers
+    return JobRecord(
+        key=JobKey(name, group),
+        job_type=job_type,
+        load_job=partial(rows.job, name, group, job_type, *columns),
+        trigger_count=triggers - has_more,
+        mode=JobMode(mode),
+        next_fire_time=None if has_more else following,
+        previous_fire_time=None if has_more else previous,
+        display_name=columns[-2],
+        has_more_triggers=has_more,
+    )
 
 
 # --- triggers
