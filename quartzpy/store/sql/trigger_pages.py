@@ -32,16 +32,16 @@ FEW = 10_000
 """The number up to which triggers are sorted by a page that may examine any number of them."""
 # The condition on `few` needs no row, so that only one part is executed. OFFSET 0 keeps the planner from walking
 # another index that has the order of the query.
-_FEW = """
+COUNT_FEW = """
 WITH few AS MATERIALIZED (
     SELECT count(*) <= {most} AS holds FROM (SELECT FROM $triggers WHERE {few} LIMIT {most} + 1) AS counted)"""
 _FEW_OR_MANY = f"""
-({_FEW}
+({COUNT_FEW}
  (SELECT * FROM $triggers t WHERE {{scheduler}} = %(sched)s AND {{of}} AND (SELECT holds FROM few) OFFSET 0)
   UNION ALL
  (SELECT * FROM ({{walk}}) AS t WHERE NOT (SELECT holds FROM few)))"""
-_LAST_OF_MANY = f"{_FEW} SELECT * FROM ({{last}}) AS last WHERE NOT (SELECT holds FROM few)"
-_OF_JOB = "job_group = %(job_group)s AND job_name = %(job_name)s"
+_LAST_OF_MANY = f"{COUNT_FEW} SELECT * FROM ({{last}}) AS last WHERE NOT (SELECT holds FROM few)"
+OF_JOB = "job_group = %(job_group)s AND job_name = %(job_name)s"
 _OF_CALENDAR = "calendar_name = %(calendar)s"
 _ALL_HELD = f"trigger_state IN ({literals(HELD)})"
 # The front of the due index for each dispatch key and misfire rule, in the order of the next fire times.
@@ -135,7 +135,7 @@ def _few_or_many(query: TriggerQuery, few: TriggerQuery, after: Position | None)
     """Return the triggers of an index without an order if they are few, and otherwise those that a page walks over."""
     # With the scheduler as an expression, only the index of the few can serve.
     scheduler = "t.sched_name" if few.calendar is not None else "t.sched_name || ''"
-    of = _OF_JOB if few.job_key else _OF_CALENDAR if few.calendar is not None else _ALL_HELD
+    of = OF_JOB if few.job_key else _OF_CALENDAR if few.calendar is not None else _ALL_HELD
     if query.walk is not None:
         walk = _walked(query.walk, after, "t.*", AMONG)
     else:
@@ -158,7 +158,7 @@ def _most(query: TriggerQuery) -> str:
 def _index_of(few: TriggerQuery) -> str:
     """Return the condition of the index of few triggers, along which they are counted without a look at their rows."""
     if few.job_key:
-        return _OF_JOB
+        return OF_JOB
     return _ALL_HELD if few.calendar is None else f"sched_name = %(sched)s AND {_OF_CALENDAR}"
 
 
