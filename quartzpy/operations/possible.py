@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from quartzpy.states import ExecutionState, JobMode, NodeMode, TriggerState
+from quartzpy.states import ExecutionState, JobMode, NodeMode, Outcome, TriggerState
 
 _PAUSED = frozenset({TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED})
+_ENDED_STATES = frozenset(ExecutionState(outcome) for outcome in Outcome)
 _ENDED = frozenset({TriggerState.COMPLETE, TriggerState.ERROR})
 
 
@@ -36,10 +37,12 @@ def on_trigger(
 
 def on_job(mode: JobMode, states: Collection[TriggerState], *, has_more: bool) -> tuple[str, ...]:
     """Return the actions on a job. `states` are those of its triggers; `has_more` is true if these are not all."""
+    # The triggers of a job in another mode are paused, and stay so.
+    is_free = mode is JobMode.ENABLED
     offered = {
         "trigger": mode is not JobMode.DISABLED,
-        "pause": has_more or any(state not in _PAUSED | _ENDED for state in states),
-        "resume": mode is JobMode.ENABLED and (has_more or any(state in _PAUSED for state in states)),
+        "pause": is_free and (has_more or any(state not in _PAUSED | _ENDED for state in states)),
+        "resume": is_free and (has_more or any(state in _PAUSED for state in states)),
         "enable": mode is not JobMode.ENABLED,
         "disable": mode is not JobMode.DISABLED,
         "delete": True,
@@ -62,6 +65,29 @@ def on_node(mode: NodeMode, *, is_dead: bool) -> tuple[str, ...]:
     """Return the actions on a node. A dead one would not hear of any."""
     is_taking = mode is NodeMode.RUNNING
     return _names({"drain": is_taking, "standby": is_taking, "resume_node": not is_taking} if not is_dead else {})
+
+
+def on_some_trigger(states: Collection[TriggerState]) -> frozenset[str]:
+    """Return the actions that are possible on a trigger in one of these states."""
+    return frozenset(
+        name
+        for state in states
+        for name in on_trigger(state, JobMode.ENABLED, is_held=False, has_next=True, is_readable=True)
+    )
+
+
+def on_some_job(modes: Collection[JobMode]) -> frozenset[str]:
+    """Return the actions that are possible on a job in one of these modes."""
+    return frozenset(name for mode in modes for name in on_job(mode, (), has_more=True))
+
+
+def on_some_execution(states: Collection[ExecutionState]) -> frozenset[str]:
+    """Return the actions that are possible on an execution in one of these states."""
+    return frozenset(
+        name
+        for state in states
+        for name in on_execution(state, JobMode.ENABLED, has_ended=state in _ENDED_STATES, cancel_requested=False)
+    )
 
 
 def _names(offered: dict[str, bool]) -> tuple[str, ...]:

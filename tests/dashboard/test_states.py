@@ -176,3 +176,37 @@ def test_a_span_that_ends_before_it_begins_is_refused_in_the_words_of_the_form(
     store.schedule(job(), every(60, "t", start=at(60)))
     url = "/actions/backfill?kind=trigger&group=DEFAULT&name=t&start=2026-03-02T12:00&end=2026-03-01T12:00"
     assert "“Until before” must be later than “From”" in client.get(url).text
+
+
+@pytest.mark.parametrize(
+    ("url", "offered"),
+    [
+        ("/triggers", ["pause", "resume", "skip_next", "reset", "delete"]),
+        ("/triggers?state=ERROR", ["reset", "delete"]),
+        ("/triggers?state=PAUSED", ["resume", "skip_next", "delete"]),
+        ("/triggers?state=LATE", ["pause", "skip_next", "delete"]),
+        ("/jobs", ["pause", "resume", "enable", "disable", "delete"]),
+        ("/jobs?mode=DISABLED", ["enable", "delete"]),
+        ("/executions", ["run_again"]),
+        ("/executions?state=FAILED", ["run_again"]),
+        ("/executions?state=EXHAUSTED", ["run_again"]),
+        ("/executions?state=RUNNING", ["cancel"]),
+        ("/executions?state=SCHEDULED", []),
+    ],
+)
+def test_a_list_offers_what_is_possible_on_the_states_that_it_shows(
+    store: Harness, client: TestClient, url: str, offered: list[str]
+) -> None:
+    node = store.node()
+    for n, state in enumerate((None, TriggerState.ERROR, TriggerState.PAUSED)):
+        store.schedule(job(f"job-{n}", durable=True), every(60, f"t-{n}", start=at(-120)))
+        if state is not None:
+            store.set_state(key(f"t-{n}"), state)
+    store.schedule(job("ended", durable=True), once("ended"))
+    store.schedule(job("running", durable=True), once("running"))
+    store.schedule(job("disabled", durable=True))
+    Scheduler(store.store, name="contract").disable_job("disabled")
+    fired = [one for one in store.fire_due(node) if one.trigger_name == "ended"]
+    store.complete(node, *fired, outcome=Outcome.FAILED)
+    page = client.get(url).text
+    assert re.findall(r'formaction="/actions/([a-z_]+)', page) == offered

@@ -8,6 +8,8 @@ from starlette.routing import BaseRoute, Route
 from quartzpy.dashboard.drawing.plots import split_bar
 from quartzpy.dashboard.filters import EXHAUSTED, execution_filters, job_filter, listed, trigger_filter
 from quartzpy.dashboard.visit import Visit, page
+from quartzpy.operations import possible
+from quartzpy.states import ExecutionState, Outcome
 
 _STATES = [
     ("", "Ended"),
@@ -35,7 +37,16 @@ def execution_list(visit: Visit) -> Response:
         spans=_SINCE,
         job=job_filter(visit),
         trigger=trigger_filter(visit),
+        possible=possible.on_some_execution(_shown(visit.parameter("state"))),
     )
+
+
+def _shown(state: str | None) -> set[ExecutionState]:
+    """Return the states that a list with this filter can contain."""
+    if state is None:
+        return {ExecutionState(outcome) for outcome in Outcome}
+    chosen = {EXHAUSTED: ExecutionState.FAILED, "RUNNING": ExecutionState.PROCESSING}
+    return {chosen[state] if state in chosen else ExecutionState(state)}
 
 
 def one_execution(visit: Visit) -> Response:

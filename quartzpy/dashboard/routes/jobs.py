@@ -10,6 +10,7 @@ from quartzpy.dashboard.filters import job_filters, listed
 from quartzpy.dashboard.links import job_key
 from quartzpy.dashboard.visit import Visit, page
 from quartzpy.errors import JobNotFoundError
+from quartzpy.operations import possible
 from quartzpy.states import JobMode
 
 _MODES = [("", "All"), *((str(mode), str(mode).capitalize()) for mode in JobMode)]
@@ -17,7 +18,9 @@ _MODES = [("", "All"), *((str(mode), str(mode).capitalize()) for mode in JobMode
 
 def job_list(visit: Visit) -> Response:
     found = visit.operations.jobs(**listed(visit), **job_filters(visit))
-    return visit.render("jobs.html", live="schedule executions", page=found, modes=_MODES)
+    mode = visit.parameter("mode")
+    offered = possible.on_some_job(set(JobMode) if mode is None else {JobMode(mode)})
+    return visit.render("jobs.html", live="schedule executions", page=found, modes=_MODES, possible=offered)
 
 
 def one_job(visit: Visit) -> Response:

@@ -11,6 +11,8 @@ from quartzpy.dashboard.links import trigger_key
 from quartzpy.dashboard.visit import Visit, page
 from quartzpy.errors import TriggerNotFoundError
 from quartzpy.keys import TriggerKey
+from quartzpy.operations import possible
+from quartzpy.states import TriggerState
 from quartzpy.store.queries import TriggerOrder
 
 _STATES = [
@@ -31,8 +33,21 @@ def trigger_list(visit: Visit) -> Response:
         **listed(visit), **trigger_filters(visit), order_by=visit.parameter("order") or TriggerOrder.KEY
     )
     return visit.render(
-        "triggers.html", live="schedule executions", page=found, states=_STATES, orders=_ORDERS, job=job_filter(visit)
+        "triggers.html",
+        live="schedule executions",
+        page=found,
+        states=_STATES,
+        orders=_ORDERS,
+        job=job_filter(visit),
+        possible=possible.on_some_trigger(_shown(visit.parameter("state"))),
     )
+
+
+def _shown(state: str | None) -> set[TriggerState]:
+    """Return the states that a list with this filter can contain."""
+    if state is None:
+        return set(TriggerState)
+    return {TriggerState.WAITING if state == LATE else TriggerState(state)}
 
 
 def one_trigger(visit: Visit) -> Response:
