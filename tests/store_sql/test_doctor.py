@@ -139,11 +139,13 @@ def test_overdue_triggers_that_no_node_can_run_are_found(stored: SqlJobStore, co
 
 
 def test_triggers_in_error_and_silent_nodes_are_found(stored: SqlJobStore, connect: Connect) -> None:
-    connect().execute("UPDATE qrtz_triggers SET trigger_state = 'ERROR', error = 'no such thing'")
+    connect().execute(
+        "UPDATE qrtz_triggers SET trigger_state = 'ERROR', error = E'Traceback:\\n  File x\\nOSError: no such thing\\n'"
+    )
     register(stored)
     connect().execute("UPDATE qrtz_scheduler_state SET last_checkin = last_checkin - interval '1 hour'")
     found = findings_of(stored)
-    assert "no such thing" in found["in-error"].rows[0]
+    assert found["in-error"].rows[0].endswith("t: OSError: no such thing")
     assert found["silent-node"].severity is Severity.WARNING
     assert found["silent-node"].what == "1 node is silent, and none of the others has recovered its work"
 
