@@ -56,9 +56,6 @@ class Counter(Report, type_name="migrate.Counter"):
     pass
 
 
-# One worker runs all of them, so that the tables of Quartz are loaded once.
-pytestmark = pytest.mark.xdist_group("quartz-tables")
-
 CLASSES = {"Jobs$Report": "migrate.Report", "Jobs$Counter": "migrate.Counter"}
 DECISIONS = ClassMap(
     CLASSES, {("job", "reports.hidden", "token"): {}, ("job", "reports.values", "nul"): {"value": "a b"}}
