@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -38,7 +39,17 @@ _COLOURS = {"+": "alive", "~": "late", "-": "dead"}
 _Command = Callable[..., Any]
 
 
-def _sync_options(command: _Command) -> _Command:
+def _sync_options(command: Callable[..., None]) -> _Command:
+    """Add what `plan` and `apply` share; the command receives the file, and as `options` those of `Scheduler.sync`."""
+
+    @wraps(command)
+    def collected(
+        target: Target, *, owner: str, prune: bool, existing: str, program_version: str | None, **rest: Any
+    ) -> None:
+        options = {"owner": owner, "prune": prune, "existing": existing, "version": program_version}
+        command(target, options=options, **rest)
+
+    decorated: Any = collected
     for option in (
         click.option("--json", "json_output", is_flag=True, help="Print JSON."),
         click.option("--program-version", help="Change nothing if a newer version of the owner's program has."),
@@ -52,30 +63,21 @@ def _sync_options(command: _Command) -> _Command:
         click.option("--prune", is_flag=True, help="Remove what the owner declared before and no longer declares."),
         click.option("--owner", default=OWNER, show_default=True, help="The owner of what is declared."),
     ):
-        command = option(command)
-    return click.argument("file", type=click.Path(path_type=Path))(command)
+        decorated = option(decorated)
+    return cast("_Command", click.argument("file", type=click.Path(path_type=Path))(decorated))
 
 
 @click.command()
 @scheduler_options
 @_sync_options
 @click.option("--exit-code", is_flag=True, help="Exit with status 1 if there are changes.")
-def plan(
-    target: Target,
-    file: Path,
-    owner: str,
-    prune: bool,
-    existing: str,
-    program_version: str | None,
-    json_output: bool,
-    exit_code: bool,
-) -> None:
+def plan(target: Target, file: Path, options: dict[str, Any], json_output: bool, exit_code: bool) -> None:
     """Show what `apply` would change.
 
     FILE is TOML, or YAML with the extra yaml. The modules of its job types are imported.
     """
     with target.client() as scheduler:
-        found = _plan(scheduler, _declared(file), owner, prune, existing, program_version)
+        found = _plan(scheduler, _declared(file), options)
         _print_plan(found, json_output=json_output)
     if found and exit_code:
         sys.exit(NOT_OK)
@@ -86,17 +88,7 @@ def plan(
 @_sync_options
 @click.option("--reason", default="", help="The reason, for the audit log.")
 @click.option("--yes", "confirmed", is_flag=True, help="Do not ask for confirmation.")
-def apply(
-    target: Target,
-    file: Path,
-    owner: str,
-    prune: bool,
-    existing: str,
-    program_version: str | None,
-    json_output: bool,
-    reason: str,
-    confirmed: bool,
-) -> None:
+def apply(target: Target, file: Path, options: dict[str, Any], json_output: bool, reason: str, confirmed: bool) -> None:
     """Store the jobs, triggers and calendars that FILE declares.
 
     All are stored or none, and those that differ are updated. A trigger whose schedule does not change keeps its
@@ -105,15 +97,13 @@ def apply(
     """
     with target.operations() as operations:
         declared = _declared(file)
-        found = _plan(operations.scheduler, declared, owner, prune, existing, program_version)
+        found = _plan(operations.scheduler, declared, options)
         if not json_output:
             _print_plan(found, json_output=False)
         if found and not confirmed:
             confirm_or_exit(f"Apply {_counts(found)}?")
         # Another program may have changed something since the plan was made.
-        done = operations.actions.apply(
-            declared, owner=owner, prune=prune, existing=existing, version=program_version, reason=reason
-        )
+        done = operations.actions.apply(declared, **options, reason=reason)
         if json_output:
             _print_plan(done, json_output=True)
         elif done:
@@ -122,18 +112,8 @@ def apply(
         sys.exit(REFUSED)
 
 
-def _plan(
-    scheduler: BaseScheduler, declared: Declarations, owner: str, prune: bool, existing: str, version: str | None
-) -> SyncPlan:
-    return scheduler.sync(
-        declared.jobs,
-        calendars=declared.calendars,
-        owner=owner,
-        prune=prune,
-        existing=existing,
-        version=version,
-        apply=False,
-    )
+def _plan(scheduler: BaseScheduler, declared: Declarations, options: dict[str, Any]) -> SyncPlan:
+    return scheduler.sync(declared.jobs, calendars=declared.calendars, **options, apply=False)
 
 
 def _declared(file: Path) -> Declarations:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import sys
@@ -32,7 +33,8 @@ _DROPPABLE = ("job", "zone", "job type")
 
 
 @click.group(name="import")
-def import_() -> None:
+@click.pass_context
+def import_(context: click.Context) -> None:
     """Import the schedules of other programs.
 
     Each command reads the source and prints a plan: what comes over, what changes, and what needs a decision. Nothing
@@ -40,6 +42,11 @@ def import_() -> None:
     command. An import may be repeated: a trigger that is stored already keeps its fire times and its pause, unless the
     source has fired it since.
     """
+    # A plan may be millions of objects without cycles. A collection would examine all of them, and hold up a
+    # transaction for longer than the database waits.
+    if gc.isenabled():
+        gc.disable()
+        context.call_on_close(gc.enable)
 
 
 def _apply_options(command: _Command) -> _Command:
@@ -210,7 +217,7 @@ def _run(
 
     check_description(reason, SettingsError, "--reason")
     store = _store(target)
-    progress = _Progress(plan)
+    progress = _Progress()
     try:
         outcome = apply(
             plan,
@@ -231,21 +238,23 @@ def _run(
 class _Progress:
     """Says on standard error how much is stored, if that takes long."""
 
-    def __init__(self, plan: ImportPlan) -> None:
-        self._total = sum(1 + len(one.triggers) for one in plan.jobs)
-        self._done = 0
-        self._began = time.monotonic()
-        self._said = self._began
+    def __init__(self) -> None:
+        self._done = self._total = 0
+        self._began = self._said = time.monotonic()
+        self._first = 0
         self._is_open = False
         self._is_terminal = sys.stderr.isatty()
 
     def show(self, done: int, total: int) -> None:
-        self._done = done
         now = time.monotonic()
+        if not self._done:
+            # The rate does not include what comes before the first slice.
+            self._began, self._first = now, done
+        self._done, self._total = done, total
         if now - self._said < (_REDRAWN if self._is_terminal else _REPEATED):
             return
         self._said = now
-        rate = done / (now - self._began)
+        rate = (done - self._first) / max(now - self._began, 0.001)
         text = f"stored {done:,} of {total:,} jobs and triggers, {rate:,.0f} a second"
         # Spaces cover the rest of a longer line.
         click.echo(f"\r{text:<60}" if self._is_terminal else text, err=True, nl=not self._is_terminal)

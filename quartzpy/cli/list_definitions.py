@@ -53,7 +53,7 @@ JOBS: Listing[JobSummary] = Listing(
     (
         Column("job", lambda one: one.key, middle=True, readable=28),
         Column("mode", lambda one: one.mode, rigid=True, is_state=True),
-        Column("triggers", lambda one: one.trigger_count, rigid=True, right=True),
+        Column("triggers", lambda one: str(one.triggers), rigid=True, right=True),
         Column("next", lambda one: one.next_fire_time, drop=8, rigid=True),
         Column("previous", lambda one: one.previous_fire_time, drop=6, rigid=True),
         Column("type", lambda one: one.job_type, drop=7, middle=True),

@@ -122,7 +122,7 @@ def _draw_job(sheet: Sheet, view: JobView) -> None:
             "unreadable": one.unreadable,
             "next": one.next_fire_time,
             "previous": one.previous_fire_time,
-            "triggers": one.trigger_count,
+            "triggers": str(one.triggers),
             "durable": one.durable,
             "limit": one.max_concurrent,
             "overlap": view.overlap_policy,

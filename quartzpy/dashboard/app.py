@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from quartzpy.aio.async_scheduler import AsyncScheduler
 from quartzpy.clock import SystemClock
 from quartzpy.dashboard import error_pages, routes
+from quartzpy.dashboard.actions.background import BackgroundActions
 from quartzpy.dashboard.api.app import PREFIX, create_api
 from quartzpy.dashboard.api.problems import problem_of
 from quartzpy.dashboard.assets import serve_asset
@@ -24,7 +25,7 @@ from quartzpy.dashboard.auth import Authenticator, LoopbackOnly, TokenAuth
 from quartzpy.dashboard.csrf import ForgedRequestError, check_csrf
 from quartzpy.dashboard.headers import SecurityHeaders
 from quartzpy.dashboard.links import ROOT
-from quartzpy.dashboard.live import LiveHub
+from quartzpy.dashboard.live import AUDIT, LiveHub
 from quartzpy.dashboard.rendering import templates
 from quartzpy.dashboard.routes.login import LOGIN, login_routes
 from quartzpy.dashboard.visit import Dashboard
@@ -57,6 +58,7 @@ def create_app(
     blocking = scheduler.blocking if isinstance(scheduler, AsyncScheduler) else scheduler
     authenticator = auth or LoopbackOnly(local_user())
     hub = LiveHub(blocking)
+    background = BackgroundActions(lambda: hub.changed(AUDIT))
     operations = Operations(blocking, redact=tuple(redact), read_only=read_only, advice=PAGE)
     dashboard = Dashboard(
         operations=operations,
@@ -71,6 +73,7 @@ def create_app(
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         hub.close()
+        await run_in_threadpool(background.close)
 
     app = Starlette(
         routes=_routes(authenticator, operations),
@@ -80,6 +83,7 @@ def create_app(
     )
     app.state.dashboard = dashboard
     app.state.hub = hub
+    app.state.background = background
     return app
 
 

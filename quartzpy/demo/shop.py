@@ -66,11 +66,13 @@ class ImportFeed(Job):
 
 @disallow_concurrent_execution
 class RebuildIndex(Job):
-    """Runs for a minute and reports its progress. Its executions do not overlap."""
+    """Runs for a minute, reports its progress and logs. Its executions do not overlap."""
 
     def execute(self, context: JobExecutionContext) -> None:
         for step in range(120):
             context.progress(step, 120, f"{step * 1_250:,} of 150,000 articles")
+            if step % 4 == 0:
+                context.log.info("shelf %d: %d articles are indexed", step // 4 + 1, step * 1_250)
             if context.wait_cancelled(0.5):
                 context.raise_if_cancelled()
 
@@ -131,7 +133,9 @@ def _busy_jobs(start: datetime) -> Iterator[tuple[JobDetail, list[Trigger]]]:
         [every(20, "every-20s", "warehouse")],
     )
     yield (
-        JobDetail(RebuildIndex, "rebuild-index", "search", description="Rebuilds the search index."),
+        JobDetail(
+            RebuildIndex, "rebuild-index", "search", description="Rebuilds the search index.", capture_logs="INFO"
+        ),
         [
             every(180, "every-3m", "search"),
             every(30, "after-import", "search", description="Waits while the other trigger runs."),

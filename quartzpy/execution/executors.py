@@ -16,6 +16,7 @@ from quartzpy.execution.execution import Executor, JobProcesses
 from quartzpy.execution.worker_pool import WorkerPool
 from quartzpy.jobs.job import JobTypes
 from quartzpy.jobs.job_factory import JobFactory
+from quartzpy.jobs.trace_context import Tracing
 from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
 
 
@@ -148,6 +149,7 @@ def new_process_workers(
     job_types: JobTypes,
     job_factory: JobFactory,
     max_job_data_bytes: int,
+    tracing: Tracing | None,
     clock: Clock,
 ) -> JobProcesses:
     """Return the child processes of an executor. `name` begins the names of all child processes of the node.
@@ -165,5 +167,6 @@ def new_process_workers(
         job_types=job_types,
         job_factory=job_factory,
         max_job_data_bytes=max_job_data_bytes,
+        tracing=tracing,
         clock=clock,
     )

@@ -195,7 +195,7 @@ class FireFacts:
         """The instant of the schedule that this execution processes.
 
         It is `scheduled_fire_time`. A retry, a recovery and a repetition by `run_again` have that of the original
-        execution, in whole milliseconds.
+        execution.
         """
         return self._nominal[1]
 

@@ -12,15 +12,13 @@ from typing import TypeVar
 from quartzpy.errors import ObjectAlreadyExistsError, QuartzpyError, SettingsError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.migrate.plan import ImportedJob, ImportPlan
-from quartzpy.migrate.slices import BY, ImportOutcome, Part, Slice
+from quartzpy.migrate.plan import ImportPlan
+from quartzpy.migrate.slices import BY, ImportOutcome, Part, Slice, slices
 from quartzpy.operations.actor import Actor, local_user
 from quartzpy.states import ActionState, PublicState
 from quartzpy.store.protocol import ActionEntry, JobStore, PauseNote
 from quartzpy.texts import reason as reason_of
 
-SLICE = 1_000
-"""The number of jobs and triggers that one transaction stores."""
 _Key = TypeVar("_Key", JobKey, TriggerKey)
 _READ = 5_000
 _LONGEST_SUBJECT = 500
@@ -101,7 +99,7 @@ class _Application:
     def dry_run(self) -> ImportOutcome:
         self._refuse_foreign()
         self._outcome.calendars |= set(self._changed_calendars(self._store))
-        for parts in _slices(self._plan.jobs):
+        for parts in slices(self._plan.jobs):
             self._slice(self._store, parts).compare()
         self._outcome.removed |= self._gone(self._store)
         return self._outcome
@@ -110,15 +108,15 @@ class _Application:
         entry = ActionEntry(
             actor.name, str(actor.role), "import", self._plan.source[:_LONGEST_SUBJECT], reason, ActionState.RUNNING
         )
-        total = sum(1 + len(one.triggers) for one in self._plan.jobs)
         done = 0
         try:
             self._refuse_foreign()
-            slices = list(_slices(self._plan.jobs))
-            for number, parts in enumerate(slices, 1):
+            parts_of = list(slices(self._plan.jobs))
+            total = sum(part.size for parts in parts_of for part in parts)
+            for number, parts in enumerate(parts_of, 1):
                 done += sum(part.size for part in parts)
                 self._store.exclusively(
-                    partial(self._one, entry, parts, done, is_first=number == 1, is_last=number == len(slices))
+                    partial(self._one, entry, parts, done, is_first=number == 1, is_last=number == len(parts_of))
                 )
                 self._committed = done
                 progress(done, total)
@@ -199,21 +197,6 @@ class _Application:
             for key, record in store.triggers(keys).items()
             if record.paused_by == BY
         }
-
-
-def _slices(jobs: Sequence[ImportedJob]) -> Iterator[list[Part]]:
-    """Yield parts of jobs, together of at most `SLICE` jobs and triggers; at least one slice, which may be empty."""
-    parts: list[Part] = []
-    size = 0
-    for job in jobs:
-        for start in range(0, max(1, len(job.triggers)), SLICE - 1):
-            part = Part(job, job.triggers[start : start + SLICE - 1])
-            if parts and size + part.size > SLICE:
-                yield parts
-                parts, size = [], 0
-            parts.append(part)
-            size += part.size
-    yield parts
 
 
 def _chunks(keys: Sequence[_Key]) -> Iterator[Sequence[_Key]]:

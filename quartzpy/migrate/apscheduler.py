@@ -17,7 +17,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
 from quartzpy.migrate.apscheduler_cron import cron_trigger
 from quartzpy.migrate.class_map import ClassMap, LeftOut, Undecided
-from quartzpy.migrate.databases import MALFORMED, Row, checked_prefix, reading
+from quartzpy.migrate.databases import MALFORMED, Row, checked_prefix, reading, unreadable
 from quartzpy.migrate.pickles import Made, UnreadablePickleError, as_python, read_pickle
 from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, Severity
 from quartzpy.states import Missed
@@ -82,6 +82,8 @@ class _Reader:
 
     def _job(self, state: Mapping[str, Any], subject: str) -> ImportedJob:
         reference, limit = str(state["func"]), int(state["max_instances"])
+        if state["id"] is None:
+            raise ValueError("its id is None")
         key = JobKey(str(state["id"]), self._group)
         job = JobDetail(
             self._job_type(reference),
@@ -121,12 +123,12 @@ class _Reader:
                 found = {entry: as_python(value)}
                 job_data.encode(found)
                 given.update(found)
-            except (UnreadablePickleError, QuartzpyError) as error:
+            except (UnreadablePickleError, QuartzpyError, RecursionError) as error:
                 decision = self._decisions.decision("job", key, entry)
                 if decision is None:
                     raise Undecided(
-                        f"its {entry} cannot be read ({error}), for nothing is unpickled here; give others by"
-                        f" [[data]] in --map, with entry = {quoted(entry)}"
+                        f"its {entry} cannot be read ({unreadable(error)}), for nothing is unpickled here; give others"
+                        f" by [[data]] in --map, with entry = {quoted(entry)}"
                     ) from None
                 if "value" in decision:
                     given[entry] = decision["value"]

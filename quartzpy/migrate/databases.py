@@ -125,6 +125,11 @@ def required(row: Row, column: str) -> str:
     return str(row[column])
 
 
+def unreadable(error: Exception) -> str:
+    """Return in words why a value cannot be read."""
+    return "it is nested too deep, or contains itself" if isinstance(error, RecursionError) else reason(error)
+
+
 def boolean(value: object) -> bool:
     """Return the truth of a column that is a text or a number in databases without a boolean type."""
     return str(value).strip().lower() in ("true", "t", "1", "y", "yes")

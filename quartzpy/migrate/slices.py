@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -21,6 +21,8 @@ from quartzpy.triggers.schedule_hash import schedule_hash
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes, look_ahead
 
+SLICE = 1_000
+"""The number of jobs and triggers that one transaction stores."""
 BY = "quartzpy import"
 HELD = "held by an import; an import without --paused resumes it"
 """The reason of the pause of triggers that were imported with `held`."""
@@ -72,6 +74,21 @@ class Part:
     def size(self) -> int:
         """The number of rows that store it."""
         return 1 + len(self.triggers)
+
+
+def slices(jobs: Sequence[ImportedJob]) -> Iterator[list[Part]]:
+    """Yield parts of jobs, together of at most `SLICE` jobs and triggers; at least one slice, which may be empty."""
+    parts: list[Part] = []
+    size = 0
+    for job in jobs:
+        for start in range(0, max(1, len(job.triggers)), SLICE - 1):
+            part = Part(job, job.triggers[start : start + SLICE - 1])
+            if parts and size + part.size > SLICE:
+                yield parts
+                parts, size = [], 0
+            parts.append(part)
+            size += part.size
+    yield parts
 
 
 class Slice:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from quartzpy.errors import ObjectNotFoundError
 from quartzpy.operations.source import EXAMINED, attempt, examined_page, page_of
 from quartzpy.scheduling.paging import Page
 from quartzpy.store.protocol import JobStore
@@ -33,3 +34,12 @@ def page(store: JobStore, query: ActionQuery, limit: int, after: str | None) -> 
     """Return a page of the audit log; see `Operations.audit_log`."""
     query = replace(query, among=EXAMINED)
     return page_of(examined_page(store, "audit log", query, store.find_actions, limit, after), entry)
+
+
+def one(store: JobStore, action_id: int) -> AuditEntry:
+    """Return one entry of the audit log; see `Operations.audit_entry`."""
+    # The latest before the next id.
+    found = next(iter(store.find_actions(ActionQuery(), 1, (action_id + 1,))), None)
+    if found is None or found.action_id != action_id:
+        raise ObjectNotFoundError(f"action {action_id} is not in the audit log, or no longer")
+    return entry(found)

@@ -53,10 +53,11 @@ from quartzpy.scheduling.verbs.filters import (
     misfire_query,
     trigger_query,
 )
-from quartzpy.scheduling.verbs.queries import FireRef, checked_fire_id
+from quartzpy.scheduling.verbs.queries import MAX_FIRE_ID, FireRef, checked_fire_id
 from quartzpy.states import ActionState
 from quartzpy.store.protocol import LockRecord
 from quartzpy.store.queries import ActionQuery
+from quartzpy.texts import quoted
 
 MOST_UPCOMING = 1000
 
@@ -323,3 +324,14 @@ class Operations:
             until=checked_instant(until, "until"),
         )
         return audit_log.page(self._source.store, query, limit, after)
+
+    def audit_entry(self, action_id: int) -> AuditEntry:
+        """Return one entry of the audit log, for example that of an action which is still going on.
+
+        Raises:
+            ObjectNotFoundError: the audit log has no such entry.
+            InvalidValueError: `action_id` is not a whole number from 1 on.
+        """
+        if type(action_id) is not int or not 1 <= action_id < MAX_FIRE_ID:
+            raise InvalidValueError(f"action_id: must be a whole number from 1 on (got {quoted(action_id)})")
+        return audit_log.one(self._source.store, action_id)

@@ -24,6 +24,7 @@ from quartzpy.execution.job_runner import JobRunner
 from quartzpy.jobs.job import JobTypes
 from quartzpy.jobs.job_factory import JobFactory
 from quartzpy.jobs.middleware import Middleware
+from quartzpy.jobs.trace_context import Tracing
 from quartzpy.keys import JobKey
 from quartzpy.runtime.announcer import Announcer
 from quartzpy.runtime.checkin_thread import CheckInThread
@@ -70,6 +71,7 @@ class Engine:
         listeners: Listeners,
         job_factory: JobFactory,
         middleware: Sequence[Middleware],
+        tracing: Tracing | None = None,
         version: str = "",
         observers: Observers | None = None,
     ) -> None:
@@ -100,7 +102,7 @@ class Engine:
         self._interrupts = False
         self._drained = False
         self._ended_event = threading.Event()
-        self._create_workers(job_factory, middleware, scheduler)
+        self._create_workers(job_factory, middleware, tracing, scheduler)
         self._create_services(observers)
         self._store_watch.report_error = self._events.error
         for service in self._services():
@@ -108,7 +110,9 @@ class Engine:
         self._supervisor = Supervisor(f"{self._name}-supervisor", clock)
         self._supervisor.watch(*self._services(), *self._executors.pools(), self._loop, self._deadlines)
 
-    def _create_workers(self, job_factory: JobFactory, middleware: Sequence[Middleware], scheduler: Any) -> None:
+    def _create_workers(
+        self, job_factory: JobFactory, middleware: Sequence[Middleware], tracing: Tracing | None, scheduler: Any
+    ) -> None:
         """Create what runs the jobs."""
         name, config, clock, store, job_types = self._name, self._config, self._clock, self._store, self._job_types
         runs_jobs = config.role is not Role.SCHEDULER
@@ -124,6 +128,7 @@ class Engine:
                 job_types=job_types,
                 job_factory=job_factory,
                 max_job_data_bytes=config.max_job_data_bytes,
+                tracing=tracing,
                 clock=clock,
             ),
             most_ahead=config.batch_size,

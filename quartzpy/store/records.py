@@ -185,6 +185,7 @@ class JobRecord:
     job_type: str
     load_job: Callable[[], JobDetail] = field(compare=False, repr=False)
     trigger_count: int
+    """The number of its triggers, or the number up to which the query counts them."""
     mode: JobMode = JobMode.ENABLED
     next_fire_time: datetime | None = None
     """The soonest next fire time among its triggers; those in ERROR or COMPLETE do not count."""
@@ -192,6 +193,8 @@ class JobRecord:
     """The latest scheduled instant at which one of its triggers has fired."""
     display_name: str | None = None
     """The name that people see, if the job has one beside its key."""
+    has_more_triggers: bool = False
+    """True if it has more than `trigger_count` triggers. Then both fire times are None, because they are not known."""
 
     @property
     def state(self) -> JobMode:

@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest import mock
 
-import psycopg
 import pytest
 
 from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger, WeeklyCalendar
@@ -23,6 +22,7 @@ from quartzpy.cli.main import main
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.sql.store import SqlJobStore
 from tests.cluster.app import Quick
+from tests.database import connect_to
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -164,7 +164,7 @@ def test_the_state_of_a_node_follows_from_the_age_of_its_last_check_in(postgres_
     seconds = timedelta(seconds=1)
     for instance_id in ages:
         store.register(instance_id, host="h", pid=1, checkin_interval=5 * seconds, window=20 * seconds)
-    with psycopg.connect(postgres_dsn.replace("+psycopg", "")) as connection:
+    with connect_to(postgres_dsn, autocommit=False) as connection:
         for instance_id, age in ages.items():
             connection.execute(
                 "UPDATE qrtz_scheduler_state SET last_checkin = now() - %s::interval"
@@ -253,7 +253,7 @@ def test_an_error_is_one_line_and_overdue_triggers_are_reported(
     zoned = CronTrigger("0 0 2 ? * MON-FRI", "zoned", time_zone="Europe/Berlin", calendar="workdays")
     client.add_calendar("workdays", WeeklyCalendar())
     client.schedule_job(JobDetail(Quick, "job"), [SimpleTrigger("late", start_time=long_ago, misfire="ignore"), zoned])
-    with psycopg.connect(postgres_dsn.replace("+psycopg", "")) as connection:
+    with connect_to(postgres_dsn, autocommit=False) as connection:
         connection.execute(
             "UPDATE qrtz_triggers SET trigger_state = 'ERROR', error = %s WHERE trigger_name = 'zoned'",
             ["Traceback (most recent call last):\n  File ...\nValueError: no such region"],

@@ -11,19 +11,19 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from quartzpy import JobDetail, SimpleTrigger
 from quartzpy.keys import RECOVERING_JOBS
 from tests.cluster.app import Deadly, Long, Quick
 from tests.cluster.nodes import ROOT, Cluster
+from tests.database import connect_to
 
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 
 
 def node_deaths(cluster: Cluster) -> int:
-    with psycopg.connect(cluster.dsn.replace("+psycopg", "")) as connection:
+    with connect_to(cluster.dsn, autocommit=False) as connection:
         found = connection.execute("SELECT max(node_deaths) FROM qrtz_job_details").fetchone()
         assert found is not None
         return int(found[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from html import unescape
+from html import escape, unescape
 
 import httpx2
 import pytest
@@ -14,9 +14,9 @@ from starlette.testclient import TestClient
 from quartzpy import Scheduler
 from quartzpy.dashboard import create_app
 from quartzpy.jobs.progress import Progress
-from quartzpy.states import Outcome
+from quartzpy.states import Outcome, TriggerState
 from quartzpy.triggers.cron import CronTrigger
-from tests.contract.harness import Harness, RamHarness, job, once
+from tests.contract.harness import Harness, RamHarness, at, every, job, key, once
 from tests.dashboard.conftest import LOCAL
 
 
@@ -121,3 +121,58 @@ def test_a_node_that_is_gone_leads_to_its_executions(store: Harness, client: Tes
     page = client.get("/nodes?node=<gone>").text
     assert "No node “<bdi>&lt;gone&gt;</bdi>” is in the cluster" in page
     assert 'href="/executions?node=%3Cgone%3E"' in page
+
+
+def test_what_only_the_history_knows_has_a_page_that_leads_to_its_executions(
+    store: Harness, client: TestClient
+) -> None:
+    node = store.node()
+    store.schedule(job(), once("t"))
+    store.complete(node, store.fire_one(node))
+    for url, said, executions in (
+        ("/trigger?name=t", "Trigger DEFAULT.t is not stored any more", "trigger=t&trigger_group=DEFAULT"),
+        ("/job?name=job", "Job DEFAULT.job was deleted, or it went with its last trigger", "job=job&job_group=DEFAULT"),
+    ):
+        page = client.get(url)
+        assert page.status_code == 404
+        assert said in page.text
+        link = f"/executions?{executions}"
+        assert f'href="{escape(link)}"' in page.text
+        assert "1 execution<" in client.get(link).text
+    never = client.get("/trigger?name=never")
+    assert (never.status_code, "not stored any more" in never.text) == (404, False)
+    assert client.get("/job?name=never").status_code == 404
+
+
+def test_a_trigger_in_error_promises_no_next_fire(store: Harness, client: TestClient) -> None:
+    store.schedule(job(), every(60, "t", start=at(60)))
+    store.set_state(key("t"), TriggerState.ERROR)
+    page = client.get("/trigger?name=t").text
+    assert "It does not fire before it is reset from ERROR." in page
+    assert "none before it is reset; it was due" in page
+    assert "then choose “Reset from error”." in page
+
+
+def test_an_empty_list_names_only_the_filters_that_were_given(client: TestClient) -> None:
+    page = re.sub(r"<[^>]+>", "", client.get("/jobs?contains=zzz&group=&job_type=").text)
+    assert "No jobs match contains “zzz”." in page
+
+
+def test_an_error_within_a_dialog_has_no_page_around_it(client: TestClient) -> None:
+    token = re.search(r'name="csrf_token" value="([^"]+)"', client.get("/actions/pause?kind=everything").text)
+    assert token is not None
+    fields = {"csrf_token": token[1], "of": "triggers", "scope": "selected"}
+    answer = client.post("/actions/pause", data=fields, headers={"X-Dialog": "yes"})
+    assert answer.status_code == 400
+    assert "No triggers are selected" in answer.text
+    assert "data-close" in answer.text
+    assert "<nav" not in answer.text
+    assert "<nav" in client.post("/actions/pause", data=fields).text
+
+
+def test_a_span_that_ends_before_it_begins_is_refused_in_the_words_of_the_form(
+    store: Harness, client: TestClient
+) -> None:
+    store.schedule(job(), every(60, "t", start=at(60)))
+    url = "/actions/backfill?kind=trigger&group=DEFAULT&name=t&start=2026-03-02T12:00&end=2026-03-01T12:00"
+    assert "“Until before” must be later than “From”" in client.get(url).text

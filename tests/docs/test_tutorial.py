@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
-import psycopg
 import pytest
-from sqlalchemy import make_url
 
+from tests.database import connect_to
 from tests.docs.code_blocks import ROOT, blocks, write_files
 from tests.waiting import wait_until
 
@@ -115,8 +114,7 @@ def test_the_first_program_of_the_readme_stays_up_until_ctrl_c(shell: Shell) -> 
     (shell.directory / "app.py").write_text(re.sub(r'"postgresql[^"]*"', repr(shell.url), program.code))
     shell.run("quartzpy db upgrade")
     node = shell.start("python app.py", "node")
-    url = make_url(shell.url).set(drivername="postgresql").render_as_string(hide_password=False)
-    with psycopg.connect(url, autocommit=True) as connection:
+    with connect_to(shell.url) as connection:
 
         def is_up() -> bool:
             return connection.execute("SELECT 1 FROM qrtz_scheduler_state").fetchone() is not None

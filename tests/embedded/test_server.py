@@ -17,6 +17,7 @@ from quartzpy.demo import database
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.embedded.binaries import find_programs
 from quartzpy.errors import StoreUnavailableError
+from tests.database import connect_to, libpq_url
 from tests.waiting import wait_until
 
 USER = """
@@ -66,7 +67,7 @@ def alive(pid: int) -> bool:
 
 
 def select_one(dsn: str) -> int:
-    with psycopg.connect(dsn.replace("+psycopg", "")) as connection:
+    with connect_to(dsn, autocommit=False) as connection:
         row = connection.execute("SELECT 1").fetchone()
     assert row is not None
     return int(row[0])
@@ -113,9 +114,9 @@ def test_the_directory_of_a_temporary_server_is_removed_even_if_its_user_was_kil
 def test_what_was_stored_is_there_after_a_stop_and_start(directory: Path) -> None:
     with EmbeddedPostgres(directory) as server:
         dsn = server.dsn
-        with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+        with connect_to(dsn) as connection:
             connection.execute("CREATE TABLE kept (n int); INSERT INTO kept VALUES (42)")
-    with EmbeddedPostgres(directory) as server, psycopg.connect(server.dsn.replace("+psycopg", "")) as connection:
+    with EmbeddedPostgres(directory) as server, connect_to(server.dsn, autocommit=False) as connection:
         assert connection.execute("SELECT n FROM kept").fetchone() == (42,)
 
 
@@ -160,9 +161,9 @@ def test_a_server_that_is_kept_outlives_its_users_until_the_next_stops_it(direct
 
 def test_it_listens_on_loopback_only_and_requires_the_password(directory: Path) -> None:
     with EmbeddedPostgres(directory) as server:
-        with psycopg.connect(server.dsn.replace("+psycopg", "")) as connection:
+        with connect_to(server.dsn, autocommit=False) as connection:
             assert connection.execute("SHOW listen_addresses").fetchone() == ("127.0.0.1",)
-        user, _, host = server.dsn.replace("+psycopg", "").partition("@")
+        user, _, host = libpq_url(server.dsn).partition("@")
         with pytest.raises(psycopg.OperationalError, match="password"):
             psycopg.connect(f"{user.rsplit(':', 1)[0]}:wrong@{host}")
         assert (directory / "password").stat().st_mode & 0o077 == 0

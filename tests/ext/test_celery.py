@@ -13,7 +13,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from celery import Celery
 from celery.schedules import crontab, schedule, solar
@@ -25,6 +24,7 @@ from quartzpy.ext.celery import CeleryTask, task_id_of, task_job, use_app
 from quartzpy.ext.celery.beat import definitions_of
 from quartzpy.ext.celery.schedules import crontab_line, trigger_of
 from quartzpy.testing import SchedulerHarness
+from tests.database import connect_to
 from tests.ext.celery_app import Message, messages
 from tests.waiting import wait_until
 
@@ -255,7 +255,7 @@ def beats(postgres_dsn: str, folder: Path) -> Iterator[Beats]:
 
 
 def nodes(dsn: str) -> int:
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         row = connection.execute("SELECT count(*) FROM qrtz_scheduler_state WHERE sched_name = 'shop'").fetchone()
         assert row is not None
         return int(row[0])

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from sqlalchemy import make_url
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.errors import InvalidValueError, StoreUnavailableError
@@ -128,8 +127,7 @@ def test_a_watcher_is_notified_at_once_and_costs_nothing_before(
 def test_an_outage_is_said_and_what_ended_meanwhile_is_reported_afterwards(
     postgres_dsn: str, make_scheduler: MakeScheduler
 ) -> None:
-    url = make_url(postgres_dsn)
-    with Proxy(str(url.host), url.port or 5432) as link:
+    with Proxy.to(postgres_dsn) as link:
         client = Scheduler(link.through(postgres_dsn), name="outage")
         with client, client.cluster_events() as events:
             assert events.outage is None

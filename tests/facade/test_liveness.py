@@ -13,12 +13,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import make_url
 
 from quartzpy import HealthState, Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger
 from quartzpy.clock import SystemClock
 from quartzpy.errors import InstanceIdInUseError, NodeUnhealthyError, QuartzpyError
 from quartzpy.states import Outcome
+from tests.database import connect_to
 from tests.proxy import Proxy
 from tests.waiting import wait_until
 
@@ -88,13 +88,6 @@ def make(postgres_dsn: str, proxy: Proxy) -> Iterator[Callable[..., Scheduler]]:
     proxy.heal()
     for scheduler in made:
         scheduler.shutdown(timeout=timedelta(seconds=5), interrupt=True)
-
-
-@pytest.fixture
-def proxy(postgres_dsn: str) -> Iterator[Proxy]:
-    url = make_url(postgres_dsn)
-    with Proxy(str(url.host), url.port or 5432) as running:
-        yield running
 
 
 def epochs(scheduler: Scheduler) -> dict[str, int]:
@@ -350,5 +343,5 @@ def test_a_health_check_reports_a_thread_that_cannot_be_kept_alive(make: Callabl
 
 @pytest.fixture
 def connect(postgres_dsn: str) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(postgres_dsn) as connection:
         yield connection

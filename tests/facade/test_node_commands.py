@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import psycopg
 import pytest
 
 from quartzpy import Job, JobExecutionContext, JobExecutionError, Scheduler, SchedulerListener, every
 from quartzpy.clock import SystemClock
 from quartzpy.operations import Operations
 from quartzpy.store.ram.store import RamJobStore
+from tests.database import connect_to
 from tests.facade import jobs
 from tests.waiting import wait_until
 
@@ -151,7 +151,7 @@ def test_a_node_that_lost_its_epoch_keeps_its_mode(postgres_dsn: str) -> None:
         operations.actions.drain("one")
         wait_until(lambda: one.is_in_standby)
         [before] = operations.cluster().nodes
-        with psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True) as connection:
+        with connect_to(postgres_dsn) as connection:
             connection.execute("DELETE FROM qrtz_scheduler_state")
         wait_until(lambda: [one.epoch > before.epoch for one in operations.cluster().nodes] == [True])
         wait_until(lambda: modes(operations) == {"one": "DRAINING"})

@@ -13,9 +13,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-import psycopg
 import pytest
-from sqlalchemy import make_url
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.errors import PluginStartError, SettingsError
@@ -25,6 +23,7 @@ from quartzpy.metrics.server import MOST_REQUESTS
 from quartzpy.runtime import schema_watch
 from quartzpy.store.sql import migrations
 from quartzpy.store.sql.db.naming import version_table
+from tests.database import connect_to
 from tests.facade import jobs
 from tests.metrics.scrape import fetched, parsed
 from tests.proxy import Proxy
@@ -70,8 +69,7 @@ def test_ready_from_the_start_to_the_drain_and_alive_throughout(make: Make) -> N
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 def test_an_outage_of_the_database_makes_a_node_unready_and_not_dead(postgres_dsn: str, make: Make) -> None:
-    url = make_url(postgres_dsn)
-    with Proxy(str(url.host), url.port or 5432) as proxy:
+    with Proxy.to(postgres_dsn) as proxy:
         scheduler, metrics = make(proxy.through(postgres_dsn), checkin_interval="1s", failure_window="20s")
         scheduler.start()
         proxy.refuse()
@@ -96,7 +94,7 @@ def test_tables_that_change_under_a_node_make_it_unready(
     scheduler, metrics = make(dsn, checkin_interval="100ms", failure_window="20s")
     scheduler.start()
     wait_until(lambda: asked(metrics.port, "/readyz")[0] == 200)
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as user:
+    with connect_to(dsn) as user:
 
         def stamp(revision: str) -> None:
             user.execute(f"UPDATE {version_table('qrtz_')} SET version_num = %s".encode(), [revision])

@@ -19,6 +19,7 @@ from quartzpy.migrate import ImportPlan, apply, read_quartz
 from quartzpy.migrate.class_map import ClassMap
 from quartzpy.store.sql import migrations
 from quartzpy.store.sql.store import SqlJobStore
+from tests.database import connect_to
 from tests.migrate import java_quartz
 from tests.waiting import wait_until
 
@@ -39,7 +40,7 @@ class Record(Job, type_name="migrate.Record"):
 def database(fresh_database: Callable[[], str]) -> Iterator[tuple[str, psycopg.Connection[Any]]]:
     java_quartz.skip_without_java()
     dsn = fresh_database()
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         connection.execute("CREATE TABLE fires (trigger text, instant timestamptz, by text)")
         connection.execute(f"CREATE SCHEMA {SCHEMA}")
         migrations.upgrade(dsn, schema=SCHEMA)

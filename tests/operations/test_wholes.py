@@ -6,7 +6,6 @@ import threading
 from datetime import date
 from datetime import time as time_of_day
 
-import psycopg
 import pytest
 
 from quartzpy import DailyCalendar, HolidayCalendar, WeeklyCalendar
@@ -17,6 +16,7 @@ from quartzpy.operations import Lanes, Operations
 from quartzpy.placement import Capabilities
 from quartzpy.states import ExecutionState
 from tests.contract.harness import HOUR, MINUTE, START, Harness, SqlHarness, at, every, job, key, once, serial
+from tests.database import connect_to
 from tests.waiting import wait_until
 
 
@@ -156,9 +156,11 @@ def test_a_row_that_cannot_be_decoded_is_shown_as_unreadable(store: SqlHarness, 
 @pytest.mark.parametrize("store", ["postgresql"], indirect=True)
 def test_locks_name_who_waits_and_for_whom(postgres_dsn: str, store: Harness, operations: Operations) -> None:
     store.schedule(job(), once("wanted", at(60)))
-    dsn = postgres_dsn.replace("postgresql+psycopg://", "postgresql://")
     update = "UPDATE qrtz_triggers SET priority = priority WHERE trigger_name = 'wanted'"
-    with psycopg.connect(dsn) as holder, psycopg.connect(dsn, application_name="impatient") as waiter:
+    with (
+        connect_to(postgres_dsn, autocommit=False) as holder,
+        connect_to(postgres_dsn, autocommit=False, application_name="impatient") as waiter,
+    ):
         holder.execute(update)
         blocker = holder.info.backend_pid
         thread = threading.Thread(target=waiter.execute, args=(update,))

@@ -22,6 +22,7 @@ from quartzpy.store.protocol import Repairs
 from quartzpy.store.sql import migrations
 from quartzpy.store.sql.steps import facts
 from quartzpy.store.sql.store import SqlJobStore
+from tests.database import connect_to
 from tests.store_sql.conftest import NAME, register
 
 Connect = Callable[[], psycopg.Connection[Any]]
@@ -121,7 +122,7 @@ def test_tables_that_were_changed_are_found(
     migrations.upgrade(dsn)
     store = make_store(dsn)
     assert checks_of(store) == {}
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as user:
+    with connect_to(dsn) as user:
         user.execute(breaking.encode())
     assert check in findings_of(store)
 
@@ -138,11 +139,13 @@ def test_overdue_triggers_that_no_node_can_run_are_found(stored: SqlJobStore, co
 
 
 def test_triggers_in_error_and_silent_nodes_are_found(stored: SqlJobStore, connect: Connect) -> None:
-    connect().execute("UPDATE qrtz_triggers SET trigger_state = 'ERROR', error = 'no such thing'")
+    connect().execute(
+        "UPDATE qrtz_triggers SET trigger_state = 'ERROR', error = E'Traceback:\\n  File x\\nOSError: no such thing\\n'"
+    )
     register(stored)
     connect().execute("UPDATE qrtz_scheduler_state SET last_checkin = last_checkin - interval '1 hour'")
     found = findings_of(stored)
-    assert "no such thing" in found["in-error"].rows[0]
+    assert found["in-error"].rows[0].endswith("t: OSError: no such thing")
     assert found["silent-node"].severity is Severity.WARNING
     assert found["silent-node"].what == "1 node is silent, and none of the others has recovered its work"
 
@@ -152,7 +155,7 @@ def test_a_lock_that_is_held_and_a_long_transaction_are_found(
 ) -> None:
     monkeypatch.setattr("quartzpy.store.sql.integrity.LONG_TRANSACTION", timedelta())
     monkeypatch.setattr("quartzpy.store.sql.integrity.HELD_LONG", timedelta())
-    with psycopg.connect(postgres_dsn.replace("+psycopg", ""), application_name="theirs") as user:
+    with connect_to(postgres_dsn, autocommit=False, application_name="theirs") as user:
         user.execute("SELECT FROM qrtz_locks FOR UPDATE")
         found = findings_of(stored)
         user.rollback()

@@ -21,6 +21,7 @@ from quartzpy.store.sql.db.naming import renamed
 from quartzpy.store.sql.db.session import names
 from quartzpy.store.sql.db.views import VIEWS
 from quartzpy.store.sql.load import LOAD
+from tests.database import connect_to
 from tests.waiting import wait_until
 
 Look = Callable[..., list[dict[str, Any]]]
@@ -43,7 +44,7 @@ class Failing(Job):
 @pytest.fixture
 def look(postgres_dsn: str) -> Iterator[Look]:
     """Reads a view of this test's scheduler; `changed` is a statement to run before."""
-    with psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True, row_factory=dict_row) as connection:
+    with connect_to(postgres_dsn, row_factory=dict_row) as connection:
 
         def rows(view: str, changed: str = "") -> list[dict[str, Any]]:
             if changed:
@@ -241,7 +242,7 @@ def test_the_views_of_a_schema_and_prefix_are_checked(
     dsn = fresh_database()
     migrations.upgrade(dsn, schema, prefix=prefix)
     place = f'"{schema}".' if schema else ""
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         for view, described in VIEWS.items():
             name = renamed(view, prefix)
             columns = connection.execute(f"SELECT * FROM {place}{name}".encode()).description

@@ -42,7 +42,7 @@ def one_execution(visit: Visit) -> Response:
     view = visit.operations.execution(visit.request.path_params["fire_id"])
     # No event announces the progress and the log lines of a running execution.
     live = "executions schedule" if view.execution.ended_at is None else "executions"
-    return visit.render("execution.html", live=live, view=view, bar=split_bar(view.execution))
+    return visit.render("execution.html", live=live, view=view, bar=split_bar(view.execution, view.elapsed))
 
 
 routes: list[BaseRoute] = [

@@ -17,7 +17,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey, check_name
 from quartzpy.migrate import java
 from quartzpy.migrate.class_map import ClassMap, LeftOut, Undecided
-from quartzpy.migrate.databases import MALFORMED, Row, Rows, boolean, checked_prefix, reading, required
+from quartzpy.migrate.databases import MALFORMED, Row, Rows, boolean, checked_prefix, reading, required, unreadable
 from quartzpy.migrate.java import UnreadableError
 from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, Severity
 from quartzpy.migrate.quartz.calendars import read_calendar
@@ -256,7 +256,7 @@ class _Reader:
 
     def _job(self, key: JobKey, row: Row) -> JobDetail:
         return JobDetail(
-            self._decisions.job_type(str(row["job_class_name"])),
+            self._decisions.job_type(_class_of(row)),
             key.name,
             key.group,
             description=row["description"],
@@ -286,7 +286,7 @@ class _Reader:
             except (UnreadableError, QuartzpyError, *MALFORMED) as error:
                 decision = self._decisions.decision(kind, key, str(name))
                 if decision is None:
-                    open_questions.append(f"{quoted(str(name))}: {_in_words(error)}")
+                    open_questions.append(f"{quoted(str(name))}: {unreadable(error)}")
                 elif "value" in decision:
                     found[str(name)] = decision["value"]
         if open_questions:
@@ -325,16 +325,18 @@ def _raise_settings(error: Exception) -> None:
         raise error
 
 
-def _in_words(error: Exception) -> str:
-    return "it is nested too deep, or contains itself" if isinstance(error, RecursionError) else reason(error)
-
-
 def _job_key(row: Row) -> JobKey:
     return JobKey(required(row, "job_name"), sys.intern(required(row, "job_group")))
 
 
 def _trigger_key(row: Row) -> TriggerKey:
     return TriggerKey(required(row, "trigger_name"), sys.intern(required(row, "trigger_group")))
+
+
+def _class_of(row: Row) -> str:
+    if row["job_class_name"] is None:
+        raise LeftOut("its class is NULL")
+    return str(row["job_class_name"])
 
 
 def _is_never(milliseconds: object) -> bool:

@@ -78,8 +78,10 @@ SELECT t.job_type, t.placement, count(*)::int, min(t.next_fire_time)
  GROUP BY 1, 2
  ORDER BY 4
 """
-IN_ERROR = """
-SELECT trigger_group || '.' || trigger_name || coalesce(': ' || left(error, 200), '')
+# The last line of a traceback has the error itself.
+IN_ERROR = r"""
+SELECT trigger_group || '.' || trigger_name
+           || coalesce(': ' || left(substring(rtrim(error, E' \n') FROM '[^\n]*$$'), 200), '')
   FROM $triggers WHERE sched_name = %(sched)s AND trigger_state = 'ERROR' ORDER BY 1
 """
 LOCK_ROWS = "SELECT lock_name FROM $locks WHERE sched_name = %(sched)s"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import TriggerState
@@ -51,6 +52,34 @@ def test_a_bounded_page_examines_only_what_an_index_leaves(store: Harness) -> No
     assert _pages(store, find, TriggerQuery(group=GroupMatcher.ends_with("b"), among=4)) == [[], ["n5"]]
     assert _pages(store, find, TriggerQuery(job_key=JobKey("n5"), contains="n", among=1)) == [["n5"]]
     assert _pages(store, store.store.find_jobs, JobQuery(job_key=JobKey("n5"), among=1)) == [["n5"]]
+
+
+def test_few_triggers_of_a_job_or_calendar_are_found_without_others_and_many_among_others(store: Harness) -> None:
+    store.put_calendar("c", WeeklyCalendar())
+    names = [f"n{number}" for number in range(8)]
+    store.schedule(job("even"), *(once(name, at(10), calendar="c") for name in names[::2]))
+    store.schedule(job("odd"), *(once(name, at(20)) for name in names[1::2]))
+    find = store.store.find_triggers
+    for order in TriggerOrder:
+        for query in (TriggerQuery(job_key=JobKey("even"), order=order), TriggerQuery(calendar="c", order=order)):
+            assert _pages(store, find, replace(query, among=4)) == [names[::2]], "they are few"
+            assert [one.key.name for one in find(query, 10, None)] == names[::2]
+            walked = _pages(store, find, replace(query, among=3))
+            assert [name for page in walked for name in page] == names[::2], "they are many"
+            assert len(walked) == 3
+    of_odd = TriggerQuery(job_key=JobKey("odd"), contains="n7")
+    assert _pages(store, find, replace(of_odd, among=4)) == [["n7"]]
+    assert _pages(store, find, replace(of_odd, among=3)) == [[], [], ["n7"]]
+
+
+def test_the_triggers_of_a_job_are_counted_up_to_a_number(store: Harness) -> None:
+    store.schedule(job("many"), *(once(f"n{number}", at(10)) for number in range(3)))
+    store.schedule(job("one"), once("one", at(20)))
+    many, one = store.store.find_jobs(JobQuery(most_triggers=2), None, None)
+    assert (many.trigger_count, many.has_more_triggers, many.next_fire_time) == (2, True, None)
+    assert (one.trigger_count, one.has_more_triggers, one.next_fire_time) == (1, False, at(20))
+    [all_of_many] = store.store.find_jobs(JobQuery(job_key=JobKey("many"), most_triggers=3), None, None)
+    assert (all_of_many.trigger_count, all_of_many.has_more_triggers, all_of_many.next_fire_time) == (3, False, at(10))
 
 
 def test_pages_of_misfires_examine_no_more_than_they_are_told(store: Harness) -> None:

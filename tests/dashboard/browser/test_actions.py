@@ -166,6 +166,21 @@ def test_rows_are_selected_and_changed_together(served: Served, page: Page) -> N
     assert served.state(AT_TWO) == "WAITING"
 
 
+def test_rows_are_selected_on_a_phone(served: Served, page: Page) -> None:
+    page.set_viewport_size(PHONE)
+    page.goto(f"{served.url}/triggers?group=bill*")
+    boxes = page.locator("td.check label")
+    for n in range(2):
+        assert (boxes.nth(n).bounding_box() or {"height": 0})["height"] >= 44, "a thumb finds it"
+    boxes.first.click()
+    everything = page.get_by_role("checkbox", name="Select all on this page")
+    assert everything.evaluate("box => box.indeterminate")
+    everything.check()
+    page.get_by_role("button", name="Pause").click()
+    expect(dialog_of(page).get_by_role("heading", name="Pause 2 triggers")).to_be_visible()
+    assert violations(page) == []
+
+
 def test_a_live_page_keeps_the_selection(served: Served, page: Page) -> None:
     page.goto(f"{served.url}/triggers")
     box = page.get_by_role("checkbox", name="Select billing.at-two")

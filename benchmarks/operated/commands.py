@@ -1,0 +1,153 @@
+"""The command line: each command as a process of its own, as an operator runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from benchmarks.bench import Bench
+from benchmarks.operated.measuring import times_of
+from benchmarks.operated.rows import CALENDAR
+
+START = ("--version",)
+"""The command that needs neither the database nor the modules that read it."""
+_JOB, _TRIGGER, _HOT = "group-7.job-7", "group-45.trigger-2345", "group-0.trigger-0"
+_PLANNED = """
+[[jobs]]
+name = "planned"
+type = "benchmark-nothing"
+durable = true
+"""
+_ENDS = {0, 1, 2}
+"""The statuses of commands that have answered: `health` and `doctor` have one for a cluster that is not well."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """The times of a command, each in milliseconds."""
+
+    wall: list[float]
+    """From the start of the process to its end."""
+    database: float | None
+    """The mean time for which the server worked on its statements; None for a command without a database."""
+
+
+def measure(bench: Bench, url: str, executions: int) -> dict[str, Command]:
+    """Return the times of the commands that read what they show."""
+    repeats = 2 * bench.scale.rounds
+    return {_name(words): _measured(bench, url, words, repeats) for words in [START, *_commands(executions)]}
+
+
+def measure_whole(bench: Bench, url: str, directory: Path) -> dict[str, Command]:
+    """Return the times of the commands that read whole tables."""
+    file = directory / "jobs.toml"
+    file.write_text(_PLANNED)
+    found = [("export", "--output", str(directory / "all.toml")), ("plan", str(file)), ("doctor",)]
+    return {_name(words): _measured(bench, url, words, 1) for words in found}
+
+
+def peak_mebibytes(url: str, words: Sequence[str]) -> float:
+    """Return the largest memory of the process of a command."""
+    process = subprocess.Popen(_line(words), env=_environment(url), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    with process.stderr:
+        process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_maxrss / 1024
+
+
+def _commands(executions: int) -> list[tuple[str, ...]]:
+    fire_id = str(executions // 2)
+    return [
+        ("jobs",),
+        ("jobs", "--contains", "999"),
+        ("jobs", "--json"),
+        ("triggers",),
+        ("triggers", "--state", "error"),
+        ("triggers", "--state", "paused"),
+        ("triggers", "--group", "group-50"),
+        ("triggers", "--job", _JOB),
+        ("triggers", "--calendar", CALENDAR),
+        ("triggers", "--contains", "nothing-of-this"),
+        ("triggers", "--order", "next_fire_time"),
+        ("triggers", "--until", "1h"),
+        ("executions",),
+        ("executions", "--state", "failed"),
+        ("executions", "--job", _JOB),
+        ("executions", "--trigger", _HOT),
+        ("executions", "--node", "node-3"),
+        ("executions", "--node", "node-99"),
+        ("executions", "--since", "20d", "--until", "19d"),
+        ("executions", "--exhausted"),
+        ("misfires",),
+        ("misfires", "--node", "node-99"),
+        ("misfires", "--action", "ended"),
+        ("misfires", "--since", "20d", "--until", "19d"),
+        ("running",),
+        ("running", "--node", "node-3"),
+        ("upcoming",),
+        ("nodes",),
+        ("calendars",),
+        ("groups",),
+        ("limits",),
+        ("locks",),
+        ("audit",),
+        ("audit", "--action", "delete"),
+        ("audit", "--since", "320d", "--until", "319d"),
+        ("show", "job", _JOB),
+        ("show", "trigger", _TRIGGER),
+        ("show", "execution", fire_id),
+        ("show", "calendar", CALENDAR),
+        ("show", "node", "node-3"),
+        ("why", _TRIGGER),
+        ("log", fire_id),
+        ("health",),
+        ("health", "--ready"),
+    ]
+
+
+def _name(words: Sequence[str]) -> str:
+    shown = [Path(word).name if word.startswith("/") else word for word in words]
+    return " ".join(["quartzpy", *shown])
+
+
+def _measured(bench: Bench, url: str, words: Sequence[str], repeats: int) -> Command:
+    def run() -> None:
+        done = subprocess.run(_line(words), env=_environment(url), capture_output=True, text=True, check=False)
+        if done.returncode not in _ENDS or "Error" in done.stderr:
+            raise RuntimeError(f"{_name(words)}: {done.returncode}: {done.stderr.strip()[-500:]}")
+
+    if words == START:
+        return Command(times_of(run, repeats), None)
+    run()
+    with bench.server.connect() as connection:
+        before = _active_ms(connection, url)
+        wall = times_of(run, repeats)
+        # The first run, which only warms the caches, works as much as the others.
+        return Command(wall, (_active_ms(connection, url) - before) / (len(wall) + 1))
+
+
+def _line(words: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "quartzpy", *words]
+
+
+def _environment(url: str) -> dict[str, str]:
+    return {**os.environ, "QUARTZPY_URL": url}
+
+
+def _active_ms(connection: psycopg.Connection[Any], url: str) -> float:
+    """Return the time for which the server has worked on statements of ended sessions of a database."""
+    connection.execute("SELECT pg_stat_clear_snapshot()")
+    row = connection.execute(
+        "SELECT active_time FROM pg_stat_database WHERE datname = %s", [url.rpartition("/")[2]]
+    ).fetchone()
+    assert row is not None
+    return float(row[0])
