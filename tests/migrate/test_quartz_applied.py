@@ -25,9 +25,6 @@ from quartzpy.testing import SchedulerHarness
 from quartzpy.triggers.trigger import TriggerProgress
 from tests.migrate.quartz_plans import FROM, Report, changed, many, moved_on, plan_of, states
 
-# One worker runs all of them, so that the tables of Quartz are loaded once.
-pytestmark = pytest.mark.xdist_group("quartz-tables")
-
 
 def test_states_and_pauses_come_over(quartz_tables: str, postgres_dsn: str) -> None:
     store = SqlJobStore(postgres_dsn, SchedulerConfig(name="imported"))

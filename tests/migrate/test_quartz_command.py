@@ -18,10 +18,6 @@ from quartzpy.store.sql.store import SqlJobStore
 from tests.cli.test_commands import quartzpy
 from tests.migrate.quartz_plans import BERLIN
 
-# One worker runs all of them, so that the tables of Quartz are loaded once.
-pytestmark = pytest.mark.xdist_group("quartz-tables")
-
-
 MAP = """
 [classes]
 "Jobs$Report" = "migrate.Report"

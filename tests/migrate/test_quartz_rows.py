@@ -20,9 +20,6 @@ from tests.database import connect_to
 from tests.migrate.dump import load
 from tests.migrate.quartz_plans import FROM, Report, plan_of, trigger_of
 
-# One worker runs all of them, so that the tables of Quartz are loaded once.
-pytestmark = pytest.mark.xdist_group("quartz-tables")
-
 
 def test_a_running_source_is_refused_unless_all_is_held(quartz_tables: str) -> None:
     plan = replace(plan_of(quartz_tables), running="its node n1 checked in 3 s ago")

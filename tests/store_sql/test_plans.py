@@ -39,9 +39,6 @@ from quartzpy.store.sql.steps.purge import PURGE
 from quartzpy.store.sql.steps.rate_limits import ADMIT, NEXT_TURN
 from tests.database import Server
 
-# One worker of xdist fills the tables for all these tests.
-pytestmark = pytest.mark.xdist_group("plans")
-
 LIMIT = 10
 FILL_JOBS = """
 INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, max_concurrent, persists_data,
