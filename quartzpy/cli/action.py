@@ -16,7 +16,7 @@ from quartzpy.cli.listing import print_json
 from quartzpy.cli.subjects import Subjects
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import SettingsError
-from quartzpy.texts import visible
+from quartzpy.texts import numbered, visible
 
 if TYPE_CHECKING:
     from quartzpy.operations.operations import Operations
@@ -145,7 +145,7 @@ def report(request: Request, result: ActionResult) -> None:
         for failure in result.failures:
             click.echo(f"  {visible(failure.key)}: {visible(failure.error)}", err=True)
         if result.failed > len(result.failures):
-            click.echo(faint(f"  and {result.failed - len(result.failures):,} others"), err=True)
+            click.echo(faint(f"  and {numbered(result.failed - len(result.failures), 'other', 'others')}"), err=True)
     if result.failed:
         sys.exit(PARTLY_DONE)
 

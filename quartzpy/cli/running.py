@@ -153,7 +153,7 @@ def backfill(
             click.echo(f"trigger {key} has no fire time in this range", err=True)
             sys.exit(NOTHING_MATCHED)
         shown = ", ".join(cells.text(at) for at in times[:SHOWN])
-        more = f" and {len(times) - SHOWN:,} others" if len(times) > SHOWN else ""
+        more = f" and {numbered(len(times) - SHOWN, 'other', 'others')}" if len(times) > SHOWN else ""
         fires = numbered(len(times), "fire time", "fire times")
         words = f"{fires} of trigger {key}: {shown}{more}"
         found = Subjects(key, "trigger", len(times), shown.split(", "), named=len(times) == 1, words=words)

@@ -14,7 +14,7 @@ from quartzpy.cli.cells import Cells
 from quartzpy.cli.filters import EXECUTION_FILTERS, JOB_FILTERS, TRIGGER_FILTERS, Filters, FilterSet
 from quartzpy.cli.keys import job_key, trigger_key
 from quartzpy.scheduling.verbs.queries import checked_fire_id
-from quartzpy.texts import visible
+from quartzpy.texts import numbered, visible
 
 if TYPE_CHECKING:
     from quartzpy.operations.operations import Operations
@@ -46,7 +46,9 @@ class Subjects:
             return self.words
         if self.count == 1 and self.first:
             return f"{self.kind} {self.first[0]}"
-        more = f" and {self.count - len(self.first):,} others" if self.count > len(self.first) else ""
+        more = (
+            f" and {numbered(self.count - len(self.first), 'other', 'others')}" if self.count > len(self.first) else ""
+        )
         names = f": {', '.join(self.first)}{more}" if self.first else ""
         return f"{self.count:,} {self.kind}s{names}"
 

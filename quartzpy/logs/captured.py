@@ -59,7 +59,8 @@ class LogLines:
         """Append the lines of `text`. Any thread may call it."""
         for line in text.split("\n"):
             if len(line) > self._longest:
-                line = f"{line[: self._longest]} [{len(line) - self._longest} more characters]"
+                more = len(line) - self._longest
+                line = f"{line[: self._longest]} [{more} more character{'' if more == 1 else 's'}]"
             with self._lock:
                 self._append(line, len(line.encode()) + 1)
 
@@ -103,7 +104,7 @@ class LogLines:
 
 
 def _marker(number: int) -> str:
-    return f"[{number} lines are left out here]"
+    return f"[{number} {'line is' if number == 1 else 'lines are'} left out here]"
 
 
 class LogCapture:

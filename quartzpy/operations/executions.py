@@ -246,7 +246,7 @@ def _why(record: ExecutionRecord, elapsed: timedelta | None) -> list[str]:
         case ExecutionState.FAILED:
             said.append(f"It failed: {last_line(record.error) or 'no error was recorded'}.")
             said.append(
-                f"The next attempt is at {record.retry_at.isoformat()}."
+                f"The next attempt is scheduled for {record.retry_at.isoformat()}."
                 if record.retry_at
                 else "No retry follows: its retry policy is exhausted, or it has none."
             )

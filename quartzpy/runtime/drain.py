@@ -85,7 +85,7 @@ def described(executions: Collection[Execution]) -> str:
     """Describe executions by their number and their jobs."""
     jobs = Counter(str(one.fired.job_key) for one in executions)
     named = [f"{job} ({count} times)" if count > 1 else job for job, count in sorted(jobs.items())]
-    more = f" and {len(named) - MOST_NAMED} other jobs" if len(named) > MOST_NAMED else ""
+    more = f" and {numbered(len(named) - MOST_NAMED, 'other job', 'other jobs')}" if len(named) > MOST_NAMED else ""
     count = len(executions)
     return f"{numbered(count, 'execution', 'executions')}: {', '.join(named[:MOST_NAMED])}{more}"
 

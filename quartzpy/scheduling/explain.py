@@ -252,7 +252,7 @@ def _history(seen: Situation) -> list[str]:
 
 def _last_execution(last: ExecutionRecord) -> str:
     reason = f": {last.error.splitlines()[-1]}" if last.error else ""
-    retried = f" The next attempt is at {last.retry_at.isoformat()}." if last.retry_at else ""
+    retried = f" The next attempt is scheduled for {last.retry_at.isoformat()}." if last.retry_at else ""
     return f"Its last execution, of {last.scheduled_fire_time.isoformat()}, ended as {last.outcome}{reason}.{retried}"
 
 

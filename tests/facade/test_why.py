@@ -203,7 +203,7 @@ def test_a_pending_retry_is_mentioned() -> None:
     harness.run_pending()
     at = harness.executions()[0].retry_at
     assert at == harness.now + HOUR
-    assert harness.why(KEY)[-1].endswith(f" The next attempt is at {at.isoformat()}.")
+    assert harness.why(KEY)[-1].endswith(f" The next attempt is scheduled for {at.isoformat()}.")
 
 
 @pytest.mark.parametrize("executor", ["", "slow"])

@@ -161,7 +161,7 @@ def test_the_command(source: str, postgres_dsn: str) -> None:
     command = ("import", "celery-beat", "--from", source, "--dsn", postgres_dsn, "--name", "imported")
     refused = quartzpy(*command, "--apply")
     assert refused.returncode == 2
-    assert "1 objects need a decision (job celery-beat.broken is the first)" in refused.stderr
+    assert "1 object needs a decision (job celery-beat.broken is the first)" in refused.stderr
     assert quartzpy(*command, "--apply", "--skip-undecided", "--paused").stdout.endswith("Stored.\n")
     shown = quartzpy("triggers", "--dsn", postgres_dsn, "--name", "imported").stdout
     assert shown.count("PAUSED") == 8
