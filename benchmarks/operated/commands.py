@@ -20,7 +20,7 @@ START = ("--version",)
 """The command that needs neither the database nor the modules that read it."""
 _JOB, _TRIGGER, _HOT = "group-7.job-7", "group-45.trigger-2345", "group-0.trigger-0"
 _PLANNED = """
-[[jobs]]
+[[job]]
 name = "planned"
 type = "benchmark-nothing"
 durable = true

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -141,7 +142,9 @@ def _print_plan(scheduler: BaseScheduler, declared: Definitions, found: SyncPlan
     from quartzpy.operations.redaction import SECRETS, Redaction
 
     redaction = Redaction(SECRETS)
-    changes = [(change, list(_differences(scheduler, declared, change, redaction))) for change in found.changes]
+    jobs = {job.key: job for job, _ in declared}
+    triggers = {trigger.key: trigger for _, of_job in declared for trigger in of_job}
+    changes = [(change, list(_differences(scheduler, jobs, triggers, change, redaction))) for change in found.changes]
     if json_output:
         items = [
             {
@@ -171,15 +174,17 @@ def _counts(found: SyncPlan) -> str:
 
 
 def _differences(
-    scheduler: BaseScheduler, declared: Definitions, change: Change, redaction: Redaction
+    scheduler: BaseScheduler,
+    jobs: Mapping[JobKey, JobDetail],
+    triggers: Mapping[TriggerKey, Trigger],
+    change: Change,
+    redaction: Redaction,
 ) -> Iterator[tuple[str, str | None, str]]:
     """Yield the name, the stored and the declared text of each value that a change concerns."""
     from quartzpy.operations.schedules import schedule_text
     from quartzpy.store.differences import job_differences, trigger_differences
     from quartzpy.triggers.schedule_hash import schedule_hash
 
-    jobs = {job.key: job for job, _ in declared}
-    triggers = {trigger.key: trigger for _, found in declared for trigger in found}
     if change.sign == "+":
         if isinstance(change.key, TriggerKey):
             yield "schedule", None, visible(schedule_text(triggers[change.key]))
@@ -217,43 +222,69 @@ def export(target: Target, group: str | None, contains: str | None, output: Path
     `apply` takes it back unchanged. Runs by hand, retries and triggers that have ended are not part of it, nor are
     calendars. Job data is written in full, with its secrets.
     """
-    from quartzpy.scheduling.exporting import exported
+    from quartzpy.scheduling.exporting import written
 
     skipped: list[str] = []
     with target.client() as scheduler:
-        pairs = list(_stored(scheduler, group, contains, skipped))
-        text = exported(pairs, heading=f"Jobs and triggers of the scheduler {visible(scheduler.name)}.")
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        try:
-            output.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise click.FileError(str(output), str(error)) from error
+        pairs = _stored(scheduler, group, contains, skipped)
+        parts = written(pairs, heading=f"Jobs and triggers of the scheduler {visible(scheduler.name)}.")
+        if output is None:
+            sys.stdout.writelines(parts)
+        else:
+            try:
+                _write(output, parts)
+            except OSError as error:
+                raise click.FileError(str(output), str(error)) from error
     for line in skipped:
         click.echo(f"not exported: {line}", err=True)
     if any("cannot be read" in line for line in skipped):
         sys.exit(NOT_OK)
 
 
+def _write(output: Path, parts: Iterable[str]) -> None:
+    """Write a file as a whole or not at all: with a part of an export, `apply --prune` would delete jobs."""
+    if output.exists() and not output.is_file():
+        # A pipe or a device cannot be replaced.
+        with output.open("w", encoding="utf-8") as stream:
+            stream.writelines(parts)
+        return
+    whole = output.resolve()
+    part = whole.with_name(f"{whole.name}.{os.getpid()}.part")
+    try:
+        with part.open("x", encoding="utf-8") as stream:
+            stream.writelines(parts)
+        if whole.exists():
+            part.chmod(whole.stat().st_mode)
+        part.replace(whole)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 def _stored(
     scheduler: BaseScheduler, group: str | None, contains: str | None, skipped: list[str]
-) -> Iterator[tuple[JobDetail, Sequence[Trigger]]]:
+) -> Iterator[tuple[JobDetail, Iterable[Trigger]]]:
+    """Yield the jobs that are exported with their triggers, which are read as they are iterated."""
     for record in scheduler.jobs(group=group_matcher(group), contains=contains):
         try:
             job = record.job
         except Exception as error:
             skipped.append(f"job {record.key} cannot be read: {reason(error)}")
             continue
-        triggers: list[Trigger] = []
-        for one in scheduler.triggers(job=record.key):
-            if one.key.group in UNSCHEDULED_GROUPS or one.state is TriggerState.COMPLETE:
-                continue
-            try:
-                triggers.append(one.trigger)
-            except Exception as error:
-                skipped.append(f"trigger {one.key} cannot be read: {reason(error)}")
-        if triggers or job.durable:
-            yield job, triggers
+        triggers = _triggers_of(scheduler, record.key, skipped)
+        first = next(triggers, None)
+        if first is not None:
+            yield job, chain([first], triggers)
+        elif job.durable:
+            yield job, ()
         else:
             skipped.append(f"job {record.key} has no trigger that is still to fire, and is not durable")
+
+
+def _triggers_of(scheduler: BaseScheduler, job: JobKey, skipped: list[str]) -> Iterator[Trigger]:
+    for one in scheduler.triggers(job=job):
+        if one.key.group in UNSCHEDULED_GROUPS or one.state is TriggerState.COMPLETE:
+            continue
+        try:
+            yield one.trigger
+        except Exception as error:
+            skipped.append(f"trigger {one.key} cannot be read: {reason(error)}")

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, fields
 from datetime import date, datetime, time, timedelta
 from enum import Enum
@@ -40,14 +40,26 @@ class _UnknownJob(Job):
 
 def exported(pairs: Iterable[tuple[JobDetail, Sequence[Trigger]]], *, heading: str = "") -> str:
     """Return a TOML file that declares these jobs and triggers; `heading` are comment lines at its beginning."""
-    lines = [f"# {line}".rstrip() for line in heading.splitlines()]
-    if not (jobs := list(pairs)):
-        return "\n".join([*lines, "job = []", ""])
-    for job, triggers in jobs:
-        lines += ["", "[[job]]", *_entries(_job_values(job))]
+    return "".join(written(pairs, heading=heading))
+
+
+def written(pairs: Iterable[tuple[JobDetail, Iterable[Trigger]]], *, heading: str = "") -> Iterator[str]:
+    """Yield the parts of such a file. Each job and trigger is read when its part is asked for, and not kept."""
+    comments = "".join(f"# {line}".rstrip() + "\n" for line in heading.splitlines())
+    yield comments
+    between = "\n" if comments else ""
+    is_empty = True
+    for job, triggers in pairs:
+        yield between + _lines(["[[job]]", *_entries(_job_values(job))])
+        between, is_empty = "\n", False
         for trigger in triggers:
-            lines += ["", "  [[job.trigger]]", *(f"  {line}" for line in _entries(_trigger_values(trigger)))]
-    return "\n".join(lines).lstrip("\n") + "\n"
+            yield "\n" + _lines(f"  {line}" for line in ["[[job.trigger]]", *_entries(_trigger_values(trigger))])
+    if is_empty:
+        yield "job = []\n"
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _entries(values: Mapping[str, Any]) -> list[str]:
