@@ -40,6 +40,7 @@ CREATE TABLE qrtz_calendars (
     calendar_name VARCHAR(200) NOT NULL,
     calendar JSONB NOT NULL,
     revision BIGINT NOT NULL,
+    owner VARCHAR(200),
     CONSTRAINT qrtz_calendars_pkey PRIMARY KEY (sched_name, calendar_name)
 );
 
@@ -101,6 +102,7 @@ CREATE TABLE qrtz_fired_triggers (
     coalesced_fire_times TIMESTAMP WITH TIME ZONE[],
     progress DOUBLE PRECISION,
     progress_message TEXT,
+    recent_log TEXT,
     CONSTRAINT qrtz_fired_triggers_pkey PRIMARY KEY (fire_id),
     CONSTRAINT qrtz_fired_triggers_state_check CHECK (state IN ('ACQUIRED', 'EXECUTING'))
 );

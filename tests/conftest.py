@@ -21,6 +21,7 @@ from tests.database import TEMPLATE, Server, empty_tables, server
 from tests.ha import options as ha
 from tests.leftovers import stop_leftover_nodes
 from tests.protocol.options import add_protocol_option
+from tests.proxy import Proxy
 
 _STACK = pytest.StashKey[ExitStack]()
 _SERVER = pytest.StashKey[Server]()
@@ -100,6 +101,13 @@ def postgres_dsn(postgres_server: Server, _worker_database: str) -> str:
     with postgres_server.connect(_worker_database) as connection:
         empty_tables(connection)
     return postgres_server.dsn_of(_worker_database)
+
+
+@pytest.fixture
+def proxy(postgres_dsn: str) -> Iterator[Proxy]:
+    """A network between a test and its database, which the test can cut."""
+    with Proxy.to(postgres_dsn) as running:
+        yield running
 
 
 @pytest.fixture

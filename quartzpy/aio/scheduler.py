@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from quartzpy.aio.transaction import AsyncTransactionVerbs
-from quartzpy.aio.verbs import AsyncSchedulingVerbs
+from quartzpy.aio.verbs.scheduling import AsyncSchedulingVerbs
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.instants import Span
 from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.middleware import Middleware
-from quartzpy.jobs.trace_context import CurrentTrace
+from quartzpy.jobs.trace_context import CurrentTrace, Within
 from quartzpy.keys import JobKey
 from quartzpy.runtime.health import SchedulerHealth
 from quartzpy.scheduling.async_calls import VerbThreads
@@ -35,9 +35,13 @@ class AsyncSchedulerVerbs(AsyncSchedulingVerbs[_BaseSchedulerT]):
         """
         return await self._run(lambda behind: behind.add_middleware(middleware))
 
-    async def trace_with(self, current: CurrentTrace) -> None:
-        """Store the trace context that `current` returns with each trigger, for its executions."""
-        return await self._run(lambda behind: behind.trace_with(current))
+    async def trace_with(self, current: CurrentTrace, *, within: Within | None = None) -> None:
+        """Store the trace context that `current` returns with each trigger, for its executions.
+
+        A process worker runs each job in `within(trace)`, where `trace` is the context of the execution in the node. It
+        is a function that can be pickled.
+        """
+        return await self._run(lambda behind: behind.trace_with(current, within=within))
 
     @property
     def config(self) -> SchedulerConfig:

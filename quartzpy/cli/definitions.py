@@ -1,13 +1,15 @@
-"""`quartzpy plan`, `apply` and `export`: files that declare jobs and triggers."""
+"""`quartzpy plan`, `apply` and `export`: files that declare jobs, triggers and calendars."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -18,16 +20,18 @@ from quartzpy.cli.filters import choice
 from quartzpy.cli.keys import group_matcher
 from quartzpy.cli.listing import print_json
 from quartzpy.cli.target import Target, scheduler_options
-from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
+from quartzpy.errors import InvalidValueError, UnsupportedKindError
+from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey
 from quartzpy.scheduling.sync import Existing
 from quartzpy.states import TriggerState
 from quartzpy.texts import quoted, reason, visible
 
 if TYPE_CHECKING:
+    from quartzpy.calendars.base import BaseCalendar
     from quartzpy.jobs.job import JobDetail
-    from quartzpy.operations.redaction import Redaction
+    from quartzpy.operations.changed_values import ChangedValue
     from quartzpy.scheduling.scheduler import BaseScheduler
-    from quartzpy.scheduling.sync import Change, Definitions, SyncPlan
+    from quartzpy.scheduling.sync import Change, Declarations, SyncPlan
     from quartzpy.triggers.trigger import Trigger
 
 OWNER = "declared-jobs"
@@ -36,7 +40,17 @@ _COLOURS = {"+": "alive", "~": "late", "-": "dead"}
 _Command = Callable[..., Any]
 
 
-def _sync_options(command: _Command) -> _Command:
+def _sync_options(command: Callable[..., None]) -> _Command:
+    """Add what `plan` and `apply` share; the command receives the file, and as `options` those of `Scheduler.sync`."""
+
+    @wraps(command)
+    def collected(
+        target: Target, *, owner: str, prune: bool, existing: str, program_version: str | None, **rest: Any
+    ) -> None:
+        options = {"owner": owner, "prune": prune, "existing": existing, "version": program_version}
+        command(target, options=options, **rest)
+
+    decorated: Any = collected
     for option in (
         click.option("--json", "json_output", is_flag=True, help="Print JSON."),
         click.option("--program-version", help="Change nothing if a newer version of the owner's program has."),
@@ -45,39 +59,27 @@ def _sync_options(command: _Command) -> _Command:
             type=choice(Existing),
             default="update",
             show_default=True,
-            help="keep: jobs and triggers that are stored already do not change.",
+            help="keep: what is stored already does not change.",
         ),
         click.option("--prune", is_flag=True, help="Remove what the owner declared before and no longer declares."),
-        click.option("--owner", default=OWNER, show_default=True, help="The owner of the declared jobs and triggers."),
+        click.option("--owner", default=OWNER, show_default=True, help="The owner of what is declared."),
     ):
-        command = option(command)
-    return click.argument("file", type=click.Path(path_type=Path))(command)
+        decorated = option(decorated)
+    return cast("_Command", click.argument("file", type=click.Path(path_type=Path))(decorated))
 
 
 @click.command()
 @scheduler_options
 @_sync_options
 @click.option("--exit-code", is_flag=True, help="Exit with status 1 if there are changes.")
-def plan(
-    target: Target,
-    file: Path,
-    owner: str,
-    prune: bool,
-    existing: str,
-    program_version: str | None,
-    json_output: bool,
-    exit_code: bool,
-) -> None:
+def plan(target: Target, file: Path, options: dict[str, Any], json_output: bool, exit_code: bool) -> None:
     """Show what `apply` would change.
 
     FILE is TOML, or YAML with the extra yaml. The modules of its job types are imported.
     """
     with target.client() as scheduler:
-        declared = _declared(file)
-        found = scheduler.sync(
-            declared, owner=owner, prune=prune, existing=existing, version=program_version, apply=False
-        )
-        _print_plan(scheduler, declared, found, json_output=json_output)
+        found = _plan(scheduler, _declared(file), options)
+        _print_plan(found, json_output=json_output)
     if found and exit_code:
         sys.exit(NOT_OK)
 
@@ -85,85 +87,73 @@ def plan(
 @click.command()
 @scheduler_options
 @_sync_options
+@click.option("--reason", default="", help="The reason, for the audit log.")
 @click.option("--yes", "confirmed", is_flag=True, help="Do not ask for confirmation.")
-def apply(
-    target: Target,
-    file: Path,
-    owner: str,
-    prune: bool,
-    existing: str,
-    program_version: str | None,
-    json_output: bool,
-    confirmed: bool,
-) -> None:
-    """Store the jobs and triggers that FILE declares.
+def apply(target: Target, file: Path, options: dict[str, Any], json_output: bool, reason: str, confirmed: bool) -> None:
+    """Store the jobs, triggers and calendars that FILE declares.
 
     All are stored or none, and those that differ are updated. A trigger whose schedule does not change keeps its
-    fire times and its pause. What other owners declared, and what was scheduled by programs, is never removed.
+    fire times and its pause, unless its calendar does. What other owners declared, and what was stored by programs, is
+    never removed. Each change is recorded in the audit log.
     """
-    with target.client() as scheduler:
+    with target.operations() as operations:
         declared = _declared(file)
-
-        def sync(*, apply: bool) -> SyncPlan:
-            return scheduler.sync(
-                declared,
-                owner=owner,
-                prune=prune,
-                existing=existing,
-                version=program_version,
-                apply=apply,
-                announce=lambda _: None,
-            )
-
-        found = sync(apply=False)
+        found = _plan(operations.scheduler, declared, options)
         if not json_output:
-            _print_plan(scheduler, declared, found, json_output=False)
+            _print_plan(found, json_output=False)
         if found and not confirmed:
             confirm_or_exit(f"Apply {_counts(found)}?")
         # Another program may have changed something since the plan was made.
-        done = sync(apply=True)
+        done = operations.actions.apply(declared, **options, reason=reason)
         if json_output:
-            _print_plan(scheduler, declared, done, json_output=True)
+            _print_plan(done, json_output=True)
         elif done:
             click.echo(f"applied: {_counts(done)}")
     if done.outdated_by is not None:
         sys.exit(REFUSED)
 
 
-def _declared(file: Path) -> Definitions:
+def _plan(scheduler: BaseScheduler, declared: Declarations, options: dict[str, Any]) -> SyncPlan:
+    return scheduler.sync(declared.jobs, calendars=declared.calendars, **options, apply=False)
+
+
+def _declared(file: Path) -> Declarations:
     from quartzpy.scheduling.declarations import load_definitions
 
-    # Programs in the current directory can be imported, as with `python -m`.
-    sys.path.insert(0, os.getcwd())
+    _import_from_here()
     return load_definitions(file)
 
 
-def _print_plan(scheduler: BaseScheduler, declared: Definitions, found: SyncPlan, *, json_output: bool) -> None:
-    from quartzpy.operations.redaction import SECRETS, Redaction
+def _import_from_here() -> None:
+    """Let programs in the current directory be imported, as with `python -m`."""
+    sys.path.insert(0, os.getcwd())
 
-    redaction = Redaction(SECRETS)
-    jobs = {job.key: job for job, _ in declared}
-    triggers = {trigger.key: trigger for _, of_job in declared for trigger in of_job}
-    changes = [(change, list(_differences(scheduler, jobs, triggers, change, redaction))) for change in found.changes]
+
+def _print_plan(found: SyncPlan, *, json_output: bool) -> None:
+    from quartzpy.operations.changed_values import changed_values
+    from quartzpy.operations.redaction import Redaction
+
+    redaction = Redaction()
+    changes = [(change, _texts(change, changed_values(change, redaction))) for change in found.changes]
     if json_output:
         items = [
             {
                 "sign": change.sign,
                 "kind": change.kind,
                 "key": change.key,
-                "differences": [{"name": name, "stored": old, "declared": new} for name, old, new in differences],
+                "differences": [{"name": name, "stored": old, "declared": new} for name, old, new in values],
             }
-            for change, differences in changes
+            for change, values in changes
         ]
         print_json({"changes": items, "unchanged": found.unchanged, "outdated_by": found.outdated_by})
         return
     if found.outdated_by is not None:
         click.echo(f"nothing to change: version {visible(found.outdated_by)} of the program is newer")
         return
-    for change, differences in changes:
+    for change, values in changes:
         click.echo(styled(_COLOURS[change.sign], f"{change.sign} {change.kind} {visible(str(change.key))}"))
-        for name, old, new in differences:
-            click.echo(f"    {name}: {old} -> {new}" if old is not None else f"    {name}: {new}")
+        for name, old, new in values:
+            click.echo(f"    {name}: {new}" if old is None else f"    {name}: {old} -> {new}")
     click.echo(_counts(found) if found else f"nothing to change: {found.unchanged:,} unchanged")
 
 
@@ -173,42 +163,17 @@ def _counts(found: SyncPlan) -> str:
     return f"{', '.join(parts)}; {found.unchanged:,} unchanged"
 
 
-def _differences(
-    scheduler: BaseScheduler,
-    jobs: Mapping[JobKey, JobDetail],
-    triggers: Mapping[TriggerKey, Trigger],
-    change: Change,
-    redaction: Redaction,
-) -> Iterator[tuple[str, str | None, str]]:
-    """Yield the name, the stored and the declared text of each value that a change concerns."""
-    from quartzpy.operations.schedules import schedule_text
-    from quartzpy.store.differences import job_differences, trigger_differences
-    from quartzpy.triggers.schedule_hash import schedule_hash
-
+def _texts(change: Change, values: Sequence[ChangedValue]) -> list[tuple[str, str | None, str]]:
+    """Return the name, the stored and the declared text of each value that a change concerns."""
     if change.sign == "+":
-        if isinstance(change.key, TriggerKey):
-            yield "schedule", None, visible(schedule_text(triggers[change.key]))
-        else:
-            yield "type", None, visible(jobs[change.key].job_type)
-    elif change.sign == "~":
-        if isinstance(change.key, JobKey):
-            stored_job = scheduler.get_job_detail(change.key)
-            found = [] if stored_job is None else job_differences(jobs[change.key], stored_job)
-        else:
-            record = scheduler.trigger_record(change.key)
-            trigger = triggers[change.key]
-            hashes = schedule_hash(trigger), None if record is None else record.schedule_hash
-            found = [] if record is None else trigger_differences(trigger, record.trigger, *hashes)
-        for one in found:
-            yield one.name, _shown(one.name, one.stored, redaction), _shown(one.name, one.declared, redaction)
-        if not found:
-            yield "owner", None, "becomes the owner"
+        return [(one.name, None, visible(str(one.declared))) for one in values]
+    if change.sign == "~" and not values:
+        return [("owner", None, "becomes the owner")]
+    return [(one.name, _shown(one.stored), _shown(one.declared)) for one in values]
 
 
-def _shown(name: str, value: Any, redaction: Redaction) -> str:
-    if name == "data":
-        return quoted(redaction.of(dict(value or {})))
-    return Cells().text(value) if not isinstance(value, str) else quoted(value)
+def _shown(value: Any) -> str:
+    return quoted(value) if isinstance(value, str | list | dict) else Cells().text(value)
 
 
 @click.command()
@@ -216,18 +181,29 @@ def _shown(name: str, value: Any, redaction: Redaction) -> str:
 @click.option("--group", help="Only jobs of this group; * may stand in front and at the end.")
 @click.option("--contains", help="Only jobs with this part in their names.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="The file. [default: standard output]")
-def export(target: Target, group: str | None, contains: str | None, output: Path | None) -> None:
-    """Write the stored jobs and triggers as a file.
+@click.option(
+    "--import", "modules", multiple=True, metavar="MODULE", help="Import a module that defines calendars of your own."
+)
+def export(
+    target: Target, group: str | None, contains: str | None, output: Path | None, modules: Sequence[str]
+) -> None:
+    """Write the stored jobs, triggers and calendars as a file.
 
-    `apply` takes it back unchanged. Runs by hand, retries and triggers that have ended are not part of it, nor are
-    calendars. Job data is written in full, with its secrets.
+    `apply` takes it back unchanged. Runs by hand, retries and triggers that have ended are not part of it. With a
+    filter, only the calendars that the exported triggers use are. Job data is written in full, with its secrets.
     """
     from quartzpy.scheduling.exporting import written
 
+    _import_modules(modules)
     skipped: list[str] = []
     with target.client() as scheduler:
-        pairs = _stored(scheduler, group, contains, skipped)
-        parts = written(pairs, heading=f"Jobs and triggers of the scheduler {visible(scheduler.name)}.")
+        # The calendars that the triggers use are known when these have been written.
+        used: set[str | None] | None = None if group is None and contains is None else set()
+        parts = written(
+            _stored(scheduler, group, contains, skipped, used),
+            _stored_calendars(scheduler, used, skipped),
+            heading=f"Jobs, triggers and calendars of the scheduler {visible(scheduler.name)}.",
+        )
         if output is None:
             sys.stdout.writelines(parts)
         else:
@@ -239,6 +215,19 @@ def export(target: Target, group: str | None, contains: str | None, output: Path
         click.echo(f"not exported: {line}", err=True)
     if any("cannot be read" in line for line in skipped):
         sys.exit(NOT_OK)
+
+
+def _import_modules(names: Sequence[str]) -> None:
+    if names:
+        _import_from_here()
+    for name in names:
+        try:
+            import_module(name)
+        except Exception as error:
+            # The import runs user code, which may raise anything.
+            raise click.BadParameter(
+                f"{quoted(name)} cannot be imported: {reason(error)}", param_hint="--import"
+            ) from error
 
 
 def _write(output: Path, parts: Iterable[str]) -> None:
@@ -260,17 +249,40 @@ def _write(output: Path, parts: Iterable[str]) -> None:
         part.unlink(missing_ok=True)
 
 
+def _stored_calendars(
+    scheduler: BaseScheduler, used: set[str | None] | None, skipped: list[str]
+) -> Iterator[tuple[str, BaseCalendar]]:
+    """Yield the calendars with these names; None stands for all."""
+    for name in scheduler.calendar_names():
+        if used is not None and name not in used:
+            continue
+        try:
+            calendar = scheduler.get_calendar(name)
+        except UnsupportedKindError as error:
+            skipped.append(f"calendar {name} cannot be read: {visible(str(error))}; give its module by --import")
+        except InvalidValueError as error:
+            skipped.append(f"calendar {name} cannot be read: {visible(str(error))}")
+        else:
+            # Another program may have removed it meanwhile.
+            if calendar is not None:
+                yield name, cast("BaseCalendar", calendar)
+
+
 def _stored(
-    scheduler: BaseScheduler, group: str | None, contains: str | None, skipped: list[str]
+    scheduler: BaseScheduler, group: str | None, contains: str | None, skipped: list[str], used: set[str | None] | None
 ) -> Iterator[tuple[JobDetail, Iterable[Trigger]]]:
-    """Yield the jobs that are exported with their triggers, which are read as they are iterated."""
+    """Yield the jobs that are exported with their triggers, which are read as they are iterated.
+
+    The names of the calendars that these use are added to `used`, and the reasons why others are not exported to
+    `skipped`.
+    """
     for record in scheduler.jobs(group=group_matcher(group), contains=contains):
         try:
             job = record.job
         except Exception as error:
             skipped.append(f"job {record.key} cannot be read: {reason(error)}")
             continue
-        triggers = _triggers_of(scheduler, record.key, skipped)
+        triggers = _triggers_of(scheduler, record.key, skipped, used)
         first = next(triggers, None)
         if first is not None:
             yield job, chain([first], triggers)
@@ -280,11 +292,17 @@ def _stored(
             skipped.append(f"job {record.key} has no trigger that is still to fire, and is not durable")
 
 
-def _triggers_of(scheduler: BaseScheduler, job: JobKey, skipped: list[str]) -> Iterator[Trigger]:
+def _triggers_of(
+    scheduler: BaseScheduler, job: JobKey, skipped: list[str], used: set[str | None] | None
+) -> Iterator[Trigger]:
     for one in scheduler.triggers(job=job):
         if one.key.group in UNSCHEDULED_GROUPS or one.state is TriggerState.COMPLETE:
             continue
         try:
-            yield one.trigger
+            trigger = one.trigger
         except Exception as error:
             skipped.append(f"trigger {one.key} cannot be read: {reason(error)}")
+            continue
+        if used is not None:
+            used.add(trigger.calendar)
+        yield trigger

@@ -2,44 +2,65 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from quartzpy.cli.target import DEFAULT_NAME, Target, scheduler_options
-from quartzpy.keys import JobKey
+from quartzpy.errors import SettingsError
 from quartzpy.operations.render import as_json, json_text, local_zone, plain, table
+from quartzpy.texts import check_description, number_of
 
 if TYPE_CHECKING:
     from quartzpy.migrate import ClassMap, ImportOutcome, ImportPlan
+    from quartzpy.migrate.plan import Note
     from quartzpy.store.protocol import JobStore
 
 _Command = Callable[..., None]
 _COLUMNS = ("trigger", "job", "job type", "schedule", "zone", "next", "paused")
 _ORDER = ("differs", "left out", "undecided")
+_REDRAWN, _REPEATED = 0.2, 10.0
+"""The seconds between two lines of progress, on a terminal and elsewhere."""
 _DROPPABLE = ("job", "zone", "job type")
 
 
 @click.group(name="import")
-def import_() -> None:
+@click.pass_context
+def import_(context: click.Context) -> None:
     """Import the schedules of other programs.
 
     Each command reads the source and prints a plan: what comes over, what changes, and what needs a decision. Nothing
-    is stored without --apply, which stores everything in one transaction. An import may be repeated: a trigger that is
-    stored already keeps its fire times and its pause, unless the source has fired it since.
+    is stored without --apply. It stores a large plan in slices, and one that was interrupted is continued by the same
+    command. An import may be repeated: a trigger that is stored already keeps its fire times and its pause, unless the
+    source has fired it since.
     """
+    # A plan may be millions of objects without cycles. A collection would examine all of them, and hold up a
+    # transaction for longer than the database waits.
+    if gc.isenabled():
+        gc.disable()
+        context.call_on_close(gc.enable)
 
 
 def _apply_options(command: _Command) -> _Command:
     """Add the options that all imports have."""
     for option in (
         click.option("--json", "json_output", is_flag=True, help="Print JSON."),
-        click.option("--limit", default=500, show_default=True, help="The maximum number of rows to print."),
+        click.option(
+            "--limit",
+            type=click.IntRange(min=0),
+            default=500,
+            show_default=True,
+            help="The maximum number of triggers, and of notes, to print.",
+        ),
+        click.option("--reason", default="", help="The reason, for the audit log."),
         click.option("--while-running", is_flag=True, help="Import although the source still runs: both fire then."),
         click.option("--skip-undecided", is_flag=True, help="Leave out what needs a decision."),
         click.option(
@@ -171,7 +192,7 @@ def crontab(
     definitions.write_text(definitions_text(plan), encoding="utf-8")
     for note in plan.notes:
         click.echo(plain(str(note)), err=True)
-    click.echo(f"{definitions}: {len(plan.jobs)} jobs")
+    click.echo(f"{definitions}: {number_of(len(plan.jobs), 'job')}")
 
 
 def _decisions(path: Path | None) -> ClassMap:
@@ -189,11 +210,14 @@ def _run(
     skip_undecided: bool,
     while_running: bool,
     limit: int,
+    reason: str,
     json_output: bool,
 ) -> None:
     from quartzpy.migrate import apply
 
+    check_description(reason, SettingsError, "--reason")
     store = _store(target)
+    progress = _Progress()
     try:
         outcome = apply(
             plan,
@@ -202,10 +226,46 @@ def _run(
             skip_undecided=skip_undecided,
             while_running=while_running,
             dry_run=not apply_it,
+            reason=reason,
+            progress=progress.show,
         )
     finally:
+        progress.end()
         store.close()
     click.echo(_as_json(plan, outcome, apply_it) if json_output else _as_text(plan, outcome, apply_it, limit))
+
+
+class _Progress:
+    """Says on standard error how much is stored, if that takes long."""
+
+    def __init__(self) -> None:
+        self._done = self._total = 0
+        self._began = self._said = time.monotonic()
+        self._first = 0
+        self._is_open = False
+        self._is_terminal = sys.stderr.isatty()
+
+    def show(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if not self._done:
+            # The rate does not include what comes before the first slice.
+            self._began, self._first = now, done
+        self._done, self._total = done, total
+        if now - self._said < (_REDRAWN if self._is_terminal else _REPEATED):
+            return
+        self._said = now
+        rate = (done - self._first) / max(now - self._began, 0.001)
+        text = f"stored {done:,} of {total:,} jobs and triggers, {rate:,.0f} a second"
+        # Spaces cover the rest of a longer line.
+        click.echo(f"\r{text:<60}" if self._is_terminal else text, err=True, nl=not self._is_terminal)
+        self._is_open = self._is_terminal
+
+    def end(self) -> None:
+        if self._is_open:
+            click.echo(err=True)
+        if 0 < self._done < self._total:
+            left = f"{self._done:,} of {self._total:,} jobs and triggers are stored"
+            click.echo(f"the import is not complete: {left}; the same command continues it", err=True)
 
 
 def _store(target: Target) -> JobStore:
@@ -217,37 +277,38 @@ def _store(target: Target) -> JobStore:
     return SqlJobStore(target.dsn, SchedulerConfig.of(target.settings(name or DEFAULT_NAME)))
 
 
-def _rows(plan: ImportPlan) -> list[list[Any]]:
+def _rows(plan: ImportPlan) -> Iterator[list[Any]]:
+    """Yield the triggers, and the jobs without any."""
     from quartzpy.operations.schedules import schedule_text, zone_text
 
-    return [
-        [
-            str(one.trigger.key),
-            str(job.job.key),
-            job.job.job_type,
-            schedule_text(one.trigger),
-            zone_text(one.trigger),
-            one.progress.next_fire_time,
-            one.paused,
-        ]
-        for job in plan.jobs
-        for one in job.triggers
-    ]
+    for job in plan.jobs:
+        for one in job.triggers:
+            yield [
+                str(one.trigger.key),
+                str(job.job.key),
+                job.job.job_type,
+                schedule_text(one.trigger),
+                zone_text(one.trigger),
+                one.progress.next_fire_time,
+                one.paused,
+            ]
+        if not job.triggers:
+            yield [None, str(job.job.key), job.job.job_type, *[None] * 4]
 
 
 def _as_text(plan: ImportPlan, outcome: ImportOutcome, applied: bool, limit: int) -> str:
-    rows = _rows(plan)
-    rows += [[None, str(job.job.key), job.job.job_type, *[None] * 4] for job in plan.jobs if not job.triggers]
+    count = sum(len(job.triggers) or 1 for job in plan.jobs)
+    rows = list(islice(_rows(plan), limit))
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     heads = [f"next ({local_zone()})" if name == "next" else name for name in _COLUMNS]
-    lines = [plain(plan.source), table(heads, rows[:limit], width=width, droppable=_DROPPABLE)]
-    if len(rows) > limit:
-        lines.append(f"({len(rows) - limit} more; --limit shows more, --json all)")
+    lines = [plain(plan.source), table(heads, rows, width=width, droppable=_DROPPABLE)]
+    if count > limit:
+        lines.append(f"({count - limit:,} more; --limit shows more, --json all)")
     if plan.calendars:
-        lines.append(f"calendars: {', '.join(plain(name) for name in plan.calendars)}")
+        lines.append(f"calendars: {_listed(plan.calendars, limit)}")
     if plan.paused_groups:
-        lines.append(f"paused groups: {', '.join(map(plain, sorted(plan.paused_groups)))}")
-    lines += [plain(str(note)) for note in sorted(plan.notes, key=lambda note: _ORDER.index(note.severity))]
+        lines.append(f"paused groups: {_listed(plan.paused_groups, limit)}")
+    lines += _notes(plan.notes, limit)
     if plan.running is not None:
         lines.append(f"{plain(plan.source)} still runs: {plain(plan.running)}")
     lines.append(_summary(outcome))
@@ -255,22 +316,23 @@ def _as_text(plan: ImportPlan, outcome: ImportOutcome, applied: bool, limit: int
     return "\n".join(lines)
 
 
+def _listed(names: Collection[str], limit: int) -> str:
+    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
+    return ", ".join(plain(name) for name in sorted(names)[:limit]) + more
+
+
+def _notes(notes: Sequence[Note], limit: int) -> Iterator[str]:
+    """Yield the notes of each severity, at most `limit` of them."""
+    for severity in _ORDER:
+        some = [note for note in notes if note.severity == severity]
+        yield from (plain(str(note)) for note in some[:limit])
+        if len(some) > limit:
+            yield f"({len(some) - limit:,} more {severity}; --limit shows more, --json all)"
+
+
 def _summary(outcome: ImportOutcome) -> str:
-    counts = [f"{count} {name}" for name, count in _counts(outcome).items() if count]
+    counts = [f"{count:,} {name}" for name, count in outcome.counts().items() if count]
     return ", ".join(counts) or "nothing to import"
-
-
-def _counts(outcome: ImportOutcome) -> dict[str, int]:
-    jobs = sum(isinstance(key, JobKey) for key in outcome.added)
-    return {
-        "new jobs": jobs,
-        "new triggers": len(outcome.added) - jobs,
-        "new or changed calendars": len(outcome.calendars),
-        "triggers moved on": len(outcome.advanced),
-        "triggers resumed": len(outcome.resumed),
-        "triggers removed": len(outcome.removed),
-        "triggers kept": outcome.kept,
-    }
 
 
 def _as_json(plan: ImportPlan, outcome: ImportOutcome, applied: bool) -> str:
@@ -279,11 +341,15 @@ def _as_json(plan: ImportPlan, outcome: ImportOutcome, applied: bool) -> str:
             "source": plan.source,
             "applied": applied,
             "running": plan.running,
-            "triggers": json.loads(as_json([name.replace(" ", "_") for name in _COLUMNS], _rows(plan))),
+            "triggers": json.loads(
+                as_json(
+                    [name.replace(" ", "_") for name in _COLUMNS], [row for row in _rows(plan) if row[0] is not None]
+                )
+            ),
             "jobs_without_triggers": [str(job.job.key) for job in plan.jobs if not job.triggers],
             "calendars": sorted(plan.calendars),
             "paused_groups": sorted(plan.paused_groups),
             "notes": [{"severity": note.severity, "subject": note.subject, "text": note.text} for note in plan.notes],
-            "outcome": {name.replace(" ", "_"): count for name, count in _counts(outcome).items()},
+            "outcome": {name.replace(" ", "_"): count for name, count in outcome.counts().items()},
         }
     )

@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
@@ -50,6 +50,7 @@ from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.job import Job, job_types
 from quartzpy.jobs.job_factory import JobFactory
 from quartzpy.jobs.progress import Progress
+from quartzpy.jobs.trace_context import TraceContext, Within
 from quartzpy.logs.captured import LogCapture, capturing
 from quartzpy.logs.levels import level_number
 from quartzpy.store.process_identity import PROCESS_WORKER
@@ -64,6 +65,7 @@ def serve(
     job_factory: JobFactory,
     max_job_data_bytes: int,
     memory_limit: int | None = None,
+    within_trace: Within | None = None,
 ) -> None:
     """Run jobs until the node ends this process."""
     with contextlib.suppress(PermissionError):  # It already leads a session, and so a process group.
@@ -76,7 +78,7 @@ def serve(
         signal.signal(number, _ignore)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS_OF_THE_NODE)
     os.set_inheritable(connection.fileno(), False)
-    ChildProcess(connection, job_factory, max_job_data_bytes, memory_limit).serve()
+    ChildProcess(connection, job_factory, max_job_data_bytes, memory_limit, within_trace).serve()
 
 
 def _ignore(number: int, frame: FrameType | None) -> None: ...
@@ -89,6 +91,7 @@ class _Running:
     refire_count: int
     instance_id: str
     fired: dict[str, Any]
+    trace: TraceContext = field(default_factory=dict)
     cancelled: Cancellation = field(default_factory=Cancellation)
     lease_lost: bool = False
     work: LoopWork | None = None
@@ -110,8 +113,10 @@ class ChildProcess:
         job_factory: JobFactory,
         max_job_data_bytes: int,
         memory_limit: int | None,
+        within_trace: Within | None,
     ) -> None:
         self._memory_limit = memory_limit
+        self._within_trace = within_trace
         self._connection = connection
         self._sending = threading.Lock()
         self._job_factory = job_factory
@@ -161,7 +166,7 @@ class ChildProcess:
         try:
             fired, context, capture = self._begin(running)
             try:
-                with nullcontext() if capture is None else capturing(capture):
+                with nullcontext() if capture is None else capturing(capture), self._traced(running):
                     returned = self._execute(running, context)
                 if returned is not None:
                     context.result = returned
@@ -182,6 +187,9 @@ class ChildProcess:
         if error is not None:
             ending.error = error_to_json(error)
         return ending
+
+    def _traced(self, running: _Running) -> AbstractContextManager[object]:
+        return nullcontext() if self._within_trace is None else self._within_trace(running.trace)
 
     def _begin(self, running: _Running) -> tuple[FiredTrigger, JobExecutionContext, LogCapture | None]:
         import_modules(running.fired)

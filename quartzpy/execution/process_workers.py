@@ -48,6 +48,7 @@ from quartzpy.job_data import decode
 from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.job import Job, JobTypes
 from quartzpy.jobs.job_factory import JobFactory
+from quartzpy.jobs.trace_context import Tracing
 from quartzpy.store.process_identity import PROCESS_WORKER
 
 KILL_AFTER = 2.0
@@ -85,6 +86,7 @@ class ProcessWorkers:
         job_factory: JobFactory,
         max_job_data_bytes: int,
         clock: Clock,
+        tracing: Tracing | None = None,
         memory_limit: int | None = None,
     ) -> None:
         try:
@@ -97,6 +99,8 @@ class ProcessWorkers:
         self._name = name
         self._job_types = job_types
         self._job_factory = job_factory
+        # Without a function for the child, no trace context is sent.
+        self._tracing = None if tracing is None or tracing.within is None else tracing
         self._max_job_data_bytes = max_job_data_bytes
         self._clock = clock
         self._memory_limit = memory_limit
@@ -155,6 +159,7 @@ class ProcessWorkers:
         task = pack(
             RUN,
             fired=fired_to_json(execution.fired, job_class, changed),
+            trace={} if self._tracing is None else dict(self._tracing.current()),
             refire_count=context.refire_count,
             instance_id=context.instance_id,
         )
@@ -229,7 +234,13 @@ class ProcessWorkers:
         with theirs:
             process = _SPAWN.Process(
                 target=serve,
-                args=(theirs, self._job_factory, self._max_job_data_bytes, self._memory_limit),
+                args=(
+                    theirs,
+                    self._job_factory,
+                    self._max_job_data_bytes,
+                    self._memory_limit,
+                    None if self._tracing is None else self._tracing.within,
+                ),
                 name=f"{PROCESS_WORKER}-{self._name}-{number}",
                 daemon=True,
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from quartzpy.job_data import (
@@ -112,10 +113,13 @@ def predecessor_of(data: Mapping[str, Any]) -> Predecessor | None:
 
 
 def _milliseconds(instant: datetime) -> str:
-    """Format an instant as Quartz stores it in the data of a recovery trigger: milliseconds since 1970."""
-    return str((instant - _EPOCH) // timedelta(milliseconds=1))
+    """Format an instant as Quartz stores it in the data of a recovery trigger: milliseconds since 1970.
+
+    Microseconds, which Quartz does not have, are a decimal fraction.
+    """
+    return f"{Decimal((instant - _EPOCH) // timedelta(microseconds=1)) / 1000:f}"
 
 
 def _from_milliseconds(milliseconds: str) -> datetime:
     """Return the instant that such a text stands for."""
-    return _EPOCH + timedelta(milliseconds=int(milliseconds))
+    return _EPOCH + timedelta(microseconds=int(Decimal(milliseconds) * 1000))

@@ -7,7 +7,8 @@ part of the definition of a trigger: the same trigger, stored in another trace, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from quartzpy.job_data import TRACE_PARENT, TRACE_STATE
@@ -18,9 +19,21 @@ TraceContext: TypeAlias = Mapping[str, str]
 CurrentTrace: TypeAlias = Callable[[], TraceContext]
 """Returns the trace context of the calling thread or coroutine; empty outside of traces."""
 
+Within: TypeAlias = Callable[[TraceContext], AbstractContextManager[object]]
+"""Returns a context manager in which a trace context is the current one."""
+
 _KEYS = {"traceparent": TRACE_PARENT, "tracestate": TRACE_STATE}
 _MOST_CHARACTERS = 512
 """The longest entry that is stored; a longer one is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """The connection with a library of tracing."""
+
+    current: CurrentTrace
+    within: Within | None = None
+    """Makes the trace context of an execution current in a process worker; it is a function that can be pickled."""
 
 
 def with_trace(trigger: Trigger, trace: TraceContext) -> Trigger:

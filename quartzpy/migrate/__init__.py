@@ -4,13 +4,14 @@ Each reader returns an `ImportPlan`, which describes jobs, triggers, calendars a
 with notes about everything that changes or cannot come over. `apply` stores a plan in one transaction.
 """
 
-from quartzpy.migrate.apply import ImportOutcome, apply
+from quartzpy.migrate.apply import apply
 from quartzpy.migrate.apscheduler import read_apscheduler
 from quartzpy.migrate.celery_beat import read_celery_beat
 from quartzpy.migrate.class_map import ClassMap, load_class_map
 from quartzpy.migrate.crontab import read_crontab
 from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, Severity
 from quartzpy.migrate.quartz import read_quartz
+from quartzpy.migrate.slices import ImportOutcome
 
 __all__ = [
     "ClassMap",

@@ -1,53 +1,29 @@
-"""Stores the plan of an import, all of it in one transaction, and as often as the user likes."""
+"""Stores the plan of an import in slices, as often as the user likes."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
-from quartzpy.calendars.base import BaseCalendar
-from quartzpy.errors import ObjectAlreadyExistsError, SettingsError
-from quartzpy.jobs.job import JobDetail
+from quartzpy.errors import ObjectAlreadyExistsError, QuartzpyError, SettingsError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.migrate.plan import ImportedTrigger, ImportPlan
-from quartzpy.states import TriggerState
-from quartzpy.store.protocol import JobEntry, JobStore, PauseNote, StoredCalendar, TriggerMove
-from quartzpy.store.records import Owned, TriggerRecord
-from quartzpy.triggers.schedule_hash import schedule_hash
-from quartzpy.triggers.trigger import Trigger
-from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes, look_ahead
+from quartzpy.migrate.plan import ImportPlan
+from quartzpy.migrate.slices import BY, ImportOutcome, Part, Slice, slices
+from quartzpy.operations.actor import Actor, local_user
+from quartzpy.states import ActionState, PublicState
+from quartzpy.store.protocol import ActionEntry, JobStore, PauseNote
+from quartzpy.texts import reason as reason_of
 
-BY = "quartzpy import"
-HELD = "held by an import; an import without --paused resumes it"
-"""The reason of the pause of triggers that were imported with `held`."""
-_PAUSED = (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
-
-
-@dataclass(frozen=True, slots=True)
-class ImportOutcome:
-    """What an import changed, or would change."""
-
-    added: frozenset[JobKey | TriggerKey] = frozenset()
-    calendars: frozenset[str] = frozenset()
-    """Calendars that were stored or replaced."""
-    advanced: frozenset[TriggerKey] = frozenset()
-    """Triggers that an earlier import had stored, and that the source has moved on since."""
-    resumed: frozenset[TriggerKey] = frozenset()
-    """Triggers that an earlier import had paused."""
-    removed: frozenset[TriggerKey] = frozenset()
-    """Triggers that an earlier import had paused, and that the plan no longer has."""
-    kept: int = 0
-    """The number of triggers that were stored already and whose fire times did not change."""
-
-
-class _RollBackError(Exception):
-    def __init__(self, outcome: ImportOutcome) -> None:
-        self.outcome = outcome
+_Key = TypeVar("_Key", JobKey, TriggerKey)
+_READ = 5_000
+_LONGEST_SUBJECT = 500
+Progress = Callable[[int, int], None]
+"""Called with the number of jobs and triggers that are stored, and with that of all."""
 
 
 def apply(
@@ -58,8 +34,15 @@ def apply(
     skip_undecided: bool = False,
     while_running: bool = False,
     dry_run: bool = False,
+    actor: Actor | None = None,
+    reason: str = "",
+    progress: Progress | None = None,
 ) -> ImportOutcome:
-    """Store a plan in one transaction, and return what changed.
+    """Store a plan, and return what changed.
+
+    The plan is stored in slices of `SLICE` jobs and triggers, each in one transaction; a plan that is not larger is
+    stored completely or not at all. An import that was aborted between two slices is continued by another one: what is
+    stored already is compared, and not stored again.
 
     An import may be repeated, before the source is stopped and after. Jobs and triggers are replaced by those of the
     plan. A trigger that is stored already keeps its fire times and its pause, unless the source is ahead: then it takes
@@ -68,26 +51,22 @@ def apply(
 
     With `held`, triggers that are not paused in the source are stored as paused, too. Triggers that an import has
     paused are resumed by a later one without `held` in whose plan they are not paused, and deleted by one whose plan no
-    longer has them. `dry_run` changes nothing; it needs a store with transactions.
+    longer has them. `dry_run` changes nothing.
+
+    The import is one row of the audit log, by `actor` (None: the user of this process) and with the `reason`.
 
     Raises:
         SettingsError: the plan has undecided notes and `skip_undecided` is false, or the source still runs and both
             `held` and `while_running` are false. A dry run does not refuse these.
         ObjectAlreadyExistsError: a job or trigger of the plan is stored already, but not by an import of this source.
+            Nothing was changed.
     """
     if not dry_run:
         _refuse(plan, held=held, skip_undecided=skip_undecided, while_running=while_running)
-
-    def work(inside: JobStore) -> ImportOutcome:
-        outcome = _Application(plan, inside, held).run()
-        if dry_run:
-            raise _RollBackError(outcome)
-        return outcome
-
-    try:
-        return store.exclusively(work)
-    except _RollBackError as rolled_back:
-        return rolled_back.outcome
+    application = _Application(plan, store, held=held)
+    if dry_run:
+        return application.dry_run()
+    return application.run(actor or local_user(), reason, progress or (lambda done, total: None))
 
 
 def _refuse(plan: ImportPlan, *, held: bool, skip_undecided: bool, while_running: bool) -> None:
@@ -104,51 +83,89 @@ def _refuse(plan: ImportPlan, *, held: bool, skip_undecided: bool, while_running
 
 
 class _Application:
-    def __init__(self, plan: ImportPlan, store: JobStore, held: bool) -> None:
+    """One import, which proceeds slice by slice."""
+
+    def __init__(self, plan: ImportPlan, store: JobStore, *, held: bool) -> None:
         self._plan = plan
         self._store = store
         self._held = held
-        self._wanted = plan.triggers()
-        self._jobs = {one.job.key: one.job for one in plan.jobs}
-        self._before = store.triggers(list(self._wanted))
+        self._owned = store.owned(plan.owner)
+        self._owned_jobs = set(self._owned.jobs)
+        self._outcome = ImportOutcome()
+        self._action_id: int | None = None
+        self._committed = 0
+        """The number of jobs and triggers in slices that are committed."""
 
-    def run(self) -> ImportOutcome:
-        owned = self._store.owned(self._plan.owner)
-        stored_jobs = self._store.jobs(list(self._jobs))
-        self._refuse_foreign(stored_jobs, owned)
-        changed = self._put_calendars()
-        calendars = self._store.calendars(list(self._plan.calendars))
-        new = self._wanted.keys() - self._before.keys()
+    def dry_run(self) -> ImportOutcome:
+        self._refuse_foreign()
+        self._outcome.calendars |= set(self._changed_calendars(self._store))
+        for parts in slices(self._plan.jobs):
+            self._slice(self._store, parts).compare()
+        self._outcome.removed |= self._gone(self._store)
+        return self._outcome
 
-        def prepare(trigger: Trigger, now: datetime) -> PreparedTrigger:
-            return _prepared(self._wanted[trigger.key], calendars, now)
-
-        self._pause_groups()
-        self._store.store_jobs(
-            [
-                JobEntry(one.job, [UnpreparedTrigger(imported.trigger, prepare) for imported in one.triggers])
-                for one in self._plan.jobs
-            ],
-            replace=True,
+    def run(self, actor: Actor, reason: str, progress: Progress) -> ImportOutcome:
+        entry = ActionEntry(
+            actor.name, str(actor.role), "import", self._plan.source[:_LONGEST_SUBJECT], reason, ActionState.RUNNING
         )
-        after = self._store.triggers(list(self._before))
-        self._take_data(stored_jobs.keys())
-        resumed = self._settle_pauses(after)
-        advanced = self._advance(after, calendars)
-        removed = self._remove_gone(owned)
-        self._store.own(self._plan.owner, list(self._jobs), list(self._wanted))
-        return ImportOutcome(
-            added=frozenset(new | (self._jobs.keys() - stored_jobs.keys())),
-            calendars=changed,
-            advanced=advanced,
-            resumed=resumed,
-            removed=removed,
-            kept=len(self._before) - len(advanced),
-        )
+        done = 0
+        try:
+            self._refuse_foreign()
+            parts_of = list(slices(self._plan.jobs))
+            total = sum(part.size for parts in parts_of for part in parts)
+            for number, parts in enumerate(parts_of, 1):
+                done += sum(part.size for part in parts)
+                self._store.exclusively(
+                    partial(self._one, entry, parts, done, is_first=number == 1, is_last=number == len(parts_of))
+                )
+                self._committed = done
+                progress(done, total)
+        except BaseException as error:
+            self._record_failure(entry, error)
+            raise
+        return self._outcome
 
-    def _refuse_foreign(self, stored_jobs: Collection[JobKey], owned: Owned) -> None:
-        foreign = [f"job {key}" for key in sorted(set(stored_jobs) - owned.jobs)]
-        foreign += [f"trigger {key}" for key in sorted(self._before.keys() - owned.triggers)]
+    def _one(
+        self, entry: ActionEntry, parts: Sequence[Part], done: int, inside: JobStore, *, is_first: bool, is_last: bool
+    ) -> None:
+        """Store one slice in the transaction of `inside`."""
+        if is_first:
+            for name in self._changed_calendars(inside):
+                inside.put_calendar(name, self._plan.calendars[name], replace=True)
+                self._outcome.calendars.add(name)
+            self._pause_groups(inside)
+        self._slice(inside, parts).store()
+        if is_last and (gone := self._gone(inside)):
+            inside.delete_triggers(gone)
+            self._outcome.removed |= gone
+        if self._action_id is None:
+            self._action_id = inside.record_action(entry)
+        after = json.dumps(self._outcome.counts()) if is_last else None
+        state = ActionState.SUCCEEDED if is_last else ActionState.RUNNING
+        inside.update_action(self._action_id, state=state, count=done, after_text=after)
+
+    def _record_failure(self, entry: ActionEntry, error: BaseException) -> None:
+        # The store may be the reason of the failure.
+        with suppress(QuartzpyError):
+            text = reason_of(error)
+            if self._committed:
+                assert self._action_id is not None
+                self._store.update_action(self._action_id, state=ActionState.FAILED, count=self._committed, error=text)
+            else:
+                self._store.record_action(replace(entry, state=ActionState.FAILED, error=text))
+
+    def _slice(self, store: JobStore, parts: Sequence[Part]) -> Slice:
+        return Slice(store, self._plan, parts, self._owned_jobs, self._owned.triggers, self._outcome, held=self._held)
+
+    def _refuse_foreign(self) -> None:
+        """Check that nothing of the plan is stored by something else than imports of its source."""
+        foreign = []
+        for jobs in _chunks([one.job.key for one in self._plan.jobs if one.job.key not in self._owned.jobs]):
+            foreign += [f"job {key}" for key in sorted(self._store.placements(jobs))]
+        triggers = [one.trigger.key for job in self._plan.jobs for one in job.triggers]
+        for keys in _chunks([key for key in triggers if key not in self._owned.triggers]):
+            states = self._store.trigger_states(keys)
+            foreign += [f"trigger {key}" for key in sorted(keys) if states[key] is not PublicState.NONE]
         if foreign:
             raise ObjectAlreadyExistsError(
                 f"{foreign[0]} is stored already, and not by an import of {self._plan.source}"
@@ -156,107 +173,32 @@ class _Application:
                 " or import into a scheduler with another name"
             )
 
-    def _put_calendars(self) -> frozenset[str]:
-        stored = self._store.calendars(list(self._plan.calendars))
-        changed = [
+    def _changed_calendars(self, store: JobStore) -> list[str]:
+        stored = store.calendars(list(self._plan.calendars))
+        return [
             name
             for name, calendar in self._plan.calendars.items()
             if name not in stored or stored[name].calendar != calendar
         ]
-        for name in changed:
-            calendar: BaseCalendar = self._plan.calendars[name]
-            self._store.put_calendar(name, calendar, replace=True)
-        return frozenset(changed)
 
-    def _pause_groups(self) -> None:
+    def _pause_groups(self, store: JobStore) -> None:
         """Pause the groups that are paused in the source, unless an earlier import has: the user may have resumed
         them."""
-        known = {key.group for key in self._before}
+        known = {key.group for key in self._owned.triggers}
         for group in sorted(self._plan.paused_groups - known):
-            note = PauseNote(f"paused in {self._plan.source}", BY)
-            self._store.pause_trigger_groups(GroupMatcher.equals(group), note)
+            store.pause_trigger_groups(GroupMatcher.equals(group), PauseNote(f"paused in {self._plan.source}", BY))
 
-    def _settle_pauses(self, after: Mapping[TriggerKey, TriggerRecord]) -> frozenset[TriggerKey]:
-        """Pause and resume triggers that are new, or that an earlier import has paused; return those resumed.
-
-        What the user has paused or resumed since stays as it is.
-        """
-        pausing: dict[PauseNote, list[TriggerKey]] = defaultdict(list)
-        going = []
-        for key, imported in sorted(self._wanted.items()):
-            before = self._before.get(key)
-            is_replaced = before is not None and after[key].generation != before.generation
-            reason = imported.paused or (HELD if self._held else None)
-            if before is not None and before.paused_by != BY:
-                if is_replaced and before.state in _PAUSED:
-                    pausing[PauseNote(before.pause_reason, before.paused_by)].append(key)
-            elif reason is None:
-                going.append(key)
-            elif before is None or is_replaced or before.pause_reason != reason:
-                pausing[PauseNote(reason, BY)].append(key)
-        for note, keys in pausing.items():
-            self._store.pause_triggers(keys, note)
-        # A new trigger is paused where its group is, although it is not itself paused in the source.
-        resumed = [key for key in going if key in self._before or key.group in self._plan.paused_groups]
-        if resumed:
-            self._store.resume_triggers(resumed)
-        return frozenset(key for key in resumed if key in self._before)
-
-    def _take_data(self, stored: Collection[JobKey]) -> None:
-        """Take over the data of jobs that persist it, as long as none of their triggers has been released here."""
-        paused = {record.job_key for record in self._before.values() if record.paused_by == BY}
-        released = {record.job_key for record in self._before.values() if record.paused_by != BY}
-        for key in sorted((set(stored) & paused) - released):
-            job = self._jobs[key]
-            if job.persist_data:
-                self._store.modify_job(key, partial(_with_data, data=job.data), keeps_data=False)
-
-    def _advance(
-        self, after: Mapping[TriggerKey, TriggerRecord], calendars: Mapping[str, StoredCalendar]
-    ) -> frozenset[TriggerKey]:
-        """Move triggers on that were stored before and that the source has moved on since."""
-        now = self._store.now()
-        behind = [key for key, record in after.items() if _is_behind(record, self._wanted[key])]
-        moves = [
-            TriggerMove(record, _prepared(self._wanted[key], calendars, now, record), releases_claim=True)
-            for key, record in self._store.triggers(behind).items()
-        ]
-        return frozenset(self._store.move_triggers(moves)) if moves else frozenset()
-
-    def _remove_gone(self, owned: Owned) -> frozenset[TriggerKey]:
-        """Delete triggers that the plan no longer has, and that have been paused since an earlier import."""
-        gone = self._store.triggers(list(owned.triggers - self._wanted.keys()))
-        keys = frozenset(key for key, record in gone.items() if record.paused_by == BY)
-        if keys:
-            self._store.delete_triggers(keys)
-        return keys
+    def _gone(self, store: JobStore) -> set[TriggerKey]:
+        """Return the triggers that the plan no longer has, and that have been paused since an earlier import."""
+        wanted = {one.trigger.key for job in self._plan.jobs for one in job.triggers}
+        return {
+            key
+            for keys in _chunks(sorted(self._owned.triggers - wanted))
+            for key, record in store.triggers(keys).items()
+            if record.paused_by == BY
+        }
 
 
-def _with_data(job: JobDetail, data: Mapping[str, Any] | None) -> JobDetail:
-    return replace(job, data=data)
-
-
-def _is_behind(stored: TriggerRecord, source: ImportedTrigger) -> bool:
-    following = source.progress.next_fire_time
-    return following is not None and stored.next_fire_time is not None and stored.next_fire_time < following
-
-
-def _prepared(
-    imported: ImportedTrigger,
-    calendars: Mapping[str, StoredCalendar],
-    now: datetime,
-    stored: TriggerRecord | None = None,
-) -> PreparedTrigger:
-    declared, following = imported.trigger, imported.progress.next_fire_time
-    # A trigger without a start time of its own starts with its next fire, so that an interval keeps its phase.
-    trigger = declared.anchored(following or now) if stored is None else stored.trigger
-    used = None if trigger.calendar is None else calendars[trigger.calendar]
-    calendar = None if used is None else used.calendar
-    return PreparedTrigger(
-        trigger,
-        imported.progress,
-        UpcomingFireTimes(is_complete=True) if following is None else look_ahead(trigger, imported.progress, calendar),
-        None if used is None else used.revision,
-        schedule_hash(declared),
-        starts_when_stored=declared.start_time is None,
-    )
+def _chunks(keys: Sequence[_Key]) -> Iterator[Sequence[_Key]]:
+    for start in range(0, len(keys), _READ):
+        yield keys[start : start + _READ]

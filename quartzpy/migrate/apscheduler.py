@@ -17,11 +17,11 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
 from quartzpy.migrate.apscheduler_cron import cron_trigger
 from quartzpy.migrate.class_map import ClassMap, LeftOut, Undecided
-from quartzpy.migrate.databases import Row, checked_prefix, reading
+from quartzpy.migrate.databases import MALFORMED, Row, checked_prefix, reading, unreadable
 from quartzpy.migrate.pickles import Made, UnreadablePickleError, as_python, read_pickle
 from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, Severity
 from quartzpy.states import Missed
-from quartzpy.texts import quoted
+from quartzpy.texts import quoted, reason
 from quartzpy.time_zones import zone_name
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
@@ -50,8 +50,8 @@ def read_apscheduler(
     table = checked_prefix(table)
     with reading(url) as rows:
         stored = rows(f"SELECT id, next_run_time, job_state FROM {table} ORDER BY id")  # noqa: S608
-    reader = _Reader(group, decisions or ClassMap())
-    jobs = [found for row in stored if (found := reader.job(row)) is not None]
+        reader = _Reader(group, decisions or ClassMap())
+        jobs = [found for row in stored if (found := reader.job(row)) is not None]
     return ImportPlan(
         source=f"APScheduler table {table}", owner=f"import:apscheduler:{table}"[:200], jobs=jobs, notes=reader.notes
     )
@@ -75,12 +75,15 @@ class _Reader:
             self.notes.append(Note(Severity.LEFT_OUT, subject, str(error)))
         except (Undecided, UnreadablePickleError, QuartzpyError) as error:
             self.notes.append(Note(Severity.UNDECIDED, subject, str(error)))
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            self.notes.append(Note(Severity.UNDECIDED, subject, f"its row is not of APScheduler 3: {error}"))
+        except MALFORMED as error:
+            text = f"its row is not of APScheduler 3: {type(error).__name__}: {reason(error)}"
+            self.notes.append(Note(Severity.UNDECIDED, subject, text))
         return None
 
     def _job(self, state: Mapping[str, Any], subject: str) -> ImportedJob:
         reference, limit = str(state["func"]), int(state["max_instances"])
+        if state["id"] is None:
+            raise ValueError("its id is None")
         key = JobKey(str(state["id"]), self._group)
         job = JobDetail(
             self._job_type(reference),
@@ -120,12 +123,12 @@ class _Reader:
                 found = {entry: as_python(value)}
                 job_data.encode(found)
                 given.update(found)
-            except (UnreadablePickleError, QuartzpyError) as error:
+            except (UnreadablePickleError, QuartzpyError, RecursionError) as error:
                 decision = self._decisions.decision("job", key, entry)
                 if decision is None:
                     raise Undecided(
-                        f"its {entry} cannot be read ({error}), for nothing is unpickled here; give others by"
-                        f" [[data]] in --map, with entry = {quoted(entry)}"
+                        f"its {entry} cannot be read ({unreadable(error)}), for nothing is unpickled here; give others"
+                        f" by [[data]] in --map, with entry = {quoted(entry)}"
                     ) from None
                 if "value" in decision:
                     given[entry] = decision["value"]

@@ -12,9 +12,9 @@ from quartzpy.ext.celery.task_job import CeleryTask
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
 from quartzpy.migrate.class_map import LeftOut
-from quartzpy.migrate.databases import Row, Rows, boolean, checked_prefix, reading
+from quartzpy.migrate.databases import MALFORMED, Row, Rows, boolean, checked_prefix, reading, required
 from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, Severity
-from quartzpy.texts import quoted
+from quartzpy.texts import quoted, reason
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleMisfire, SimpleTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -43,7 +43,7 @@ def read_celery_beat(url: str, *, prefix: str = PREFIX, group: str = GROUP) -> I
     """
     prefix = checked_prefix(prefix)
     with reading(url) as rows:
-        tasks = rows(f"SELECT * FROM {prefix}periodictask ORDER BY name")  # noqa: S608
+        tasks = list(rows(f"SELECT * FROM {prefix}periodictask ORDER BY name"))  # noqa: S608
         schedules = {column: _by_id(rows, f"{prefix}{table}") for column, table in _SCHEDULES.items()}
     notes: list[Note] = []
     jobs = []
@@ -56,6 +56,9 @@ def read_celery_beat(url: str, *, prefix: str = PREFIX, group: str = GROUP) -> I
             notes.append(Note(Severity.LEFT_OUT, subject, str(error)))
         except (QuartzpyError, ValueError) as error:
             notes.append(Note(Severity.UNDECIDED, subject, str(error)))
+        except MALFORMED as error:
+            text = f"its row is not of django-celery-beat: {type(error).__name__}: {reason(error)}"
+            notes.append(Note(Severity.UNDECIDED, subject, text))
         else:
             if str(row["task"]).startswith(_INTERNAL):
                 text = "Celery's own task; django-celery-beat adds it by itself"
@@ -68,7 +71,7 @@ def _by_id(rows: Rows, table: str) -> dict[Any, Row]:
 
 
 def _imported(row: Row, schedules: Mapping[str, Mapping[Any, Row]], group: str, now: datetime) -> ImportedJob:
-    key = JobKey(str(row["name"]), group)
+    key = JobKey(required(row, "name"), group)
     last, runs = _instant(row["last_run_at"]), int(row["total_run_count"] or 0)
     one_off = boolean(row["one_off"])
     if one_off and runs:

@@ -17,8 +17,13 @@ from quartzpy.errors import SettingsError, StoreUnavailableError
 from quartzpy.texts import quoted, reason
 
 Row = Mapping[str, Any]
-Rows = Callable[..., list[Row]]
-"""Runs a SELECT with parameters by name, and returns its rows with column names in lower case."""
+Rows = Callable[..., Iterator[Row]]
+"""Runs a SELECT with parameters by name, and returns its rows with column names in lower case.
+
+The rows come from the database as they are used, and no other SELECT may run before all are.
+"""
+# What values raise that are not what the other program writes: NULL, numbers beyond all bounds, cycles.
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
 _DRIVERS = {
     "postgresql": "postgresql+psycopg",
@@ -77,10 +82,12 @@ def reading(url: str) -> Iterator[Rows]:
         with engine.connect() as connection:
             connection = connection.execution_options(**_SNAPSHOT.get(backend, {}))
 
-            def rows(statement: str, **values: object) -> list[Row]:
-                found = connection.execute(text(statement), values)
-                names = [name.lower() for name in found.keys()]  # noqa: SIM118 - a result is not a mapping
-                return [dict(zip(names, row, strict=True)) for row in found]
+            def rows(statement: str, **values: object) -> Iterator[Row]:
+                streamed = text(statement).execution_options(stream_results=True)
+                with connection.execute(streamed, values) as found:
+                    names = [name.lower() for name in found.keys()]  # noqa: SIM118 - a result is not a mapping
+                    for row in found:
+                        yield dict(zip(names, row, strict=True))
 
             yield rows
     except DBAPIError as error:
@@ -105,6 +112,22 @@ def checked_prefix(prefix: str) -> str:
             f'--prefix: letters, digits, "_", "$" and, after the name of a schema, "." (got {quoted(prefix)})'
         )
     return prefix
+
+
+def required(row: Row, column: str) -> str:
+    """Return a text of a row.
+
+    Raises:
+        ValueError: it is NULL.
+    """
+    if row[column] is None:
+        raise ValueError(f"{column} is NULL")
+    return str(row[column])
+
+
+def unreadable(error: Exception) -> str:
+    """Return in words why a value cannot be read."""
+    return "it is nested too deep, or contains itself" if isinstance(error, RecursionError) else reason(error)
 
 
 def boolean(value: object) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from quartzpy.errors import ExecutionNotFoundError
 from quartzpy.job_data import decode, decode_value
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
+from quartzpy.operations import possible
 from quartzpy.operations.source import EXAMINED as EXAMINED_ROWS
 from quartzpy.operations.source import Source, attempt, examined_page, last_line, page_of
 from quartzpy.scheduling.paging import Page
@@ -111,13 +112,16 @@ class RunningView:
     progress: float | None
     progress_message: str | None
     recovering: bool
+    actions: tuple[str, ...] = ()
+    """The names of the actions that are possible now, whatever the role of the actor."""
 
 
 def running_view(record: RunningRecord, now: datetime) -> RunningView:
     fired = record.state == "EXECUTING"
+    state = ExecutionState.PROCESSING if fired else ExecutionState.ENQUEUED
     return RunningView(
         fire_id=record.fire_id,
-        state=ExecutionState.PROCESSING if fired else ExecutionState.ENQUEUED,
+        state=state,
         trigger=record.trigger_key,
         job=record.job_key,
         node=record.instance_id,
@@ -129,6 +133,7 @@ def running_view(record: RunningRecord, now: datetime) -> RunningView:
         progress=record.progress,
         progress_message=record.progress_message,
         recovering=record.recovering,
+        actions=possible.on_execution(state, None, has_ended=False, cancel_requested=record.cancel_requested),
     )
 
 
@@ -139,7 +144,7 @@ class ExecutionView:
     execution: ExecutionSummary
     traceback: str | None
     log: str | None
-    """The captured log lines; they are stored when the execution ends."""
+    """The captured log lines; the last of them, which may be two seconds old, while the execution is running."""
     data: Mapping[str, Any]
     """The trigger's data at the fire, with secrets hidden."""
     result: Any
@@ -154,6 +159,8 @@ class ExecutionView:
     why: tuple[str, ...]
     """Sentences that explain the state of the execution and where its time went."""
     unreadable: str | None = None
+    actions: tuple[str, ...] = ()
+    """The names of the actions that are possible now, whatever the role of the actor."""
 
 
 def view(source: Source, fire_id: int) -> ExecutionView:
@@ -165,6 +172,8 @@ def view(source: Source, fire_id: int) -> ExecutionView:
     running = next((row for row in store.list_running() if row.fire_id == fire_id), None)
     data, bad_data = attempt(lambda: decode(record.trigger_data_text))
     result, bad_result = attempt(lambda: None if record.result_text is None else decode_value(record.result_text))
+    has_ended = record.outcome is not None
+    cancel_requested = running is not None and running.cancel_requested
     elapsed = None
     if record.state is ExecutionState.PROCESSING and record.fire_time is not None:
         elapsed = max(timedelta(), now - record.fire_time)
@@ -175,12 +184,18 @@ def view(source: Source, fire_id: int) -> ExecutionView:
         data=source.shown(data),
         result=source.redaction.of(result),
         elapsed=elapsed,
-        cancel_requested=running is not None and running.cancel_requested,
+        cancel_requested=cancel_requested,
         progress=None if running is None else running.progress,
         progress_message=None if running is None else running.progress_message,
         attempts=tuple(map(summary, _attempts(store, record))),
         why=tuple(_why(record, elapsed)),
         unreadable=bad_data or bad_result,
+        actions=possible.on_execution(
+            record.state,
+            store.job_mode(record.job_key) if has_ended else None,
+            has_ended=has_ended,
+            cancel_requested=cancel_requested,
+        ),
     )
 
 

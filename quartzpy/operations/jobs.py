@@ -12,6 +12,7 @@ from typing import Any
 from quartzpy.jobs.continuation import as_continuations
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
+from quartzpy.operations import possible
 from quartzpy.operations.agenda import HELD, PlannedRun, runs_of
 from quartzpy.operations.counts import MOST_COUNTED, Count
 from quartzpy.operations.executions import ExecutionSummary, RunningView, running_view
@@ -119,6 +120,8 @@ class JobView:
     found among the latest 10,000 executions of all jobs."""
     outcomes: Mapping[str, int]
     """The number of `last_runs` by outcome."""
+    actions: tuple[str, ...] = ()
+    """The names of the actions that are possible now, whatever the role of the actor."""
 
 
 def view(source: Source, key: JobKey) -> JobView:
@@ -143,6 +146,9 @@ def view(source: Source, key: JobKey) -> JobView:
         running=tuple(running_view(row, now) for row in store.list_running() if row.job_key == key),
         last_runs=tuple(map(execution_summary, last)),
         outcomes=dict(Counter(str(one.state) for one in last)),
+        actions=possible.on_job(
+            record.mode, {one.state for one in triggers}, has_more=record.trigger_count > len(triggers)
+        ),
     )
 
 

@@ -41,6 +41,7 @@ from quartzpy.operations.source import Source
 from quartzpy.operations.system import System
 from quartzpy.operations.timeline import Lanes, Timeline
 from quartzpy.operations.triggers import NEXT_TIMES, TriggerSummary, TriggerView
+from quartzpy.scheduling.advice import PYTHON, Advice
 from quartzpy.scheduling.paging import DEFAULT_LIMIT, Page
 from quartzpy.scheduling.scheduler import BaseScheduler
 from quartzpy.scheduling.verbs.filters import (
@@ -52,10 +53,11 @@ from quartzpy.scheduling.verbs.filters import (
     misfire_query,
     trigger_query,
 )
-from quartzpy.scheduling.verbs.queries import FireRef, checked_fire_id
+from quartzpy.scheduling.verbs.queries import MAX_FIRE_ID, FireRef, checked_fire_id
 from quartzpy.states import ActionState
 from quartzpy.store.protocol import LockRecord
 from quartzpy.store.queries import ActionQuery
+from quartzpy.texts import quoted
 
 MOST_UPCOMING = 1000
 
@@ -75,6 +77,7 @@ class Operations:
         actor: Actor | None = None,
         redact: Sequence[str] = SECRETS,
         read_only: bool = False,
+        advice: Advice = PYTHON,
     ) -> None:
         """Describe the operations of `actor` on a scheduler.
 
@@ -83,12 +86,13 @@ class Operations:
             actor: who operates it. By default the user of this process, as an administrator.
             redact: patterns of keys ("*token*") whose values in job data are hidden.
             read_only: refuse all actions.
+            advice: the words in which explanations tell the reader what to do.
         """
         self._scheduler = scheduler
         self.actor = actor or local_user()
         self.read_only = read_only
         self._redact = tuple(redact)
-        self._source = Source(scheduler, Redaction(self._redact))
+        self._source = Source(scheduler, Redaction(self._redact), advice)
 
     @property
     def scheduler(self) -> BaseScheduler:
@@ -102,7 +106,14 @@ class Operations:
 
     def acting_as(self, actor: Actor) -> Operations:
         """Return the same operations for another actor."""
-        return Operations(self._scheduler, actor=actor, redact=self._redact, read_only=self.read_only)
+        return self._like(actor, self._source.advice)
+
+    def advising(self, advice: Advice) -> Operations:
+        """Return the same operations for readers who are told what to do in other words."""
+        return self._like(self.actor, advice)
+
+    def _like(self, actor: Actor, advice: Advice) -> Operations:
+        return Operations(self._scheduler, actor=actor, redact=self._redact, read_only=self.read_only, advice=advice)
 
     def now(self) -> datetime:
         """Return the time of the store, by which everything is decided."""
@@ -313,3 +324,14 @@ class Operations:
             until=checked_instant(until, "until"),
         )
         return audit_log.page(self._source.store, query, limit, after)
+
+    def audit_entry(self, action_id: int) -> AuditEntry:
+        """Return one entry of the audit log, for example that of an action which is still going on.
+
+        Raises:
+            ObjectNotFoundError: the audit log has no such entry.
+            InvalidValueError: `action_id` is not a whole number from 1 on.
+        """
+        if type(action_id) is not int or not 1 <= action_id < MAX_FIRE_ID:
+            raise InvalidValueError(f"action_id: must be a whole number from 1 on (got {quoted(action_id)})")
+        return audit_log.one(self._source.store, action_id)

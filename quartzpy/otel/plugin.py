@@ -9,7 +9,7 @@ from opentelemetry.trace import TracerProvider
 from quartzpy.metrics.collector import Collector
 from quartzpy.metrics.recorder import Recorder
 from quartzpy.otel.instruments import Histograms, Observables
-from quartzpy.otel.spans import ExecutionSpans, current_trace
+from quartzpy.otel.spans import ExecutionSpans, current_trace, within_trace
 from quartzpy.scheduling.scheduler import BaseScheduler
 
 _SCOPE = "quartzpy"
@@ -18,9 +18,10 @@ _SCOPE = "quartzpy"
 class OpenTelemetry:
     """Traces and measures a scheduler with OpenTelemetry: `Scheduler(url, plugins=[OpenTelemetry()])`.
 
-    Each execution runs in a span. The trace context of the call that schedules is stored with the trigger: what runs
-    once is a part of that trace, and an execution of a recurring trigger has a link to it. The processes that schedule
-    need the plugin too; they need not be started.
+    Each execution runs in a span, which is also the parent of what a job does in a process worker. The trace
+    context of the call that schedules is stored with the trigger: what runs once is a part of that trace, and an
+    execution of a recurring trigger has a link to it. The processes that schedule need the plugin too; they need
+    not be started.
 
     The metrics are those of `quartzpy.metrics`; `by_job`, `most_groups` and `cluster` are as for `Metrics`. The
     providers are the global ones unless others are given. With `traces=False` or `metrics=False`, that part is left
@@ -52,7 +53,7 @@ class OpenTelemetry:
             provider = self._tracer_provider or trace.get_tracer_provider()
             tracer = provider.get_tracer(_SCOPE, scheduler.metadata.version)
             scheduler.add_middleware(ExecutionSpans(tracer, scheduler.name))
-            scheduler.trace_with(current_trace)
+            scheduler.trace_with(current_trace, within=within_trace)
         if self._metrics:
             self._measure(scheduler)
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from opentelemetry import trace
-from opentelemetry.context import Context
+from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from quartzpy.errors import InvalidJobDataError, JobCancelledError, JobSnoozedError
 from quartzpy.jobs.context import JobExecutionContext
-from quartzpy.jobs.trace_context import trace_of
+from quartzpy.jobs.trace_context import TraceContext, trace_of
 from quartzpy.states import Outcome
 
 _PROPAGATOR = TraceContextTextMapPropagator()
@@ -25,6 +25,16 @@ def current_trace() -> dict[str, str]:
     carrier: dict[str, str] = {}
     _PROPAGATOR.inject(carrier)
     return carrier
+
+
+@contextmanager
+def within_trace(trace_context: TraceContext) -> Iterator[None]:
+    """Make a W3C trace context the current one: spans that begin inside are children of its span."""
+    token = attach(_PROPAGATOR.extract(trace_context))
+    try:
+        yield
+    finally:
+        detach(token)
 
 
 class ExecutionSpans:

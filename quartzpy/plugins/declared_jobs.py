@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from pathlib import Path
-from typing import Any
 
+from quartzpy.calendars.base import BaseCalendar
 from quartzpy.errors import (
     OutcomeUnknownError,
     PluginStartError,
@@ -17,19 +17,20 @@ from quartzpy.errors import (
 from quartzpy.instants import Span, as_span
 from quartzpy.scheduling.declarations import load_definitions
 from quartzpy.scheduling.scheduler import BaseScheduler
-from quartzpy.scheduling.sync import SyncPlan
+from quartzpy.scheduling.sync import Declarations, SyncPlan
+from quartzpy.texts import quoted
 
 logger = logging.getLogger(__name__)
 
 
 class DeclaredJobs:
-    """Stores the jobs and triggers that files declare, at the start and whenever a file changes.
+    """Stores the jobs, triggers and calendars that files declare, at the start and whenever a file changes.
 
     It calls `Scheduler.sync` with `owner`, `prune`, `existing` and `version`. All nodes may use the plugin: they
     synchronize one after another, and the later ones find no differences. The scheduler does not start if the
-    declarations cannot be stored, for example because they name a calendar that is not stored. A changed file is read
-    again once it has been unchanged for `reread_every` (None: never). If it cannot be read then, the error is logged
-    and the stored jobs do not change.
+    declarations cannot be stored, for example because a trigger uses a calendar that is neither declared nor stored. A
+    changed file is read again once it has been unchanged for `reread_every` (None: never). If it cannot be read then,
+    the error is logged and the stored jobs do not change.
     """
 
     _scheduler: BaseScheduler
@@ -90,16 +91,24 @@ class DeclaredJobs:
 
     def sync(self) -> SyncPlan:
         """Store the current declarations. Return the plan that was carried out."""
+        declared = self._definitions()
         return self._scheduler.sync(
-            self._definitions(),
+            declared.jobs,
+            calendars=declared.calendars,
             owner=self._owner,
             prune=self._prune,
             existing=self._existing,
             version=self._version,
         )
 
-    def _definitions(self) -> list[Any]:
-        return [pair for path in self._paths for pair in load_definitions(path, types=self._scheduler.job_types)]
+    def _definitions(self) -> Declarations:
+        files = [load_definitions(path, types=self._scheduler.job_types) for path in self._paths]
+        calendars: dict[str, BaseCalendar] = {}
+        for one in files:
+            for name in calendars.keys() & one.calendars.keys():
+                raise SettingsError(f"calendar {quoted(name)} is declared in two files")
+            calendars.update(one.calendars)
+        return Declarations([pair for one in files for pair in one.jobs], calendars)
 
     def _stamps(self) -> list[tuple[int, int] | None]:
         return [_stamp(path) for path in self._paths]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from quartzpy.clock import Clock
 from quartzpy.errors import QuartzpyError
 from quartzpy.execution.execution import Execution
+from quartzpy.texts import numbered
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ def described(executions: Collection[Execution]) -> str:
     named = [f"{job} ({count} times)" if count > 1 else job for job, count in sorted(jobs.items())]
     more = f" and {len(named) - MOST_NAMED} other jobs" if len(named) > MOST_NAMED else ""
     count = len(executions)
-    return f"{count} execution{'' if count == 1 else 's'}: {', '.join(named[:MOST_NAMED])}{more}"
+    return f"{numbered(count, 'execution', 'executions')}: {', '.join(named[:MOST_NAMED])}{more}"
 
 
 def within(seconds: float, step: Callable[[], None]) -> None:

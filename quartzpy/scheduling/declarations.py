@@ -1,4 +1,6 @@
-"""Read jobs and triggers that are declared in TOML or YAML. An unknown key is reported with the nearest known one.
+"""Read jobs, triggers and calendars that are declared in TOML or YAML.
+
+An unknown key is reported with the nearest known one.
 
     [[job]]
     type = "app.jobs:NightlyReport"
@@ -14,7 +16,7 @@
 
 The keys are the parameters of `JobDetail`, `RetryPolicy` and the trigger classes. A trigger may be just a cron text, as
 in `trigger = ["0 0 2 * * ?"]`. A trigger without a name takes the job's name and group. Durations are texts such as
-"5s".
+"5s". `calendar_tables` describes the tables of calendars.
 """
 
 from __future__ import annotations
@@ -36,9 +38,10 @@ from quartzpy.jobs.function_job import ARGS, KWARGS
 from quartzpy.jobs.job import JobDetail, JobTypes, job_types
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
-from quartzpy.keys import DEFAULT_GROUP, JobKey
-from quartzpy.scheduling.definitions import as_trigger, bound
-from quartzpy.scheduling.sync import Definitions
+from quartzpy.keys import DEFAULT_GROUP, JobKey, check_name
+from quartzpy.scheduling.calendar_tables import read_calendar
+from quartzpy.scheduling.forms import as_trigger, bound
+from quartzpy.scheduling.sync import Declarations
 from quartzpy.texts import did_you_mean, quoted, reason, stored_object
 from quartzpy.triggers.kinds import stored_schedule, trigger_kind
 from quartzpy.triggers.trigger import Trigger
@@ -52,14 +55,15 @@ _RETRY_WORDS = {one.name for one in fields(RetryPolicy)}
 _RATE_LIMIT_WORDS = {one.name for one in fields(RateLimit)}
 
 
-def load_definitions(path: str | Path, *, types: JobTypes = job_types) -> Definitions:
-    """Return the jobs and triggers that a file declares; `.yaml` and `.yml` need the extra `yaml`, others are TOML.
+def load_definitions(path: str | Path, *, types: JobTypes = job_types) -> Declarations:
+    """Return what a file declares; `.yaml` and `.yml` need the extra `yaml`, others are TOML.
 
-    The modules of the job types are imported, so write access to this file gives control over the executed code.
+    The modules of the job types and of the users' classes of calendars are imported, so write access to this file gives
+    control over the executed code.
 
     Raises:
         SettingsError: The file cannot be read, or has an unknown key or a wrong value. The message names
-            the job and the key.
+            the job or the calendar and the key.
     """
     where = Path(path)
     try:
@@ -122,16 +126,24 @@ def _parsed(where: Path, text: str) -> object:
         raise SettingsError(f"{where}: not YAML: {reason(error)}") from error
 
 
-def definitions(document: object, where: str, *, types: JobTypes = job_types) -> Definitions:
-    """Return the jobs and triggers of a parsed document. Errors as for `load_definitions`."""
-    whole = _table(document, where, {"job"})
-    if "job" not in whole:
+def definitions(document: object, where: str, *, types: JobTypes = job_types) -> Declarations:
+    """Return what a parsed document declares. Errors as for `load_definitions`."""
+    whole = _table(document, where, {"job", "calendar"})
+    if not whole:
         # An empty file is more often an accident than an intent to have no jobs.
         raise SettingsError(f"{where}: declares no job; if that is intended, write job = []")
-    jobs = whole["job"]
+    jobs, calendars = whole.get("job", []), whole.get("calendar", {})
     if not isinstance(jobs, list):
         raise SettingsError(f"{where}: job is a list of tables ([[job]])")
-    return [_job(one, f"{where}: job {number}", types) for number, one in enumerate(jobs, start=1)]
+    if not isinstance(calendars, Mapping):
+        raise SettingsError(f"{where}: calendar is a table of tables ([calendar.NAME])")
+    return Declarations(
+        [_job(one, f"{where}: job {number}", types) for number, one in enumerate(jobs, start=1)],
+        {
+            check_name(name, f"{where}: calendar name"): read_calendar(one, f"{where}: calendar {quoted(name)}")
+            for name, one in calendars.items()
+        },
+    )
 
 
 def _job(given: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Trigger]]:

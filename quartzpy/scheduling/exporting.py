@@ -1,4 +1,7 @@
-"""Writes stored jobs and triggers as a file of declarations, which `declarations` reads back. Pure functions."""
+"""Writes stored jobs, triggers and calendars as a file of declarations, which `declarations` reads back.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from datetime import date, datetime, time, timedelta
 from enum import Enum
 from typing import Any
 
+from quartzpy.calendars.base import BaseCalendar
 from quartzpy.errors import QuartzpyError
 from quartzpy.job_data import encode
 from quartzpy.jobs.continuation import Continuation, as_continuations
@@ -19,6 +23,7 @@ from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.scheduling.calendar_tables import calendar_table, rules_in, with_stored_rules
 from quartzpy.scheduling.declarations import SCHEDULE, STORED_DATA, read_trigger
 from quartzpy.triggers.trigger import Trigger
 
@@ -38,28 +43,63 @@ class _UnknownJob(Job):
         raise NotImplementedError
 
 
-def exported(pairs: Iterable[tuple[JobDetail, Sequence[Trigger]]], *, heading: str = "") -> str:
-    """Return a TOML file that declares these jobs and triggers; `heading` are comment lines at its beginning."""
-    return "".join(written(pairs, heading=heading))
+def exported(
+    pairs: Iterable[tuple[JobDetail, Sequence[Trigger]]],
+    calendars: Mapping[str, BaseCalendar] | None = None,
+    *,
+    heading: str = "",
+) -> str:
+    """Return a TOML file that declares these jobs, triggers and calendars.
+
+    `heading` are comment lines at its beginning.
+
+    Raises:
+        InvalidCalendarError: a calendar cannot be stored.
+    """
+    return "".join(written(pairs, (calendars or {}).items(), heading=heading))
 
 
-def written(pairs: Iterable[tuple[JobDetail, Iterable[Trigger]]], *, heading: str = "") -> Iterator[str]:
-    """Yield the parts of such a file. Each job and trigger is read when its part is asked for, and not kept."""
-    comments = "".join(f"# {line}".rstrip() + "\n" for line in heading.splitlines())
-    yield comments
-    between = "\n" if comments else ""
+def written(
+    pairs: Iterable[tuple[JobDetail, Iterable[Trigger]]],
+    calendars: Iterable[tuple[str, BaseCalendar]] = (),
+    *,
+    heading: str = "",
+) -> Iterator[str]:
+    """Yield the parts of such a file. Each job and trigger is read when its part is asked for, and not kept.
+
+    The calendars are read after all jobs, so that they may be those that the triggers use.
+
+    Raises:
+        InvalidCalendarError: a calendar cannot be stored.
+    """
+    between = "".join(f"# {line}".rstrip() + "\n" for line in heading.splitlines())
+    yield between
     is_empty = True
     for job, triggers in pairs:
-        yield between + _lines(["[[job]]", *_entries(_job_values(job))])
-        between, is_empty = "\n", False
+        yield _block(between, ["[[job]]", *_entries(_job_values(job))])
+        is_empty = False
+        between = "\n"
         for trigger in triggers:
-            yield "\n" + _lines(f"  {line}" for line in ["[[job.trigger]]", *_entries(_trigger_values(trigger))])
+            lines = ["[[job.trigger]]", *_entries(_trigger_values(trigger))]
+            yield _block(between, (f"  {line}" for line in lines))
     if is_empty:
-        yield "job = []\n"
+        between = "job = []\n"
+        yield between
+    for name, calendar in calendars:
+        yield _block(between, [f"[calendar.{_key(name)}]", *_entries(_written_rules(calendar_table(calendar)))])
 
 
-def _lines(lines: Iterable[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
+def _block(before: str, lines: Iterable[str]) -> str:
+    """Return the lines of a table, parted from what stands before it by an empty line."""
+    return ("\n" if before else "") + "".join(f"{line}\n" for line in lines)
+
+
+def _written_rules(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table of a calendar and its bases in the types of TOML."""
+    values = dict(table) if _is_native(rules_in(table)) else with_stored_rules(table)
+    # The base is the last, because it may be long.
+    base = values.pop("base", None)
+    return values if base is None else {**values, "base": _written_rules(base)}
 
 
 def _entries(values: Mapping[str, Any]) -> list[str]:

@@ -28,7 +28,7 @@ from quartzpy.jobs.job import JobTypes
 from quartzpy.jobs.job_defaults import checked_defaults
 from quartzpy.jobs.job_factory import JobFactory, new_instance
 from quartzpy.jobs.middleware import Middleware
-from quartzpy.jobs.trace_context import CurrentTrace
+from quartzpy.jobs.trace_context import CurrentTrace, Tracing, Within
 from quartzpy.logs.default_handler import ensure_logging
 from quartzpy.other_names import BLOCKING_ARGUMENTS, refuses
 from quartzpy.runtime.health import HealthState, SchedulerHealth
@@ -65,6 +65,7 @@ class SchedulerLife(SchedulingVerbs):
         """Objects of this process for its jobs: `context.scheduler.context` (Quartz's `SchedulerContext`)."""
         self._job_factory = job_factory
         self._middleware = tuple(middleware)
+        self._tracing: Tracing | None = None
         self._plugins = tuple(plugins)
         self._store = store
         self._config = config
@@ -103,9 +104,14 @@ class SchedulerLife(SchedulingVerbs):
             raise SchedulerStateError("add_middleware: the scheduler was started already")
         self._middleware = (middleware, *self._middleware)
 
-    def trace_with(self, current: CurrentTrace) -> None:
-        """Store the trace context that `current` returns with each trigger, for its executions."""
+    def trace_with(self, current: CurrentTrace, *, within: Within | None = None) -> None:
+        """Store the trace context that `current` returns with each trigger, for its executions.
+
+        A process worker runs each job in `within(trace)`, where `trace` is the context of the execution in the node. It
+        is a function that can be pickled.
+        """
         self._current_trace = current
+        self._tracing = Tracing(current, within)
 
     # --- lifecycle
 
@@ -192,6 +198,7 @@ class SchedulerLife(SchedulingVerbs):
             listeners=self.listeners,
             job_factory=self._job_factory,
             middleware=self._middleware,
+            tracing=self._tracing,
             version=self._version,
             observers=self.observers,
         )

@@ -1,33 +1,50 @@
-"""Compares declared jobs and triggers with stored ones, and plans the changes. Pure functions."""
+"""Compares declared jobs, triggers and calendars with stored ones, and plans the changes. Pure functions."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Self
+from typing import Any, Self
 
+from quartzpy.calendars.base import BaseCalendar
+from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError, InvalidValueError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.store.differences import Difference, job_differences, persists_data, trigger_differences
+from quartzpy.store.differences import (
+    Difference,
+    calendar_differences,
+    job_differences,
+    persists_data,
+    trigger_differences,
+)
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import quoted
 from quartzpy.triggers.schedule_hash import schedule_hash
 from quartzpy.triggers.trigger import Trigger
 
 Definitions = Sequence[tuple[JobDetail, Sequence[Trigger]]]
+Calendars = Mapping[str, BaseCalendar]
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """The jobs with their triggers, and the calendars by name, that a file declares."""
+
+    jobs: Definitions
+    calendars: Calendars = field(default_factory=dict)
 
 
 class Existing(StrEnum):
-    """The treatment of jobs and triggers that are stored already by `Scheduler.sync`."""
+    """The treatment of jobs, triggers and calendars that are stored already by `Scheduler.sync`."""
 
     UPDATE = "update"
-    """Stored jobs and triggers are changed to match the declaration."""
+    """They are changed to match the declaration."""
     KEEP = "keep"
-    """Stored jobs and triggers do not change: the first registration wins."""
+    """They do not change: the first registration wins."""
 
     @classmethod
     def of(cls, given: str) -> Self:
@@ -38,17 +55,25 @@ class Existing(StrEnum):
             raise InvalidValueError(f"existing: {' or '.join(cls)} (got {quoted(given)})") from None
 
 
+Subject = JobKey | TriggerKey | str
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change of one job or trigger: "+" stored, "~" replaced, "-" removed. `what` describes the differences."""
+    """The change of one job, trigger or calendar: "+" stored, "~" replaced, "-" removed."""
 
     sign: str
     kind: str
-    key: JobKey | TriggerKey
-    what: str = ""
+    key: Subject
+    """The name of a calendar is its key."""
+    differences: tuple[Difference, ...] = field(default=(), compare=False)
+    """The values that change if the sign is "~". Without any, only the owner changes."""
+    declared: JobDetail | Trigger | Calendar | None = field(default=None, repr=False, compare=False)
+    """The new definition; None if the sign is "-"."""
 
     def __str__(self) -> str:
-        return f"{self.sign} {self.kind} {self.key}{f' ({self.what})' if self.what else ''}"
+        names = ", ".join(one.name for one in self.differences) or "owner"
+        return f"{self.sign} {self.kind} {self.key}{f' ({names})' if self.sign == '~' else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +86,13 @@ class SyncPlan:
     """Jobs and triggers to store; None instead of a job that does not change itself but has triggers that do."""
     keep_data: frozenset[JobKey] = field(default=frozenset(), repr=False)
     """Jobs that are replaced except for their data, which they persist themselves."""
+    calendars: Mapping[str, Calendar] = field(default_factory=dict, repr=False)
+    """Calendars to store."""
     outdated_by: str | None = None
     """The version that last declared the owner's jobs, if it is newer: then nothing is changed."""
 
-    def keys(self, sign: str, kind: str) -> list[JobKey | TriggerKey]:
-        """Return the keys of the changes with this sign (`+`, `~`, `-`) and kind (`job`, `trigger`)."""
+    def keys(self, sign: str, kind: str) -> list[Any]:
+        """Return the keys of the changes with this sign (`+`, `~`, `-`) and kind (`job`, `trigger`, `calendar`)."""
         return [change.key for change in self.changes if (change.sign, change.kind) == (sign, kind)]
 
     def __bool__(self) -> bool:
@@ -80,12 +107,15 @@ class SyncPlan:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The stored state that a sync compares: the declared jobs and triggers, and those the owner declared before."""
+    """The stored state that a sync compares: what is declared, and what the owner declared before."""
 
     jobs: Mapping[JobKey, JobDetail]
     triggers: Mapping[TriggerKey, TriggerRecord]
     owned_jobs: frozenset[JobKey]
     owned_triggers: frozenset[TriggerKey]
+    calendars: Mapping[str, Calendar | None] = field(default_factory=dict)
+    """None stands for a calendar that cannot be read in this process."""
+    owned_calendars: frozenset[str] = frozenset()
     version: str | None = None
 
 
@@ -146,12 +176,25 @@ def check_definitions(definitions: Definitions) -> None:
                 raise InvalidTriggerError(f"sync: {kind} {key} is declared twice")
 
 
-def plan(declared: Definitions, stored: Stored, *, prune: bool, existing: Existing = Existing.UPDATE) -> SyncPlan:
+def plan(
+    declared: Definitions,
+    stored: Stored,
+    *,
+    calendars: Mapping[str, Calendar] | None = None,
+    prune: bool,
+    existing: Existing = Existing.UPDATE,
+) -> SyncPlan:
     """Return the changes that make the store match the declaration."""
-    changes: list[Change] = []
+    named = calendars or {}
+    changes = [
+        change
+        for name, calendar in sorted(named.items())
+        if (change := _allowed(_calendar_change(name, calendar, stored), existing)) is not None
+    ]
+    changed_calendars = {str(change.key): named[str(change.key)] for change in changes}
     store: list[tuple[JobDetail | None, list[Trigger]]] = []
     keep_data: set[JobKey] = set()
-    unchanged = 0
+    unchanged = len(named) - len(changes)
     for job, triggers in declared:
         change = _allowed(_job_change(job, stored), existing)
         changed = [(trigger, _allowed(_trigger_change(trigger, stored), existing)) for trigger in triggers]
@@ -163,39 +206,48 @@ def plan(declared: Definitions, stored: Stored, *, prune: bool, existing: Existi
                 keep_data.add(job.key)
             changes += found
     if prune:
-        changes += _removals(declared, stored)
-    return SyncPlan(tuple(changes), unchanged, store, frozenset(keep_data))
+        changes += _removals(declared, named, stored)
+    return SyncPlan(tuple(changes), unchanged, store, frozenset(keep_data), changed_calendars)
 
 
 def _allowed(change: Change | None, existing: Existing) -> Change | None:
     return None if change is not None and change.sign == "~" and existing is Existing.KEEP else change
 
 
+def _calendar_change(name: str, calendar: Calendar, stored: Stored) -> Change | None:
+    if name not in stored.calendars:
+        return Change("+", "calendar", name, declared=calendar)
+    different = calendar_differences(calendar, stored.calendars[name])
+    return _change("calendar", name, different, name in stored.owned_calendars, calendar)
+
+
 def _job_change(job: JobDetail, stored: Stored) -> Change | None:
     known = stored.jobs.get(job.key)
     if known is None:
-        return Change("+", "job", job.key)
-    return _change("job", job.key, job_differences(job, known), job.key in stored.owned_jobs)
+        return Change("+", "job", job.key, declared=job)
+    return _change("job", job.key, job_differences(job, known), job.key in stored.owned_jobs, job)
 
 
 def _trigger_change(trigger: Trigger, stored: Stored) -> Change | None:
     known = stored.triggers.get(trigger.key)
     if known is None:
-        return Change("+", "trigger", trigger.key)
+        return Change("+", "trigger", trigger.key, declared=trigger)
     different = trigger_differences(trigger, known.trigger, schedule_hash(trigger), known.schedule_hash)
-    return _change("trigger", trigger.key, different, trigger.key in stored.owned_triggers)
+    return _change("trigger", trigger.key, different, trigger.key in stored.owned_triggers, trigger)
 
 
-def _change(kind: str, key: JobKey | TriggerKey, different: list[Difference], owned: bool) -> Change | None:
-    if different:
-        return Change("~", kind, key, ", ".join(one.name for one in different))
-    return None if owned else Change("~", kind, key, "owner")
+def _change(
+    kind: str, key: Subject, different: list[Difference], owned: bool, declared: JobDetail | Trigger | Calendar
+) -> Change | None:
+    return None if owned and not different else Change("~", kind, key, tuple(different), declared)
 
 
-def _removals(declared: Definitions, stored: Stored) -> Iterator[Change]:
+def _removals(declared: Definitions, calendars: Collection[str], stored: Stored) -> Iterator[Change]:
     jobs = {job.key for job, _ in declared}
     triggers = {trigger.key for _, triggers in declared for trigger in triggers}
     for trigger_key in sorted(stored.owned_triggers - triggers):
         yield Change("-", "trigger", trigger_key)
     for job_key in sorted(stored.owned_jobs - jobs):
         yield Change("-", "job", job_key)
+    for name in sorted(stored.owned_calendars - set(calendars)):
+        yield Change("-", "calendar", name)

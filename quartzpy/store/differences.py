@@ -1,11 +1,14 @@
-"""Compares declared jobs and triggers with stored ones, and lists the differences. Pure functions."""
+"""Compares declared jobs, triggers and calendars with stored ones, and lists the differences. Pure functions."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.calendars.kinds import calendar_to_json, storable_json
 from quartzpy.errors import ObjectAlreadyExistsError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.trace_context import without_trace
@@ -22,7 +25,7 @@ _REPLACE = "pass replace=True to replace it"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A value of a job or trigger whose stored and declared forms differ."""
+    """A value of a job, trigger or calendar whose stored and declared forms differ."""
 
     name: str
     stored: Any
@@ -73,6 +76,34 @@ def trigger_differences(
         and not (name == "start_time" and declared.start_time is None)
         and _differs(declared, stored, name)
     ]
+
+
+def calendar_differences(declared: Calendar, stored: Calendar | None) -> list[Difference]:
+    """Return the values in which a declared calendar differs from the stored one, in their stored form.
+
+    Of lists that differ, such as dates, only the elements that are not in both are returned. `stored` is None for a
+    calendar that cannot be read in this process.
+
+    Raises:
+        InvalidCalendarError: the declared calendar cannot be stored.
+    """
+    new = storable_json(declared)
+    if stored is None:
+        return [Difference("kind", None, new["kind"])]
+    old = calendar_to_json(stored)
+    names = dict.fromkeys((*new, *old))
+    return [_part(name, old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)]
+
+
+def _part(name: str, stored: Any, declared: Any) -> Difference:
+    if not isinstance(stored, list) or not isinstance(declared, list):
+        return Difference(name, stored, declared)
+    return Difference(name, _without(stored, declared), _without(declared, stored))
+
+
+def _without(some: list[Any], others: list[Any]) -> list[Any]:
+    known = set(map(json.dumps, others))
+    return [one for one in some if json.dumps(one) not in known]
 
 
 def _differs(one: object, other: object, name: str) -> bool:

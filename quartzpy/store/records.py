@@ -90,10 +90,11 @@ class Pauses:
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """The jobs and triggers that an owner declared, and the version of the program that last declared them."""
+    """What an owner declared, and the version of the program that last declared it."""
 
     jobs: frozenset[JobKey]
     triggers: frozenset[TriggerKey]
+    calendars: frozenset[str] = frozenset()
     version: str | None = None
 
 
@@ -267,7 +268,7 @@ class ExecutionRecord:
 
     @property
     def log(self) -> str | None:
-        """The log lines of the execution, if its job captures them (`capture_logs`). They are stored when it ends.
+        """The log lines of the execution, if its job captures them (`capture_logs`); the last lines while it runs.
 
         Only `Scheduler.execution` reads them: a page of executions with their lines would have megabytes.
 
@@ -316,13 +317,8 @@ class ExecutionRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class ActionRecord:
-    """An action of an operator: a row of the audit log, the table `audit`.
-
-    `subject` names what it was applied to: "trigger DEFAULT.nightly", "triggers with state=ERROR", "node app-1". Of an
-    action on several subjects, `count` is the number that it changed so far. `before` and `after` are the values that
-    it changed, without secrets.
-    """
+class RecordedAction:
+    """The fields of an action of an operator that its row and its entry in the audit log have in common."""
 
     action_id: int
     """Identifies the action; later actions have higher ids."""
@@ -334,10 +330,21 @@ class ActionRecord:
     """The role in which the actor did this."""
     action: str
     subject: str
+    """What it was applied to: "trigger DEFAULT.nightly", "triggers with state=ERROR", "node app-1"."""
     reason: str
     """The reason that the actor gave; empty if none was given."""
     state: ActionState
     count: int
+    """The number of objects that it has changed so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRecord(RecordedAction):
+    """An action of an operator: a row of the audit log, the table `audit`.
+
+    `before` and `after` are the values that it changed, without secrets.
+    """
+
     before_text: str | None
     after_text: str | None
     error: str | None

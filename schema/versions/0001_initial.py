@@ -218,6 +218,7 @@ def upgrade() -> None:
         sa.Column("calendar_name", Name, nullable=False),
         sa.Column("calendar", JSONB(), nullable=False),
         sa.Column("revision", sa.BigInteger(), nullable=False),
+        sa.Column("owner", Name, nullable=True),
         sa.PrimaryKeyConstraint("sched_name", "calendar_name", name="qrtz_calendars_pkey"),
         schema=schema,
     )
@@ -306,6 +307,7 @@ def upgrade() -> None:
         sa.Column("coalesced_fire_times", sa.ARRAY(Instant), nullable=True),
         sa.Column("progress", sa.Double(), nullable=True),
         sa.Column("progress_message", sa.Text(), nullable=True),
+        sa.Column("recent_log", sa.Text(), nullable=True),
         sa.CheckConstraint("state IN ('ACQUIRED', 'EXECUTING')", name="qrtz_fired_triggers_state_check"),
         sa.PrimaryKeyConstraint("fire_id", name="qrtz_fired_triggers_pkey"),
         schema=schema,

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from quartzpy import CronTrigger, JobDetail, Scheduler, SimpleTrigger, TriggerKey
+from quartzpy.calendars.base import CALENDAR_KINDS
+from quartzpy.calendars.daily import DailyCalendar
+from quartzpy.calendars.holiday import HolidayCalendar
+from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import StoreUnavailableError
+from quartzpy.operations.actor import local_user
 from tests.cli.conftest import Terminal
 from tests.cluster.app import Quick
 
@@ -161,3 +168,85 @@ def test_an_export_is_applied_elsewhere_and_exported_the_same(
         other.clear()
         other.shutdown()
     assert terminal.ok("export", "--group", "nothing").endswith("job = []\n")
+
+
+CALENDARS = """
+import datetime
+from dataclasses import dataclass
+
+from quartzpy.calendars.base import WholeDayCalendar
+
+
+@dataclass(frozen=True)
+class Tides(WholeDayCalendar):
+    kind = "tides-of-a-user"
+    high: tuple[datetime.date, ...] = ()
+
+    def excludes_day(self, day):
+        return day in self.high
+"""
+
+
+def test_calendars_are_exported_and_applied_with_the_jobs(
+    terminal: Terminal, postgres_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"tides_{terminal.scheduler.name.replace('-', '_')}"
+    (tmp_path / f"{module}.py").write_text(CALENDARS.replace("tides-of-a-user", module))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    source = terminal.scheduler
+    tides = import_module(module).Tides((date(2090, 1, 1),), base=WeeklyCalendar({1}, time_zone="Asia/Tokyo"))
+    source.add_calendar("tides", tides)
+    source.add_calendar("a.b 'c'", HolidayCalendar({date(2090, 12, 25)}, base=DailyCalendar(time(0), time(8))))
+    source.schedule_job(JobDetail(Quick, "at-low-water"), CronTrigger("0 0 2 ? * MON-FRI", calendar="tides"))
+    exported = tmp_path / "exported.toml"
+    terminal.ok("export", "-o", str(exported))
+    body = exported.read_text().partition("\n")[2]
+    assert f'class = "{module}:Tides"' in body
+    assert "[calendar.tides]" in terminal.ok("export", "--contains", "low-water")
+    assert "a.b" not in terminal.ok("export", "--contains", "low-water")
+    other = Scheduler(postgres_dsn, name=f"{source.name}-copy")
+    try:
+        other.add_calendar("to-create-the-scheduler", WeeklyCalendar())
+        place = ("--name", other.name)
+        planned = terminal.ok("plan", str(exported), *place)
+        assert f"+ calendar tides\n    kind: {module}\n" in planned
+        assert "4 to add" in planned
+        terminal.ok("apply", str(exported), "--yes", "--reason", "a new site", *place)
+        other.delete_calendar("to-create-the-scheduler")
+        assert terminal.ok("export", *place).partition("\n")[2] == body
+        assert terminal.ok("plan", str(exported), "--exit-code", *place) == "nothing to change: 4 unchanged\n"
+        rows = json.loads(terminal.ok("audit", "--json", *place))["items"]
+        assert {(row["action"], row["actor"], row["reason"]) for row in rows} == {
+            ("apply", local_user().name, "a new site")
+        }
+        assert len(rows) == 4
+        exported.write_text("job = []\n")
+        other.schedule_job(JobDetail(Quick, "by-a-program"), CronTrigger("0 0 2 * * ?", calendar="tides"))
+        for command in (("plan",), ("apply", "--yes")):
+            refused = terminal.run(*command, str(exported), "--prune", *place)
+            assert refused.status == 9
+            assert "'tides' is no longer declared, but trigger DEFAULT.by-a-program uses it" in refused.err
+    finally:
+        other.clear()
+        other.shutdown()
+
+
+def test_a_calendar_of_an_unknown_class_is_named_and_the_rest_is_exported(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"unknown_{terminal.scheduler.name.replace('-', '_')}"
+    (tmp_path / f"{module}.py").write_text(CALENDARS.replace("tides-of-a-user", module))
+    with monkeypatch.context() as context:
+        context.syspath_prepend(str(tmp_path))
+        terminal.scheduler.add_calendar("tides", import_module(module).Tides())
+    terminal.scheduler.add_calendar("weekend", WeeklyCalendar())
+    del sys.modules[module], CALENDAR_KINDS[module]
+    done = terminal.run("export")
+    assert done.status == 1
+    assert f"not exported: calendar tides cannot be read: calendar: no class of the kind '{module}'" in done.err
+    assert "give its module by --import" in done.err
+    assert "[calendar.weekend]" in done.out
+    assert "[calendar.tides]" in terminal.ok("export", "--import", module)
+    wrong = terminal.run("export", "--import", "no_such_module")
+    assert wrong.status == 2
+    assert "'no_such_module' cannot be imported: No module named 'no_such_module'" in wrong.err

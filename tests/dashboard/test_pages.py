@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from html import escape, unescape
 from urllib.parse import urlencode
 
 import pytest
 from starlette.testclient import TestClient
 
-from quartzpy import Scheduler
+from quartzpy import JobDetail, Scheduler, SimpleTrigger
+from quartzpy.dashboard import create_app
 from quartzpy.keys import TriggerKey
 from quartzpy.operations import Operations
+from quartzpy.testing import SchedulerHarness
+from tests.dashboard.conftest import LOCAL
 from tests.dashboard.scene import HOSTILE
+from tests.dashboard.troubles import Quick
 
 PAGES = ("/", "/jobs", "/triggers", "/executions", "/misfires", "/nodes")
 
@@ -87,6 +91,16 @@ def test_secrets_in_data_are_hidden(client: TestClient) -> None:
     page = client.get("/job?group=billing&name=nightly").text
     assert "region" in page
     assert "t0p" not in page
+
+
+def test_an_execution_that_has_ended_says_that_the_instant_of_its_record_is_not_stored() -> None:
+    harness = SchedulerHarness(datetime(2026, 3, 1, tzinfo=UTC))
+    harness.schedule_job(JobDetail(Quick, "job"), SimpleTrigger("t"))
+    harness.run_pending()
+    [ended] = harness.executions()
+    page = TestClient(create_app(harness), **LOCAL).get(f"/executions/{ended.fire_id}").text
+    assert re.findall(r"</i>(\w+) ", page) == ["waited", "queued", "ran"]
+    assert "The instant of the record is not stored." in page
 
 
 def test_relative_times_are_by_the_clock_of_the_store(

@@ -28,6 +28,7 @@ from quartzpy.plugins import DeclaredJobs, ExecutionLog, InterruptLongRunners
 from quartzpy.scheduling.declarations import load_definitions
 from quartzpy.states import Outcome
 from tests.facade import jobs
+from tests.waiting import wait_until
 
 SOON = timedelta(seconds=30)
 
@@ -85,7 +86,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def test_a_toml_file_declares_jobs(tmp_path: Path) -> None:
-    (report, triggers), (function, daily) = load_definitions(write(tmp_path / "jobs.toml", TOML))
+    (report, triggers), (function, daily) = load_definitions(write(tmp_path / "jobs.toml", TOML)).jobs
     assert report == JobDetail(
         jobs.Recorded,
         "report",
@@ -122,7 +123,7 @@ def test_a_toml_file_declares_jobs(tmp_path: Path) -> None:
 
 
 def test_a_yaml_file_declares_jobs(tmp_path: Path) -> None:
-    [(report, triggers)] = load_definitions(write(tmp_path / "jobs.yaml", YAML))
+    [(report, triggers)] = load_definitions(write(tmp_path / "jobs.yaml", YAML)).jobs
     assert report == JobDetail(jobs.Recorded, "report", data={"region": "eu"})
     assert [trigger.name for trigger in triggers] == ["report", "often"]
     assert triggers[1].start_time == datetime(2030, 1, 1, tzinfo=UTC)
@@ -194,7 +195,7 @@ def test_declared_jobs_follow_their_file(make_scheduler: Callable[..., Scheduler
 
     changed = TOML[: TOML.index('[[job]]\ntype = "tests.facade.functions')].replace("0 0 2 ?", "0 0 3 ?")
     write(path, changed)
-    wait_for(lambda: {key.name for key in scheduler.job_keys()} == {"report", "by-hand"})
+    wait_until(lambda: {key.name for key in scheduler.job_keys()} == {"report", "by-hand"})
     record = scheduler.get_trigger(TriggerKey("report", "billing"))
     assert isinstance(record, CronTrigger)
     assert record.expression == "0 0 3 ? * MON-FRI"
@@ -203,13 +204,6 @@ def test_declared_jobs_follow_their_file(make_scheduler: Callable[..., Scheduler
     write(path, "[[job")
     time.sleep(0.15)
     assert scheduler.check_exists(TriggerKey("often", "billing")), "what cannot be read changes nothing"
-
-
-def wait_for(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_a_file_that_is_wrong_is_refused_before_anything_is_connected(tmp_path: Path) -> None:

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from quartzpy import CronTrigger, JobDetail, JobKey, RetryPolicy, Scheduler, SimpleTrigger, TriggerKey
-from quartzpy.errors import CalendarNotFoundError, InvalidJobError, InvalidKeyError, InvalidTriggerError
+from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
+from quartzpy.errors import (
+    CalendarInUseError,
+    CalendarNotFoundError,
+    InvalidJobError,
+    InvalidKeyError,
+    InvalidTriggerError,
+)
 from quartzpy.events import events
 from quartzpy.states import PublicState
 from tests.facade import functions, jobs
@@ -240,3 +247,83 @@ def test_what_a_job_keeps_in_its_data_outlives_a_change_of_the_rest(client: Sche
     assert kept is not None
     assert kept.data == {"n": 11}
     assert not client.sync(declared(True), owner=OWNER), "its owner is known"
+
+
+# --- calendars
+
+TODAY = WeeklyCalendar({DayOfWeek.of(datetime.now(UTC).date())})
+NO_DAY = WeeklyCalendar(())
+
+
+def test_calendars_are_stored_before_the_triggers_that_use_them_and_removed_after_them(client: Scheduler) -> None:
+    declared = [(report(), [hourly(calendar="holidays")])]
+    calendars = {"holidays": TODAY, "spare": NO_DAY}
+    first = client.sync(declared, calendars=calendars, owner=OWNER)
+    assert str(first).splitlines()[:2] == ["+ calendar holidays", "+ calendar spare"]
+    assert client.get_calendar("holidays") == TODAY
+    assert str(client.sync(declared, calendars=calendars, owner=OWNER)) == "4 unchanged"
+    planned = client.sync([], owner=OWNER, prune=True, apply=False)
+    assert [str(change) for change in planned.changes] == [
+        "- trigger DEFAULT.hourly",
+        "- job DEFAULT.report",
+        "- calendar holidays",
+        "- calendar spare",
+    ]
+    assert client.calendar_names() == ["holidays", "spare"]
+    client.sync([], owner=OWNER, prune=True)
+    assert client.calendar_names() == []
+
+
+def test_a_changed_calendar_moves_the_triggers_that_use_it(client: Scheduler) -> None:
+    declared = [(report(), [hourly(calendar="holidays")])]
+    client.sync(declared, calendars={"holidays": NO_DAY}, owner=OWNER)
+    [before] = client.triggers()
+    tomorrow = {DayOfWeek.of((datetime.now(UTC) + 24 * HOUR).date())}
+    closed = WeeklyCalendar({*TODAY.excluded_days, *tomorrow}, description="closed")
+    plan = client.sync(declared, calendars={"holidays": closed}, owner=OWNER)
+    assert str(plan) == "~ calendar holidays (excluded_days, description)\n2 unchanged"
+    [after] = client.triggers()
+    assert before.next_fire_time is not None
+    assert after.next_fire_time is not None
+    assert after.next_fire_time > before.next_fire_time
+    assert client.sync(declared, calendars={"holidays": NO_DAY}, owner=OWNER, existing="keep").changes == ()
+    assert client.get_calendar("holidays") == closed
+
+
+def test_a_calendar_that_a_trigger_still_uses_is_not_removed(client: Scheduler) -> None:
+    declared = [(report(), [hourly(calendar="holidays")])]
+    client.sync(declared, calendars={"holidays": NO_DAY}, owner=OWNER)
+    client.schedule_job(JobDetail(jobs.Recorded, "by-a-program"), hourly("of-a-program", calendar="holidays"))
+    before = state(client)
+    for apply in (False, True):
+        with pytest.raises(
+            CalendarInUseError, match=r"'holidays' is no longer declared, but trigger DEFAULT\.of-a-program uses it"
+        ):
+            client.sync([], owner=OWNER, prune=True, apply=apply)
+    assert state(client) == before, "the trigger that is no longer declared is kept as well"
+    client.unschedule_job(TriggerKey("of-a-program"))
+    with pytest.raises(CalendarInUseError, match=r"trigger DEFAULT\.hourly uses it"):
+        client.sync(declared, owner=OWNER, prune=True)
+    client.sync([(report(), [hourly()])], owner=OWNER, prune=True)
+    assert client.calendar_names() == [], "the trigger that used it has no calendar any more"
+
+
+def test_a_calendar_of_another_owner_or_of_a_program_is_taken_over_and_not_removed(client: Scheduler) -> None:
+    client.add_calendar("ours", NO_DAY)
+    client.sync([], calendars={"theirs": NO_DAY}, owner="others")
+    plan = client.sync([], calendars={"ours": NO_DAY}, owner=OWNER, prune=True)
+    assert str(plan).splitlines() == ["~ calendar ours (owner)", "0 unchanged"]
+    assert client.calendar_names() == ["ours", "theirs"]
+    client.add_calendar("ours", TODAY, replace=True)
+    assert not client.sync([], owner=OWNER, prune=True), "a program has replaced it, so it is no longer owned"
+
+
+def test_a_trigger_whose_calendar_is_unknown_is_refused_in_the_plan(client: Scheduler) -> None:
+    for apply in (False, True):
+        with pytest.raises(
+            CalendarNotFoundError, match=r"DEFAULT.hourly: its calendar 'holidys' is neither declared nor"
+        ):
+            client.sync(
+                [(report(), [hourly(calendar="holidys")])], calendars={"holidays": NO_DAY}, owner=OWNER, apply=apply
+            )
+    assert client.calendar_names() == []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -196,6 +198,39 @@ def test_what_cannot_come_over(
     [note] = plan.notes
     assert (note.severity, note.subject, plan.jobs) == (severity, "job apscheduler.report", [])
     assert text in note.text
+
+
+def test_hostile_rows_are_reported_and_do_not_end_the_import(
+    peer: BackgroundScheduler, store: str, tmp_path: Path
+) -> None:
+    add(peer, DateTrigger(START), "good")
+    [state] = [job.__getstate__() for job in peer.get_jobs()]
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    rows = {
+        "cycle": {**state, "id": "cycle", "args": cycle},
+        "no id": {**state, "id": None, "name": None},
+        "control": {**state, "id": "a\nb"},
+        "long": {**state, "id": "x" * 201},
+        "limit": {**state, "id": "limit", "max_instances": None},
+        "grace": {**state, "id": "grace", "misfire_grace_time": 1e300},
+        "entry": {name: value for name, value in state.items() if name != "func"},
+        "list": [state],
+    }
+    with closing(sqlite3.connect(tmp_path / "jobs.sqlite")) as connection:
+        for name, row in rows.items():
+            connection.execute("INSERT INTO apscheduler_jobs VALUES (?, 1.0, ?)", [name, pickle.dumps(row)])
+        for name, data in (("junk", b"\x80"), ("deep", b"]" * 100_000 + b"a" * 99_999 + b".")):
+            connection.execute("INSERT INTO apscheduler_jobs VALUES (?, 1.0, ?)", [name, data])
+        connection.commit()
+    plan = read_apscheduler(store)
+    assert [one.job.name for one in plan.jobs] == ["good"]
+    assert {note.subject for note in plan.notes} == {f"job apscheduler.{name}" for name in (*rows, "junk", "deep")}
+    assert all(note.severity is Severity.UNDECIDED for note in plan.notes)
+    texts = {note.subject: note.text for note in plan.notes}
+    assert "its args cannot be read" in texts["job apscheduler.cycle"]
+    assert "OverflowError" in texts["job apscheduler.grace"]
+    assert "its row is not of APScheduler 3: KeyError: 'func'" in texts["job apscheduler.entry"]
 
 
 def test_arguments_that_cannot_be_read_are_given_by_the_map(peer: BackgroundScheduler, store: str) -> None:

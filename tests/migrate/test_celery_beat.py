@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -109,6 +111,53 @@ def test_an_interval_goes_on_in_its_phase(source: str) -> None:
     apply(read_celery_beat(source), harness._store, skip_undecided=True)
     fired = [one for one in harness.advance(timedelta(minutes=1)) if one.trigger_key.name == "often"]
     assert [one.scheduled_fire_time - LAST for one in fired] == [4 * timedelta(seconds=90)]
+
+
+@pytest.mark.parametrize("source", ["sqlite"], indirect=True)
+def test_hostile_rows_are_reported_and_do_not_end_the_import(source: str, tmp_path: Path) -> None:
+    shutil.copy(source.removeprefix("sqlite:///"), tmp_path / "db.sqlite")
+    with closing(sqlite3.connect(tmp_path / "db.sqlite")) as connection:
+        [template] = connection.execute(
+            "SELECT id FROM django_celery_beat_periodictask WHERE interval_id IS NOT NULL LIMIT 1"
+        ).fetchone()
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(django_celery_beat_periodictask)")]
+        hostile = {
+            "dangling": {"interval_id": 9_999},
+            "odd period": {"interval_id": 1_001},
+            "for ever": {"interval_id": 1_002},
+            "a\nb": {},
+            "x" * 201: {},
+            "args": {"args": "["},
+            "kwargs": {"kwargs": "null"},
+            "last": {"last_run_at": "yesterday"},
+            "runs": {"total_run_count": "many"},
+        }
+        connection.execute("INSERT INTO django_celery_beat_intervalschedule VALUES (1001, 2, 'fortnights')")
+        connection.execute(f"INSERT INTO django_celery_beat_intervalschedule VALUES (1002, {2**62}, 'days')")
+        for number, (name, values) in enumerate(hostile.items(), 1_000):
+            given = {"id": number, "name": name, **values}
+            picked = ", ".join("?" if column in given else column for column in columns)
+            connection.execute(
+                f"INSERT INTO django_celery_beat_periodictask SELECT {picked}"
+                " FROM django_celery_beat_periodictask WHERE id = ?",
+                [*(given[column] for column in columns if column in given), template],
+            )
+        connection.commit()
+    plan = read_celery_beat(f"sqlite:///{tmp_path / 'db.sqlite'}")
+    notes = {note.subject.removeprefix("job celery-beat."): note.text for note in plan.notes}
+    expected = {
+        "dangling": "its row is not of django-celery-beat: KeyError: 9999",
+        "odd period": "its row is not of django-celery-beat: TypeError",
+        "for ever": "its row is not of django-celery-beat: OverflowError",
+        "a\nb": "control character U+000A",
+        "x" * 201: "201 characters, at most 200",
+        "args": "its args are no JSON: '['",
+        "kwargs": "its kwargs are no dict: 'null'",
+        "last": "yesterday",
+        "runs": "many",
+    }
+    assert {one: notes.get(one) for one in expected if expected[one] not in notes.get(one, "")} == {}
+    assert len(plan.jobs) == len(read_celery_beat(source).jobs)
 
 
 def test_the_command(source: str, postgres_dsn: str) -> None:

@@ -102,7 +102,7 @@ def test_the_command_writes_declared_jobs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{written}: 2 jobs\n"
     plan = read(given.read_text())
-    declared = load_definitions(written)
+    declared = load_definitions(written).jobs
     assert [(job.key, job.data, job.description) for job, _ in declared] == [
         (one.job.key, one.job.data, one.job.description) for one in plan.jobs
     ]

@@ -5,13 +5,15 @@ The tables come from `data/quartz-2.3.2.sql`, which `dump.py` wrote; the last te
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
-import psycopg
 import pytest
 
 from quartzpy import (
@@ -30,19 +32,22 @@ from quartzpy import (
     TriggerKey,
     WeeklyCalendar,
 )
+from quartzpy.cli.main import main
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.errors import ObjectAlreadyExistsError, SettingsError
-from quartzpy.migrate import ImportedTrigger, ImportPlan, Severity, apply
-from quartzpy.migrate.apply import HELD
+from quartzpy.errors import ObjectAlreadyExistsError, SettingsError, StoreUnavailableError
+from quartzpy.migrate import ImportedJob, ImportedTrigger, ImportPlan, Severity, apply
 from quartzpy.migrate.class_map import ClassMap, load_class_map
 from quartzpy.migrate.quartz import read_quartz
+from quartzpy.migrate.slices import HELD
+from quartzpy.operations.actor import Actor, Role
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import JobStore, PauseNote
+from quartzpy.store.queries import ActionQuery
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.testing import SchedulerHarness
 from quartzpy.triggers.trigger import TriggerProgress
 from tests.cli.test_commands import quartzpy
-from tests.database import Server
+from tests.database import Server, connect_to
 from tests.migrate import java_quartz
 from tests.migrate.dump import FIRES, HOUR, expected_fires, load
 
@@ -428,7 +433,7 @@ def test_a_running_source_is_refused_unless_all_is_held(quartz_tables: str) -> N
 def test_an_error_and_a_running_node_are_reported(fresh_database: Callable[[], str]) -> None:
     dsn = fresh_database()
     load(dsn)
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         connection.execute("UPDATE qrtz_triggers SET trigger_state = 'ERROR' WHERE trigger_name = 'simple 1'")
         connection.execute("UPDATE qrtz_triggers SET trigger_state = 'COMPLETE' WHERE trigger_name = 'simple 2'")
         connection.execute("UPDATE qrtz_triggers SET trigger_state = 'BLOCKED' WHERE trigger_name = 'simple 3'")
@@ -463,7 +468,7 @@ def test_an_error_and_a_running_node_are_reported(fresh_database: Callable[[], s
 def test_a_name_that_cannot_be_one_here_is_left_out(fresh_database: Callable[[], str]) -> None:
     dsn = fresh_database()
     load(dsn)
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         for table in ("triggers", "simple_triggers"):
             connection.execute(f"UPDATE qrtz_{table} SET trigger_name = E'simple\\n1' WHERE trigger_name = 'simple 1'")
         connection.execute("UPDATE qrtz_job_details SET job_name = E'a\\nb' WHERE job_name = 'values'")
@@ -488,7 +493,7 @@ def test_rows_that_quartz_did_not_write_do_not_end_the_import(fresh_database: Ca
         "triggers SET misfire_instr = 99": "trigger_name = 'simple 1'",
         "triggers SET trigger_type = 'LUNAR'": "trigger_name = 'simple 2'",
     }
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         for change, where in changes.items():
             connection.execute(f"UPDATE qrtz_{change} WHERE {where}")
     expected = {
@@ -504,6 +509,139 @@ def test_rows_that_quartz_did_not_write_do_not_end_the_import(fresh_database: Ca
     }
     notes = {note.subject: note.text for note in plan_of(dsn).notes}
     assert {subject for subject in expected if expected[subject] not in notes.get(subject, "")} == set()
+
+
+CYCLE = bytes.fromhex(
+    "aced0005737200156f72672e71756172747a2e4a6f62446174614d61709fb083e8bfa9b0cb020000787200266f72672e7175"
+    "6172747a2e7574696c732e537472696e674b65794469727479466c61674d61708208e8c3fbc55d280200015a0013616c6c6f"
+    "77735472616e7369656e74446174617872001d6f72672e71756172747a2e7574696c732e4469727479466c61674d617013e6"
+    "2ead28760ace0200025a000564697274794c00036d617074000f4c6a6176612f7574696c2f4d61703b787001737200116a61"
+    "76612e7574696c2e486173684d61700507dac1c31660d103000246000a6c6f6164466163746f724900097468726573686f6c"
+    "6478703f4000000000000c77080000001000000002740005706c61696e740001787400056379636c657371007e00053f4000"
+    "000000000c77080000001000000001740005616761696e71007e000a787800"
+)
+"""The Java serialization of a JobDataMap with the entries `plain` and `cycle`, a map that contains itself."""
+
+
+def test_hostile_rows_are_reported_and_do_not_end_the_import(fresh_database: Callable[[], str]) -> None:
+    dsn = fresh_database()
+    load(dsn)
+    with connect_to(dsn) as connection:
+        connection.execute("UPDATE qrtz_job_details SET job_data = %s WHERE job_name = 'values'", [CYCLE])
+        for change in (
+            # No fire time that a date can have, and an end that Java programs use for "never".
+            f"triggers SET next_fire_time = {2**62} WHERE trigger_name = 'simple 1'",
+            f"triggers SET end_time = {2**63 - 1} WHERE trigger_name = 'simple 2'",
+            "triggers SET trigger_name = NULL WHERE trigger_name = 'simple 3'",
+            "triggers SET job_name = NULL WHERE trigger_name = 'simple 4'",
+            "triggers SET start_time = NULL, misfire_instr = NULL, priority = NULL WHERE trigger_name = 'simple 5'",
+            "cron_triggers SET cron_expression = NULL WHERE trigger_name = 'cron quarter'",
+            "simple_triggers SET repeat_interval = NULL WHERE trigger_name = 'simple 0'",
+            f"simple_triggers SET repeat_interval = {2**62} WHERE trigger_name = 'simple 6'",
+            "scheduler_state SET last_checkin_time = NULL",
+            "job_details SET job_class_name = NULL WHERE job_name = 'counter'",
+        ):
+            connection.execute(f"UPDATE qrtz_{change}")
+        connection.execute(
+            "INSERT INTO qrtz_fired_triggers (sched_name, entry_id, instance_name, job_name, job_group, state)"
+            " VALUES ('serialized', '1', 'n', E'a\nb', NULL, 'EXECUTING')"
+        )
+        connection.execute(
+            "INSERT INTO qrtz_paused_trigger_grps VALUES ('serialized', E'a\nb'), ('serialized', repeat('x', 201))"
+        )
+        connection.execute(
+            "INSERT INTO qrtz_calendars SELECT sched_name, repeat('x', 201), calendar FROM qrtz_calendars"
+            " WHERE calendar_name = 'weekly'"
+        )
+    plan = plan_of(dsn)
+    notes = {note.subject: note.text for note in plan.notes}
+    expected = {
+        "job reports.values": "'cycle': it is nested too deep, or contains itself",
+        "trigger times.simple 1": "it is not what Quartz writes: OverflowError",
+        "trigger times.None": "trigger_name is NULL",
+        "trigger times.simple 4": "job_name is NULL",
+        "trigger times.cron quarter": "cron expression 'None'",
+        "trigger times.simple 0": "it is not what Quartz writes: TypeError",
+        "trigger times.simple 6": "it is not what Quartz writes: OverflowError",
+        "job reports.counter": "its class is NULL",
+        "a paused group": "trigger group: 201 characters, at most 200",
+        "job None.a\nb": "it is running on the Quartz node n",
+        f"calendar {'x' * 201}": "calendar name: 201 characters, at most 200",
+    }
+    assert {one: notes.get(one) for one in expected if expected[one] not in notes.get(one, "")} == {}
+    assert trigger_of(plan, "simple 2").trigger.end_time is None
+    assert trigger_of(plan, "simple 5").trigger.start_time is None
+    assert plan.paused_groups == {"night"}
+    assert plan.running is None
+    harness = SchedulerHarness(FROM)
+    with pytest.raises(SettingsError, match="objects need a decision"):
+        apply(plan, harness._store)
+    assert not list(harness.jobs()), "nothing is stored unless it is to be left out"
+    outcome = apply(plan, harness._store, skip_undecided=True)
+    assert TriggerKey("cron half past two", "times") in outcome.added
+
+
+def many(plan: ImportPlan, count: int) -> ImportPlan:
+    """A plan of `count` triggers of two jobs, one of which has but a few."""
+    [one, *_] = plan.jobs
+    [first, *_] = one.triggers
+    triggers = [
+        replace(first, trigger=replace(first.trigger, name=f"many {number}"), paused=None) for number in range(count)
+    ]
+    few = replace(one.job, name="few")
+    return replace(
+        plan,
+        jobs=[
+            ImportedJob(one.job, triggers[:-3]),
+            ImportedJob(few, [replace(one, trigger=replace(one.trigger, job_key=few.key)) for one in triggers[-3:]]),
+        ],
+        notes=[],
+    )
+
+
+def test_a_large_plan_is_stored_in_slices_and_an_aborted_import_is_continued(
+    quartz_tables: str, any_store: JobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quartzpy.migrate.slices.SLICE", 10)
+    plan = many(plan_of(quartz_tables), 45)
+    done: list[tuple[int, int]] = []
+
+    def progress(stored: int, total: int) -> None:
+        done.append((stored, total))
+        if len(done) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        apply(plan, any_store, progress=progress, actor=Actor("ann", Role.ADMIN), reason="moving")
+    assert done == [(10, 51), (20, 51), (30, 51)]
+    stored = any_store.triggers(list(plan.triggers()))
+    assert len(stored) == 27
+    assert any_store.owned(plan.owner).triggers == set(stored)
+    assert len(apply(plan, any_store, dry_run=True).added) == 45 - 27 + 1
+    outcome = apply(plan, any_store)
+    assert (outcome.kept, len(outcome.added)) == (27, 45 - 27 + 1)
+    after = any_store.triggers(list(plan.triggers()))
+    assert len(after) == 45
+    assert {key: after[key].generation for key in stored} == {key: stored[key].generation for key in stored}
+    assert any_store.owned(plan.owner).triggers == set(after)
+    complete, aborted = any_store.find_actions(ActionQuery(), None)
+    assert (aborted.actor, aborted.action, aborted.reason, str(aborted.state), aborted.count) == (
+        *("ann", "import", "moving"),
+        *("FAILED", 30),
+    )
+    assert (aborted.subject, complete.subject) == (plan.source,) * 2
+    assert (str(complete.state), complete.after["triggers kept"]) == ("SUCCEEDED", 27)
+
+
+def test_a_repeated_import_stores_nothing_again(quartz_tables: str, any_store: JobStore) -> None:
+    plan = plan_of(quartz_tables)
+    apply(plan, any_store, skip_undecided=True)
+    before = any_store.triggers(list(plan.triggers()))
+    apply(plan, any_store, skip_undecided=True)
+    after = any_store.triggers(list(plan.triggers()))
+    assert {key: (one.generation, one.progress) for key, one in after.items()} == {
+        key: (one.generation, one.progress) for key, one in before.items()
+    }
 
 
 MAP = """
@@ -543,6 +681,50 @@ def test_the_command_prints_a_plan_and_applies_it(quartz_tables: str, postgres_d
     assert quartzpy("jobs", "--dsn", postgres_dsn, "--name", "imported").stdout.count("reports.") == 4
     again = quartzpy(*command, "--apply", "--json")
     assert '"new_triggers": 0' in again.stdout
+
+
+def test_an_aborted_command_says_how_it_is_continued(
+    quartz_tables: str,
+    postgres_dsn: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "map.toml").write_text(MAP)
+    command = [
+        *("import", "quartz", "--from", quartz_tables, "--sched-name", "serialized", "--java-time-zone", BERLIN),
+        *("--map", str(tmp_path / "map.toml"), "--dsn", postgres_dsn, "--name", "aborted", "--apply", "--limit", "0"),
+    ]
+    stored = 0
+    store_slice = SqlJobStore.exclusively
+
+    def failing(store: SqlJobStore, work: Callable[[JobStore], Any]) -> Any:
+        nonlocal stored
+        stored += 1
+        if stored == 3:
+            raise StoreUnavailableError("the database is gone")
+        return store_slice(store, work)
+
+    monkeypatch.setattr("quartzpy.migrate.slices.SLICE", 10)
+    with monkeypatch.context() as context:
+        context.setattr(SqlJobStore, "exclusively", failing)
+        with pytest.raises(SystemExit) as ended:
+            main(command)
+    assert ended.value.code == 3
+    said = capsys.readouterr().err
+    assert re.search(r"not complete: [1-9]\d* of \d+ jobs and triggers are stored; the same command continues it", said)
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--json"])
+    assert ended.value.code == 0
+    outcome = json.loads(capsys.readouterr().out)["outcome"]
+    assert outcome["new_triggers"] + outcome["triggers_kept"] == 34
+    assert outcome["triggers_kept"] > 0
+    with pytest.raises(SystemExit):
+        main([*command, "--skip-undecided"])
+    printed = capsys.readouterr().out
+    assert re.search(r"\(3\d more; --limit shows more, --json all\)", printed)
+    assert re.search(r"\(\d+ more left out; --limit shows more, --json all\)", printed)
+    assert len(printed.splitlines()) < 20
 
 
 @pytest.mark.parametrize(

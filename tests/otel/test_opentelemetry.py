@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +35,8 @@ from quartzpy import (
 from quartzpy.errors import SchedulerStateError
 from quartzpy.job_data import TRACE_PARENT
 from quartzpy.otel import OpenTelemetry
+from tests.otel import child_jobs
+from tests.waiting import wait_until
 
 SOON = timedelta(seconds=30)
 seen: list[tuple[JobExecutionContext, Any]] = []
@@ -91,13 +95,12 @@ class Telemetry:
 
     def executions(self, count: int) -> list[ReadableSpan]:
         """The spans of executions, as soon as there are so many."""
-        until = time.monotonic() + 30
-        while True:
-            found = [span for span in self.spans.get_finished_spans() if span.name.startswith("execute ")]
-            if len(found) >= count:
-                return found
-            assert time.monotonic() < until, found
-            time.sleep(0.01)
+
+        def found() -> list[ReadableSpan]:
+            return [span for span in self.spans.get_finished_spans() if span.name.startswith("execute ")]
+
+        wait_until(lambda: len(found()) >= count)
+        return found()
 
     def points(self) -> dict[str, list[Any]]:
         data = self.reader.get_metrics_data()
@@ -301,6 +304,31 @@ def test_the_awaitable_verbs_carry_the_trace(url: str, telemetry: Telemetry) -> 
     assert [trace_id(span) for span in telemetry.executions(1)] == [expected]
 
 
+def test_the_span_of_an_execution_is_the_parent_of_what_its_job_does_in_a_child(
+    telemetry: Telemetry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = tmp_path / "spans"
+    monkeypatch.setenv(child_jobs.SPANS, str(written))
+    scheduler = Scheduler("memory://", name="otel", executors={"cpu": "processes:1"}, plugins=[telemetry.plugin()])
+    scheduler.start()
+    try:
+        for job in (child_jobs.Working, child_jobs.WorkingAsync):
+            scheduler.schedule_job(JobDetail(job, job.__name__, executor="cpu"), SimpleTrigger(job.__name__))
+        spans = telemetry.executions(2)
+    finally:
+        scheduler.shutdown(timeout="30s")
+    lines = [json.loads(line) for line in written.read_text().splitlines()]
+    assert sorted(lines) == sorted(
+        [
+            span.name.replace("execute DEFAULT.", "work of "),
+            span.context.trace_id,
+            span.context.span_id,
+        ]
+        for span in spans
+        if span.context is not None
+    )
+
+
 def test_middleware_is_added_before_the_start_only(make: Callable[..., Scheduler]) -> None:
     scheduler = make()
     scheduler.start()
@@ -314,10 +342,7 @@ def test_the_metrics_are_those_of_prometheus(make: Callable[..., Scheduler], tel
     scheduler.schedule_job(JobDetail(Seeing, "job", "reports"), SimpleTrigger("t"))
     scheduler.schedule_job(JobDetail(Ending, "job-2", "mail", data={"how": "fail"}), SimpleTrigger("t2"))
     assert scheduler.wait_until_recorded(2, SOON)
-    until = time.monotonic() + 30
-    while len(telemetry.points().get("quartzpy.execution_duration_seconds".removesuffix("_seconds"), ())) < 2:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    wait_until(lambda: len(telemetry.points().get("quartzpy.execution_duration", ())) == 2)
     points = telemetry.points()
     durations = points["quartzpy.execution_duration"]
     assert {point.attributes["job_group"]: point.count for point in durations} == {"reports": 1, "mail": 1}

@@ -27,6 +27,8 @@ FORBIDDEN_ATTRIBUTES = {
 IMPORTING = {
     "jobs/job.py": "a module that the setting job_modules or a file of declared jobs allows",
     "cli/node.py": "the program that the command line names",
+    "cli/definitions.py": "a module that the command line names",
+    "scheduling/calendar_tables.py": "a class of calendars that a file of declarations names",
     "triggers/recurrence_rule.py": "dateutil",
     "calendars/holiday.py": "holidays",
     "store/sql/steps/facts.py": "tzdata",

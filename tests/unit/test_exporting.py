@@ -54,7 +54,7 @@ class Decorated(Job):
 
 
 def read_back(text: str) -> Definitions:
-    return definitions(tomllib.loads(text), "exported.toml")
+    return definitions(tomllib.loads(text), "exported.toml").jobs
 
 
 def check(job: JobDetail, *triggers: Trigger) -> str:

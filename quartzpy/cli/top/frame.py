@@ -42,7 +42,7 @@ def draw_frame(snapshot: Snapshot, view: View, cells: Cells, name: str, width: i
         return [*_filled([*head, "", *view.text[view.scrolled :]], width, height - 1), footer]
     # The table needs its heading and three rows; what is above it takes what is left.
     room = height - len(head) - 1 - 6
-    above = _above(snapshot.overview, width, room)
+    above = _above(snapshot.overview, cells, width, room)
     table = _table(snapshot, view, cells, width, height - len(head) - len(above) - 2)
     return [*_filled([*head, *above, _tabs(snapshot, view, width), *table], width, height - 1), footer]
 
@@ -75,9 +75,9 @@ def _title(snapshot: Snapshot, view: View, cells: Cells, name: str, width: int) 
     return _painted(padded(text, width), reverse=True, fg="red" if snapshot.error else None)
 
 
-def _above(overview: Overview, width: int, room: int) -> list[str]:
+def _above(overview: Overview, cells: Cells, width: int, room: int) -> list[str]:
     """Return the lines between the title and the table, at most `room`: incidents, nodes, and the last hour."""
-    lines = [_incident(one, width) for one in overview.incidents[: max(1, min(_MOST_INCIDENTS, room // 3))]]
+    lines = [_incident(one, cells, width) for one in overview.incidents[: max(1, min(_MOST_INCIDENTS, room // 3))]]
     more = len(overview.incidents) - len(lines)
     if more > 0:
         lines.append(cut(f"  and {more} other incidents", width))
@@ -93,9 +93,9 @@ def _above(overview: Overview, width: int, room: int) -> list[str]:
     return [*lines, *series][: max(0, room)]
 
 
-def _incident(incident: Any, width: int) -> str:
+def _incident(incident: Any, cells: Cells, width: int) -> str:
     between = " " if incident.what.endswith(".") else ": "
-    text = visible(f"! {between.join([incident.what, *incident.why[:1]])}")
+    text = cells.sentence(f"! {between.join([incident.what, *incident.why[:1]])}")
     return styled(str(incident.severity), cut(text, width))
 
 

@@ -149,6 +149,6 @@ def _sync(scheduler: Scheduler, url: str, definitions: list[tuple[JobDetail, lis
         inside = scheduler.using(connection)
         plan = inside.sync(definitions, owner=OWNER, prune=True, version=version)
         for change in plan.changes:
-            is_new = change.sign == "+" or "interval" in change.what.split(", ")
+            is_new = change.sign == "+" or any(one.name == "interval" for one in change.differences)
             if is_new and isinstance(change.key, TriggerKey) and change.key in intervals:
                 inside.skip_next(change.key)

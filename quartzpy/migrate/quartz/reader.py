@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from quartzpy import job_data
 from quartzpy.calendars.base import BaseCalendar
 from quartzpy.calendars.daily import DailyCalendar
 from quartzpy.errors import QuartzpyError, SettingsError
 from quartzpy.jobs.job import JobDetail
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import JobKey, TriggerKey, check_name
 from quartzpy.migrate import java
 from quartzpy.migrate.class_map import ClassMap, LeftOut, Undecided
-from quartzpy.migrate.databases import Row, Rows, boolean, checked_prefix, reading
+from quartzpy.migrate.databases import MALFORMED, Row, Rows, boolean, checked_prefix, reading, required, unreadable
 from quartzpy.migrate.java import UnreadableError
 from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, Severity
 from quartzpy.migrate.quartz.calendars import read_calendar
@@ -24,13 +25,14 @@ from quartzpy.migrate.quartz.triggers import CALENDAR_INTERVAL, CRON, DAILY, SIM
 from quartzpy.texts import quoted, reason, visible
 from quartzpy.triggers.trigger import DEFAULT_PRIORITY, TriggerProgress
 
+_Key = TypeVar("_Key", JobKey, TriggerKey)
 ALL_GROUPS_PAUSED = "_$_ALL_GROUPS_PAUSED_$_"
 _KINDS = {"cron_triggers": (CRON,), "simple_triggers": (SIMPLE,), "simprop_triggers": (CALENDAR_INTERVAL, DAILY)}
 _PAUSED = ("PAUSED", "PAUSED_BLOCKED")
 # Quartz declares a node dead that is silent for its interval and this much more.
 _GRACE_MS = 7_500
-# What values raise that are not what Quartz writes.
-_MALFORMED = (LookupError, TypeError, ValueError, AttributeError)
+# The largest number of milliseconds that a date has here; some programs store a larger one for "never".
+_LAST_MS = 253_402_300_799_999
 
 
 def scheduler_names(rows: Rows, prefix: str) -> list[str]:
@@ -85,20 +87,17 @@ class _Reader:
         self._java_zone = java_zone
         self._notes: list[Note] = []
 
-    def _table(self, name: str) -> list[Row]:
+    def _table(self, name: str) -> Iterator[Row]:
         return self._rows(f"SELECT * FROM {self._prefix}{name.upper()} WHERE SCHED_NAME = :name", name=self._name)  # noqa: S608
 
     def plan(self) -> ImportPlan:
-        job_rows = self._readable("job", self._table("job_details"), _job_key)
-        if job_rows and "job_class_name" not in job_rows[0]:
-            raise SettingsError(
-                f"--prefix: {self._prefix}JOB_DETAILS is not a table of Quartz 2.x, but of quartzpy; if Quartz's"
-                ' tables are in another schema, name it: --prefix "other.QRTZ_"'
-            )
+        jobs = self._jobs()
+        about_jobs, self._notes = self._notes, []
         calendars = self._calendars()
-        triggers = self._triggers(calendars, {_job_key(row) for row in job_rows})
-        jobs = list(self._jobs(job_rows, triggers))
-        groups = {str(row["trigger_group"]) for row in self._table("paused_trigger_grps")}
+        triggers = self._triggers(calendars, jobs)
+        self._notes += about_jobs
+        imported = list(self._with_triggers(jobs, triggers))
+        groups = self._paused_groups()
         if ALL_GROUPS_PAUSED in groups:
             text = "all groups are paused in Quartz: its triggers come over paused, but triggers stored later are not"
             self._note(Severity.DIFFERS, "pauses", text)
@@ -106,7 +105,7 @@ class _Reader:
         return ImportPlan(
             source=f"Quartz scheduler {self._name}",
             owner=f"import:quartz:{self._name}"[:200],
-            jobs=jobs,
+            jobs=imported,
             calendars=calendars,
             paused_groups=frozenset(groups - {ALL_GROUPS_PAUSED}),
             notes=self._notes,
@@ -118,21 +117,28 @@ class _Reader:
 
     def _note_failure(self, subject: str, error: Exception) -> None:
         severity = Severity.LEFT_OUT if isinstance(error, LeftOut) else Severity.UNDECIDED
-        is_malformed = isinstance(error, _MALFORMED) and not isinstance(error, QuartzpyError)
+        is_malformed = isinstance(error, MALFORMED) and not isinstance(error, QuartzpyError)
         text = f"it is not what Quartz writes: {type(error).__name__}: {reason(error)}" if is_malformed else str(error)
         self._note(severity, subject, text)
 
-    def _readable(self, kind: str, rows: list[Row], key_of: Callable[[Row], object]) -> list[Row]:
-        """Return the rows whose keys can be keys here: Quartz also takes names with control characters."""
-        found = []
+    def _with_keys(self, kind: str, rows: Iterable[Row], key_of: Callable[[Row], _Key]) -> Iterator[tuple[_Key, Row]]:
+        """Yield the rows whose keys can be keys here: Quartz also takes names with control characters."""
         for row in rows:
             try:
-                key_of(row)
-            except QuartzpyError as error:
+                key = key_of(row)
+            except (QuartzpyError, ValueError) as error:
                 shown = ".".join(visible(str(row[f"{kind}_{part}"])) for part in ("group", "name"))
                 self._note(Severity.LEFT_OUT, f"{kind} {shown}", str(error))
             else:
-                found.append(row)
+                yield key, row
+
+    def _paused_groups(self) -> set[str]:
+        found = set()
+        for row in self._table("paused_trigger_grps"):
+            try:
+                found.add(check_name(required(row, "trigger_group"), "trigger group"))
+            except (QuartzpyError, ValueError) as error:
+                self._note(Severity.LEFT_OUT, "a paused group", str(error))
         return found
 
     # --- calendars
@@ -142,6 +148,7 @@ class _Reader:
         for row in sorted(self._table("calendars"), key=lambda row: str(row["calendar_name"])):
             name = str(row["calendar_name"])
             try:
+                check_name(required(row, "calendar_name"), "calendar name")
                 found[name] = read_calendar(bytes(row["calendar"]), self._java_zone)
                 if any(isinstance(layer, DailyCalendar) and not layer.invert for layer in found[name].chain()):
                     # Quartz's DailyCalendar compares with the edges of the day by "less than".
@@ -151,36 +158,46 @@ class _Reader:
                         "Quartz's DailyCalendar also excludes the first and the last millisecond of each day; here only"
                         " its range is excluded, so that a trigger may also fire at midnight",
                     )
-            except (UnreadableError, Undecided, QuartzpyError, *_MALFORMED) as error:
+            except (UnreadableError, Undecided, QuartzpyError, *MALFORMED) as error:
                 _raise_settings(error)
-                self._note_failure(f"calendar {name}", error)
+                self._note_failure(f"calendar {visible(name)}", error)
         return found
 
     # --- triggers
 
-    def _triggers(self, calendars: dict[str, BaseCalendar], jobs: set[JobKey]) -> dict[JobKey, list[ImportedTrigger]]:
+    def _triggers(
+        self, calendars: dict[str, BaseCalendar], jobs: Mapping[JobKey, JobDetail | None]
+    ) -> dict[JobKey, list[ImportedTrigger]]:
         details = {
             (kind, str(row["trigger_group"]), str(row["trigger_name"])): row
             for table, kinds in _KINDS.items()
             for row in self._table(table)
             for kind in kinds
         }
-        found = defaultdict(list)
-        for row in sorted(self._readable("trigger", self._table("triggers"), _trigger_key), key=_trigger_key):
-            key, job_key = _trigger_key(row), _job_key(row)
+        # One object for equal keys: there may be a million triggers.
+        keys = {key: key for key in jobs}
+        found: dict[JobKey, list[ImportedTrigger]] = defaultdict(list)
+        for key, row in self._with_keys("trigger", self._table("triggers"), _trigger_key):
             try:
-                if job_key not in jobs:
+                job_key = _job_key(row)
+                if job_key not in keys:
                     raise LeftOut(f"its job {job_key} does not come over")
-                imported = self._trigger(row, details.get((str(row["trigger_type"]), key.group, key.name)), calendars)
-            except (UnreadableError, Undecided, LeftOut, QuartzpyError, *_MALFORMED) as error:
+                detail = details.pop((str(row["trigger_type"]), key.group, key.name), None)
+                imported = self._trigger(key, keys[job_key], row, detail, calendars)
+            except (UnreadableError, Undecided, LeftOut, QuartzpyError, *MALFORMED) as error:
                 _raise_settings(error)
                 self._note_failure(f"trigger {key}", error)
             else:
                 found[job_key].append(imported)
+        for triggers in found.values():
+            triggers.sort(key=lambda one: one.trigger.key)
+        self._notes.sort(key=lambda note: note.subject)
         return found
 
-    def _trigger(self, row: Row, details: Row | None, calendars: dict[str, BaseCalendar]) -> ImportedTrigger:
-        key, state = _trigger_key(row), str(row["trigger_state"])
+    def _trigger(
+        self, key: TriggerKey, job_key: JobKey, row: Row, details: Row | None, calendars: dict[str, BaseCalendar]
+    ) -> ImportedTrigger:
+        state = str(row["trigger_state"])
         following = _instant(row["next_fire_time"])
         if state in ("COMPLETE", "DELETED") or following is None:
             raise LeftOut("its schedule has ended")
@@ -193,10 +210,10 @@ class _Reader:
             self._java_zone,
             name=key.name,
             group=key.group,
-            job_key=_job_key(row),
+            job_key=job_key,
             description=row["description"],
             start_time=_instant(row["start_time"]),
-            end_time=_instant(row["end_time"]),
+            end_time=None if _is_never(row["end_time"]) else _instant(row["end_time"]),
             priority=DEFAULT_PRIORITY if row["priority"] is None else int(row["priority"]),
             calendar=calendar,
             misfire=misfire_of(row),
@@ -210,23 +227,36 @@ class _Reader:
 
     # --- jobs
 
-    def _jobs(self, job_rows: Iterable[Row], triggers: dict[JobKey, list[ImportedTrigger]]) -> Iterable[ImportedJob]:
-        for row in sorted(job_rows, key=_job_key):
-            key = _job_key(row)
+    def _jobs(self) -> dict[JobKey, JobDetail | None]:
+        """Return the jobs by key; None for those that do not come over themselves."""
+        found: dict[JobKey, JobDetail | None] = {}
+        for key, row in self._with_keys("job", self._table("job_details"), _job_key):
+            if not found and "job_class_name" not in row:
+                raise SettingsError(
+                    f"--prefix: {self._prefix}JOB_DETAILS is not a table of Quartz 2.x, but of quartzpy; if Quartz's"
+                    ' tables are in another schema, name it: --prefix "other.QRTZ_"'
+                )
+            found[key] = None
             try:
-                job = self._job(row)
-                if not job.durable and not triggers[key]:
-                    raise LeftOut("it is not durable, and none of its triggers comes over")
-            except (UnreadableError, Undecided, LeftOut, QuartzpyError, *_MALFORMED) as error:
+                found[key] = self._job(key, row)
+            except (UnreadableError, Undecided, LeftOut, QuartzpyError, *MALFORMED) as error:
                 _raise_settings(error)
                 self._note_failure(f"job {key}", error)
-            else:
-                yield ImportedJob(job, triggers[key])
+        return found
 
-    def _job(self, row: Row) -> JobDetail:
-        key = _job_key(row)
+    def _with_triggers(
+        self, jobs: Mapping[JobKey, JobDetail | None], triggers: Mapping[JobKey, list[ImportedTrigger]]
+    ) -> Iterator[ImportedJob]:
+        for key, job in sorted(jobs.items(), key=lambda one: one[0]):
+            own = triggers.get(key, [])
+            if job is not None and not job.durable and not own:
+                self._note_failure(f"job {key}", LeftOut("it is not durable, and none of its triggers comes over"))
+            elif job is not None:
+                yield ImportedJob(job, own)
+
+    def _job(self, key: JobKey, row: Row) -> JobDetail:
         return JobDetail(
-            self._decisions.job_type(str(row["job_class_name"])),
+            self._decisions.job_type(_class_of(row)),
             key.name,
             key.group,
             description=row["description"],
@@ -253,10 +283,10 @@ class _Reader:
                 given = {str(name): java.as_python(value)}
                 job_data.encode(given)
                 found.update(given)
-            except (UnreadableError, QuartzpyError) as error:
+            except (UnreadableError, QuartzpyError, *MALFORMED) as error:
                 decision = self._decisions.decision(kind, key, str(name))
                 if decision is None:
-                    open_questions.append(f"{quoted(str(name))}: {error}")
+                    open_questions.append(f"{quoted(str(name))}: {unreadable(error)}")
                 elif "value" in decision:
                     found[str(name)] = decision["value"]
         if open_questions:
@@ -274,15 +304,17 @@ class _Reader:
                 again = "; Quartz would run it again if its node died" if boolean(row["requests_recovery"]) else ""
                 self._note(
                     Severity.DIFFERS,
-                    f"job {_job_key(row)}",
+                    f"job {row['job_group']}.{row['job_name']}",
                     f"it is running on the Quartz node {row['instance_name']}; the execution does not come over{again}",
                 )
 
     def _running(self) -> str | None:
         now = time.time_ns() // 1_000_000
         for row in self._table("scheduler_state"):
+            if row["last_checkin_time"] is None:
+                continue
             silent = now - int(row["last_checkin_time"])
-            if silent < int(row["checkin_interval"]) + _GRACE_MS:
+            if silent < int(row["checkin_interval"] or 0) + _GRACE_MS:
                 return f"its node {row['instance_name']} checked in {max(0, silent) / 1000:.0f} s ago"
         return None
 
@@ -294,11 +326,21 @@ def _raise_settings(error: Exception) -> None:
 
 
 def _job_key(row: Row) -> JobKey:
-    return JobKey(str(row["job_name"]), str(row["job_group"]))
+    return JobKey(required(row, "job_name"), sys.intern(required(row, "job_group")))
 
 
 def _trigger_key(row: Row) -> TriggerKey:
-    return TriggerKey(str(row["trigger_name"]), str(row["trigger_group"]))
+    return TriggerKey(required(row, "trigger_name"), sys.intern(required(row, "trigger_group")))
+
+
+def _class_of(row: Row) -> str:
+    if row["job_class_name"] is None:
+        raise LeftOut("its class is NULL")
+    return str(row["job_class_name"])
+
+
+def _is_never(milliseconds: object) -> bool:
+    return milliseconds is not None and int(str(milliseconds)) > _LAST_MS
 
 
 def _instant(milliseconds: object) -> datetime | None:

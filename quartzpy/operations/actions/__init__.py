@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from quartzpy.operations.actions.changing import ChangingActions
+from quartzpy.operations.actions.declaring import DeclaringActions
 from quartzpy.operations.actions.nodes import NodeActions
 from quartzpy.operations.actions.pausing import PausingActions
 from quartzpy.operations.actions.running import RunningActions
 
 
-class Actions(RunningActions, PausingActions, ChangingActions, NodeActions):
+class Actions(RunningActions, PausingActions, ChangingActions, DeclaringActions, NodeActions):
     """The actions of one actor on a scheduler, which need not be started.
 
     Each action takes a `reason`, a sentence for the audit log. `selection` is one key, several keys of one kind, or a

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
 
 from quartzpy.errors import (
     ForbiddenError,
@@ -23,7 +23,7 @@ from quartzpy.errors import (
 )
 from quartzpy.keys import check_name
 from quartzpy.operations.actor import Actor, Role
-from quartzpy.operations.results import MOST_KEYS, ActionFailure, ActionResult
+from quartzpy.operations.results import MOST_KEYS, ActionFailure, ActionProgress, ActionResult
 from quartzpy.operations.selection import Keys, Selection, Subject
 from quartzpy.scheduling.own_transaction import OwnTransactionVerbs, in_own_transaction
 from quartzpy.scheduling.scheduler import BaseScheduler
@@ -31,6 +31,7 @@ from quartzpy.states import ActionState
 from quartzpy.store.protocol import ActionEntry
 from quartzpy.texts import check_description, number_of, reason
 
+_T = TypeVar("_T")
 SLICE = 200
 """The number of subjects that one transaction changes: a longer one would hold the locks of more rows for longer."""
 MOST_SUBJECT = 500
@@ -68,18 +69,37 @@ class SliceChange:
             self.changed.append(key)
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded(Generic[_T]):
+    """The result of an action that changed several subjects in one transaction, and a row of the log for each."""
+
+    result: _T
+    rows: Sequence[tuple[str, Change]]
+    """The subjects and their changes."""
+
+
 ChangeOne = Callable[[OwnTransactionVerbs], Change]
 ChangeSlice = Callable[[OwnTransactionVerbs, Sequence[Any]], SliceChange]
+
+
+Report = Callable[[ActionProgress], None]
 
 
 class ActionLog:
     """The actions of one actor on one scheduler."""
 
-    def __init__(self, scheduler: BaseScheduler, actor: Actor, *, read_only: bool) -> None:
+    def __init__(
+        self, scheduler: BaseScheduler, actor: Actor, *, read_only: bool, report: Report = lambda progress: None
+    ) -> None:
         check_name(actor.name, "actor")
         self._scheduler = scheduler
         self._actor = actor
         self._read_only = read_only
+        self._report = report
+
+    def reporting(self, report: Report) -> ActionLog:
+        """Return the same log, which reports the progress of actions on many subjects."""
+        return ActionLog(self._scheduler, self._actor, read_only=self._read_only, report=report)
 
     @property
     def scheduler(self) -> BaseScheduler:
@@ -128,6 +148,36 @@ class ActionLog:
         keys = (subject,) if done.keys is None else done.keys
         return ActionResult(action, keys[:MOST_KEYS], done.count, done.text, action_id)
 
+    def several(
+        self,
+        action: str,
+        role: Role,
+        subject: str,
+        given_reason: str,
+        change: Callable[[OwnTransactionVerbs], Recorded[_T]],
+    ) -> _T:
+        """Change several subjects and record each in one transaction; return the result of `change`.
+
+        `subject` stands for all of them if the action fails.
+
+        Raises:
+            As `one`.
+        """
+        entry = self._permitted(action, role, subject, given_reason)
+
+        def work(verbs: OwnTransactionVerbs) -> _T:
+            done = change(verbs)
+            for one, made in done.rows:
+                row = replace(entry, subject=_short(one))
+                verbs.store.record_action(_ended(row, ActionState.SUCCEEDED, made.count, made.before, made.after))
+            return done.result
+
+        try:
+            return in_own_transaction(self._scheduler, work)
+        except Exception as error:
+            self._record_failure(entry, error)
+            raise
+
     def many(
         self,
         action: str,
@@ -157,6 +207,7 @@ class ActionLog:
         count = failed = 0
         try:
             while first is not None:
+                self._report(ActionProgress(action_id, count, failed))
                 done = self._slice(action_id, count, first, change)
                 count, failed = count + len(done.changed), failed + len(done.failures)
                 keys += done.changed[: MOST_KEYS - len(keys)]
@@ -164,6 +215,8 @@ class ActionLog:
                 first = next(slices, None)
         except Exception as error:
             self._end(action_id, ActionState.FAILED, count, failed, failures, reason(error))
+            if count:
+                raise _interrupted(error, f"{past} {_counted(selected.kind, count)}, and then failed") from error
             raise
         state = ActionState.FAILED if failed and not count else ActionState.SUCCEEDED
         self._end(action_id, state, count, failed, failures, None)
@@ -218,8 +271,7 @@ class ActionLog:
 
     def _permitted(self, action: str, role: Role, subject: str, given_reason: str) -> ActionEntry:
         check_description(given_reason, InvalidValueError, "reason")
-        subject = subject if len(subject) <= MOST_SUBJECT else f"{subject[: MOST_SUBJECT - 1]}…"
-        entry = ActionEntry(self._actor.name, str(self._actor.role), action, subject, given_reason or "")
+        entry = ActionEntry(self._actor.name, str(self._actor.role), action, _short(subject), given_reason or "")
         try:
             self.check(action, role)
         except ForbiddenError as error:
@@ -232,6 +284,10 @@ class ActionLog:
         # The store may be the reason of the failure.
         with suppress(QuartzpyError):
             self._scheduler._usable_store().record_action(_ended(entry, state, 0, None, None, reason(error)))
+
+
+def _short(subject: str) -> str:
+    return subject if len(subject) <= MOST_SUBJECT else f"{subject[: MOST_SUBJECT - 1]}…"
 
 
 def _ended(
@@ -270,6 +326,16 @@ def _keys_of(kind: Subject, records: Iterable[Any]) -> Iterator[Any]:
         return
     # A trigger that only waits for its fire time has no execution yet.
     yield from (record.fire_id for record in records if record.fire_id is not None)
+
+
+def _interrupted(error: Exception, done: str) -> Exception:
+    """Return the error of an action that has changed some of its subjects, which says so."""
+    match error:
+        case StoreUnavailableError():
+            return StoreUnavailableError(f"{done}: {error}", sqlstate=error.sqlstate)
+        case OutcomeUnknownError():
+            return OutcomeUnknownError(f"{done}: {error}")
+    return error
 
 
 def _counted(kind: Subject, count: int) -> str:

@@ -45,12 +45,17 @@ class CalendarVerbs(Verbs):
             self._changed(self._clock.now())
 
     def _is_stored(self, name: str, calendar: Calendar) -> bool:
+        stored = self._readable_calendar(name)
+        return stored is not None and stored == calendar
+
+    def _readable_calendar(self, name: str) -> Calendar | None:
+        """Return a calendar, or None if it is not stored, or cannot be read in this process."""
         try:
             stored = self._usable_store().calendars([name]).get(name)
         except InvalidValueError:
-            # The stored calendar cannot be read in this process; the caller must be able to replace it.
-            return False
-        return stored is not None and stored.calendar == calendar
+            # The caller must be able to replace it.
+            return None
+        return None if stored is None else stored.calendar
 
     def _update_triggers(self, name: str) -> None:
         """Recompute the next fire times of the triggers that use a calendar."""

@@ -310,12 +310,13 @@ class QueryVerbs(Verbs):
         return self._usable_store().execution(checked_fire_id(fire_id))
 
     def execution_log(self, fire_id: FireRef) -> str | None:
-        """Return the log lines of an execution that has ended; None if none were captured.
+        """Return the log lines of an execution; None if none were captured.
 
         A job with `capture_logs="INFO"` keeps the records that its executions log at this level and above, with any
-        logger: `print(scheduler.execution_log(record))`. The lines are stored together with the outcome, so those of a
-        running execution cannot be read yet, and those of an execution whose node died are lost. Of more than
-        `max_captured_log_bytes` the first and the last lines are kept.
+        logger: `print(scheduler.execution_log(record))`. The lines are stored together with the outcome. Of more than
+        `max_captured_log_bytes` the first and the last lines are kept. Of an execution that has been running for more
+        than a second, the last lines can be read, at most 8 KiB; they are one or two seconds old. They also remain of
+        an execution whose node died.
 
         Raises:
             ExecutionNotFoundError: the execution is not known, or no longer in the history.

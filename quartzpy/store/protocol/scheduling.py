@@ -118,7 +118,7 @@ class SchedulingStore(Protocol):
         ...
 
     def owned(self, owner: str) -> Owned:
-        """Return the jobs and triggers that an owner declared (see `Scheduler.sync`), and the version it gave last."""
+        """Return what an owner declared (see `Scheduler.sync`), and the version that it gave last."""
         ...
 
     def own(
@@ -127,9 +127,10 @@ class SchedulingStore(Protocol):
         jobs: Collection[JobKey],
         triggers: Collection[TriggerKey],
         *,
+        calendars: Collection[str] = (),
         version: str | None = None,
     ) -> None:
-        """Record the owner of these jobs and triggers and, where it is given, the version of its declarations."""
+        """Record the owner of these jobs, triggers and calendars, and where it is given, its version."""
         ...
 
     # --- calendars
@@ -138,7 +139,8 @@ class SchedulingStore(Protocol):
         """Store a calendar.
 
         Replacing a calendar invalidates the fire times that were computed from it: the following fire times of the
-        triggers that name it, and the claims on them. The triggers keep their next fire times.
+        triggers that name it, and the claims on them. The triggers keep their next fire times. A calendar that is
+        replaced has no owner any more.
 
         Raises:
             ObjectAlreadyExistsError: the calendar is stored already and `replace` is false.

@@ -21,6 +21,7 @@ def put(tables: Tables, name: str, calendar: Calendar, *, replace: bool) -> None
     if name in tables.calendars and not replace:
         raise refusals.calendar_exists(name)
     tables.calendars[name] = StoredCalendar(calendar, tables.next_number())
+    tables.calendar_owners.pop(name, None)
     for row in naming(tables, name):
         if row.state is TriggerState.COMPLETE:
             continue
@@ -38,6 +39,7 @@ def delete(tables: Tables, name: str) -> bool:
     """Remove a calendar; see `JobStore.delete_calendar`."""
     if naming(tables, name):
         raise refusals.calendar_in_use(name)
+    tables.calendar_owners.pop(name, None)
     return tables.calendars.pop(name, None) is not None
 
 

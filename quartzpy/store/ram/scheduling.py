@@ -164,21 +164,28 @@ def clear(tables: Tables) -> None:
         if row.state is FiredState.ACQUIRED:
             tables.drop(row)
     tables.calendars.clear()
+    tables.calendar_owners.clear()
     tables.pauses = Pauses()
     tables.versions.clear()
 
 
 def owned(tables: Tables, owner: str) -> Owned:
-    """Return the jobs and triggers of an owner; see `JobStore.owned`."""
+    """Return the jobs, triggers and calendars of an owner; see `JobStore.owned`."""
     return Owned(
         frozenset(key for key, row in tables.jobs.items() if row.owner == owner),
         frozenset(key for key, row in tables.triggers.items() if row.owner == owner),
+        frozenset(name for name, of_calendar in tables.calendar_owners.items() if of_calendar == owner),
         tables.versions.get(owner),
     )
 
 
 def own(
-    tables: Tables, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey], version: str | None
+    tables: Tables,
+    owner: str,
+    jobs: Collection[JobKey],
+    triggers: Collection[TriggerKey],
+    calendars: Collection[str],
+    version: str | None,
 ) -> None:
     """Record the owner; see `JobStore.own`."""
     if version is not None:
@@ -187,3 +194,4 @@ def own(
         tables.jobs[job_key].owner = owner
     for trigger_key in triggers:
         tables.triggers[trigger_key].owner = owner
+    tables.calendar_owners.update(dict.fromkeys(calendars, owner))

@@ -104,10 +104,11 @@ class RamJobStore(RamSchedulingStore, RamQueryStore, RamOperationsStore):
         jobs: Collection[JobKey],
         triggers: Collection[TriggerKey],
         *,
+        calendars: Collection[str] = (),
         version: str | None = None,
     ) -> None:
         with self._lock:
-            scheduling.own(self._tables, owner, jobs, triggers, version)
+            scheduling.own(self._tables, owner, jobs, triggers, calendars, version)
 
     def begin_job_transaction(self) -> JobTransaction:
         raise InvalidValueError("transaction: memory:// has no transactions; use a database")
@@ -125,6 +126,9 @@ class RamJobStore(RamSchedulingStore, RamQueryStore, RamOperationsStore):
         return put_back
 
     # --- membership of a node
+
+    def check_tables(self) -> None:
+        """Do nothing: there are no tables that another release could change."""
 
     def open(self) -> None:
         if self._opened_by not in (None, os.getpid()):
@@ -277,9 +281,11 @@ class RamJobStore(RamSchedulingStore, RamQueryStore, RamOperationsStore):
         with self._lock:
             return complete.cancel_requests(self._tables, node)
 
-    def report_progress(self, node: Node, reports: Mapping[int, Progress]) -> Collection[int]:
+    def report_progress(
+        self, node: Node, reports: Mapping[int, Progress], logs: Mapping[int, str] | None = None
+    ) -> Collection[int]:
         with self._lock:
-            return complete.report_progress(self._tables, node, reports)
+            return complete.report_progress(self._tables, node, reports, logs or {})
 
     def recover_misfires(
         self, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int

@@ -98,6 +98,7 @@ class Tables:
         self.fired: dict[int, FiredRow] = {}
         self.nodes: dict[str, NodeRecord] = {}
         self.calendars: dict[str, StoredCalendar] = {}
+        self.calendar_owners: dict[str, str] = {}
         self.pauses = Pauses()
         self.versions: dict[str, str] = {}
         self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)

@@ -25,7 +25,7 @@ PUT = """
 INSERT INTO $calendars AS c (sched_name, calendar_name, calendar, revision)
 VALUES (%(sched)s, %(name)s, %(calendar)s::jsonb, nextval('$fire_ids'))
     ON CONFLICT (sched_name, calendar_name) DO UPDATE
-   SET calendar = excluded.calendar, revision = excluded.revision
+   SET calendar = excluded.calendar, revision = excluded.revision, owner = NULL
  WHERE %(replace)s::bool
 RETURNING revision
 """

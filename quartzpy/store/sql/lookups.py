@@ -122,7 +122,7 @@ SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id
 EXECUTION = f"""
 {ENDED_COLUMNS}, log FROM $executions WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s
 UNION ALL
-{FIRED_COLUMNS}, NULL::text FROM $fired_triggers WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s
+{FIRED_COLUMNS}, recent_log FROM $fired_triggers WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s
 """
 COUNTS = """
 SELECT (SELECT count(*) FROM $job_details WHERE sched_name = %(sched)s),

@@ -16,10 +16,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.states import JobMode, MisfireAction
+from quartzpy.keys import JobKey
+from quartzpy.states import JobMode
 from quartzpy.store.queries import (
-    MISFIRE_MARGIN,
     ActionQuery,
     AnyQuery,
     BoundedQuery,
@@ -40,7 +39,6 @@ from quartzpy.store.sql.conditions import (
     LIMIT,
     WALK,
     all_of,
-    between,
     group_value,
     in_group,
 )
@@ -48,6 +46,13 @@ from quartzpy.store.sql.db import rows
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.execution_pages import executions_text, values_of_executions
 from quartzpy.store.sql.lookups import JOB_COLUMNS, execution_of, trigger_record
+from quartzpy.store.sql.misfire_pages import (
+    LAST_MISFIRE,
+    misfire_of,
+    misfires_text,
+    values_of_misfires,
+    walked_misfires,
+)
 from quartzpy.store.sql.trigger_pages import last_text, triggers_text, values_of_triggers
 
 _JOBS = f"""
@@ -63,23 +68,6 @@ SELECT s.trigger_count, s.next_fire_time, s.previous_fire_time, j.mode, {JOB_COL
              LIMIT %(most_triggers)s::int + 1) AS t) AS s
  ORDER BY j.job_group, j.job_name
 """
-_MISFIRES = f"""
-SELECT id, trigger_group, trigger_name, job_group, job_name, instance_id, handled_at, misfire_instruction, action,
-       scheduled_time, missed, has_more, caught_up, next_fire_time
-  FROM {{source}} WHERE {{scheduler}} = %(sched)s {{conditions}} ORDER BY id DESC {LIMIT}
-"""
-# The misfires that a page examines, and the last of them, unless those that follow it were handled too long ago.
-_WALKED_MISFIRES = """
-(SELECT * FROM $misfires
-  WHERE {scheduler} = %(sched)s {conditions} ORDER BY id DESC LIMIT %(among)s::int) AS examined"""
-_LAST_MISFIRE = """
-SELECT id
-  FROM (SELECT id, handled_at FROM $misfires
-         WHERE {scheduler} = %(sched)s {conditions} ORDER BY id DESC OFFSET %(among)s::int - 1 LIMIT 1) AS last
- WHERE handled_at >= coalesce(%(since)s::timestamptz - %(margin)s::interval, '-infinity')
-"""
-
-
 # --- jobs
 
 
@@ -172,74 +160,10 @@ def executions(
 # --- misfires
 
 
-def misfires_text(query: MisfireQuery, after: Position | None) -> str:
-    if query.walk is None:
-        source, scheduler = "$misfires", _scheduler_of_misfires(query)
-        return _MISFIRES.format(source=source, scheduler=scheduler, conditions=_misfire_conditions(query, after))
-    source = _walked_misfires(_WALKED_MISFIRES, query.walk, after)
-    return _MISFIRES.format(source=source, scheduler="sched_name", conditions=_misfire_conditions(query, None))
-
-
-def _walked_misfires(text: str, walk: MisfireQuery, after: Position | None) -> str:
-    return text.format(scheduler=_scheduler_of_misfires(walk), conditions=_misfire_conditions(walk, after))
-
-
-def _scheduler_of_misfires(query: MisfireQuery) -> str:
-    return "sched_name || ''" if query.trigger_key else "sched_name"
-
-
-def _misfire_conditions(query: MisfireQuery, after: Position | None) -> str:
-    conditions = [
-        query.trigger_key and "trigger_group = %(trigger_group)s AND trigger_name = %(trigger_name)s",
-        query.job_key and "job_group = %(job_group)s AND job_name = %(job_name)s",
-        query.action and "action = %(action)s",
-        query.instance_id and "instance_id = %(instance_id)s",
-        *between(query, "scheduled_time"),
-        after and "id < %(after_id)s::bigint",
-    ]
-    return all_of(conditions)
-
-
-def _values_of_misfires(query: MisfireQuery, after: Position | None) -> dict[str, Any]:
-    job, trigger = query.job_key, query.trigger_key
-    return {
-        "trigger_group": trigger and trigger.group,
-        "trigger_name": trigger and trigger.name,
-        "job_group": job and job.group,
-        "job_name": job and job.name,
-        "action": query.action,
-        "instance_id": query.instance_id,
-        "since": query.since,
-        "until": query.until,
-        "after_id": after and after[0],
-        "among": query.among,
-        "margin": MISFIRE_MARGIN,
-    }
-
-
 def misfires(
     session: SqlSession, query: MisfireQuery, limit: int | None, after: Position | None
 ) -> list[MisfireRecord]:
-    return [_misfire(row) for row in _rows(session, query, limit, after)]
-
-
-def _misfire(row: Sequence[Any]) -> MisfireRecord:
-    number, group, name, job_group, job_name, instance_id, handled_at, instruction, action, *rest = row
-    scheduled, missed, has_more, caught_up, following = rest
-    return MisfireRecord(
-        misfire_id=number,
-        trigger_key=TriggerKey(name, group),
-        job_key=JobKey(job_name, job_group),
-        instance_id=instance_id,
-        handled_at=handled_at,
-        misfire=instruction,
-        action=MisfireAction(action),
-        scheduled_fire_time=scheduled,
-        missed=tuple(missed),
-        has_more=has_more,
-        caught_up=caught_up,
-        next_fire_time=following,
-    )
+    return [misfire_of(row) for row in _rows(session, query, limit, after)]
 
 
 # --- actions
@@ -262,7 +186,7 @@ def text_and_values(query: AnyQuery, after: Position | None) -> tuple[str, dict[
         case ExecutionQuery():
             return executions_text(query, after), values_of_executions(query, after)
         case MisfireQuery():
-            return misfires_text(query, after), _values_of_misfires(query, after)
+            return misfires_text(query, after), values_of_misfires(query, after)
         case ActionQuery():
             return audit_log.text(query, after), audit_log.values(query, after)
 
@@ -278,7 +202,7 @@ def last_examined(session: SqlSession, query: BoundedQuery, after: Position | No
         case TriggerQuery(walk=TriggerQuery() as of_triggers) if query.states is None or query.states:
             text, values = last_text(query, of_triggers, after), values_of_triggers(query, after)
         case MisfireQuery(walk=MisfireQuery() as of_misfires):
-            text, values = _walked_misfires(_LAST_MISFIRE, of_misfires, after), _values_of_misfires(query, after)
+            text, values = walked_misfires(LAST_MISFIRE, of_misfires, after), values_of_misfires(query, after)
         case ActionQuery(walk=ActionQuery() as of_actions):
             text, values = audit_log.walked(of_actions, after, "id", LAST), audit_log.values(query, after)
         case _:

@@ -39,9 +39,10 @@ class SqlSchedulingStore:
         jobs: Collection[JobKey],
         triggers: Collection[TriggerKey],
         *,
+        calendars: Collection[str] = (),
         version: str | None = None,
     ) -> None:
-        owners.own(self._session, owner, jobs, triggers, version)
+        owners.own(self._session, owner, jobs, triggers, calendars, version)
 
     def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
         for entry in entries:

@@ -252,3 +252,22 @@ def test_a_trigger_that_names_no_stored_calendar_is_refused(store: Harness) -> N
     with pytest.raises(CalendarNotFoundError, match="'workdays'"):
         store.schedule(job(), hourly(), calendar=EVERY_DAY)
     assert store.store.job(job().key) is None
+
+
+def test_a_calendar_belongs_to_its_owner_until_it_is_replaced(store: Harness) -> None:
+    store.put_calendar(NAME, EVERY_DAY)
+    store.put_calendar("another", EVERY_DAY)
+    assert store.store.owned("app").calendars == frozenset()
+    store.store.own("app", [], [], calendars=[NAME])
+    assert store.store.owned("app").calendars == {NAME}
+    assert store.store.owned("somebody").calendars == frozenset()
+    store.store.own("somebody", [], [], calendars=[NAME, "another"])
+    assert store.store.owned("app").calendars == frozenset()
+    store.put_calendar(NAME, NOT_TODAY, replace=True)
+    assert store.store.owned("somebody").calendars == {"another"}
+    store.store.delete_calendar("another")
+    store.put_calendar("another", EVERY_DAY)
+    assert store.store.owned("somebody").calendars == frozenset()
+    store.store.own("somebody", [], [], calendars=["another"])
+    store.store.clear()
+    assert store.store.owned("somebody").calendars == frozenset()

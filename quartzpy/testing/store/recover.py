@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import pytest
 
 from quartzpy.errors import LeaseLostError
 from quartzpy.job_data import decode
+from quartzpy.jobs.repetition import nominal_fire, recovered_by
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.protocol import FiredTrigger
@@ -104,6 +107,30 @@ def test_an_execution_that_requests_recovery_runs_again_exactly_once(store: Harn
     assert store.state(recovery.name, RECOVERING) == "gone"
     [record_of_run] = store.history()
     assert (record_of_run.recovering, record_of_run.outcome) == (True, Outcome.SUCCEEDED)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [START + timedelta(microseconds=1), START + timedelta(microseconds=999_999), START + timedelta(milliseconds=20)],
+)
+def test_what_repeats_an_execution_knows_its_instant_to_the_microsecond(store: Harness, start: datetime) -> None:
+    a, b = store.node("a"), store.node("b")
+    store.schedule(job("recovered", requests_recovery=True), once("recovered", start))
+    store.schedule(job("retried"), once("retried", start))
+    store.clock.advance(SECOND)
+    fires = {fired.trigger_key.name: fired for fired in store.fire_due(a)}
+    assert {fired.scheduled_fire_time for fired in fires.values()} == {start}
+    store.complete(a, fires["retried"], outcome=Outcome.FAILED, error="wrong", retry_after=SECOND)
+    store.recover(b, a)
+    store.clock.advance(100 * SECOND)
+    again = store.fire_due(b)
+    assert len(again) == 2
+    for fired in again:
+        data = {**(fired.trigger.data or {})}
+        _, instant = nominal_fire(fired.trigger_key, fired.scheduled_fire_time, data)
+        assert instant == start, fired.trigger_key
+        if (lost := recovered_by(fired.trigger_key, data)) is not None:
+            assert lost.fire_time == at(1)
 
 
 def test_a_recovery_whose_node_dies_too_keeps_the_first_originals_keys(store: Harness) -> None:

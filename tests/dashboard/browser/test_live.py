@@ -95,9 +95,12 @@ def test_the_keyboard_reaches_every_page(running_shop: Shop, open_browser: Calla
     page = open_browser().page
     page.goto(running_shop.url)
     for key, heading in (("j", "Jobs"), ("t", "Triggers"), ("e", "Executions"), ("l", "Timeline"), ("o", "Overview")):
+        # The script has run: keys that are pressed before are those of the browser.
+        expect(page.locator("#help")).to_be_visible()
         page.keyboard.press("g")
         page.keyboard.press(key)
         expect(page.locator("h1")).to_contain_text(heading)
+    expect(page.locator("#help")).to_be_visible()
     page.keyboard.press("?")
     expect(page.locator("#keys")).to_be_visible()
     page.keyboard.press("Escape")

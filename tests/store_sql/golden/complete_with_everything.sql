@@ -168,7 +168,7 @@ EXISTS (SELECT FROM qrtz_paused_trigger_groups p
            jsonb_build_object(
         'QRTZ_RETRIED_TRIGGER_NAME', f.trigger_name,
         'QRTZ_RETRIED_TRIGGER_GROUP', f.trigger_group,
-        'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING', floor(extract(epoch FROM f.scheduled_time) * 1000)::bigint::text) || coalesce(f.trigger_data, '{}')
+        'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING', trim_scale(extract(epoch FROM date_trunc('minute', f.scheduled_time))::numeric * 1000 + extract(microseconds FROM f.scheduled_time)::numeric / 1000)::text) || coalesce(f.trigger_data, '{}')
       FROM (SELECT * FROM done WHERE retry_after IS NOT NULL) AS f
       JOIN repeatable AS j USING (fire_id)
         ON CONFLICT DO NOTHING RETURNING trigger_state, next_fire_time),

@@ -105,8 +105,8 @@ EXISTS (SELECT FROM qrtz_paused_trigger_groups p
            jsonb_build_object(
         'QRTZ_FAILED_JOB_ORIG_TRIGGER_NAME', f.trigger_name,
         'QRTZ_FAILED_JOB_ORIG_TRIGGER_GROUP', f.trigger_group,
-        'QRTZ_FAILED_JOB_ORIG_TRIGGER_FIRETIME_IN_MILLISECONDS_AS_STRING', floor(extract(epoch FROM f.fired_time) * 1000)::bigint::text,
-        'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING', floor(extract(epoch FROM f.scheduled_time) * 1000)::bigint::text) || coalesce(f.trigger_data, '{}')
+        'QRTZ_FAILED_JOB_ORIG_TRIGGER_FIRETIME_IN_MILLISECONDS_AS_STRING', trim_scale(extract(epoch FROM date_trunc('minute', f.fired_time))::numeric * 1000 + extract(microseconds FROM f.fired_time)::numeric / 1000)::text,
+        'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING', trim_scale(extract(epoch FROM date_trunc('minute', f.scheduled_time))::numeric * 1000 + extract(microseconds FROM f.scheduled_time)::numeric / 1000)::text) || coalesce(f.trigger_data, '{}')
       FROM (SELECT * FROM removed WHERE state = 'EXECUTING' AND requests_recovery) AS f
       JOIN repeatable AS j USING (fire_id)
         ON CONFLICT DO NOTHING
@@ -171,10 +171,10 @@ deaths AS (
 terminated AS (
     INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, error, attempt,
-        trigger_data)
+        trigger_data, log)
     SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name, f.job_type,
            f.instance_id, f.epoch, f.fired_time, f.scheduled_time, clock_timestamp(), 'TERMINATED',
-           'its node stopped while executing it', f.attempt, f.trigger_data
+           'its node stopped while executing it', f.attempt, f.trigger_data, f.recent_log
       FROM removed f
      WHERE f.state = 'EXECUTING'
        AND NOT (f.requests_recovery

@@ -24,8 +24,17 @@ from quartzpy.job_data import (
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.store.sql.steps.settling import group_is_paused
 
-_FIRED_AT = "floor(extract(epoch FROM f.fired_time) * 1000)::bigint::text"
-_SCHEDULED_AT = "floor(extract(epoch FROM f.scheduled_time) * 1000)::bigint::text"
+
+def _milliseconds(column: str) -> str:
+    # Before PostgreSQL 14, `extract` returns a float, which is exact for these two parts but not for their sum.
+    return (
+        f"trim_scale(extract(epoch FROM date_trunc('minute', {column}))::numeric * 1000"
+        f" + extract(microseconds FROM {column})::numeric / 1000)::text"
+    )
+
+
+_FIRED_AT = _milliseconds("f.fired_time")
+_SCHEDULED_AT = _milliseconds("f.scheduled_time")
 
 
 @dataclass(frozen=True, slots=True)
