@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -49,6 +50,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_configure_node(node: object) -> None:
     """Called by xdist in the main process, for each worker."""
     node.workerinput["quartzpy_shared"] = str(node.config.stash[_SHARED])  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from tests.scopes import ByScope
+
+    return ByScope(config, log)
 
 
 def _server(config: pytest.Config) -> Server:

@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
     # mypy uses one core. Meanwhile another one writes the bytecode of the tests, which each worker would compile.
     with subprocess.Popen([PYTHON, "-m", "pytest", "--collect-only", "--quiet"], cwd=ROOT, stdout=subprocess.DEVNULL):
         run(PYTHON, "-m", "mypy")
-    run(PYTHON, "-m", "pytest", "-n", "4", "--dist", "loadgroup", *arguments)
+    run(PYTHON, "-m", "pytest", "-n", "4", "--dist", "loadscope", *arguments)
 
 
 if __name__ == "__main__":

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import psycopg
+from unittest import mock
 
 from benchmarks.bench import Bench
 from benchmarks.operated.measuring import times_of
 from benchmarks.operated.rows import CALENDAR
+from quartzpy.cli.main import main
+from quartzpy.store.sql.db.connections import Connections
 
 START = ("--version",)
 """The command that needs neither the database nor the modules that read it."""
 _JOB, _TRIGGER, _HOT = "group-7.job-7", "group-45.trigger-2345", "group-0.trigger-0"
 _PLANNED = """
-[[jobs]]
+[[job]]
 name = "planned"
-type = "benchmark-nothing"
+type = "benchmarks.jobs:Nothing"
 durable = true
 """
 _ENDS = {0, 1, 2}
@@ -36,32 +40,34 @@ class Command:
     wall: list[float]
     """From the start of the process to its end."""
     database: float | None
-    """The mean time for which the server worked on its statements; None for a command without a database."""
+    """The time for which it waits for answers of the database; None for a command without one."""
+    mebibytes: float | None = None
+    """The largest memory of the process, where it was measured."""
 
 
 def measure(bench: Bench, url: str, executions: int) -> dict[str, Command]:
     """Return the times of the commands that read what they show."""
     repeats = 2 * bench.scale.rounds
-    return {_name(words): _measured(bench, url, words, repeats) for words in [START, *_commands(executions)]}
+    return {_name(words): _measured(url, words, repeats) for words in [START, *_commands(executions)]}
 
 
-def measure_whole(bench: Bench, url: str, directory: Path) -> dict[str, Command]:
-    """Return the times of the commands that read whole tables."""
+def measure_whole(url: str, directory: Path) -> dict[str, Command]:
+    """Return the times and the memory of the commands that read whole tables, each run once."""
     file = directory / "jobs.toml"
     file.write_text(_PLANNED)
     found = [("export", "--output", str(directory / "all.toml")), ("plan", str(file)), ("doctor",)]
-    return {_name(words): _measured(bench, url, words, 1) for words in found}
+    return {_name(words): _once(url, words) for words in found}
 
 
-def peak_mebibytes(url: str, words: Sequence[str]) -> float:
-    """Return the largest memory of the process of a command."""
-    process = subprocess.Popen(_line(words), env=_environment(url), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    assert process.stderr is not None
-    with process.stderr:
-        process.stderr.read()
+def _once(url: str, words: Sequence[str]) -> Command:
+    began = time.perf_counter()
+    process = subprocess.Popen(_line(words), env=_environment(url), stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
+    wall = (time.perf_counter() - began) * 1000
     process.returncode = os.waitstatus_to_exitcode(status)
-    return usage.ru_maxrss / 1024
+    if process.returncode not in _ENDS:
+        raise RuntimeError(f"{_name(words)}: {process.returncode}")
+    return Command([wall], None, usage.ru_maxrss / 1024)
 
 
 def _commands(executions: int) -> list[tuple[str, ...]]:
@@ -119,7 +125,7 @@ def _name(words: Sequence[str]) -> str:
     return " ".join(["quartzpy", *shown])
 
 
-def _measured(bench: Bench, url: str, words: Sequence[str], repeats: int) -> Command:
+def _measured(url: str, words: Sequence[str], repeats: int) -> Command:
     def run() -> None:
         done = subprocess.run(_line(words), env=_environment(url), capture_output=True, text=True, check=False)
         if done.returncode not in _ENDS or "Error" in done.stderr:
@@ -127,12 +133,34 @@ def _measured(bench: Bench, url: str, words: Sequence[str], repeats: int) -> Com
 
     if words == START:
         return Command(times_of(run, repeats), None)
-    run()
-    with bench.server.connect() as connection:
-        before = _active_ms(connection, url)
-        wall = times_of(run, repeats)
-        # The first run, which only warms the caches, works as much as the others.
-        return Command(wall, (_active_ms(connection, url) - before) / (len(wall) + 1))
+    return Command(times_of(run, repeats), _waited_ms(url, words))
+
+
+def _waited_ms(url: str, words: Sequence[str]) -> float:
+    """Run a command in this process, and return the milliseconds that its round trips took."""
+    spent = 0.0
+    ask = {name: getattr(Connections, name) for name in ("read", "fly")}
+
+    def timed(name: str) -> Callable[..., Any]:
+        def asking(*arguments: Any, **options: Any) -> Any:
+            nonlocal spent
+            began = time.perf_counter()
+            try:
+                return ask[name](*arguments, **options)
+            finally:
+                spent += (time.perf_counter() - began) * 1000
+
+        return asking
+
+    with contextlib.ExitStack() as stack:
+        for name in ask:
+            stack.enter_context(mock.patch.object(Connections, name, timed(name)))
+        stack.enter_context(mock.patch.dict(os.environ, _environment(url)))
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        stack.enter_context(contextlib.suppress(SystemExit))
+        main(list(words))
+    return spent
 
 
 def _line(words: Sequence[str]) -> list[str]:
@@ -141,13 +169,3 @@ def _line(words: Sequence[str]) -> list[str]:
 
 def _environment(url: str) -> dict[str, str]:
     return {**os.environ, "QUARTZPY_URL": url}
-
-
-def _active_ms(connection: psycopg.Connection[Any], url: str) -> float:
-    """Return the time for which the server has worked on statements of ended sessions of a database."""
-    connection.execute("SELECT pg_stat_clear_snapshot()")
-    row = connection.execute(
-        "SELECT active_time FROM pg_stat_database WHERE datname = %s", [url.rpartition("/")[2]]
-    ).fetchone()
-    assert row is not None
-    return float(row[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
+from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from benchmarks.operated.measuring import times_of
@@ -18,8 +19,7 @@ from quartzpy.operations import Role
 
 _JOB = {"name": "job-7", "group": "group-7"}
 _TRIGGER = {"name": "trigger-2345", "group": "group-45"}
-_NOT_MEASURED = {"/live", "/executions/{fire_id}", "/actions/{action}", "/actions/reschedule/preview"}
-"""Routes of streams and actions, and those whose path has a value, which are measured by `_pages`."""
+_STREAM = "/live"
 
 
 def measure(scheduler: Scheduler, executions: int) -> dict[str, list[float]]:
@@ -63,13 +63,14 @@ def _pages(executions: int) -> list[str]:
         "/audit": [{}, {"action": "delete"}],
         "/search": [{"q": "trigger-4711"}, {"q": "nothing-of-this"}],
     }
-    paths = [path for route in all_routes() if "GET" in route.methods and (path := route.path) not in _NOT_MEASURED]  # type: ignore[attr-defined]
-    found = [_url(path, query) for path in paths if not path.startswith("/actions/") for query in asked.get(path, [{}])]
+    paths = [route.path for route in all_routes() if isinstance(route, Route) and "GET" in (route.methods or ())]
+    plain = [path for path in paths if path != _STREAM and "{" not in path and not path.startswith("/actions/")]
+    found = [_url(path, query) for path in plain for query in asked.get(path, [{}])]
     one = {"kind": "trigger", **_TRIGGER}
     many = {"of": "triggers", "scope": "all", "group": "group-50"}
     confirmed = [("pause", one), ("delete", one), ("reschedule", one), ("pause", many)]
     actions = [_url(f"/actions/{action}", query) for action, query in confirmed]
-    return [*found, f"/executions/{executions // 2}", *actions]
+    return [*found, f"/executions/{executions // 2}", "/audit/1", *actions]
 
 
 def _resources(executions: int) -> list[str]:

@@ -26,6 +26,7 @@ import typing
 from collections.abc import Collection, Mapping
 from dataclasses import fields
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -232,7 +233,7 @@ def read_trigger(given: object, group: str, where: str = "trigger") -> Trigger:
     stored = values.pop(SCHEDULE, None)
     values = _table(values, where, (own if stored is None else own & common) | {SCHEDULE, STORED_DATA})
     _decode_data(values, where)
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     for word, value in values.items():
         accepted = (hints[word], *typing.get_args(hints[word]))
         if datetime in accepted and isinstance(value, datetime) and value.tzinfo is not None:
@@ -243,6 +244,12 @@ def read_trigger(given: object, group: str, where: str = "trigger") -> Trigger:
         schedule = stored_object(str(stored), f"{where}: {SCHEDULE}", SettingsError)
         return stored_schedule(kind.kind, schedule, **{"group": group, **values})
     return kind(**{"group": group, **values})
+
+
+# A file may declare many thousands of triggers of one kind.
+@cache
+def _hints(kind: type[Trigger]) -> Mapping[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 def _table(given: object, where: str, words: Collection[str]) -> dict[str, Any]:

@@ -158,8 +158,8 @@ def test_a_due_trigger_locked_by_a_transaction_costs_few_passes(
     make: Callable[..., Scheduler], user: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler = make(look_ahead="60s")
-    scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), [soon("claimed", 1.0)])
     scheduler.start()
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), [soon("claimed", 3.0)])
     wait_until(lambda: held_fire_ids(scheduler) == ["ACQUIRED"])
     passes = []
     for step in ("acquire", "fire"):

@@ -23,9 +23,6 @@ from tests.cli.test_commands import quartzpy
 from tests.database import Server
 from tests.migrate.django_made import LAST, SOON
 
-# One worker runs all of them, so that the source is made once.
-pytestmark = pytest.mark.xdist_group("celery-beat")
-
 ROOT = Path(__file__).resolve().parents[2]
 GROUP = "celery-beat"
 

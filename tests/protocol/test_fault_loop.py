@@ -402,14 +402,13 @@ def numbers(name: str, mode: Mode, flights: int, *, is_long: bool) -> range:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "mode" not in metafunc.fixturenames or "behind" in metafunc.fixturenames:
         return
-    # One worker of xdist plays all faults of an operation: each plays the reference once.
     plays = [
-        pytest.param(name, mode, id=f"{name}-{mode}", marks=pytest.mark.xdist_group(f"faults-of-{name}"))
+        (name, mode)
         for place, name in enumerate(OPERATIONS)
         for turn, mode in enumerate(Mode, place)
         if is_long(metafunc.config) or name in OF_NODES or turn % 2 == 0
     ]
-    metafunc.parametrize(("name", "mode"), plays)
+    metafunc.parametrize(("name", "mode"), plays, ids=[f"{name}-{mode}" for name, mode in plays])
 
 
 def test_any_fault_of_a_round_trip_leads_to_the_same_result_as_no_fault(

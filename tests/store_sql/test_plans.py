@@ -39,9 +39,6 @@ from quartzpy.store.sql.steps.purge import PURGE
 from quartzpy.store.sql.steps.rate_limits import ADMIT, NEXT_TURN
 from tests.database import Server
 
-# One worker of xdist fills the tables for all these tests.
-pytestmark = pytest.mark.xdist_group("plans")
-
 LIMIT = 10
 FILL_JOBS = """
 INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, max_concurrent, persists_data,
@@ -278,6 +275,7 @@ def test_a_page_does_not_read_the_whole_history(
 
 
 AMONG = 200
+_MANY = JobKey("known")
 _SOME_TIME_AGO = datetime.now(UTC) - timedelta(hours=23)
 PAGES: dict[str, tuple[AnyQuery, Position | None, int]] = {
     "jobs": (JobQuery(), ("pages", "j2000"), 2 * LIMIT),
@@ -297,6 +295,19 @@ PAGES: dict[str, tuple[AnyQuery, Position | None, int]] = {
         None,
         _EVERY_RULE * 2 * AMONG,
     ),
+    "triggers of a job that has many": (TriggerQuery(job_key=_MANY, among=AMONG), ("DEFAULT", "t5000"), 2 * AMONG + 2),
+    "triggers of a job that has many, by time": (
+        TriggerQuery(job_key=_MANY, order=TriggerOrder.NEXT_FIRE_TIME, among=AMONG),
+        None,
+        (1 + _EVERY_RULE * 2) * AMONG,
+    ),
+    "triggers of several states": (
+        TriggerQuery(states=frozenset({TriggerState.ERROR, TriggerState.PAUSED})),
+        ("DEFAULT", "t2"),
+        3 * LIMIT,
+    ),
+    "a job that has many triggers": (JobQuery(job_key=_MANY, most_triggers=50), None, 52),
+    "misfires of no node": (MisfireQuery(instance_id="?", among=AMONG), (3000,), AMONG),
     "jobs with an unknown part in the name": (JobQuery(contains="?", among=AMONG), ("pages", "j2000"), AMONG),
     "actions of an unknown name": (ActionQuery(action="?", among=AMONG), (3000,), AMONG),
     "actions": (ActionQuery(), (3000,), 2 * LIMIT),

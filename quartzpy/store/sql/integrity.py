@@ -26,6 +26,7 @@ from quartzpy.store.sql.db.locks import MAKE, LockName
 from quartzpy.store.sql.db.naming import renamed, renamed_sql
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.db.tables import metadata
+from quartzpy.store.sql.lookups import MISFIRE_RULES, WAITING
 from quartzpy.store.sql.steps import facts
 from quartzpy.store.sql.steps.checkin import list_nodes
 from quartzpy.store.sql.steps.recover import FREE, REPAIR, STUCK
@@ -68,21 +69,30 @@ UPDATE $triggers t
            FOR NO KEY UPDATE OF t SKIP LOCKED) AS d
  WHERE t.ctid = d.row
 """
-OVERDUE = """
-SELECT t.job_type, t.placement, count(*)::int, min(t.next_fire_time)
-  FROM $triggers t
- WHERE t.sched_name = %(sched)s AND t.trigger_state = 'WAITING'
-   AND t.next_fire_time < $now - %(patience)s::interval
-   AND (t.rate_limit IS NULL OR t.rate_limited_until IS NULL
-        OR t.rate_limited_until < $now - %(patience)s::interval)
+# The front of the due index, for each dispatch key and misfire rule.
+OVERDUE = f"""
+{WAITING},
+bound AS MATERIALIZED (SELECT $now - %(patience)s::interval AS instant)
+SELECT w.job_type, w.placement, count(*)::int, min(t.next_fire_time)
+  FROM bound
+ CROSS JOIN waiting w
+ CROSS JOIN (VALUES {MISFIRE_RULES}) AS rule(name)
+ CROSS JOIN LATERAL (
+    SELECT t.next_fire_time FROM $triggers t
+     WHERE t.sched_name = %(sched)s AND t.trigger_state = 'WAITING' AND t.job_type = w.job_type
+       AND t.placement = w.placement AND t.misfire_rule = rule.name AND t.next_fire_time < bound.instant
+       AND (t.rate_limit IS NULL OR t.rate_limited_until IS NULL OR t.rate_limited_until < bound.instant)
+    OFFSET 0) AS t
  GROUP BY 1, 2
  ORDER BY 4
 """
 # The last line of a traceback has the error itself.
-IN_ERROR = r"""
-SELECT trigger_group || '.' || trigger_name
+IN_ERROR = rf"""
+SELECT (SELECT count(*) FROM $triggers WHERE sched_name = %(sched)s AND trigger_state = 'ERROR'),
+       trigger_group || '.' || trigger_name
            || coalesce(': ' || left(substring(rtrim(error, E' \n') FROM '[^\n]*$$'), 200), '')
-  FROM $triggers WHERE sched_name = %(sched)s AND trigger_state = 'ERROR' ORDER BY 1
+  FROM $triggers WHERE sched_name = %(sched)s AND trigger_state = 'ERROR'
+ ORDER BY trigger_group, trigger_name LIMIT {MOST_ROWS}
 """
 LOCK_ROWS = "SELECT lock_name FROM $locks WHERE sched_name = %(sched)s"
 INDEXES = """
@@ -259,8 +269,8 @@ def _copies(result: Result) -> list[Finding]:
 def _in_error(result: Result) -> list[Finding]:
     if not result.rows:
         return []
-    rows = _listed([text for (text,) in result.rows])
-    what = numbered(len(result.rows), "trigger is in state ERROR", "triggers are in state ERROR")
+    rows = tuple(text for _, text in result.rows)
+    what = numbered(result.rows[0][0], "trigger is in state ERROR", "triggers are in state ERROR")
     return [Finding(Severity.WARNING, "in-error", what, "remove the cause, then run `quartzpy reset TRIGGER`", rows)]
 
 

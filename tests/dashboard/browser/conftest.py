@@ -31,14 +31,6 @@ PATIENCE = 20_000
 expect.set_options(timeout=PATIENCE)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker of xdist run all these tests: each would have a cluster and a browser of its own."""
-    here = str(Path(__file__).parent)
-    for item in items:
-        if str(item.path).startswith(here):
-            item.add_marker(pytest.mark.xdist_group("browser"))
-
-
 @dataclass
 class Shop:
     """A running cluster, and the processes that belong to it."""

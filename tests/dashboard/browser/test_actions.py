@@ -261,6 +261,8 @@ def test_an_operator_mends_a_live_cluster(running_shop: Shop, open_browser: Call
     page.goto(f"{running_shop.url}/executions/{running[0].fire_id}")
     page.get_by_role("link", name="Cancel").click()
     confirm("Cancel", "the wrong index")
+    # The answer navigates, and would interrupt the next page.
+    expect(page.get_by_role("status")).not_to_be_empty()
 
     def ended() -> str | None:
         found = client.execution(running[0].fire_id)

@@ -168,6 +168,9 @@ def test_a_node_that_dies_is_an_incident_on_the_open_overview(
 ) -> None:
     given = {"QUARTZPY_DEMO_DSN": running_shop.dsn, "QUARTZPY_DEMO_INSTANCE": "node-c"}
     with process(["node", "--app", "quartzpy.demo.shop:make_scheduler"], **given) as node:
+        running_shop.wait(
+            lambda: "node-c" in {one.instance_id for one in running_shop.client.nodes().nodes}, "node-c to join"
+        )
         page = open_browser().page
         page.goto(running_shop.url)
         # Rows of running executions name the node as well.

@@ -18,11 +18,12 @@ _HAS = """lower({column} COLLATE "C") LIKE %(pattern)s::text COLLATE "C" """
 _FIRST = """
 SELECT {kind}_group, {kind}_name
   FROM (SELECT {kind}_group, {kind}_name FROM {table}
-         WHERE sched_name = %(sched)s ORDER BY {kind}_group, {kind}_name LIMIT 20000) AS first
+         WHERE sched_name = %(sched)s ORDER BY {kind}_group, {kind}_name LIMIT 50000) AS first
  WHERE {name} OR {group}
  ORDER BY {kind}_group, {kind}_name LIMIT %(limit)s::int
 """
-# A loose index scan finds the groups; if there are more than it visits, their names are compared key by key. With a
+# A loose index scan finds the groups; if there are more than it visits, their names are compared key by key. The names
+# of triggers or jobs are only read if the groups that match have fewer keys than are wanted. With a
 # limit beyond what it expects to match, the planner does not hope to stop early, and reads the index in parallel.
 _ALL = """
 WITH RECURSIVE groups AS (
@@ -46,6 +47,7 @@ of_group AS MATERIALIZED (
 named AS MATERIALIZED (
     SELECT {kind}_group, {kind}_name FROM {table}
      WHERE sched_name = %(sched)s AND ({name} OR ((SELECT not_all FROM visited) AND {group}))
+       AND (SELECT count(*) FROM of_group) < %(limit)s::int
      ORDER BY {kind}_group, {kind}_name LIMIT 10000)
 SELECT {kind}_group, {kind}_name FROM (SELECT * FROM of_group UNION SELECT * FROM named) AS found
  ORDER BY {kind}_group, {kind}_name LIMIT %(limit)s::int
