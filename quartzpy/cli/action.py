@@ -14,11 +14,10 @@ from quartzpy.cli import completion
 from quartzpy.cli.cells import Cells, faint
 from quartzpy.cli.exits import NOT_CONFIRMED, NOTHING_MATCHED, PARTLY_DONE
 from quartzpy.cli.filters import EXECUTION_FILTERS, JOB_FILTERS, TRIGGER_FILTERS, Filters, FilterSet
-from quartzpy.cli.keys import job_key, trigger_key
+from quartzpy.cli.keys import execution_id, job_key, trigger_key
 from quartzpy.cli.listing import print_json
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import SettingsError
-from quartzpy.scheduling.verbs.queries import checked_fire_id
 from quartzpy.texts import visible
 
 if TYPE_CHECKING:
@@ -139,7 +138,7 @@ def _key(operations: Operations, filters: FilterSet, text: str, group: str | Non
     if filters is JOB_FILTERS:
         return job_key(operations.scheduler, text, group)
     if filters is EXECUTION_FILTERS:
-        return checked_fire_id(text)
+        return execution_id(text)
     return trigger_key(operations.scheduler, text, group)
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from quartzpy.errors import InvalidKeyError, JobNotFoundError, SettingsError, TriggerNotFoundError
+from quartzpy.errors import InvalidKeyError, InvalidValueError, JobNotFoundError, SettingsError, TriggerNotFoundError
 from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey, nearest
 from quartzpy.matchers import GroupMatcher
+from quartzpy.scheduling.verbs.queries import checked_fire_id
 from quartzpy.texts import quoted
 
 if TYPE_CHECKING:
@@ -60,6 +61,20 @@ def likely_trigger_key(scheduler: BaseScheduler, text: str, group: str | None = 
         if not readings:
             raise
         return readings[0]
+
+
+def execution_id(text: str) -> int:
+    """Return the id of an execution.
+
+    Raises:
+        SettingsError: no execution can have this id.
+    """
+    try:
+        return checked_fire_id(text)
+    except InvalidValueError:
+        raise SettingsError(
+            f"FIRE_ID: the number of an execution, as `quartzpy executions` lists it (got {quoted(text)})"
+        ) from None
 
 
 def group_matcher(text: str | None) -> GroupMatcher | None:

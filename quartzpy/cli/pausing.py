@@ -10,6 +10,7 @@ from quartzpy.cli import completion
 from quartzpy.cli.action import Request, Subjects, action_options, one, perform, subject_options, subjects
 from quartzpy.cli.filters import JOB_FILTERS, TRIGGER_FILTERS, FilterSet, choice
 from quartzpy.cli.keys import group_matcher
+from quartzpy.cli.kinds import KindGroup
 from quartzpy.cli.target import Target
 from quartzpy.states import Missed
 
@@ -25,12 +26,12 @@ _missed = click.option(
 )
 
 
-@click.group()
+@click.group(cls=KindGroup)
 def pause() -> None:
     """Pause triggers, the triggers of jobs, groups, or everything."""
 
 
-@click.group()
+@click.group(cls=KindGroup)
 def resume() -> None:
     """Resume what was paused."""
 

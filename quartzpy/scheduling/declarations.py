@@ -67,7 +67,9 @@ def load_definitions(path: str | Path, *, types: JobTypes = job_types) -> Declar
     where = Path(path)
     try:
         text = where.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise SettingsError(f"{where}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
         raise SettingsError(f"{where}: cannot be read: {error}") from error
     return definitions(_parsed(where, text), str(where), types=types)
 

@@ -294,7 +294,10 @@ expression = "0 0 2 * * ?"
 calendar = "holidays"
 """
     scheduler = make_scheduler(plugins=[DeclaredJobs(write(tmp_path / "jobs.toml", text))])
-    with pytest.raises(PluginStartError, match=r"jobs\.toml cannot be stored: calendar 'holidays' is not stored"):
+    with pytest.raises(
+        PluginStartError,
+        match=r"jobs\.toml cannot be stored: trigger DEFAULT\.report: its calendar 'holidays' is neither declared nor stored",
+    ):
         scheduler.start()
     assert scheduler.is_shut_down
 
