@@ -36,10 +36,18 @@ OWNER = "declared-jobs"
 """The default owner, which is that of the plugin `DeclaredJobs` as well."""
 _COLOURS = {"+": "alive", "~": "late", "-": "dead"}
 _Command = Callable[..., Any]
+_import_option = click.option(
+    "--import",
+    "modules",
+    multiple=True,
+    metavar="MODULE",
+    help="Import a module first, for job types with a type_name and calendars of your own.",
+)
 
 
 def _sync_options(command: _Command) -> _Command:
     for option in (
+        _import_option,
         click.option("--json", "json_output", is_flag=True, help="Print JSON."),
         click.option("--program-version", help="Change nothing if a newer version of the owner's program has."),
         click.option(
@@ -68,6 +76,7 @@ def plan(
     existing: str,
     program_version: str | None,
     json_output: bool,
+    modules: Sequence[str],
     exit_code: bool,
 ) -> None:
     """Show what `apply` would change.
@@ -75,7 +84,7 @@ def plan(
     FILE is TOML, or YAML with the extra yaml. The modules of its job types are imported.
     """
     with target.client() as scheduler:
-        found = _plan(scheduler, _declared(file), owner, prune, existing, program_version)
+        found = _plan(scheduler, _declared(file, modules), owner, prune, existing, program_version)
         _print_plan(found, json_output=json_output)
     if found and exit_code:
         sys.exit(NOT_OK)
@@ -94,6 +103,7 @@ def apply(
     existing: str,
     program_version: str | None,
     json_output: bool,
+    modules: Sequence[str],
     reason: str,
     confirmed: bool,
 ) -> None:
@@ -104,7 +114,7 @@ def apply(
     never removed. Each change is recorded in the audit log.
     """
     with target.operations() as operations:
-        declared = _declared(file)
+        declared = _declared(file, modules)
         found = _plan(operations.scheduler, declared, owner, prune, existing, program_version)
         if not json_output:
             _print_plan(found, json_output=False)
@@ -136,16 +146,11 @@ def _plan(
     )
 
 
-def _declared(file: Path) -> Declarations:
+def _declared(file: Path, modules: Sequence[str]) -> Declarations:
     from quartzpy.scheduling.declarations import load_definitions
 
-    _import_from_here()
+    _import_modules(modules)
     return load_definitions(file)
-
-
-def _import_from_here() -> None:
-    """Let programs in the current directory be imported, as with `python -m`."""
-    sys.path.insert(0, os.getcwd())
 
 
 def _print_plan(found: SyncPlan, *, json_output: bool) -> None:
@@ -200,9 +205,7 @@ def _shown(value: Any) -> str:
 @click.option("--group", help="Only jobs of this group; * may stand in front and at the end.")
 @click.option("--contains", help="Only jobs with this part in their names.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="The file. [default: standard output]")
-@click.option(
-    "--import", "modules", multiple=True, metavar="MODULE", help="Import a module that defines calendars of your own."
-)
+@_import_option
 def export(
     target: Target, group: str | None, contains: str | None, output: Path | None, modules: Sequence[str]
 ) -> None:
@@ -239,8 +242,8 @@ def export(
 
 
 def _import_modules(names: Sequence[str]) -> None:
-    if names:
-        _import_from_here()
+    """Import modules. From now on, programs in the current directory can be imported, as with `python -m`."""
+    sys.path.insert(0, os.getcwd())
     for name in names:
         try:
             import_module(name)
