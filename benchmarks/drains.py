@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.bench import Bench
 from benchmarks.jobs import Nothing
-from benchmarks.nodes import SETTINGS, NodeProcess, nodes, wait_for
+from benchmarks.nodes import NAME, SETTINGS, NodeProcess, nodes, wait_for
 from benchmarks.server import Server
 from quartzpy import Job, JobDetail, Scheduler, SimpleTrigger
 
@@ -25,9 +25,9 @@ SECONDS = (
 
 
 @contextmanager
-def client(url: str) -> Iterator[Scheduler]:
+def client(url: str, name: str = NAME) -> Iterator[Scheduler]:
     """Provide a scheduler that only schedules."""
-    scheduler = Scheduler(url, **SETTINGS)
+    scheduler = Scheduler(url, **{**SETTINGS, "name": name})
     try:
         yield scheduler
     finally:

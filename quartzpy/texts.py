@@ -93,3 +93,8 @@ def number_of(count: int, noun: str) -> str:
     """Return a number of things in words: "1 node", "1,200 nodes", "no nodes"."""
     number = f"{count:,}" if count else "no"
     return f"{number} {noun}{'' if count == 1 else 's'}"
+
+
+def numbered(count: int, one: str, several: str) -> str:
+    """Return a number with the words that agree with it: `numbered(1, "node is silent", "nodes are silent")`."""
+    return f"{count:,} {one if count == 1 else several}"

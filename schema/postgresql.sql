@@ -31,6 +31,8 @@ CREATE TABLE qrtz_audit (
 
 CREATE INDEX qrtz_audit_subject ON qrtz_audit (subject, id);
 
+CREATE INDEX qrtz_audit_at ON qrtz_audit (sched_name, at);
+
 CREATE INDEX qrtz_audit_unsuccessful ON qrtz_audit (sched_name, id) WHERE state <> 'SUCCEEDED';
 
 CREATE TABLE qrtz_calendars (
@@ -100,6 +102,7 @@ CREATE TABLE qrtz_fired_triggers (
     coalesced_fire_times TIMESTAMP WITH TIME ZONE[],
     progress DOUBLE PRECISION,
     progress_message TEXT,
+    recent_log TEXT,
     CONSTRAINT qrtz_fired_triggers_pkey PRIMARY KEY (fire_id),
     CONSTRAINT qrtz_fired_triggers_state_check CHECK (state IN ('ACQUIRED', 'EXECUTING'))
 );
@@ -288,7 +291,7 @@ CREATE INDEX qrtz_triggers_rate_limited ON qrtz_triggers (sched_name, job_type, 
 
 CREATE INDEX qrtz_triggers_placed ON qrtz_triggers (sched_name, placement, job_type) WHERE trigger_state = 'WAITING' AND placement <> '';
 
-CREATE INDEX qrtz_triggers_stopped ON qrtz_triggers (trigger_group, trigger_name) WHERE trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED');
+CREATE INDEX qrtz_triggers_stopped ON qrtz_triggers (trigger_state, trigger_group, trigger_name, sched_name) WHERE trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED');
 
 CREATE INDEX qrtz_triggers_held ON qrtz_triggers (job_group, job_name) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
 

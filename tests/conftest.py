@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,6 +22,7 @@ from tests.database import TEMPLATE, Server, empty_tables, server
 from tests.ha import options as ha
 from tests.leftovers import stop_leftover_nodes
 from tests.protocol.options import add_protocol_option
+from tests.proxy import Proxy
 
 _STACK = pytest.StashKey[ExitStack]()
 _SERVER = pytest.StashKey[Server]()
@@ -48,6 +50,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_configure_node(node: object) -> None:
     """Called by xdist in the main process, for each worker."""
     node.workerinput["quartzpy_shared"] = str(node.config.stash[_SHARED])  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from tests.scopes import ByScope
+
+    return ByScope(config, log)
 
 
 def _server(config: pytest.Config) -> Server:
@@ -100,6 +109,13 @@ def postgres_dsn(postgres_server: Server, _worker_database: str) -> str:
     with postgres_server.connect(_worker_database) as connection:
         empty_tables(connection)
     return postgres_server.dsn_of(_worker_database)
+
+
+@pytest.fixture
+def proxy(postgres_dsn: str) -> Iterator[Proxy]:
+    """A network between a test and its database, which the test can cut."""
+    with Proxy.to(postgres_dsn) as running:
+        yield running
 
 
 @pytest.fixture

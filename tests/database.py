@@ -27,6 +27,24 @@ DOCKER_ANSWERS_WITHIN = 2
 TEMPLATE = "quartzpy_template"
 
 
+def libpq_url(dsn: str) -> str:
+    """A database URL as psycopg and the programs of PostgreSQL take it."""
+    return dsn.replace("+psycopg", "", 1)
+
+
+def connect_to(dsn: str, *, autocommit: bool = True, **options: Any) -> psycopg.Connection[Any]:
+    """A connection of a user's own."""
+    return psycopg.connect(libpq_url(dsn), autocommit=autocommit, **options)
+
+
+def execute(dsn: str, *statements: str) -> list[tuple[Any, ...]]:
+    """Execute statements on a connection of its own. Return the rows of the last one."""
+    with connect_to(dsn) as connection:
+        for statement in statements:
+            found = connection.execute(statement.encode())
+        return found.fetchall() if found.description else []
+
+
 class Server:
     """A server on which databases are made and dropped."""
 
@@ -38,9 +56,7 @@ class Server:
         return self.url.set(database=database).render_as_string(hide_password=False)
 
     def connect(self, database: str | None = None) -> psycopg.Connection[Any]:
-        url = self.url if database is None else self.url.set(database=database)
-        plain = url.set(drivername="postgresql").render_as_string(hide_password=False)
-        return psycopg.connect(plain, autocommit=True, connect_timeout=5)
+        return connect_to(self.dsn_of(database or str(self.url.database)), connect_timeout=5)
 
     @property
     def version(self) -> str:

@@ -19,6 +19,8 @@ from typing import Self
 import psycopg
 from sqlalchemy import make_url
 
+from tests.database import libpq_url
+
 _WITHOUT_TLS = b"N"
 _NEGOTIATIONS = (80877103, 80877104)
 _CANCEL = 80877102
@@ -75,7 +77,7 @@ class Pooler:
     """Listens on a port of its own until it is left."""
 
     def __init__(self, dsn: str, size: int = 3, *, ignores_options: bool = False) -> None:
-        self._dsn = dsn.replace("+psycopg", "")
+        self._dsn = libpq_url(dsn)
         self._ignores_options = ignores_options
         self._idle: queue.SimpleQueue[_Server] = queue.SimpleQueue()
         for _ in range(size):

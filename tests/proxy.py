@@ -124,6 +124,12 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
 
+    @classmethod
+    def to(cls, dsn: str) -> Self:
+        """A proxy to the server of a database."""
+        url = make_url(dsn)
+        return cls(str(url.host), url.port or 5432)
+
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
         return self

@@ -5,8 +5,8 @@ once, by hand, and this program derives the others from the classes themselves; 
 verb and did not run it. Each public method becomes a coroutine method that runs the method it is derived from on a
 worker thread. Each public property that asks the database becomes a coroutine method of the same name.
 
-A class that verbs return and whose methods ask the database in turn (a handle, a query) has a twin too: add it to
-`MODULES`, before the verbs that return it.
+Each class from which the verbs are inherited has a twin in a module of its own. A class that verbs return and whose
+methods ask the database in turn (a handle, a query) has one too: add it to `MODULES`, before the verbs that return it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,12 @@ import sys
 import textwrap
 import types
 import typing
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from quartzpy.scheduling.verbs.base import Verbs
+from quartzpy.scheduling.verbs.scheduling import SchedulingVerbs
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "quartzpy"
@@ -53,8 +57,8 @@ class Twin:
 
     source: str
     name: str
-    base: str | None = None
-    """The source of another twin that this one extends."""
+    is_inherited: bool = False
+    """A class of verbs: it extends the twins of its base classes, and others extend it."""
     is_stream: bool = False
     """Its items come one by one for as long as it is open: it has `next`, which may wait for long, and `close`."""
     is_lazy: bool = False
@@ -65,6 +69,11 @@ class Twin:
         """The class that it is derived from."""
         module, _, name = self.source.partition(":")
         return typing.cast(type, getattr(importlib.import_module(module), name))
+
+    @property
+    def variable(self) -> str:
+        """The name of the type variable that a class of verbs has for the class behind it."""
+        return f"_{self.cls.__name__}T"
 
 
 @dataclass(frozen=True)
@@ -81,7 +90,22 @@ class Module:
         return PACKAGE.joinpath(*self.name.split(".")[1:]).with_suffix(".py")
 
 
-VERBS = "quartzpy.scheduling.verbs.scheduling:SchedulingVerbs"
+def _wanted(name: str, member: object) -> bool:
+    """Return whether a member of a class is public and has a twin that is derived from it."""
+    is_public = name == "__iter__" or not (name.startswith("_") or name in BY_HAND)
+    return is_public and (inspect.isfunction(member) or isinstance(member, property))
+
+
+def _verb_modules() -> Iterator[Module]:
+    """Yield a module for each class that has verbs, base classes first."""
+    for cls in reversed(SchedulingVerbs.__mro__):
+        has_verbs = issubclass(cls, Verbs) and any(_wanted(name, member) for name, member in vars(cls).items())
+        if has_verbs or cls is SchedulingVerbs:
+            twin = Twin(f"{cls.__module__}:{cls.__name__}", f"Async{cls.__name__}", is_inherited=True)
+            name = cls.__module__.rpartition(".")[2]
+            yield Module(f"quartzpy.aio.verbs.{name}", f"The awaitable twin of `{cls.__name__}`.", (twin,))
+
+
 MODULES = (
     Module(
         "quartzpy.aio.streams",
@@ -101,15 +125,11 @@ MODULES = (
             Twin("quartzpy.scheduling.verbs.handles:TriggeredExecution", "AsyncTriggeredExecution"),
         ),
     ),
-    Module(
-        "quartzpy.aio.verbs",
-        "The awaitable verbs of a scheduler and of a transaction.",
-        (Twin(VERBS, "AsyncSchedulingVerbs"),),
-    ),
+    *_verb_modules(),
     Module(
         "quartzpy.aio.scheduler",
         "The awaitable verbs of a scheduler alone.",
-        (Twin("quartzpy.scheduling.scheduler:BaseScheduler", "AsyncSchedulerVerbs", base=VERBS),),
+        (Twin("quartzpy.scheduling.scheduler:BaseScheduler", "AsyncSchedulerVerbs", is_inherited=True),),
     ),
 )
 
@@ -170,19 +190,13 @@ class Writer:
         return f"{docstring}\n\nfrom __future__ import annotations\n\n{imports}\n\n" + "\n\n".join(bodies) + "\n"
 
     def _class(self, twin: Twin) -> str:
-        variable = f"_{twin.cls.__name__}T"
         parameters = [parameter.__name__ for parameter in getattr(twin.cls, "__parameters__", ())]
         self._parameters = frozenset(parameters)
         members = [self._member(twin, owner, name, found) for owner, name, found in self._members(twin)]
         source_module, _, source_name = twin.source.partition(":")
         self._imports.add(f"from {source_module} import {source_name}")
-        if twin.base is not None:
-            base_twin = next(one for module in MODULES for one in module.twins if one.source == twin.base)
-            self._imports.add(f"from {self._homes[twin.base]} import {base_twin.name}")
-            base = f"{base_twin.name}[{variable}]"
-        elif twin.source == VERBS:
-            self._imports.add("from quartzpy.scheduling.async_calls import AsyncFacade")
-            base = f"AsyncFacade[{variable}]"
+        if twin.is_inherited:
+            base = ", ".join(f"{name}[{twin.variable}]" for name in self._base_names(twin))
         else:
             kind = "AsyncLazyMirror" if twin.is_lazy else "AsyncMirror"
             self._imports.add(f"from quartzpy.scheduling.async_calls import {kind}")
@@ -192,27 +206,39 @@ class Writer:
             members.append(self._context_manager())
         docstring = f'"""The methods of `{source_name}`, each of them awaitable."""'
         declared = "".join(f'{parameter} = TypeVar("{parameter}")\n' for parameter in parameters)
-        if twin.base is not None or twin.source == VERBS:
-            declared = f'{variable} = TypeVar("{variable}", bound={source_name})\n'
+        if twin.is_inherited:
+            declared = f'{twin.variable} = TypeVar("{twin.variable}", bound={source_name})\n'
         head = f"{declared}\n\nclass {twin.name}({base}):\n"
         return head + textwrap.indent("\n\n".join([docstring, *members]), "    ")
 
+    def _base_names(self, twin: Twin) -> list[str]:
+        """The names of the classes that a class of verbs extends, which are imported."""
+        bases = list(self._base_twins(twin.cls))
+        for base in bases:
+            self._use(base)
+        if not bases:
+            self._imports.add("from quartzpy.scheduling.async_calls import AsyncFacade")
+        return [base.name for base in bases] or ["AsyncFacade"]
+
+    def _base_twins(self, cls: type) -> Iterator[Twin]:
+        """The twins of the base classes; of the bases of those that have no twin."""
+        for base in cls.__bases__:
+            found = self._twins.get(base.__name__)
+            if found is not None and found.cls is base:
+                yield found
+            else:
+                yield from self._base_twins(base)
+
     def _members(self, twin: Twin) -> list[tuple[type, str, object]]:
-        base = None
-        if twin.base is not None:
-            module, _, name = twin.base.partition(":")
-            base = getattr(importlib.import_module(module), name)
+        bases = [base.cls for base in self._base_twins(twin.cls)] if twin.is_inherited else []
         found: dict[str, tuple[type, str, object]] = {}
         for owner in reversed(twin.cls.__mro__):
             if not owner.__module__.startswith("quartzpy."):
                 continue
             for name, member in vars(owner).items():
-                wanted = name == "__iter__" or not (name.startswith("_") or name in BY_HAND)
-                if not wanted or not (inspect.isfunction(member) or isinstance(member, property)):
-                    continue
-                if base is not None and inspect.getattr_static(base, name, None) is member:
-                    continue
-                found[name] = (owner, name, member)
+                has_twin = any(inspect.getattr_static(base, name, None) is member for base in bases)
+                if _wanted(name, member) and not has_twin:
+                    found[name] = (owner, name, member)
         return list(found.values())
 
     def _member(self, twin: Twin, owner: type, name: str, member: object) -> str:

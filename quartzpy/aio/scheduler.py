@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from quartzpy.aio.transaction import AsyncTransactionVerbs
-from quartzpy.aio.verbs import AsyncSchedulingVerbs
+from quartzpy.aio.verbs.scheduling import AsyncSchedulingVerbs
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.instants import Span
 from quartzpy.jobs.context import JobExecutionContext

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Self
 
+from quartzpy.errors import QuartzpyError
 from quartzpy.scheduling.async_calls import AsyncMirror
 from quartzpy.scheduling.cluster_events import ClusterEvent, ClusterEvents
 
@@ -22,6 +23,13 @@ class AsyncClusterEvents(AsyncMirror[ClusterEvents]):
     async def next(self, timeout: float | None = None) -> ClusterEvent | None:
         """Return the next event, or None if this is closed or no event comes within `timeout` seconds."""
         return await self._wait(lambda behind: behind.next(timeout))
+
+    async def outage(self) -> QuartzpyError | None:
+        """The error of the last attempt to read the database; None if that succeeded.
+
+        Iteration waits for the end of an outage. To notice one, call `next` with a timeout.
+        """
+        return await self._run(lambda behind: behind.outage)
 
     async def close(self) -> None:
         """End the iteration, including one that another thread waits in, and release the connection."""

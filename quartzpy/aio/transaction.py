@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from quartzpy.aio.verbs import AsyncSchedulingVerbs
+from quartzpy.aio.verbs.scheduling import AsyncSchedulingVerbs
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.connection_types import is_asynchronous
 from quartzpy.scheduling.async_calls import VerbThreads

@@ -1,0 +1,1 @@
+"""Calendars, which exclude instants from the schedules of the triggers that name them."""

@@ -1,34 +1,28 @@
-"""Actions from the command line: their subjects, the confirmation, and the result."""
+"""Actions from the command line: their common options, the confirmation, and the result."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from quartzpy.cli import completion
 from quartzpy.cli.cells import Cells, faint
 from quartzpy.cli.exits import NOT_CONFIRMED, NOTHING_MATCHED, PARTLY_DONE
-from quartzpy.cli.filters import EXECUTION_FILTERS, JOB_FILTERS, TRIGGER_FILTERS, Filters, FilterSet
-from quartzpy.cli.keys import execution_id, job_key, trigger_key
 from quartzpy.cli.listing import print_json
+from quartzpy.cli.subjects import Subjects
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import SettingsError
-from quartzpy.texts import visible
+from quartzpy.texts import numbered, visible
 
 if TYPE_CHECKING:
     from quartzpy.operations.operations import Operations
     from quartzpy.operations.results import ActionResult
-    from quartzpy.operations.selection import Selected, Selection
 
-SHOWN = 10
-"""The number of subjects that a question and a dry run name."""
 _Command = Callable[..., Any]
-_COMPLETERS = {"job": completion.JOBS, "trigger": completion.TRIGGERS, "execution": completion.RUNNING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,31 +33,6 @@ class Request:
     dry_run: bool
     confirmed: bool
     json_output: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Subjects:
-    """The subjects of an action: those that were named, or a selection by filters."""
-
-    selected: Selected
-    kind: str
-    """The kind of one subject: "trigger"."""
-    count: int
-    first: Sequence[str]
-    """The first of them, as text."""
-    named: bool
-    """True if the user named each of them."""
-    words: str | None = None
-    """Describes a group or everything, which lasts and so may be empty."""
-
-    def __str__(self) -> str:
-        if self.words is not None:
-            return self.words
-        if self.count == 1 and self.first:
-            return f"{self.kind} {self.first[0]}"
-        more = f" and {self.count - len(self.first):,} others" if self.count > len(self.first) else ""
-        names = f": {', '.join(self.first)}{more}" if self.first else ""
-        return f"{self.count:,} {self.kind}s{names}"
 
 
 def action_options(command: Callable[..., None]) -> _Command:
@@ -86,64 +55,39 @@ def action_options(command: Callable[..., None]) -> _Command:
     return scheduler_options(decorated)
 
 
-def subject_options(filters: FilterSet, metavar: str) -> Callable[[_Command], _Command]:
-    """Return the decorator that adds the subjects of an action: their keys, or the filters that select them."""
+def act_on(
+    target: Target,
+    request: Request,
+    find: Callable[[Operations], Subjects],
+    what: str,
+    action: str,
+    *arguments: Any,
+    always_asks: bool = False,
+    **options: Any,
+) -> None:
+    """Do an action of `Operations.actions` on the subjects that `find` returns.
 
-    def decorate(command: _Command) -> _Command:
-        words = f"Every {filters.kind}, if no filter is given."
-        command = click.option("--all", "everything", is_flag=True, help=words)(command)
-        return click.argument("keys", nargs=-1, metavar=f"[{metavar}]...", shell_complete=_COMPLETERS[filters.kind])(
-            filters.options(command)
-        )
-
-    return decorate
-
-
-def subjects(
-    operations: Operations, filters: FilterSet, keys: Sequence[str], everything: bool, given: dict[str, Any]
-) -> Subjects:
-    """Return the subjects that the arguments of a command name or select.
-
-    Raises:
-        click.UsageError: there are neither keys nor filters, or both.
-        ObjectNotFoundError: one that was named is not stored.
+    Args:
+        target: the scheduler.
+        request: the options of the command.
+        find: finds the subjects.
+        what: the action as a question begins: "Pause".
+        action: the name of the method of `Operations.actions`, which is also its name in JSON.
+        arguments: the arguments of the method after the subjects.
+        always_asks: ask also where the user has named each subject.
+        options: the keyword arguments of the method.
     """
-    chosen = Filters(filters, given, Cells())
-    if keys:
-        only_group = given.get("group") is not None and not Filters(filters, {**given, "group": None}, Cells())
-        if everything or (chosen and not only_group):
-            raise click.UsageError(f"give either the keys of the {filters.kind}s or filters, not both")
-        found = [_key(operations, filters, text, given.get("group")) for text in dict.fromkeys(keys)]
-        return Subjects(found[0] if len(found) == 1 else found, filters.kind, len(found), _texts(found), named=True)
-    if not chosen and not everything:
-        raise click.UsageError(f"name the {filters.kind}s, select them by filters, or give --all")
-    selection = _selection(filters, chosen.values(operations))
-    count = operations.actions.count(selection)
-    records = selection.query(operations.scheduler).page(SHOWN) if count else []
-    first = [getattr(record, "fire_id", None) or getattr(record, "key", None) for record in records]
-    if not count:
-        click.echo(chosen.nothing(operations), err=True)
-    return Subjects(selection, filters.kind, count, _texts(first), named=False)
-
-
-def _selection(filters: FilterSet, values: dict[str, Any]) -> Selection:
-    from quartzpy.operations.selection import Selection
-
-    if filters is JOB_FILTERS:
-        return Selection.jobs(**values)
-    return Selection.triggers(**values) if filters is TRIGGER_FILTERS else Selection.executions(**values)
-
-
-def _key(operations: Operations, filters: FilterSet, text: str, group: str | None) -> Any:
-    if filters is JOB_FILTERS:
-        return job_key(operations.scheduler, text, group)
-    if filters is EXECUTION_FILTERS:
-        return execution_id(text)
-    return trigger_key(operations.scheduler, text, group)
-
-
-def _texts(keys: Sequence[Any]) -> list[str]:
-    return [visible(str(key)) for key in keys[:SHOWN]]
+    with target.operations() as operations:
+        found = find(operations)
+        method = getattr(operations.actions, action)
+        perform(
+            request,
+            what,
+            found,
+            lambda: method(found.selected, *arguments, reason=request.reason, **options),
+            action=action,
+            always_asks=always_asks,
+        )
 
 
 def perform(
@@ -201,14 +145,9 @@ def report(request: Request, result: ActionResult) -> None:
         for failure in result.failures:
             click.echo(f"  {visible(failure.key)}: {visible(failure.error)}", err=True)
         if result.failed > len(result.failures):
-            click.echo(faint(f"  and {result.failed - len(result.failures):,} others"), err=True)
+            click.echo(faint(f"  and {numbered(result.failed - len(result.failures), 'other', 'others')}"), err=True)
     if result.failed:
         sys.exit(PARTLY_DONE)
-
-
-def one(kind: str, key: Any) -> Subjects:
-    """Return a single subject that the user named."""
-    return Subjects(key, kind, 1, _texts([key]), named=True)
 
 
 def parsed_data(text: str | None) -> dict[str, Any] | None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from quartzpy.cli import completion
-from quartzpy.cli.action import Request, action_options, one, perform, subject_options, subjects
+from quartzpy.cli.action import Request, act_on, action_options, perform
 from quartzpy.cli.cells import Cells
 from quartzpy.cli.exits import USAGE
-from quartzpy.cli.filters import JOB_FILTERS, TRIGGER_FILTERS, FilterSet
+from quartzpy.cli.filters import JOB_FILTERS, TRIGGER_FILTERS
 from quartzpy.cli.keys import trigger_key
 from quartzpy.cli.kinds import KindGroup
 from quartzpy.cli.listing import print_json, terminal_width
 from quartzpy.cli.sheet import Sheet
 from quartzpy.cli.show import GROUP_HELP, draw_times
+from quartzpy.cli.subjects import Chosen, one, subject_options
 from quartzpy.cli.target import Target
 from quartzpy.texts import visible
 
@@ -28,50 +29,33 @@ def delete() -> None:
     """Delete jobs with all their triggers, or triggers."""
 
 
-def _delete(target: Target, request: Request, filters: FilterSet, keys: Any, everything: bool, given: Any) -> None:
-    with target.operations() as operations:
-        found = subjects(operations, filters, keys, everything, given)
-        act = operations.actions.delete
-        perform(
-            request,
-            "Delete",
-            found,
-            lambda: act(found.selected, reason=request.reason),
-            action="delete",
-            always_asks=True,
-        )
-
-
 @delete.command("job")
 @action_options
 @subject_options(JOB_FILTERS, "JOB")
-def delete_job(target: Target, request: Request, keys: tuple[str, ...], everything: bool, **given: Any) -> None:
+def delete_job(target: Target, request: Request, chosen: Chosen) -> None:
     """Delete jobs with all their triggers. Executions that are running continue."""
-    _delete(target, request, JOB_FILTERS, keys, everything, given)
+    act_on(target, request, chosen.find, "Delete", "delete", always_asks=True)
 
 
 @delete.command("trigger")
 @action_options
 @subject_options(TRIGGER_FILTERS, "TRIGGER")
-def delete_trigger(target: Target, request: Request, keys: tuple[str, ...], everything: bool, **given: Any) -> None:
+def delete_trigger(target: Target, request: Request, chosen: Chosen) -> None:
     """Delete triggers, and jobs that are not durable with their last trigger."""
-    _delete(target, request, TRIGGER_FILTERS, keys, everything, given)
+    act_on(target, request, chosen.find, "Delete", "delete", always_asks=True)
 
 
 @click.command()
 @action_options
 @subject_options(TRIGGER_FILTERS, "TRIGGER")
-def reset(target: Target, request: Request, keys: tuple[str, ...], everything: bool, **given: Any) -> None:
+def reset(target: Target, request: Request, chosen: Chosen) -> None:
     """Return triggers in ERROR to their schedules.
 
     Filters select only those in ERROR.
     """
-    if not keys and (everything or any(given.values())) and not given["state"]:
-        given["state"] = ("ERROR",)
-    with target.operations() as operations:
-        found = subjects(operations, TRIGGER_FILTERS, keys, everything, given)
-        act = operations.actions.reset
-        perform(request, "Reset", found, lambda: act(found.selected, reason=request.reason), action="reset")
+    if chosen.is_by_filters and not chosen.given["state"]:
+        chosen.given["state"] = ("ERROR",)
+    act_on(target, request, chosen.find, "Reset", "reset")
 
 
 @click.command()

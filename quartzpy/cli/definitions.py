@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,7 +21,7 @@ from quartzpy.cli.keys import group_matcher
 from quartzpy.cli.listing import print_json
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import InvalidValueError, UnsupportedKindError
-from quartzpy.keys import UNSCHEDULED_GROUPS
+from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey
 from quartzpy.scheduling.sync import Existing
 from quartzpy.states import TriggerState
 from quartzpy.texts import quoted, reason, visible
@@ -45,7 +47,17 @@ _import_option = click.option(
 )
 
 
-def _sync_options(command: _Command) -> _Command:
+def _sync_options(command: Callable[..., None]) -> _Command:
+    """Add what `plan` and `apply` share; the command receives the file, and as `options` those of `Scheduler.sync`."""
+
+    @wraps(command)
+    def collected(
+        target: Target, *, owner: str, prune: bool, existing: str, program_version: str | None, **rest: Any
+    ) -> None:
+        options = {"owner": owner, "prune": prune, "existing": existing, "version": program_version}
+        command(target, options=options, **rest)
+
+    decorated: Any = collected
     for option in (
         _import_option,
         click.option("--json", "json_output", is_flag=True, help="Print JSON."),
@@ -60,8 +72,8 @@ def _sync_options(command: _Command) -> _Command:
         click.option("--prune", is_flag=True, help="Remove what the owner declared before and no longer declares."),
         click.option("--owner", default=OWNER, show_default=True, help="The owner of what is declared."),
     ):
-        command = option(command)
-    return click.argument("file", type=click.Path(path_type=Path))(command)
+        decorated = option(decorated)
+    return cast("_Command", click.argument("file", type=click.Path(path_type=Path))(decorated))
 
 
 @click.command()
@@ -69,22 +81,14 @@ def _sync_options(command: _Command) -> _Command:
 @_sync_options
 @click.option("--exit-code", is_flag=True, help="Exit with status 1 if there are changes.")
 def plan(
-    target: Target,
-    file: Path,
-    owner: str,
-    prune: bool,
-    existing: str,
-    program_version: str | None,
-    json_output: bool,
-    modules: Sequence[str],
-    exit_code: bool,
+    target: Target, file: Path, options: dict[str, Any], json_output: bool, modules: Sequence[str], exit_code: bool
 ) -> None:
     """Show what `apply` would change.
 
     FILE is TOML, or YAML with the extra yaml. The modules of its job types are imported.
     """
     with target.client() as scheduler:
-        found = _plan(scheduler, _declared(file, modules), owner, prune, existing, program_version)
+        found = _plan(scheduler, _declared(file, modules), options)
         _print_plan(found, json_output=json_output)
     if found and exit_code:
         sys.exit(NOT_OK)
@@ -98,10 +102,7 @@ def plan(
 def apply(
     target: Target,
     file: Path,
-    owner: str,
-    prune: bool,
-    existing: str,
-    program_version: str | None,
+    options: dict[str, Any],
     json_output: bool,
     modules: Sequence[str],
     reason: str,
@@ -115,15 +116,13 @@ def apply(
     """
     with target.operations() as operations:
         declared = _declared(file, modules)
-        found = _plan(operations.scheduler, declared, owner, prune, existing, program_version)
+        found = _plan(operations.scheduler, declared, options)
         if not json_output:
             _print_plan(found, json_output=False)
         if found and not confirmed:
             confirm_or_exit(f"Apply {_counts(found)}?")
         # Another program may have changed something since the plan was made.
-        done = operations.actions.apply(
-            declared, owner=owner, prune=prune, existing=existing, version=program_version, reason=reason
-        )
+        done = operations.actions.apply(declared, **options, reason=reason)
         if json_output:
             _print_plan(done, json_output=True)
         elif done:
@@ -132,18 +131,8 @@ def apply(
         sys.exit(REFUSED)
 
 
-def _plan(
-    scheduler: BaseScheduler, declared: Declarations, owner: str, prune: bool, existing: str, version: str | None
-) -> SyncPlan:
-    return scheduler.sync(
-        declared.jobs,
-        calendars=declared.calendars,
-        owner=owner,
-        prune=prune,
-        existing=existing,
-        version=version,
-        apply=False,
-    )
+def _plan(scheduler: BaseScheduler, declared: Declarations, options: dict[str, Any]) -> SyncPlan:
+    return scheduler.sync(declared.jobs, calendars=declared.calendars, **options, apply=False)
 
 
 def _declared(file: Path, modules: Sequence[str]) -> Declarations:
@@ -214,27 +203,25 @@ def export(
     `apply` takes it back unchanged. Runs by hand, retries and triggers that have ended are not part of it. With a
     filter, only the calendars that the exported triggers use are. Job data is written in full, with its secrets.
     """
-    from quartzpy.scheduling.exporting import exported
+    from quartzpy.scheduling.exporting import written
 
     _import_modules(modules)
     skipped: list[str] = []
     with target.client() as scheduler:
-        pairs = list(_stored(scheduler, group, contains, skipped))
-        used = {trigger.calendar for _, triggers in pairs for trigger in triggers}
-        is_filtered = group is not None or contains is not None
-        names = [name for name in scheduler.calendar_names() if name in used or not is_filtered]
-        text = exported(
-            pairs,
-            dict(_stored_calendars(scheduler, names, skipped)),
+        # The calendars that the triggers use are known when these have been written.
+        used: set[str | None] | None = None if group is None and contains is None else set()
+        parts = written(
+            _stored(scheduler, group, contains, skipped, used),
+            _stored_calendars(scheduler, used, skipped),
             heading=f"Jobs, triggers and calendars of the scheduler {visible(scheduler.name)}.",
         )
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        try:
-            output.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise click.FileError(str(output), str(error)) from error
+        if output is None:
+            sys.stdout.writelines(parts)
+        else:
+            try:
+                _write(output, parts)
+            except OSError as error:
+                raise click.FileError(str(output), str(error)) from error
     for line in skipped:
         click.echo(f"not exported: {line}", err=True)
     if any("cannot be read" in line for line in skipped):
@@ -254,10 +241,32 @@ def _import_modules(names: Sequence[str]) -> None:
             ) from error
 
 
+def _write(output: Path, parts: Iterable[str]) -> None:
+    """Write a file as a whole or not at all: with a part of an export, `apply --prune` would delete jobs."""
+    if output.exists() and not output.is_file():
+        # A pipe or a device cannot be replaced.
+        with output.open("w", encoding="utf-8") as stream:
+            stream.writelines(parts)
+        return
+    whole = output.resolve()
+    part = whole.with_name(f"{whole.name}.{os.getpid()}.part")
+    try:
+        with part.open("x", encoding="utf-8") as stream:
+            stream.writelines(parts)
+        if whole.exists():
+            part.chmod(whole.stat().st_mode)
+        part.replace(whole)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 def _stored_calendars(
-    scheduler: BaseScheduler, names: Sequence[str], skipped: list[str]
+    scheduler: BaseScheduler, used: set[str | None] | None, skipped: list[str]
 ) -> Iterator[tuple[str, BaseCalendar]]:
-    for name in names:
+    """Yield the calendars with these names; None stands for all."""
+    for name in scheduler.calendar_names():
+        if used is not None and name not in used:
+            continue
         try:
             calendar = scheduler.get_calendar(name)
         except UnsupportedKindError as error:
@@ -271,23 +280,40 @@ def _stored_calendars(
 
 
 def _stored(
-    scheduler: BaseScheduler, group: str | None, contains: str | None, skipped: list[str]
-) -> Iterator[tuple[JobDetail, Sequence[Trigger]]]:
+    scheduler: BaseScheduler, group: str | None, contains: str | None, skipped: list[str], used: set[str | None] | None
+) -> Iterator[tuple[JobDetail, Iterable[Trigger]]]:
+    """Yield the jobs that are exported with their triggers, which are read as they are iterated.
+
+    The names of the calendars that these use are added to `used`, and the reasons why others are not exported to
+    `skipped`.
+    """
     for record in scheduler.jobs(group=group_matcher(group), contains=contains):
         try:
             job = record.job
         except Exception as error:
             skipped.append(f"job {record.key} cannot be read: {reason(error)}")
             continue
-        triggers: list[Trigger] = []
-        for one in scheduler.triggers(job=record.key):
-            if one.key.group in UNSCHEDULED_GROUPS or one.state is TriggerState.COMPLETE:
-                continue
-            try:
-                triggers.append(one.trigger)
-            except Exception as error:
-                skipped.append(f"trigger {one.key} cannot be read: {reason(error)}")
-        if triggers or job.durable:
-            yield job, triggers
+        triggers = _triggers_of(scheduler, record.key, skipped, used)
+        first = next(triggers, None)
+        if first is not None:
+            yield job, chain([first], triggers)
+        elif job.durable:
+            yield job, ()
         else:
             skipped.append(f"job {record.key} has no trigger that is still to fire, and is not durable")
+
+
+def _triggers_of(
+    scheduler: BaseScheduler, job: JobKey, skipped: list[str], used: set[str | None] | None
+) -> Iterator[Trigger]:
+    for one in scheduler.triggers(job=job):
+        if one.key.group in UNSCHEDULED_GROUPS or one.state is TriggerState.COMPLETE:
+            continue
+        try:
+            trigger = one.trigger
+        except Exception as error:
+            skipped.append(f"trigger {one.key} cannot be read: {reason(error)}")
+            continue
+        if used is not None:
+            used.add(trigger.calendar)
+        yield trigger

@@ -11,7 +11,7 @@ from quartzpy.cli.completion import NODES
 from quartzpy.cli.exits import NOT_OK
 from quartzpy.cli.listing import print_json
 from quartzpy.cli.target import Target, scheduler_options
-from quartzpy.texts import number_of
+from quartzpy.texts import number_of, numbered
 
 if TYPE_CHECKING:
     from quartzpy.operations.cluster import NodeView
@@ -61,7 +61,8 @@ def _of_cluster(operations: Operations, nodes: list[NodeView], ready: bool) -> l
             problems.append("no node claims triggers: all are draining, in standby or dead")
         late = operations.overview().late
         if late:
-            problems.append(f"{len(late)} triggers are overdue, {late[0].trigger} since {late[0].due_at.isoformat()}")
+            number = numbered(len(late), "trigger is", "triggers are")
+            problems.append(f"{number} overdue, {late[0].trigger} since {late[0].due_at.isoformat()}")
     return problems
 
 

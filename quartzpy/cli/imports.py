@@ -17,7 +17,7 @@ import click
 from quartzpy.cli.target import DEFAULT_NAME, Target, scheduler_options
 from quartzpy.errors import SettingsError
 from quartzpy.operations.render import as_json, json_text, local_zone, plain, table
-from quartzpy.texts import check_description
+from quartzpy.texts import check_description, number_of
 
 if TYPE_CHECKING:
     from quartzpy.migrate import ClassMap, ImportOutcome, ImportPlan
@@ -192,7 +192,7 @@ def crontab(
     definitions.write_text(definitions_text(plan), encoding="utf-8")
     for note in plan.notes:
         click.echo(plain(str(note)), err=True)
-    click.echo(f"{definitions}: {len(plan.jobs)} jobs")
+    click.echo(f"{definitions}: {number_of(len(plan.jobs), 'job')}")
 
 
 def _decisions(path: Path | None) -> ClassMap:

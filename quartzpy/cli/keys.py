@@ -6,15 +6,23 @@ Groups and names may themselves contain dots, so the text may have several readi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from quartzpy.errors import InvalidKeyError, InvalidValueError, JobNotFoundError, SettingsError, TriggerNotFoundError
+from quartzpy.errors import (
+    InvalidKeyError,
+    InvalidValueError,
+    JobNotFoundError,
+    ObjectNotFoundError,
+    SettingsError,
+    TriggerNotFoundError,
+)
 from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey, nearest
 from quartzpy.matchers import GroupMatcher
 from quartzpy.scheduling.verbs.queries import checked_fire_id
 from quartzpy.texts import quoted
 
 if TYPE_CHECKING:
+    from quartzpy.scheduling.paging import Query
     from quartzpy.scheduling.scheduler import BaseScheduler
 
 _COMPARED = 2_000
@@ -29,12 +37,7 @@ def job_key(scheduler: BaseScheduler, text: str, group: str | None = None) -> Jo
         JobNotFoundError: no such job is stored; the message suggests the nearest key.
         SettingsError: several jobs have keys that read like this.
     """
-    readings = _readings(text, group, JobKey)
-    found = [key for key in readings if scheduler.check_exists(key)]
-    if not found:
-        known = [record.key for record in scheduler.jobs()[:_COMPARED]]
-        raise JobNotFoundError(f"there is no job {quoted(text)}{_hint(readings, known)}")
-    return _only(found, text, "job")
+    return _stored(scheduler, text, group, JobKey, scheduler.jobs(), JobNotFoundError)
 
 
 def trigger_key(scheduler: BaseScheduler, text: str, group: str | None = None) -> TriggerKey:
@@ -44,12 +47,7 @@ def trigger_key(scheduler: BaseScheduler, text: str, group: str | None = None) -
         TriggerNotFoundError: no such trigger is stored; the message suggests the nearest key.
         SettingsError: several triggers have keys that read like this.
     """
-    readings = _readings(text, group, TriggerKey)
-    found = [key for key in readings if scheduler.check_exists(key)]
-    if not found:
-        known = [record.key for record in scheduler.triggers()[:_COMPARED]]
-        raise TriggerNotFoundError(f"there is no trigger {quoted(text)}{_hint(readings, known)}")
-    return _only(found, text, "trigger")
+    return _stored(scheduler, text, group, TriggerKey, scheduler.triggers(), TriggerNotFoundError)
 
 
 def likely_trigger_key(scheduler: BaseScheduler, text: str, group: str | None = None) -> TriggerKey:
@@ -98,6 +96,23 @@ def group_matcher(text: str | None) -> GroupMatcher | None:
         case False, True:
             return GroupMatcher.starts_with(inner)
     return GroupMatcher.equals(text)
+
+
+def _stored(
+    scheduler: BaseScheduler,
+    text: str,
+    group: str | None,
+    kind: type[_K],
+    records: Query[Any],
+    error: type[ObjectNotFoundError],
+) -> _K:
+    readings = _readings(text, group, kind)
+    found = [key for key in readings if scheduler.check_exists(key)]
+    noun = "job" if kind is JobKey else "trigger"
+    if not found:
+        known = [record.key for record in records[:_COMPARED]]
+        raise error(f"there is no {noun} {quoted(text)}{_hint(readings, known)}")
+    return _only(found, text, noun)
 
 
 def _hint(readings: list[_K], known: list[_K]) -> str:

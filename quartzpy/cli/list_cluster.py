@@ -1,4 +1,4 @@
-"""`quartzpy nodes` and `quartzpy calendars`."""
+"""`quartzpy nodes` and `quartzpy audit`."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from quartzpy.cli.listing import Answer, Listing, Options, listing_options, run_
 from quartzpy.cli.target import Target
 from quartzpy.states import TriggerState
 from quartzpy.store.queries import TriggerOrder
+from quartzpy.texts import numbered
 
 if TYPE_CHECKING:
     from quartzpy.operations.jobs import JobSummary
@@ -52,7 +53,7 @@ JOBS: Listing[JobSummary] = Listing(
     (
         Column("job", lambda one: one.key, middle=True, readable=28),
         Column("mode", lambda one: one.mode, rigid=True, is_state=True),
-        Column("triggers", lambda one: one.trigger_count, rigid=True, right=True),
+        Column("triggers", lambda one: str(one.triggers), rigid=True, right=True),
         Column("next", lambda one: one.next_fire_time, drop=8, rigid=True),
         Column("previous", lambda one: one.previous_fire_time, drop=6, rigid=True),
         Column("type", lambda one: one.job_type, drop=7, middle=True),
@@ -96,12 +97,12 @@ def _warnings(operations: Operations, page: Sequence[TriggerSummary]) -> str | N
     sentences = []
     broken = [one.key for one in page if one.state is TriggerState.ERROR]
     if broken:
-        count = "1 trigger is" if len(broken) == 1 else f"{len(broken)} triggers are"
+        count = numbered(len(broken), "trigger is", "triggers are")
         sentences.append(f"{count} in ERROR: `quartzpy why {broken[0]}` says why")
     late = sorted(((one.late, one.key) for one in page if one.late is not None), reverse=True)
     if late:
         span, key = late[0]
-        count = "1 trigger is" if len(late) == 1 else f"{len(late)} triggers are"
+        count = numbered(len(late), "trigger is", "triggers are")
         overdue = f"{count} overdue, {key} for {short_span(span)}"
         is_running = bool(operations.scheduler.nodes().nodes)
         sentences.append(

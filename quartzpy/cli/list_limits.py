@@ -10,6 +10,7 @@ import click
 from quartzpy.cli.layout import Column
 from quartzpy.cli.listing import Answer, Listing, Options, listing_options, run_listing
 from quartzpy.cli.target import Target
+from quartzpy.texts import numbered
 
 if TYPE_CHECKING:
     from quartzpy.operations.calendars import CalendarSummary
@@ -152,7 +153,7 @@ def _limits(found: Limits, options: Options) -> list[_Limit]:
     rows = [
         _Limit("job", str(one.job), one.concurrency_key or None, str(one.limit), one.running, one.headroom, note)
         for one in found.jobs
-        for note in [f"{one.blocked} triggers wait" if one.blocked else None]
+        for note in [numbered(one.blocked, "trigger waits", "triggers wait") if one.blocked else None]
     ]
     rows += [
         _Limit(

@@ -15,12 +15,12 @@ from quartzpy.texts import visible
 def log(target: Target, fire_id: str) -> None:
     """Print the log lines of the execution FIRE_ID.
 
-    They are kept of jobs with `capture_logs`, and are stored when the execution ends. Control characters are written as
-    escapes.
+    They are kept of jobs with `capture_logs`. Of a running execution, these are the last lines, which may be two
+    seconds old. Control characters are written as escapes.
     """
     with target.client() as scheduler:
         text = scheduler.execution_log(execution_id(fire_id))
     if text is None:
-        click.echo(f"execution {fire_id} has no log lines: it has not ended, or captured none", err=True)
+        click.echo(f"execution {fire_id} has no log lines", err=True)
     else:
         click.echo("\n".join(map(visible, text.split("\n"))))

@@ -5,32 +5,24 @@ from __future__ import annotations
 import sys
 import threading
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from quartzpy.cli import completion
-from quartzpy.cli.action import (
-    SHOWN,
-    Request,
-    Subjects,
-    action_options,
-    one,
-    parsed_data,
-    perform,
-    subject_options,
-    subjects,
-)
+from quartzpy.cli.action import Request, act_on, action_options, parsed_data, perform
 from quartzpy.cli.cells import LOCAL, Cells
 from quartzpy.cli.exits import NOT_OK, NOTHING_MATCHED
 from quartzpy.cli.filters import EXECUTION_FILTERS
 from quartzpy.cli.instants import instant
 from quartzpy.cli.keys import job_key, trigger_key
 from quartzpy.cli.show import GROUP_HELP
+from quartzpy.cli.subjects import SHOWN, Chosen, Subjects, one, subject_options
 from quartzpy.cli.target import Target
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
 from quartzpy.states import ENDED, ExecutionState
+from quartzpy.texts import numbered
 
 if TYPE_CHECKING:
     from quartzpy.keys import TriggerKey
@@ -100,39 +92,29 @@ def _wait(operations: Operations, key: TriggerKey, seconds: float) -> None:
 @click.command()
 @action_options
 @subject_options(EXECUTION_FILTERS, "FIRE_ID")
-def cancel(target: Target, request: Request, keys: tuple[str, ...], everything: bool, **given: Any) -> None:
+def cancel(target: Target, request: Request, chosen: Chosen) -> None:
     """Ask running executions to stop.
 
     They may run on any node. Filters select only those that are running.
     """
-    if not keys and (everything or any(given.values())):
-        if ENDED & set(given["state"]):
+    if chosen.is_by_filters:
+        states = chosen.given["state"]
+        if ENDED & set(states):
             raise click.UsageError("--state: only executions that are ENQUEUED or PROCESSING can be cancelled")
-        given["state"] = given["state"] or tuple(sorted(_RUNNING))
-    with target.operations() as operations:
-        found = subjects(operations, EXECUTION_FILTERS, keys, everything, given)
-        act = operations.actions.cancel
-        perform(request, "Cancel", found, lambda: act(found.selected, reason=request.reason), action="cancel")
+        chosen.given["state"] = states or tuple(sorted(_RUNNING))
+    act_on(target, request, chosen.find, "Cancel", "cancel")
 
 
 @click.command("run-again")
 @action_options
 @_even_if_paused
 @subject_options(EXECUTION_FILTERS, "FIRE_ID")
-def run_again(
-    target: Target, request: Request, keys: tuple[str, ...], everything: bool, even_if_paused: bool, **given: Any
-) -> None:
+def run_again(target: Target, request: Request, chosen: Chosen, even_if_paused: bool) -> None:
     """Run executions that have ended once more.
 
     Each runs with the data of the first run.
     """
-    with target.operations() as operations:
-        found = subjects(operations, EXECUTION_FILTERS, keys, everything, given)
-
-        def act() -> ActionResult:
-            return operations.actions.run_again(found.selected, even_if_paused=even_if_paused, reason=request.reason)
-
-        perform(request, "Run again", found, act, action="run_again")
+    act_on(target, request, chosen.find, "Run again", "run_again", even_if_paused=even_if_paused)
 
 
 @click.command()
@@ -171,8 +153,8 @@ def backfill(
             click.echo(f"trigger {key} has no fire time in this range", err=True)
             sys.exit(NOTHING_MATCHED)
         shown = ", ".join(cells.text(at) for at in times[:SHOWN])
-        more = f" and {len(times) - SHOWN:,} others" if len(times) > SHOWN else ""
-        fires = "1 fire time" if len(times) == 1 else f"{len(times):,} fire times"
+        more = f" and {numbered(len(times) - SHOWN, 'other', 'others')}" if len(times) > SHOWN else ""
+        fires = numbered(len(times), "fire time", "fire times")
         words = f"{fires} of trigger {key}: {shown}{more}"
         found = Subjects(key, "trigger", len(times), shown.split(", "), named=len(times) == 1, words=words)
 

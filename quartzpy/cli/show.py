@@ -89,6 +89,9 @@ def _of(listing: Listing[Any], *names: str) -> Sequence[Column[Any]]:
     return listing.chosen([name.replace(" ", "_") for name in names])
 
 
+_PAST_RUNS = _of(EXECUTIONS, "id", "state", "scheduled", "waited", "ran", "attempt", "node", "error")
+
+
 @click.group(cls=KindGroup)
 def show() -> None:
     """Show all that is known about one object.
@@ -120,7 +123,7 @@ def _draw_job(sheet: Sheet, view: JobView) -> None:
             "unreadable": one.unreadable,
             "next": one.next_fire_time,
             "previous": one.previous_fire_time,
-            "triggers": one.trigger_count,
+            "triggers": str(one.triggers),
             "durable": one.durable,
             "limit": one.max_concurrent,
             "overlap": view.overlap_policy,
@@ -146,8 +149,7 @@ def _draw_job(sheet: Sheet, view: JobView) -> None:
     times = [column.name for column in _time_columns(sheet, view.next_runs)]
     sheet.table("Next runs", _of(UPCOMING, "at", "trigger", *times[1:]), view.next_runs, ["at"])
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(view.outcomes.items()))
-    columns = _of(EXECUTIONS, "id", "state", "scheduled", "waited", "ran", "attempt", "node", "error")
-    sheet.table(f"Last runs ({outcomes})", columns, view.last_runs, ["scheduled"])
+    sheet.table(f"Last runs ({outcomes})", _PAST_RUNS, view.last_runs, ["scheduled"])
 
 
 @show.command()
@@ -195,8 +197,7 @@ def draw_trigger(sheet: Sheet, view: TriggerView) -> None:
     sheet.lines("Error", view.error)
     sheet.named("Data", view.data)
     draw_times(sheet, view.next_times)
-    columns = _of(EXECUTIONS, "id", "state", "scheduled", "waited", "ran", "attempt", "node", "error")
-    sheet.table("Last executions", columns, view.last_executions, ["scheduled"])
+    sheet.table("Last executions", _PAST_RUNS, view.last_executions, ["scheduled"])
     sheet.table(
         "Misfires", _of(MISFIRES, "scheduled", "late", "action", "missed", "next"), view.misfires, ["scheduled"]
     )

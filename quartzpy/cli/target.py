@@ -141,9 +141,10 @@ class Target:
     def operations(self) -> Iterator[Operations]:
         """Yield the operations of the user of this process on a scheduler that is not started."""
         from quartzpy.operations import Operations
+        from quartzpy.scheduling.advice import COMMANDS
 
         with self.client() as scheduler:
-            yield Operations(scheduler)
+            yield Operations(scheduler, advice=COMMANDS)
 
 
 def select_target(given: dict[str, Any], config: str | None = None, **overriding: Any) -> Target:

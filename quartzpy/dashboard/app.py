@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from quartzpy.aio.async_scheduler import AsyncScheduler
 from quartzpy.clock import SystemClock
 from quartzpy.dashboard import error_pages, routes
+from quartzpy.dashboard.actions.background import BackgroundActions
 from quartzpy.dashboard.api.app import PREFIX, create_api
 from quartzpy.dashboard.api.problems import problem_of
 from quartzpy.dashboard.assets import serve_asset
@@ -24,13 +25,14 @@ from quartzpy.dashboard.auth import Authenticator, LoopbackOnly, TokenAuth
 from quartzpy.dashboard.csrf import ForgedRequestError, check_csrf
 from quartzpy.dashboard.headers import SecurityHeaders
 from quartzpy.dashboard.links import ROOT
-from quartzpy.dashboard.live import LiveHub
+from quartzpy.dashboard.live import AUDIT, LiveHub
 from quartzpy.dashboard.rendering import templates
 from quartzpy.dashboard.routes.login import LOGIN, login_routes
 from quartzpy.dashboard.visit import Dashboard
 from quartzpy.operations import Actor, Operations
 from quartzpy.operations.actor import local_user
 from quartzpy.operations.redaction import SECRETS
+from quartzpy.scheduling.advice import API, PAGE
 from quartzpy.scheduling.scheduler import BaseScheduler
 
 OPEN_PATHS = (LOGIN, "/static/")
@@ -56,7 +58,8 @@ def create_app(
     blocking = scheduler.blocking if isinstance(scheduler, AsyncScheduler) else scheduler
     authenticator = auth or LoopbackOnly(local_user())
     hub = LiveHub(blocking)
-    operations = Operations(blocking, redact=tuple(redact), read_only=read_only)
+    background = BackgroundActions(lambda: hub.changed(AUDIT))
+    operations = Operations(blocking, redact=tuple(redact), read_only=read_only, advice=PAGE)
     dashboard = Dashboard(
         operations=operations,
         templates=templates(),
@@ -70,6 +73,7 @@ def create_app(
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         hub.close()
+        await run_in_threadpool(background.close)
 
     app = Starlette(
         routes=_routes(authenticator, operations),
@@ -79,12 +83,13 @@ def create_app(
     )
     app.state.dashboard = dashboard
     app.state.hub = hub
+    app.state.background = background
     return app
 
 
 def _routes(authenticator: Authenticator, operations: Operations) -> list[BaseRoute]:
     api = create_api(
-        operations,
+        operations.advising(API),
         actor_of=lambda request: request.state.actor,
         check_request=lambda request: check_csrf(request, None),
         refused=ForgedRequestError,

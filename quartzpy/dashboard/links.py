@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from quartzpy.dashboard.assets import asset_path
 from quartzpy.errors import InvalidKeyError
@@ -63,7 +63,16 @@ class Links:
         return f"{self.root}/actions/{action}/preview{_query(named)}"
 
     def node(self, instance_id: str) -> str:
-        return self.to("/executions", node=instance_id)
+        return self.to("/nodes", node=instance_id)
+
+    def executions_of_node(self, instance_id: str, state: str | None = None) -> str:
+        return self.to("/executions", node=instance_id, state=state)
+
+    def is_ours(self, url: str) -> bool:
+        """Return whether a URL that a request names leads to a page of ours, and not to another site."""
+        parts = urlsplit(url)
+        is_local = url.startswith(self.to("/")) and not url.startswith("//") and "\\" not in url
+        return is_local and not (parts.scheme or parts.netloc)
 
     def here(self, **changes: Any) -> str:
         """Return the URL of this page with some query parameters replaced; None and "" remove one."""

@@ -18,8 +18,9 @@ from quartzpy.scheduling.scheduler import BaseScheduler
 
 logger = logging.getLogger(__name__)
 
-EXECUTIONS, NODES, SCHEDULE = "executions", "nodes", "schedule"
-"""The topics. SCHEDULE comes every few seconds, for changes that no event announces, such as pauses."""
+EXECUTIONS, NODES, SCHEDULE, AUDIT = "executions", "nodes", "schedule", "audit"
+"""The topics. AUDIT comes with the progress of this process's actions. SCHEDULE comes every few seconds, for changes
+that no event announces, such as pauses."""
 SCHEDULE_EVERY = 5.0
 DEBOUNCE = 0.25
 """The time, in seconds, for which a stream gathers topics before it sends them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import datetime, timedelta
 from functools import cache
@@ -14,8 +13,8 @@ from markupsafe import Markup, escape
 from quartzpy.dashboard.navigation import NAVIGATION
 from quartzpy.dashboard.times import Times, span_text, utc
 from quartzpy.operations import Count
-from quartzpy.operations.render import json_value
-from quartzpy.texts import visible
+from quartzpy.operations.render import json_text
+from quartzpy.texts import numbered, visible
 
 _INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 
@@ -43,8 +42,9 @@ def _environment() -> Environment:
         visible=visible,
         lines=lines,
         number=number,
+        numbered=numbered,
         percent=percent,
-        pretty=pretty,
+        pretty=json_text,
         short_type=short_type,
     )
     made.globals.update(time=time_element, said=said, navigation=NAVIGATION, no_time=timedelta())
@@ -107,11 +107,6 @@ def lines(text: str) -> str:
 
 def percent(value: float) -> str:
     return f"{value:.0%}"
-
-
-def pretty(value: Any) -> str:
-    """Return a value as indented JSON."""
-    return json.dumps(value, indent=2, ensure_ascii=False, default=json_value)
 
 
 def short_type(job_type: str) -> str:

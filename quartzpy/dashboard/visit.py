@@ -27,6 +27,7 @@ THEME_COOKIE = "quartzpy_theme"
 THEMES = ("auto", "light", "dark")
 NOTICE_COOKIE = "quartzpy_notice"
 """The text that the next page shows once, after an action."""
+DIALOG = "X-Dialog"
 _YEAR = 365 * 86_400
 _LONGEST_NOTICE = 1_000
 
@@ -71,6 +72,11 @@ class Visit:
         return "HX-Request" in self.request.headers
 
     @property
+    def is_dialog(self) -> bool:
+        """True if the script of an open page asks for the content of a dialog."""
+        return DIALOG in self.request.headers
+
+    @property
     def theme(self) -> str:
         """The chosen theme, or "auto" for that of the reader's system."""
         chosen = self.request.query_params.get("theme") or self.request.cookies.get(THEME_COOKIE, "")
@@ -95,7 +101,7 @@ class Visit:
 
     def render(self, template: str, *, status: int = 200, **context: Any) -> Response:
         """Return a page, or its content alone for the script of an open page."""
-        layout = "fragment.html" if self.is_fragment else "layout.html"
+        layout = "actions/dialog.html" if self.is_dialog else "fragment.html" if self.is_fragment else "layout.html"
         text = self.dashboard.templates.render(template, visit=self, layout=layout, **{"live": "", **context})
         response = HTMLResponse(text, status)
         keep_csrf_token(self.request, response)

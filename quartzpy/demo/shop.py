@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -65,11 +66,13 @@ class ImportFeed(Job):
 
 @disallow_concurrent_execution
 class RebuildIndex(Job):
-    """Runs for a minute and reports its progress. Its executions do not overlap."""
+    """Runs for a minute, reports its progress and logs. Its executions do not overlap."""
 
     def execute(self, context: JobExecutionContext) -> None:
         for step in range(120):
             context.progress(step, 120, f"{step * 1_250:,} of 150,000 articles")
+            if step % 4 == 0:
+                context.log.info("shelf %d: %d articles are indexed", step // 4 + 1, step * 1_250)
             if context.wait_cancelled(0.5):
                 context.raise_if_cancelled()
 
@@ -89,87 +92,86 @@ class Quick(Job):
 
 def open_shop(scheduler: BaseScheduler, now: datetime) -> None:
     """Schedule the jobs of the shop. They begin a second after `now`."""
-    soon = now + timedelta(seconds=1)
-    year = now.year
-    holidays = {date(y, *day) for y in (year, year + 1) for day in ((1, 1), (5, 1), (10, 3), (12, 25), (12, 26))}
-    scheduler.add_calendar("weekend", WeeklyCalendar(time_zone=BERLIN), replace=True)
-    scheduler.add_calendar(
-        "business-days",
-        HolidayCalendar(holidays, time_zone=BERLIN, base=WeeklyCalendar(time_zone=BERLIN)),
-        replace=True,
-    )
-    retry = RetryPolicy(attempts=3, delay=timedelta(seconds=2))
-    token = {"provider": "pay.example", "currency": "EUR", "api_token": "sk_live_0123"}
-
-    def every(seconds: float, name: str, group: str, **options: Any) -> Trigger:
-        return SimpleTrigger(
-            name, group, interval=timedelta(seconds=seconds), repeat_count=None, start_time=soon, **options
-        )
-
-    scheduler.schedule_jobs(
-        [
-            (
-                JobDetail(SyncStock, "sync-stock", "warehouse", description="Reads the stock of all suppliers."),
-                [every(3, "every-3s", "warehouse"), every(5, "every-5s", "warehouse")],
-            ),
-            (
-                JobDetail(
-                    ChargeCards,
-                    "charge-cards",
-                    "billing",
-                    data=token,
-                    retry=retry,
-                    capture_logs="INFO",
-                    description="Charges the cards of open orders.",
-                ),
-                [every(4, "every-4s", "billing")],
-            ),
-            (
-                JobDetail(ImportFeed, "import-feed", "warehouse", description="Imports the feed of Contoso."),
-                [every(20, "every-20s", "warehouse")],
-            ),
-            (
-                JobDetail(RebuildIndex, "rebuild-index", "search", description="Rebuilds the search index."),
-                [
-                    every(180, "every-3m", "search"),
-                    every(30, "after-import", "search", description="Waits while the other trigger runs."),
-                ],
-            ),
-            (
-                JobDetail(CloseBooks, "close-books", "billing", description="Closes the books of the month."),
-                [every(3_600, "monthly-close", "billing")],
-            ),
-            (
-                JobDetail(Quick, "send-newsletter", "mail", display_name="Newsletter (German)"),
-                [CronTrigger("0 30 9 ? * TUE,THU", "tuesday-thursday", "mail", time_zone=BERLIN)],
-            ),
-            (
-                JobDetail(Quick, "daily-report", "billing", requests_recovery=True),
-                [
-                    CronTrigger("0 0 6 * * ?", "berlin-6", "billing", time_zone=BERLIN, calendar="business-days"),
-                    CronTrigger("0 30 2 * * ?", "new-york-2-30", "billing", time_zone=NEW_YORK),
-                ],
-            ),
-            (
-                JobDetail(Quick, "heartbeat", "ops"),
-                [CronTrigger("0/10 * * * * ?", "every-10s", "ops", time_zone="UTC")],
-            ),
-            (
-                JobDetail("shop.legacy.Cleanup", "legacy-cleanup", "ops", description="No node knows its type."),
-                [every(600, "every-10m", "ops")],
-            ),
-            (
-                JobDetail(Quick, "refresh-caches", "ops", description="Refreshes the caches of the web shop."),
-                [CronTrigger(f"{s} {m}/10 * * * ?", f"cache-{s}-{m}", "ops") for s in (0, 30) for m in range(0, 10, 3)],
-            ),
-        ],
-        replace=True,
-    )
+    holidays = {
+        date(year, *day) for year in (now.year, now.year + 1) for day in ((1, 1), (5, 1), (10, 3), (12, 25), (12, 26))
+    }
+    weekend = WeeklyCalendar(time_zone=BERLIN)
+    scheduler.add_calendar("weekend", weekend, replace=True)
+    scheduler.add_calendar("business-days", HolidayCalendar(holidays, time_zone=BERLIN, base=weekend), replace=True)
+    scheduler.schedule_jobs([*_busy_jobs(now + timedelta(seconds=1)), *_jobs_by_the_clock()], replace=True)
     scheduler.pause_trigger(
         TriggerKey("tuesday-thursday", "mail"), reason="The template is being translated.", by="ann"
     )
     scheduler.add_job(JobDetail(Quick, "resend-receipts", "mail", durable=True), replace=True)
     scheduler.trigger_job(JobKey("resend-receipts", "mail"))
+
+
+def _busy_jobs(start: datetime) -> Iterator[tuple[JobDetail, list[Trigger]]]:
+    """Yield the jobs that run at intervals from `start` on, and which have something to show."""
+
+    def every(seconds: float, name: str, group: str, **options: Any) -> Trigger:
+        return SimpleTrigger(
+            name, group, interval=timedelta(seconds=seconds), repeat_count=None, start_time=start, **options
+        )
+
+    yield (
+        JobDetail(SyncStock, "sync-stock", "warehouse", description="Reads the stock of all suppliers."),
+        [every(3, "every-3s", "warehouse"), every(5, "every-5s", "warehouse")],
+    )
+    charge_cards = JobDetail(
+        ChargeCards,
+        "charge-cards",
+        "billing",
+        data={"provider": "pay.example", "currency": "EUR", "api_token": "sk_live_0123"},
+        retry=RetryPolicy(attempts=3, delay=timedelta(seconds=2)),
+        capture_logs="INFO",
+        description="Charges the cards of open orders.",
+    )
+    yield charge_cards, [every(4, "every-4s", "billing")]
+    yield (
+        JobDetail(ImportFeed, "import-feed", "warehouse", description="Imports the feed of Contoso."),
+        [every(20, "every-20s", "warehouse")],
+    )
+    yield (
+        JobDetail(
+            RebuildIndex, "rebuild-index", "search", description="Rebuilds the search index.", capture_logs="INFO"
+        ),
+        [
+            every(180, "every-3m", "search"),
+            every(30, "after-import", "search", description="Waits while the other trigger runs."),
+        ],
+    )
+    yield (
+        JobDetail(CloseBooks, "close-books", "billing", description="Closes the books of the month."),
+        [every(3_600, "monthly-close", "billing")],
+    )
+    yield (
+        JobDetail("shop.legacy.Cleanup", "legacy-cleanup", "ops", description="No node knows its type."),
+        [every(600, "every-10m", "ops")],
+    )
+
+
+def _jobs_by_the_clock() -> Iterator[tuple[JobDetail, list[Trigger]]]:
+    """Yield the jobs with cron triggers, in several time zones."""
+    yield (
+        JobDetail(Quick, "send-newsletter", "mail", display_name="Newsletter (German)"),
+        [CronTrigger("0 30 9 ? * TUE,THU", "tuesday-thursday", "mail", time_zone=BERLIN)],
+    )
+    yield (
+        JobDetail(Quick, "daily-report", "billing", requests_recovery=True),
+        [
+            CronTrigger("0 0 6 * * ?", "berlin-6", "billing", time_zone=BERLIN, calendar="business-days"),
+            CronTrigger("0 30 2 * * ?", "new-york-2-30", "billing", time_zone=NEW_YORK),
+        ],
+    )
+    yield (
+        JobDetail(Quick, "heartbeat", "ops"),
+        [CronTrigger("0/10 * * * * ?", "every-10s", "ops", time_zone="UTC")],
+    )
+    yield (
+        JobDetail(Quick, "refresh-caches", "ops", description="Refreshes the caches of the web shop."),
+        [CronTrigger(f"{s} {m}/10 * * * ?", f"cache-{s}-{m}", "ops") for s in (0, 30) for m in range(0, 10, 3)],
+    )
 
 
 def make_scheduler() -> Scheduler:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 import shutil
 import socket
 import subprocess
@@ -19,12 +18,11 @@ from typing import Any, Literal, Self
 import psycopg
 from psycopg import sql
 
-from quartzpy.embedded.binaries import VARIABLE, Programs, find_programs
+from quartzpy.embedded.binaries import Programs
+from quartzpy.embedded.data_directory import USER, DataDirectory
 from quartzpy.errors import StoreUnavailableError
 
-USER = "quartzpy"
 DATABASE = "quartzpy"
-_DATA_VERSION = "PG_VERSION"
 _FAST_AND_FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 _START_TRIES = 5
 
@@ -54,7 +52,7 @@ class EmbeddedPostgres:
             **({} if durable else _FAST_AND_FORGETFUL),
             **(settings or {}),
         }
-        self._programs: Programs | None = None
+        self._files = DataDirectory(directory)
         self._lease: int | None = None
 
     @classmethod
@@ -71,11 +69,11 @@ class EmbeddedPostgres:
         return self.dsn_of(DATABASE)
 
     def dsn_of(self, database: str) -> str:
-        return f"postgresql+psycopg://{USER}:{self._password()}@127.0.0.1:{self.port}/{database}"
+        return f"postgresql+psycopg://{USER}:{self._files.password}@127.0.0.1:{self.port}/{database}"
 
     @property
     def port(self) -> int:
-        return int(self._port_file.read_text())
+        return self._files.port
 
     @property
     def version(self) -> str:
@@ -83,38 +81,20 @@ class EmbeddedPostgres:
 
     @property
     def log_path(self) -> Path:
-        return self._root / "server.log"
+        return self._files.log_path
 
     @property
     def postmaster_pid(self) -> int | None:
         """The id of the server's process; None if it is not running."""
-        try:
-            pid = int((self._data / "postmaster.pid").read_text().split("\n", 1)[0])
-            os.kill(pid, 0)
-        except (OSError, ValueError):
-            return None
-        return pid
+        return self._files.postmaster_pid
 
     @property
     def programs(self) -> Programs:
-        if self._programs is None:
-            self._programs = find_programs()
-        return self._programs
-
-    @property
-    def _data(self) -> Path:
-        return self._root / "data"
-
-    @property
-    def _port_file(self) -> Path:
-        return self._root / "port"
+        return self._files.programs
 
     @property
     def _keep_marker(self) -> Path:
         return self._root / "kept"
-
-    def _password(self) -> str:
-        return (self._root / "password").read_text().strip()
 
     # --- life
 
@@ -148,7 +128,7 @@ class EmbeddedPostgres:
             try:
                 runs = self.postmaster_pid is not None and self._answers()
                 if not runs:
-                    self._initialise()
+                    self._files.initialise()
                     self._start_server()
                 if not runs or self._keep_marker.exists():
                     self._keep_marker.unlink(missing_ok=True)
@@ -176,7 +156,7 @@ class EmbeddedPostgres:
                 return  # somebody else uses it
             else:
                 if self.postmaster_pid is not None:
-                    self._pg_ctl("-m", "fast", "-w", "stop")
+                    self._files.pg_ctl("-m", "fast", "-w", "stop")
                 if self._removed:
                     shutil.rmtree(self._root, ignore_errors=True)
             finally:
@@ -188,7 +168,7 @@ class EmbeddedPostgres:
         Raises:
             StoreUnavailableError: the server did not start again.
         """
-        done = self._pg_ctl("-m", mode, "-w", "-l", str(self.log_path), "restart")
+        done = self._files.pg_ctl("-m", mode, "-w", "-l", str(self.log_path), "restart")
         if done.returncode:
             raise self._failure("PostgreSQL did not come back after a restart", done.stdout)
 
@@ -233,7 +213,7 @@ class EmbeddedPostgres:
             host="127.0.0.1",
             port=self.port,
             user=USER,
-            password=self._password(),
+            password=self._files.password,
             dbname=database,
             autocommit=True,
             connect_timeout=5,
@@ -246,75 +226,24 @@ class EmbeddedPostgres:
         except (psycopg.Error, OSError, ValueError):
             return False
 
-    def _initialise(self) -> None:
-        if (self._data / _DATA_VERSION).exists():
-            self._check_version()
-            return
-        shutil.rmtree(self._data, ignore_errors=True)
-        self._data.mkdir(mode=0o700)
-        self.programs.own(self._data)
-        password = self._root / "password"
-        password.touch(mode=0o600)
-        password.write_text(secrets.token_urlsafe(18) + "\n")
-        self.programs.own(password)
-        done = self.programs.run(
-            "initdb",
-            *("-D", self._data, "-U", USER, "--pwfile", password, "-A", "scram-sha-256"),
-            *("--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"),
-            cwd=self._data,
-        )
-        if done.returncode:
-            shutil.rmtree(self._data, ignore_errors=True)
-            raise StoreUnavailableError(f"initdb in {self._data} failed:\n{done.stdout.strip()}")
-        with (self._data / "postgresql.conf").open("a") as settings:
-            settings.write("include_if_exists 'quartzpy.conf'\n")
-
-    def _check_version(self) -> None:
-        """Refuse data of another major version, because each version of PostgreSQL reads only its own data."""
-        found = (self._data / _DATA_VERSION).read_text().strip()
-        ours = self.version.partition(".")[0]
-        if found != ours:
-            raise StoreUnavailableError(
-                f"{self._data} holds the data of PostgreSQL {found}, and PostgreSQL {ours} cannot read them: remove"
-                f" {self._root} if nobody needs them, or set {VARIABLE} to the programs of PostgreSQL {found}"
-            )
-
     def _start_server(self) -> None:
-        self.log_path.touch(mode=0o600)
-        self.programs.own(self.log_path)
+        self._files.prepare_log()
         output = ""
         for _ in range(_START_TRIES):
             # Another process may take the port before the server does; then the next port is tried.
-            self._port_file.write_text(f"{_free_port()}\n")
-            self._write_settings()
-            done = self._pg_ctl("-w", "-t", "30", "-l", str(self.log_path), "start")
+            self._files.configure(_free_port(), self._settings)
+            done = self._files.pg_ctl("-w", "-t", "30", "-l", str(self.log_path), "start")
             if done.returncode == 0:
                 self._make_database()
                 return
             output = done.stdout
         raise self._failure("PostgreSQL did not start", output)
 
-    def _write_settings(self) -> None:
-        # Loopback only and no socket file, because its path may exceed the limit for socket paths.
-        settings = {
-            "listen_addresses": "127.0.0.1",
-            "port": str(self.port),
-            "unix_socket_directories": "",
-            **self._settings,
-        }
-        lines = [f"{name} = '{value}'\n" for name, value in settings.items()]
-        path = self._data / "quartzpy.conf"
-        path.write_text("".join(lines))
-        self.programs.own(path)
-
     def _make_database(self) -> None:
         with self._administrator() as connection:
             found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
         if found is None:
             self.create_database(DATABASE)
-
-    def _pg_ctl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self.programs.run("pg_ctl", "-D", self._data, *arguments, cwd=self._data)
 
     def _watch(self) -> None:
         """Start the process that stops the server when all users are gone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from quartzpy.config.config import ExecutorKind
+from quartzpy.config.executors import ExecutorKind
 from quartzpy.execution.epoch import Epoch
 from quartzpy.execution.worker_pool import WorkerPool
 from quartzpy.jobs.cancellation import Cancellation

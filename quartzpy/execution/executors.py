@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from quartzpy.config.config import ExecutorConfig, ExecutorKind
+from quartzpy.clock import Clock
+from quartzpy.config.executors import ExecutorConfig, ExecutorKind, as_bytes
 from quartzpy.execution.attempt import Attempt
 from quartzpy.execution.execution import Executor, JobProcesses
 from quartzpy.execution.worker_pool import WorkerPool
+from quartzpy.jobs.job import JobTypes
+from quartzpy.jobs.job_factory import JobFactory
+from quartzpy.jobs.trace_context import Tracing
 from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
 
 
@@ -135,3 +139,34 @@ class Executors:
             thread.start()
         for thread in closing:
             thread.join()
+
+
+def new_process_workers(
+    executor: str,
+    config: ExecutorConfig,
+    *,
+    name: str,
+    job_types: JobTypes,
+    job_factory: JobFactory,
+    max_job_data_bytes: int,
+    tracing: Tracing | None,
+    clock: Clock,
+) -> JobProcesses:
+    """Return the child processes of an executor. `name` begins the names of all child processes of the node.
+
+    Raises:
+        InvalidValueError: `job_factory` cannot be pickled.
+    """
+    # Most nodes have no process pool, and do not need multiprocessing.
+    from quartzpy.execution.process_workers import ProcessWorkers
+
+    return ProcessWorkers(
+        f"{name}-{executor}",
+        config.workers,
+        memory_limit=None if config.memory_limit is None else as_bytes(config.memory_limit, executor),
+        job_types=job_types,
+        job_factory=job_factory,
+        max_job_data_bytes=max_job_data_bytes,
+        tracing=tracing,
+        clock=clock,
+    )

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any, Protocol
 
-from quartzpy.config.config import ExecutorKind
+from quartzpy.config.executors import ExecutorKind
 from quartzpy.errors import InvalidJobError, UnknownJobTypeError
 from quartzpy.events.events import SchedulerError
 from quartzpy.events.listeners import Listeners
@@ -81,6 +81,7 @@ class JobRunner:
         max_captured_log_bytes: int = DEFAULT_LIMIT,
         freed: Callable[[Execution], None] = lambda execution: None,
         report_progress: Callable[[Execution, Progress], None] = lambda execution, progress: None,
+        follow_log: Callable[[Execution], None] = lambda execution: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._deadlines = deadlines
@@ -102,6 +103,7 @@ class JobRunner:
         self._notifying: dict[int, tuple[Execution, Completion, float]] = {}
         self._freed = freed
         self.report_progress = report_progress
+        self._follow_log = follow_log
         self.clock = clock
         self.is_closing = False
         """True if the node is shutting down. Immediate refires are then left to other nodes."""
@@ -252,6 +254,7 @@ class JobRunner:
         if execution.executor is None or execution.executor.processes is None:
             self._level_warnings.check(level, execution.fired.job_key)
         execution.log_lines = LogLines(self._max_captured_log_bytes)
+        self._follow_log(execution)
         return LogCapture(level, execution.log_lines.add)
 
     def new_instance(self, execution: Execution) -> Job:

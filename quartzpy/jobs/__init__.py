@@ -1,0 +1,1 @@
+"""Jobs: what users write, what is stored of it, and what a job has while it runs."""

@@ -1,0 +1,1 @@
+"""Log records: their format, and the capture of those of one execution."""

@@ -48,16 +48,24 @@ class LogLines:
         self._last: deque[tuple[str, int]] = deque()
         self._last_bytes = 0
         self._left_out = 0
+        self._count = 0
+
+    @property
+    def count(self) -> int:
+        """The number of lines that were added so far, those that are left out included."""
+        return self._count
 
     def add(self, text: str) -> None:
         """Append the lines of `text`. Any thread may call it."""
         for line in text.split("\n"):
             if len(line) > self._longest:
-                line = f"{line[: self._longest]} [{len(line) - self._longest} more characters]"
+                more = len(line) - self._longest
+                line = f"{line[: self._longest]} [{more} more character{'' if more == 1 else 's'}]"
             with self._lock:
                 self._append(line, len(line.encode()) + 1)
 
     def _append(self, line: str, size: int) -> None:
+        self._count += 1
         if not self._is_first_full and self._first_bytes + size <= self._half:
             self._first.append(line)
             self._first_bytes += size
@@ -74,8 +82,29 @@ class LogLines:
         with self._lock:
             if not self._first:
                 return None
-            left_out = [f"[{self._left_out} lines are left out here]"] if self._left_out else []
+            left_out = [_marker(self._left_out)] if self._left_out else []
             return "\n".join([*self._first, *left_out, *(line for line, _ in self._last)])
+
+    def recent(self, limit: int) -> str | None:
+        """Return as many of the last lines as fit into `limit` bytes, or None if there are none.
+
+        The first line then counts those that are left out before them.
+        """
+        whole = self.text()
+        if whole is None or len(whole.encode()) <= limit:
+            return whole
+        with self._lock:
+            lines = [*([] if self._left_out else self._first), *(line for line, _ in self._last)]
+            count = self._count
+        kept: deque[str] = deque()
+        room = limit - _MARKER_BYTES
+        while lines and (room := room - len(lines[-1].encode()) - 1) >= 0:
+            kept.appendleft(lines.pop())
+        return "\n".join([_marker(count - len(kept)), *kept])
+
+
+def _marker(number: int) -> str:
+    return f"[{number} {'line is' if number == 1 else 'lines are'} left out here]"
 
 
 class LogCapture:

@@ -32,8 +32,8 @@ def liveness(scheduler: Watched) -> Verdict:
 
 
 def readiness(scheduler: Watched) -> Verdict:
-    """Return whether the node runs jobs: it has started, so its tables are of this release; its last check-in was
-    answered; it holds a lease; and it is not draining. A node in standby is ready.
+    """Return whether the node runs jobs: it has started; its tables are those of this release; its last check-in
+    was answered; it holds a lease; and it is not draining. A node in standby is ready.
     """
     health = scheduler.health()
     if scheduler.is_shut_down:

@@ -17,6 +17,7 @@ from quartzpy.migrate.slices import BY, ImportOutcome, Part, Slice, slices
 from quartzpy.operations.actor import Actor, local_user
 from quartzpy.states import ActionState, PublicState
 from quartzpy.store.protocol import ActionEntry, JobStore, PauseNote
+from quartzpy.texts import numbered
 from quartzpy.texts import reason as reason_of
 
 _Key = TypeVar("_Key", JobKey, TriggerKey)
@@ -71,8 +72,9 @@ def apply(
 
 def _refuse(plan: ImportPlan, *, held: bool, skip_undecided: bool, while_running: bool) -> None:
     if plan.undecided and not skip_undecided:
+        number = numbered(len(plan.undecided), "object needs", "objects need")
         raise SettingsError(
-            f"{len(plan.undecided)} objects need a decision ({plan.undecided[0].subject} is the first); nothing was"
+            f"{number} a decision ({plan.undecided[0].subject} is the first); nothing was"
             " imported. Decide about them, or pass --skip-undecided to leave them out"
         )
     if plan.running is not None and not (held or while_running):
@@ -170,9 +172,10 @@ class _Application:
             states = self._store.trigger_states(keys)
             foreign += [f"trigger {key}" for key in sorted(keys) if states[key] is not PublicState.NONE]
         if foreign:
+            also = f"{'is' if len(foreign) == 2 else 'are'} {numbered(len(foreign) - 1, 'other', 'others')}"
             raise ObjectAlreadyExistsError(
                 f"{foreign[0]} is stored already, and not by an import of {self._plan.source}"
-                f"{f'; so are {len(foreign) - 1} others' if len(foreign) > 1 else ''}; nothing was imported. Delete it,"
+                f"{f'; so {also}' if len(foreign) > 1 else ''}; nothing was imported. Delete it,"
                 " or import into a scheduler with another name"
             )
 

@@ -14,7 +14,7 @@ from quartzpy.operations.jobs import JobSummary, JobView
 from quartzpy.operations.limits import GroupLimit, JobLimit, Limits, PoolUsage, RateLimitView
 from quartzpy.operations.operations import Operations
 from quartzpy.operations.overview import LateTrigger, MinuteLateness, MinuteThroughput, Overview
-from quartzpy.operations.results import ActionFailure, ActionResult
+from quartzpy.operations.results import ActionFailure, ActionProgress, ActionResult
 from quartzpy.operations.schedule_texts import SchedulePreview
 from quartzpy.operations.schedules import PlannedTime
 from quartzpy.operations.search import SearchResults
@@ -25,6 +25,7 @@ from quartzpy.operations.triggers import TriggerSummary, TriggerView
 
 __all__ = [
     "ActionFailure",
+    "ActionProgress",
     "ActionResult",
     "Actions",
     "Actor",

@@ -17,7 +17,8 @@ from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import ExecutionQuery, TriggerOrder, TriggerQuery
 from quartzpy.store.records import TriggerRecord
 
-_WAITING = frozenset({ExecutionState.SCHEDULED})
+WAITING = frozenset({ExecutionState.SCHEDULED})
+"""The state of the next fires of waiting triggers."""
 HELD = frozenset({TriggerState.ACQUIRED, TriggerState.BLOCKED})
 """The states of triggers that wait for a fire which has begun, and then follow their schedules."""
 
@@ -42,10 +43,10 @@ def agenda(store: JobStore, now: datetime, since: datetime, until: datetime, lim
     They are those of the `limit` triggers that are due first, and of as many that fire before `since`. A trigger that
     is claimed or blocked is among them with its times after that fire.
     """
-    due = store.find_executions(ExecutionQuery(states=_WAITING, since=since, until=until), limit)
+    due = store.find_executions(ExecutionQuery(states=WAITING, since=since, until=until), limit)
     if since > now:
         # A trigger that fires before `since` may fire again after it.
-        due += store.find_executions(ExecutionQuery(states=_WAITING, since=now, until=since), limit)
+        due += store.find_executions(ExecutionQuery(states=WAITING, since=now, until=since), limit)
     records = store.triggers({record.trigger_key for record in due})
     held = TriggerQuery(states=HELD, until=until, order=TriggerOrder.NEXT_FIRE_TIME)
     records |= {record.key: record for record in store.find_triggers(held, limit)}

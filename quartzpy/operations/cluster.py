@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from quartzpy.operations import possible
 from quartzpy.operations.source import Source
 from quartzpy.states import NodeMode
 from quartzpy.store import node_facts
@@ -69,6 +70,8 @@ class NodeView:
     group_limits: Mapping[str, int]
     """Its limits of execution groups."""
     job_types: tuple[str, ...]
+    actions: tuple[str, ...] = ()
+    """The names of the actions that are possible now, whatever the role of the actor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +120,10 @@ def _node(node: NodeRecord, now: datetime, busy: Mapping[tuple[str, str], int], 
     can = node.capabilities
     workers = sum(can.workers.values())
     executing = busy.get((node.instance_id, "EXECUTING"), 0)
+    state = state_of(node, now)
     return NodeView(
         node=node.instance_id,
-        state=state_of(node, now),
+        state=state,
         mode=node.mode,
         mode_since=node.mode_since,
         host=node.host,
@@ -142,4 +146,5 @@ def _node(node: NodeRecord, now: datetime, busy: Mapping[tuple[str, str], int], 
         labels=tuple(sorted(can.labels)),
         group_limits=dict(can.groups),
         job_types=tuple(sorted(can.job_types)),
+        actions=possible.on_node(node.mode, is_dead=state is NodeState.DEAD),
     )

@@ -11,11 +11,13 @@ from typing import Any
 from quartzpy.errors import ExecutionNotFoundError
 from quartzpy.job_data import decode, decode_value
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
+from quartzpy.operations import possible
+from quartzpy.operations.source import EXAMINED as EXAMINED_ROWS
 from quartzpy.operations.source import Source, attempt, examined_page, last_line, page_of
 from quartzpy.scheduling.paging import Page
 from quartzpy.states import ExecutionState, Outcome
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import ExecutionQuery
+from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord
 
 EXAMINED = 20_000
@@ -110,13 +112,16 @@ class RunningView:
     progress: float | None
     progress_message: str | None
     recovering: bool
+    actions: tuple[str, ...] = ()
+    """The names of the actions that are possible now, whatever the role of the actor."""
 
 
 def running_view(record: RunningRecord, now: datetime) -> RunningView:
     fired = record.state == "EXECUTING"
+    state = ExecutionState.PROCESSING if fired else ExecutionState.ENQUEUED
     return RunningView(
         fire_id=record.fire_id,
-        state=ExecutionState.PROCESSING if fired else ExecutionState.ENQUEUED,
+        state=state,
         trigger=record.trigger_key,
         job=record.job_key,
         node=record.instance_id,
@@ -128,6 +133,7 @@ def running_view(record: RunningRecord, now: datetime) -> RunningView:
         progress=record.progress,
         progress_message=record.progress_message,
         recovering=record.recovering,
+        actions=possible.on_execution(state, None, has_ended=False, cancel_requested=record.cancel_requested),
     )
 
 
@@ -138,7 +144,7 @@ class ExecutionView:
     execution: ExecutionSummary
     traceback: str | None
     log: str | None
-    """The captured log lines; they are stored when the execution ends."""
+    """The captured log lines; the last of them, which may be two seconds old, while the execution is running."""
     data: Mapping[str, Any]
     """The trigger's data at the fire, with secrets hidden."""
     result: Any
@@ -153,6 +159,8 @@ class ExecutionView:
     why: tuple[str, ...]
     """Sentences that explain the state of the execution and where its time went."""
     unreadable: str | None = None
+    actions: tuple[str, ...] = ()
+    """The names of the actions that are possible now, whatever the role of the actor."""
 
 
 def view(source: Source, fire_id: int) -> ExecutionView:
@@ -164,6 +172,8 @@ def view(source: Source, fire_id: int) -> ExecutionView:
     running = next((row for row in store.list_running() if row.fire_id == fire_id), None)
     data, bad_data = attempt(lambda: decode(record.trigger_data_text))
     result, bad_result = attempt(lambda: None if record.result_text is None else decode_value(record.result_text))
+    has_ended = record.outcome is not None
+    cancel_requested = running is not None and running.cancel_requested
     elapsed = None
     if record.state is ExecutionState.PROCESSING and record.fire_time is not None:
         elapsed = max(timedelta(), now - record.fire_time)
@@ -174,12 +184,18 @@ def view(source: Source, fire_id: int) -> ExecutionView:
         data=source.shown(data),
         result=source.redaction.of(result),
         elapsed=elapsed,
-        cancel_requested=running is not None and running.cancel_requested,
+        cancel_requested=cancel_requested,
         progress=None if running is None else running.progress,
         progress_message=None if running is None else running.progress_message,
         attempts=tuple(map(summary, _attempts(store, record))),
         why=tuple(_why(record, elapsed)),
         unreadable=bad_data or bad_result,
+        actions=possible.on_execution(
+            record.state,
+            store.job_mode(record.job_key) if has_ended else None,
+            has_ended=has_ended,
+            cancel_requested=cancel_requested,
+        ),
     )
 
 
@@ -230,7 +246,7 @@ def _why(record: ExecutionRecord, elapsed: timedelta | None) -> list[str]:
         case ExecutionState.FAILED:
             said.append(f"It failed: {last_line(record.error) or 'no error was recorded'}.")
             said.append(
-                f"The next attempt is at {record.retry_at.isoformat()}."
+                f"The next attempt is scheduled for {record.retry_at.isoformat()}."
                 if record.retry_at
                 else "No retry follows: its retry policy is exhausted, or it has none."
             )
@@ -280,6 +296,12 @@ class MisfireView:
     """True if more fire times were missed than `missed` holds."""
     caught_up: int = 0
     next_fire_time: datetime | None = None
+
+
+def misfire_page(source: Source, query: MisfireQuery, limit: int, after: str | None) -> Page[MisfireView]:
+    """Return a page of misfires; see `Operations.misfires`."""
+    store, query = source.store, replace(query, among=EXAMINED_ROWS)
+    return page_of(examined_page(store, "misfires", query, store.find_misfires, limit, after), misfire_view)
 
 
 def misfire_view(record: MisfireRecord) -> MisfireView:

@@ -11,13 +11,14 @@ from quartzpy.jobs.repetition import nominal_fire
 from quartzpy.keys import TriggerKey
 from quartzpy.operations.incidents import FAILURES_IN_A_ROW, MOST_OF_A_KIND, FailureRow
 from quartzpy.operations.source import attempt, last_line
-from quartzpy.states import Outcome
+from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.records import ExecutionRecord
 
 LOOKED_AT = 10
 """The number of a trigger's last executions that are looked at."""
 RECENT = timedelta(days=7)
+_FIRES = frozenset({TriggerState.WAITING, TriggerState.ACQUIRED, TriggerState.BLOCKED})
 _Fire = tuple[TriggerKey, datetime]
 
 
@@ -33,23 +34,34 @@ def in_a_row(store: JobStore, failures: Collection[ExecutionRecord], now: dateti
             fires.setdefault(_nominal(record), record)
     keys = list(dict.fromkeys(key for key, _ in fires))[:MOST_OF_A_KIND]
     last = store.last_executions(keys, LOOKED_AT)
+    in_a_row = {
+        key: failed
+        for key in keys
+        if len(failed := list(takewhile(lambda record: _has_failed(record, fires), last.get(key, ()))))
+        >= FAILURES_IN_A_ROW
+    }
+    if not in_a_row:
+        return []
+    jobs = store.placements({failed[0].job_key for failed in in_a_row.values()})
+    triggers = store.triggers(in_a_row)
     found = []
-    for key in keys:
-        records = last.get(key, [])
-        failed = list(takewhile(lambda record: _has_failed(record, fires), records))
-        if len(failed) >= FAILURES_IN_A_ROW:
-            final = fires.get(_rounded(key, failed[0].scheduled_fire_time), failed[0])
-            found.append(
-                FailureRow(
-                    key,
-                    failed[0].job_key,
-                    len(failed),
-                    len(failed) < len(records) or len(records) < LOOKED_AT,
-                    final.fire_id,
-                    last_line(final.error),
-                    failed[-1].ended_at or now,
-                )
+    for key, failed in in_a_row.items():
+        records = last[key]
+        trigger = triggers.get(key)
+        final = fires.get(_rounded(key, failed[0].scheduled_fire_time), failed[0])
+        found.append(
+            FailureRow(
+                key,
+                failed[0].job_key,
+                len(failed),
+                len(failed) < len(records) or len(records) < LOOKED_AT,
+                final.fire_id,
+                last_line(final.error),
+                failed[-1].ended_at or now,
+                failed[0].job_key in jobs,
+                trigger is not None and trigger.state in _FIRES,
             )
+        )
     return found
 
 

@@ -7,23 +7,23 @@ all of them if there may be many.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.cluster import Cluster, NodeState, NodeView
+from quartzpy.operations.cluster import Cluster, NodeState
 from quartzpy.operations.counts import Count
 from quartzpy.operations.executions import RunningView
 from quartzpy.operations.limits import PoolUsage
 from quartzpy.operations.schedules import short
+from quartzpy.operations.selection import Selection
 from quartzpy.operations.source import last_line
 from quartzpy.placement import Placement
-from quartzpy.states import NodeMode
-from quartzpy.store import node_facts
 from quartzpy.store.findings import Severity
 from quartzpy.store.records import TriggerRecord
+from quartzpy.texts import numbered
 
 MOST_OF_A_KIND = 20
 """The largest number of incidents of one kind that are listed one by one."""
@@ -72,86 +72,9 @@ def schema_behind(message: str) -> Incident:
     )
 
 
-# --- nodes
-
-
-def of_nodes(cluster: Cluster) -> list[Incident]:
-    """Return incidents about nodes that do not check in, differ from each other, or have a wrong clock."""
-    found = [] if cluster.alive else [_no_node(cluster)]
-    found += _none_takes(cluster)
-    found += [_silent(node) for node in cluster.nodes if node.state is not NodeState.ALIVE]
-    for difference in cluster.differences:
-        values = "; ".join(f"{value} on {', '.join(names)}" for value, names in sorted(difference.values.items()))
-        found.append(
-            Incident(
-                Severity.WARNING,
-                "nodes-differ",
-                difference.subject,
-                f"The nodes differ in {difference.subject}.",
-                (f"{values}.",),
-            )
-        )
-    found += [
-        Incident(
-            Severity.WARNING,
-            "clock-skew",
-            node.node,
-            f"The clock of node {node.node} is {node.clock_ahead.total_seconds():+.1f} s off.",
-            ("Fire times follow the store's clock and are not affected, but recorded starts and ends are.",),
-        )
-        for node in cluster.nodes
-        if node.clock_ahead is not None and abs(node.clock_ahead.total_seconds()) > node_facts.MOST_SKEW
-    ]
-    return found
-
-
-def _no_node(cluster: Cluster) -> Incident:
-    what = "No node is alive, so nothing fires." if cluster.nodes else "No node is running, so nothing fires."
-    return Incident(
-        Severity.ERROR, "no-node", "cluster", what, ("Start one with `quartzpy node --app MODULE:SCHEDULER`.",)
-    )
-
-
-def _none_takes(cluster: Cluster) -> list[Incident]:
-    alive = [node for node in cluster.nodes if node.state is not NodeState.DEAD]
-    if not alive or any(node.mode is NodeMode.RUNNING for node in alive):
-        return []
-    return [
-        Incident(
-            Severity.ERROR,
-            "none-takes",
-            "cluster",
-            "No node takes triggers: operators have put all of them into standby, or drain them.",
-            tuple(f"Node {node.node} is {node.mode}." for node in alive[:MOST_REMEDIES]),
-            max((node.mode_since for node in alive if node.mode_since), default=None),
-            tuple(
-                Remedy("resume_node", {"node": node.node}, f"resume node {node.node}") for node in alive[:MOST_REMEDIES]
-            ),
-        )
-    ]
-
-
-def _silent(node: NodeView) -> Incident:
-    dead = node.state is NodeState.DEAD
-    return Incident(
-        Severity.ERROR if dead else Severity.WARNING,
-        "dead-node" if dead else "late-node",
-        node.node,
-        f"Node {node.node} is {node.state}: it last checked in {short_span(node.checkin_age)} ago.",
-        (
-            f"It ran on host {node.host} as process {node.pid}, with {_number(node.executing, 'execution')} and"
-            f" {_number(node.claimed, 'claim')}.",
-            "Another node that has watched it for its whole failure window"
-            f" ({short_span(node.failure_window)}) recovers them. To recover them at once, start it again under the"
-            " same name.",
-            f"It should check in every {short_span(node.checkin_interval)}.",
-        ),
-        node.last_checkin,
-    )
-
-
-def _number(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def _instant(at: datetime | None) -> str:
+    """Return an instant as all sentences hold it, which the command line and the page show in the reader's zone."""
+    return "an unknown instant" if at is None else at.astimezone(UTC).isoformat(timespec="seconds")
 
 
 def short_span(span: timedelta) -> str:
@@ -186,14 +109,16 @@ def full_pools(
                 "full-pool",
                 executor,
                 f"{'The only worker' if workers == 1 else f'All {workers} workers'} of executor {executor!r}"
-                f" {'is' if workers == 1 else 'are'} busy, and {_number(waiting, 'trigger')}"
-                f" {'is' if waiting == 1 else 'are'} due.",
+                f" {'is' if workers == 1 else 'are'} busy, and {numbered(waiting, 'trigger is', 'triggers are')} due.",
                 (
                     *map(_runs, longest),
-                    *(f"Node {pool.node} has {_number(pool.workers, 'worker')}." for pool in of_nodes_[:MOST_REMEDIES]),
+                    *(
+                        f"Node {pool.node} has {numbered(pool.workers, 'worker', 'workers')}."
+                        for pool in of_nodes_[:MOST_REMEDIES]
+                    ),
                 ),
                 min((row.fire_time for row in longest if row.fire_time), default=None),
-                tuple(map(_cancel, longest)),
+                _cancels(longest),
             )
         )
     return found
@@ -201,11 +126,16 @@ def full_pools(
 
 def _runs(row: RunningView) -> str:
     elapsed = "only claimed" if row.elapsed is None else f"running for {short_span(row.elapsed)}"
-    return f"Execution {row.fire_id} of job {row.job} on node {row.node}: {elapsed}."
+    asked = ", and asked to stop" if row.cancel_requested else ""
+    return f"Execution {row.fire_id} of job {row.job} on node {row.node}: {elapsed}{asked}."
 
 
-def _cancel(row: RunningView) -> Remedy:
-    return Remedy("cancel", {"selection": row.fire_id}, f"cancel execution {row.fire_id} of {row.job}")
+def _cancels(rows: Iterable[RunningView]) -> tuple[Remedy, ...]:
+    return tuple(
+        Remedy("cancel", {"selection": row.fire_id}, f"cancel execution {row.fire_id} of {row.job}")
+        for row in rows
+        if "cancel" in row.actions
+    )
 
 
 def blocked_jobs(blocked: Sequence[TriggerRecord], running: Sequence[RunningView], now: datetime) -> list[Incident]:
@@ -224,11 +154,11 @@ def blocked_jobs(blocked: Sequence[TriggerRecord], running: Sequence[RunningView
                 Severity.WARNING,
                 "blocked-job",
                 str(job),
-                f"Job {job} is at its concurrency limit, and {_number(len(records), 'trigger')}"
-                f" {'waits' if len(records) == 1 else 'wait'} for it.",
+                f"Job {job} is at its concurrency limit, and"
+                f" {numbered(len(records), 'trigger waits', 'triggers wait')} for it.",
                 (*map(_runs, longest), f"Waiting: {names}{', ...' * (len(records) > MOST_REMEDIES)}."),
                 since,
-                tuple(map(_cancel, longest)),
+                _cancels(longest),
                 records[0].key,
             )
         )
@@ -243,22 +173,26 @@ def paused_overdue(
         return []
     first = min(records, key=lambda record: record.next_fire_time or now)
     keys = [record.key for record in records]
-    what = "Everything is paused" if all_paused else f"{number} triggers are paused"
+    selection: Any = Selection.everything() if all_paused else keys
+    them = "everything" if all_paused else "it" if len(keys) == 1 else f"these {len(keys)}"
+    what = (
+        "Everything is paused"
+        if all_paused
+        else f"{number} {'trigger is' if number.number == 1 else 'triggers are'} paused"
+    )
     return [
         Incident(
             Severity.WARNING,
             "paused-overdue",
             str(first.key) if len(records) == 1 else f"{number} triggers",
-            f"{what}, and fires have been missed since {first.next_fire_time:%Y-%m-%d %H:%M:%S} UTC.",
+            f"{what}, and fires have been missed since {_instant(first.next_fire_time)}.",
             tuple(map(_paused, records[:MOST_REMEDIES])),
             first.next_fire_time,
             (
+                Remedy("resume", {"selection": selection, "missed": "misfire"}, f"resume {them}"),
                 Remedy(
-                    "resume",
-                    {"selection": keys, "missed": "misfire"},
-                    f"resume {'it' if len(keys) == 1 else f'these {len(keys)}'}",
+                    "resume", {"selection": selection, "missed": "skip"}, f"resume {them}, and skip the missed fires"
                 ),
-                Remedy("resume", {"selection": keys, "missed": "skip"}, "resume, and skip the missed fires"),
             ),
             first.key,
         )
@@ -267,7 +201,7 @@ def paused_overdue(
 
 def _paused(record: TriggerRecord) -> str:
     by = f" by {record.paused_by}" if record.paused_by else ""
-    since = f" since {record.paused_at:%Y-%m-%d %H:%M:%S} UTC" if record.paused_at else ""
+    since = f" since {_instant(record.paused_at)}" if record.paused_at else ""
     reason = f": {record.pause_reason}" if record.pause_reason else ""
     return f"Trigger {record.key} is paused{since}{by}{reason}."
 
@@ -326,6 +260,10 @@ class FailureRow:
     last_fire_id: int | None
     last_error: str | None
     since: datetime
+    can_run_again: bool
+    """True if its job is still stored."""
+    can_pause: bool
+    """True if the trigger is still stored, and fires by itself."""
 
 
 def failing(rows: Sequence[FailureRow]) -> list[Incident]:
@@ -337,14 +275,18 @@ def failing(rows: Sequence[FailureRow]) -> list[Incident]:
             f"The last {row.number}{'' if row.is_exact else ' or more'} executions by trigger {row.trigger} failed.",
             (row.last_error or "No error was recorded.",),
             row.since,
-            (
-                Remedy("run_again", {"selection": row.last_fire_id}, "run the last one again"),
-                Remedy("pause", {"selection": row.trigger}, "pause trigger"),
-            ),
+            tuple(_of_failing(row)),
             row.trigger,
         )
         for row in rows
     ]
+
+
+def _of_failing(row: FailureRow) -> Iterator[Remedy]:
+    if row.can_run_again:
+        yield Remedy("run_again", {"selection": row.last_fire_id}, "run the last one again")
+    if row.can_pause:
+        yield Remedy("pause", {"selection": row.trigger}, "pause trigger")
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,7 +314,7 @@ def clock_changes(changes: Sequence[ClockChange]) -> list[Incident]:
                 "clock-change",
                 ", ".join(change.zones[:MOST_REMEDIES]),
                 f"The clocks of {', '.join(change.zones[:MOST_REMEDIES])} move {moved} by {short(abs(change.shift))} at"
-                f" {change.at:%Y-%m-%d %H:%M} UTC.",
+                f" {_instant(change.at)}.",
                 (
                     f"Within an hour of it fire: {names}"
                     f"{', ...' * (len(change.triggers) > MOST_REMEDIES or change.has_more)}.",

@@ -12,7 +12,9 @@ from typing import Any
 from quartzpy.jobs.continuation import as_continuations
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
+from quartzpy.operations import possible
 from quartzpy.operations.agenda import HELD, PlannedRun, runs_of
+from quartzpy.operations.counts import MOST_COUNTED, Count
 from quartzpy.operations.executions import ExecutionSummary, RunningView, running_view
 from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.schedules import short
@@ -27,6 +29,8 @@ from quartzpy.store.records import ExecutionRecord, JobRecord
 
 MOST_TRIGGERS = 100
 """The largest number of triggers that the view of a job shows."""
+COUNTED_OF_EACH = 1_000
+"""The number up to which the triggers of each job of a page are counted."""
 LAST_RUNS = 60
 LOOKED_AT = 10_000
 """The number of executions of all jobs among which those by triggers that are no longer stored are found."""
@@ -51,6 +55,14 @@ class JobSummary:
     timeout: timedelta | None = None
     unreadable: str | None = None
     """The reason why this process cannot decode the job; None if it can."""
+    has_more_triggers: bool = False
+    """True if it has more than `trigger_count` triggers, which are counted up to 1,000 for each job of a list. Then
+    `next_fire_time` and `previous_fire_time` are None, because they are not known."""
+
+    @property
+    def triggers(self) -> Count:
+        """The number of its triggers: `str` of it is "1,000+" if there are more."""
+        return Count(self.trigger_count, self.has_more_triggers)
 
 
 def summary(record: JobRecord) -> JobSummary:
@@ -69,12 +81,13 @@ def summary(record: JobRecord) -> JobSummary:
         requests_recovery=None if job is None else job.requests_recovery,
         timeout=None if job is None else job.timeout,
         unreadable=problem,
+        has_more_triggers=record.has_more_triggers,
     )
 
 
 def page(source: Source, query: JobQuery, limit: int, after: str | None) -> Page[JobSummary]:
     """Return a page of jobs; see `Operations.jobs`."""
-    store, query = source.store, replace(query, among=EXAMINED)
+    store, query = source.store, replace(query, among=EXAMINED, most_triggers=COUNTED_OF_EACH)
     return page_of(examined_page(store, "jobs", query, store.find_jobs, limit, after), summary)
 
 
@@ -99,7 +112,7 @@ class JobView:
     data: Mapping[str, Any]
     """The job's data, with secrets hidden."""
     triggers: tuple[TriggerSummary, ...]
-    """Its triggers, at most the first 100 by key; `job.trigger_count` counts all of them."""
+    """Its triggers, at most the first 100 by key; `job.trigger_count` counts up to 10,000 of them."""
     next_runs: tuple[PlannedRun, ...]
     running: tuple[RunningView, ...]
     last_runs: tuple[ExecutionSummary, ...]
@@ -107,26 +120,35 @@ class JobView:
     found among the latest 10,000 executions of all jobs."""
     outcomes: Mapping[str, int]
     """The number of `last_runs` by outcome."""
+    actions: tuple[str, ...] = ()
+    """The names of the actions that are possible now, whatever the role of the actor."""
 
 
 def view(source: Source, key: JobKey) -> JobView:
     store = source.store
-    record = next(iter(store.find_jobs(JobQuery(job_key=key), 1)), None)
+    record = next(iter(store.find_jobs(JobQuery(job_key=key, most_triggers=MOST_COUNTED), 1)), None)
     if record is None:
         raise no_job(store, key)
     job, _ = attempt(lambda: record.job)
     now = store.now()
     triggers = store.find_triggers(TriggerQuery(job_key=key), MOST_TRIGGERS)
+    next_runs = _next_runs(store, key, now)
+    shown = summary(record)
+    if record.has_more_triggers and next_runs:
+        shown = replace(shown, next_fire_time=next_runs[0].at)
     last = last_runs(store, key, LAST_RUNS)
     return JobView(
-        job=summary(record),
+        job=shown,
         **_rules(job),
         data=source.shown(_mapping(job)),
         triggers=tuple(trigger_summary(one, now) for one in triggers),
-        next_runs=tuple(_next_runs(store, key, now)),
+        next_runs=tuple(next_runs),
         running=tuple(running_view(row, now) for row in store.list_running() if row.job_key == key),
         last_runs=tuple(map(execution_summary, last)),
         outcomes=dict(Counter(str(one.state) for one in last)),
+        actions=possible.on_job(
+            record.mode, {one.state for one in triggers}, has_more=record.trigger_count > len(triggers)
+        ),
     )
 
 

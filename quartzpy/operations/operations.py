@@ -37,10 +37,11 @@ from quartzpy.operations.limits import Limits
 from quartzpy.operations.overview import Overview
 from quartzpy.operations.redaction import SECRETS, Redaction
 from quartzpy.operations.search import SearchResults
-from quartzpy.operations.source import Source, page_of
+from quartzpy.operations.source import Source
 from quartzpy.operations.system import System
 from quartzpy.operations.timeline import Lanes, Timeline
 from quartzpy.operations.triggers import NEXT_TIMES, TriggerSummary, TriggerView
+from quartzpy.scheduling.advice import PYTHON, Advice
 from quartzpy.scheduling.paging import DEFAULT_LIMIT, Page
 from quartzpy.scheduling.scheduler import BaseScheduler
 from quartzpy.scheduling.verbs.filters import (
@@ -49,12 +50,14 @@ from quartzpy.scheduling.verbs.filters import (
     checked_text,
     execution_query,
     job_query,
+    misfire_query,
     trigger_query,
 )
-from quartzpy.scheduling.verbs.queries import FireRef, checked_fire_id
+from quartzpy.scheduling.verbs.queries import MAX_FIRE_ID, FireRef, checked_fire_id
 from quartzpy.states import ActionState
 from quartzpy.store.protocol import LockRecord
 from quartzpy.store.queries import ActionQuery
+from quartzpy.texts import quoted
 
 MOST_UPCOMING = 1000
 
@@ -74,6 +77,7 @@ class Operations:
         actor: Actor | None = None,
         redact: Sequence[str] = SECRETS,
         read_only: bool = False,
+        advice: Advice = PYTHON,
     ) -> None:
         """Describe the operations of `actor` on a scheduler.
 
@@ -82,12 +86,13 @@ class Operations:
             actor: who operates it. By default the user of this process, as an administrator.
             redact: patterns of keys ("*token*") whose values in job data are hidden.
             read_only: refuse all actions.
+            advice: the words in which explanations tell the reader what to do.
         """
         self._scheduler = scheduler
         self.actor = actor or local_user()
         self.read_only = read_only
         self._redact = tuple(redact)
-        self._source = Source(scheduler, Redaction(self._redact))
+        self._source = Source(scheduler, Redaction(self._redact), advice)
 
     @property
     def scheduler(self) -> BaseScheduler:
@@ -101,7 +106,14 @@ class Operations:
 
     def acting_as(self, actor: Actor) -> Operations:
         """Return the same operations for another actor."""
-        return Operations(self._scheduler, actor=actor, redact=self._redact, read_only=self.read_only)
+        return self._like(actor, self._source.advice)
+
+    def advising(self, advice: Advice) -> Operations:
+        """Return the same operations for readers who are told what to do in other words."""
+        return self._like(self.actor, advice)
+
+    def _like(self, actor: Actor, advice: Advice) -> Operations:
+        return Operations(self._scheduler, actor=actor, redact=self._redact, read_only=self.read_only, advice=advice)
 
     def now(self) -> datetime:
         """Return the time of the store, by which everything is decided."""
@@ -182,10 +194,12 @@ class Operations:
     def misfires(self, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any) -> Page[MisfireView]:
         """Return a page of misfires, the latest first. The filters are those of `Scheduler.misfires`.
 
+        A page with filters examines at most 10,000 misfires, as that of `executions` does.
+
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        return page_of(self._scheduler.misfires(**filters).page(limit, after), executions.misfire_view)
+        return executions.misfire_page(self._source, misfire_query(**filters), limit, after)
 
     def running(self) -> tuple[RunningView, ...]:
         """Return the claims and the running executions of the whole cluster, by fire time."""
@@ -310,3 +324,14 @@ class Operations:
             until=checked_instant(until, "until"),
         )
         return audit_log.page(self._source.store, query, limit, after)
+
+    def audit_entry(self, action_id: int) -> AuditEntry:
+        """Return one entry of the audit log, for example that of an action which is still going on.
+
+        Raises:
+            ObjectNotFoundError: the audit log has no such entry.
+            InvalidValueError: `action_id` is not a whole number from 1 on.
+        """
+        if type(action_id) is not int or not 1 <= action_id < MAX_FIRE_ID:
+            raise InvalidValueError(f"action_id: must be a whole number from 1 on (got {quoted(action_id)})")
+        return audit_log.one(self._source.store, action_id)

@@ -11,7 +11,7 @@ from quartzpy.errors import SchemaError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import cluster as clusters
 from quartzpy.operations import incidents as causes
-from quartzpy.operations.agenda import PlannedRun, agenda
+from quartzpy.operations.agenda import WAITING, PlannedRun, agenda
 from quartzpy.operations.clock_changes import upcoming_changes
 from quartzpy.operations.cluster import NodeState, NodeView
 from quartzpy.operations.counts import MOST_COUNTED, Count, counted
@@ -20,6 +20,7 @@ from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.failures import in_a_row
 from quartzpy.operations.incidents import Incident
 from quartzpy.operations.limits import placements_of, pools
+from quartzpy.operations.node_incidents import of_nodes
 from quartzpy.operations.source import Source, attempt
 from quartzpy.operations.triggers import OVERDUE
 from quartzpy.scheduling.verbs.reasons import Reasons
@@ -44,7 +45,6 @@ MOST_EXAMINED = 2_000
 _MINUTE = timedelta(minutes=1)
 DUE = timedelta(seconds=2)
 """The delay from which a trigger counts as due while all workers are busy."""
-_WAITING = frozenset({ExecutionState.SCHEDULED})
 _FAILED = frozenset({ExecutionState.FAILED})
 _FAILED_OR_LOST = frozenset({ExecutionState.FAILED, ExecutionState.TERMINATED})
 
@@ -107,6 +107,8 @@ class Overview:
     counts: Mapping[str, Count]
     """The numbers of jobs, of triggers by state, and of claims and executions ("jobs", "WAITING", "claimed",
     "running"), each counted up to 10,000."""
+    repeatable: tuple[int, ...] = ()
+    """The fire ids of those of `failed` that can run again: no retry follows, and their jobs are stored."""
 
 
 def overview(source: Source) -> Overview:
@@ -116,19 +118,21 @@ def overview(source: Source) -> Overview:
         return _unreadable(str(error))
     seen = _Seen(source, store)
     now = seen.now
+    failed = seen.failed()
     minutes = store.minutes(_first_minute(now), most=MOST_COUNTED_EXECUTIONS)
     return Overview(
         now=now,
         incidents=seen.incidents(),
         running=seen.running[:MOST_RUNNING],
         late=seen.late(),
-        failed=seen.failed(),
+        failed=failed,
         agenda=tuple(agenda(store, now, now, now + HORIZON, MOST_PLANNED)),
         throughput=tuple(_throughput(minutes, now)),
         lateness=tuple(_lateness(minutes, now)),
         series_since=minutes.complete_since,
         nodes=seen.cluster.nodes,
         counts=_counts(seen.tallies),
+        repeatable=tuple(seen.repeatable(failed)),
     )
 
 
@@ -155,7 +159,7 @@ class _Seen:
 
     def _find_due(self) -> list[ExecutionRecord]:
         """Return the triggers that could fire, except those that a rate limit holds back."""
-        found = self._store.find_executions(ExecutionQuery(states=_WAITING, until=self.now - DUE), MOST_DUE)
+        found = self._store.find_executions(ExecutionQuery(states=WAITING, until=self.now - DUE), MOST_DUE)
         if not found:
             return found
         records = self._store.triggers({record.trigger_key for record in found})
@@ -165,7 +169,7 @@ class _Seen:
     def late(self) -> tuple[LateTrigger, ...]:
         """Return the triggers that are due and that no node has claimed, those that wait longest first."""
         late = [record for record in self._due if record.scheduled_fire_time < self.now - OVERDUE][:MOST_LATE]
-        reasons = Reasons(self._store, self._source.config.misfire_threshold) if late else None
+        reasons = Reasons(self._store, self._source.config.misfire_threshold, self._source.advice) if late else None
         found = []
         for number, record in enumerate(late):
             why: Sequence[str] | None = ()
@@ -183,6 +187,12 @@ class _Seen:
         latest = sorted(found.values(), key=lambda record: record.ended_at or self.now, reverse=True)
         return tuple(map(execution_summary, latest[:MOST_FAILED]))
 
+    def repeatable(self, failed: Sequence[ExecutionSummary]) -> list[int]:
+        """Return the fire ids of the executions that can run again, and that no retry repeats."""
+        final = {row.fire_id: row.job for row in failed if row.fire_id is not None and row.retry_at is None}
+        stored = self._store.placements(set(final.values())) if final else {}
+        return [fire_id for fire_id, job in final.items() if job in stored]
+
     def incidents(self) -> tuple[Incident, ...]:
         store, now = self._store, self.now
         due_of_job = Counter(record.job_key for record in self._due)
@@ -191,7 +201,7 @@ class _Seen:
             if record.scheduled_fire_time < now - OVERDUE:
                 due_of_type[record.job_type].append(record.trigger_key)
         found = [
-            *causes.of_nodes(self.cluster),
+            *of_nodes(self.cluster),
             *causes.unknown_types(due_of_type, self.cluster),
             *self._full_pools(due_of_job),
             *self._stopped(),

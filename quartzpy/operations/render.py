@@ -97,7 +97,7 @@ def to_json(model: Any) -> Any:
     """Convert a read model to values that JSON supports: the form of `--json` and of the JSON API.
 
     Instants become ISO 8601 text in UTC, spans become seconds, keys become {"group": ..., "name": ...}, and pages
-    become {"items": [...], "next_cursor": ...}.
+    become {"items": [...], "next_cursor": ..., "examined": ...}.
     """
     match model:
         case None | bool() | int() | float():
@@ -111,7 +111,8 @@ def to_json(model: Any) -> Any:
         case timedelta():
             return model.total_seconds()
         case Page():
-            return {"items": [to_json(one) for one in model], "next_cursor": model.next_cursor}
+            items = [to_json(one) for one in model]
+            return {"items": items, "next_cursor": model.next_cursor, "examined": model.examined}
         case Mapping():
             return {str(key): to_json(value) for key, value in model.items()}
         case list() | tuple() | set() | frozenset():

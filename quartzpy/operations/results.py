@@ -18,6 +18,18 @@ class ActionFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class ActionProgress:
+    """How far an action on many subjects is."""
+
+    action_id: int
+    """Identifies its entry in the audit log."""
+    changed: int
+    """The number of subjects that are changed."""
+    failed: int
+    """The number of those that could not be changed."""
+
+
+@dataclass(frozen=True, slots=True)
 class ActionResult:
     """The outcome of an action.
 

@@ -14,7 +14,7 @@ from quartzpy.keys import JobKey, Key, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.scheduling.paging import Query
 from quartzpy.scheduling.verbs.queries import QueryVerbs
-from quartzpy.texts import quoted
+from quartzpy.texts import numbered, quoted
 
 
 class Subject(StrEnum):
@@ -156,7 +156,9 @@ class Keys:
         if len(self.keys) == 1:
             return named(self.kind, self.keys[0])
         shown = ", ".join(str(key) for key in self.keys[:_MOST_NAMED])
-        more = f" and {len(self.keys) - _MOST_NAMED:,} others" if len(self.keys) > _MOST_NAMED else ""
+        more = (
+            f" and {numbered(len(self.keys) - _MOST_NAMED, 'other', 'others')}" if len(self.keys) > _MOST_NAMED else ""
+        )
         return f"{len(self.keys):,} {NAMES[self.kind]}: {shown}{more}"
 
 

@@ -10,6 +10,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import JobNotFoundError, TriggerNotFoundError
 from quartzpy.keys import JobKey, Key, TriggerKey, nearest
 from quartzpy.operations.redaction import Redaction
+from quartzpy.scheduling.advice import PYTHON, Advice
 from quartzpy.scheduling.paging import Page, Query
 from quartzpy.scheduling.scheduler import BaseScheduler
 from quartzpy.scheduling.verbs.base import MOST_NEAR
@@ -33,6 +34,8 @@ class Source:
 
     scheduler: BaseScheduler
     redaction: Redaction
+    advice: Advice = PYTHON
+    """The words in which the reader is told what to do."""
 
     @property
     def store(self) -> JobStore:

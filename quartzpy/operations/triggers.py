@@ -9,6 +9,7 @@ from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.operations import possible
 from quartzpy.operations.executions import ExecutionSummary, MisfireView, misfire_view
 from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.schedules import PlannedTime, in_words, planned, schedule_text, short, zone_text
@@ -23,7 +24,8 @@ from quartzpy.operations.source import (
     unreadable,
 )
 from quartzpy.scheduling.paging import Page
-from quartzpy.states import PublicState, TriggerState
+from quartzpy.scheduling.verbs.reasons import of_trigger
+from quartzpy.states import JobMode, PublicState, TriggerState
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import MisfireQuery, TriggerQuery
 from quartzpy.store.records import TriggerRecord
@@ -147,6 +149,8 @@ class TriggerView:
     why: tuple[str, ...]
     last_executions: tuple[ExecutionSummary, ...]
     misfires: tuple[MisfireView, ...]
+    actions: tuple[str, ...] = ()
+    """The names of the actions that are possible now, whatever the role of the actor."""
 
 
 def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> TriggerView:
@@ -173,13 +177,26 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
         why=tuple(why(source, key)),
         last_executions=tuple(map(execution_summary, store.last_executions([key], LAST_EXECUTIONS).get(key, ()))),
         misfires=tuple(map(misfire_view, store.find_misfires(MisfireQuery(trigger_key=key), LAST_MISFIRES))),
+        actions=_possible(store, record, is_readable=trigger is not None),
+    )
+
+
+def _possible(store: JobStore, record: TriggerRecord, *, is_readable: bool) -> tuple[str, ...]:
+    mode = store.job_mode(record.job_key)
+    is_paused = record.state in (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
+    return possible.on_trigger(
+        record.state,
+        mode,
+        is_held=is_paused and (mode is not JobMode.ENABLED or store.is_manual()),
+        has_next=record.next_fire_time is not None,
+        is_readable=is_readable,
     )
 
 
 def why(source: Source, key: TriggerKey) -> Sequence[str]:
     """Explain why a trigger has not fired, or when it will; see `Scheduler.why`."""
     try:
-        return source.scheduler.why(key)
+        return of_trigger(source.store, key, source.config.misfire_threshold, source.advice)
     except (ValueError, TypeError, ArithmeticError) as error:
         # A row that cannot be decoded has no explanation, but it must not prevent the others from being shown.
         return [unreadable(error)]

@@ -1,0 +1,1 @@
+"""The threads of a node. They know the protocol of the store, and never SQL."""

@@ -7,7 +7,8 @@ import os
 import socket
 from collections.abc import Sequence
 
-from quartzpy.config.config import ExecutorConfig, Role, SchedulerConfig
+from quartzpy.config.config import Role, SchedulerConfig
+from quartzpy.config.executors import ExecutorConfig
 
 LONGEST_LIST = 20
 """The maximum number of job types that are named. A program may have hundreds."""

@@ -31,7 +31,7 @@ class CheckInThread(EpochService):
         epoch: Callable[[], Epoch],
         watch: StoreWatch,
         answered: Callable[[CheckIn, Epoch, float], None],
-        failed: Callable[[], None],
+        failed: Callable[[BaseException], None],
         lease_lost: Callable[[Epoch], None],
     ) -> None:
         super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch)
@@ -49,7 +49,7 @@ class CheckInThread(EpochService):
 
     def after_failure(self, error: BaseException) -> None:
         self._failures += 1
-        self._failed()
+        self._failed(error)
 
     def retry_in(self, error: BaseException) -> float:
         wait = self._store_watch.check_in_failed(error)

@@ -18,6 +18,7 @@ from quartzpy.errors import InstanceIdInUseError
 from quartzpy.execution.epoch import Epoch
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.peer_watch import PeerWatch
+from quartzpy.runtime.schema_watch import SchemaWatch
 from quartzpy.runtime.service import NO_REST, EpochService
 from quartzpy.store.protocol import CheckIn, JobStore, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
@@ -27,9 +28,11 @@ PURGE_ROWS = 10_000
 CUTOFF_EVERY = 300.0
 """The interval, in seconds, at which the history is measured against `history_max_rows`: this reads an index entry for
 each row that is kept."""
-PURGE_REST = 1.0
-"""The rest, in seconds, between two batches while there is more history to delete. A node can delete more rows than it
-can write, and each statement stays short."""
+PURGE_SHARE = 1 / 4
+"""The share of the time that deleting takes while there is more history to delete. A node then deletes more rows than
+it can write, and each statement stays short."""
+PURGE_REST = 0.05, 1.0
+"""The shortest and the longest rest, in seconds, between two batches."""
 ENDED_TRIGGERS_KEPT = timedelta(days=7)
 """The time for which ended triggers are kept if the history is kept for ever."""
 REPAIR_EVERY = 3_600.0
@@ -65,6 +68,7 @@ class ClusterManager(EpochService):
         self._recovered = recovered
         self._rejoin = rejoin
         self._performs_maintenance = performs_maintenance
+        self.schema = SchemaWatch(store, clock)
         self._peers = PeerWatch(config.checkin_interval, config.failure_window)
         self._turn = threading.Lock()
         self._dead: list[NodeRecord] = []
@@ -89,9 +93,9 @@ class ClusterManager(EpochService):
             self._has_answer = True
         self.wakeup.set()
 
-    def check_in_failed(self) -> None:
-        with self._turn:
-            self._peers.interrupt()
+    def check_in_failed(self, error: BaseException) -> None:
+        self.schema.failed(error)
+        self._interrupt()
 
     # --- the loop
 
@@ -108,6 +112,7 @@ class ClusterManager(EpochService):
         if has_answer:
             self._recover(epoch, dead)
             self._checked_in()
+            self.schema.check()
         elif not self._has_more_to_purge:
             return self.period
         if not self._performs_maintenance():
@@ -138,8 +143,12 @@ class ClusterManager(EpochService):
             self.refusal = str(error)
             return self._config.checkin_interval.total_seconds()
         self.refusal = None
-        self.check_in_failed()
+        self._interrupt()
         return NO_REST
+
+    def _interrupt(self) -> None:
+        with self._turn:
+            self._peers.interrupt()
 
     def _repair(self, at: float) -> None:
         """Regularly repair inconsistent rows."""
@@ -172,4 +181,8 @@ class ClusterManager(EpochService):
             before=self._history_cutoff,
         )
         self._has_more_to_purge = purged >= PURGE_ROWS
-        return PURGE_REST if self._has_more_to_purge else self.period
+        if not self._has_more_to_purge:
+            return self.period
+        shortest, longest = PURGE_REST
+        spent = self._clock.monotonic() - at
+        return min(max(spent * (1 / PURGE_SHARE - 1), shortest), longest)

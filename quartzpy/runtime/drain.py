@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from quartzpy.clock import Clock
 from quartzpy.errors import QuartzpyError
 from quartzpy.execution.execution import Execution
+from quartzpy.texts import numbered
 
 logger = logging.getLogger(__name__)
 
@@ -84,9 +85,9 @@ def described(executions: Collection[Execution]) -> str:
     """Describe executions by their number and their jobs."""
     jobs = Counter(str(one.fired.job_key) for one in executions)
     named = [f"{job} ({count} times)" if count > 1 else job for job, count in sorted(jobs.items())]
-    more = f" and {len(named) - MOST_NAMED} other jobs" if len(named) > MOST_NAMED else ""
+    more = f" and {numbered(len(named) - MOST_NAMED, 'other job', 'other jobs')}" if len(named) > MOST_NAMED else ""
     count = len(executions)
-    return f"{count} execution{'' if count == 1 else 's'}: {', '.join(named[:MOST_NAMED])}{more}"
+    return f"{numbered(count, 'execution', 'executions')}: {', '.join(named[:MOST_NAMED])}{more}"
 
 
 def within(seconds: float, step: Callable[[], None]) -> None:

@@ -6,22 +6,20 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quartzpy.clock import Clock
-from quartzpy.config.config import ExecutorConfig, Role, SchedulerConfig, as_bytes
-from quartzpy.events.events import JobPaused, NodesRecovered, SchedulerError, SchedulerInStandby, SchedulerStarted
+from quartzpy.config.config import Role, SchedulerConfig
+from quartzpy.config.executors import ExecutorConfig
 from quartzpy.events.listeners import Listeners
-from quartzpy.execution.attempt import Attempt
 from quartzpy.execution.capacity import Capacity
 from quartzpy.execution.deadlines import Deadlines
 from quartzpy.execution.epoch import Epoch
 from quartzpy.execution.event_loop import EventLoopThread
 from quartzpy.execution.execution import Execution
-from quartzpy.execution.executors import Executors
+from quartzpy.execution.executors import Executors, new_process_workers
 from quartzpy.execution.job_runner import JobRunner
 from quartzpy.jobs.job import JobTypes
 from quartzpy.jobs.job_factory import JobFactory
@@ -32,11 +30,13 @@ from quartzpy.runtime.announcer import Announcer
 from quartzpy.runtime.checkin_thread import CheckInThread
 from quartzpy.runtime.cluster_manager import ClusterManager
 from quartzpy.runtime.completer import Completer
+from quartzpy.runtime.dispatcher import Dispatcher
 from quartzpy.runtime.drain import Allowance
 from quartzpy.runtime.health import SchedulerHealth, health_of
 from quartzpy.runtime.known_types import KnownTypes
 from quartzpy.runtime.misfire_handler import MisfireHandler
 from quartzpy.runtime.modes import NodeModes
+from quartzpy.runtime.node_events import NodeEvents
 from quartzpy.runtime.notification_listener import NotificationListener
 from quartzpy.runtime.observers import Observers
 from quartzpy.runtime.outage import StoreWatch
@@ -48,11 +48,8 @@ from quartzpy.runtime.supervisor import Supervisor
 from quartzpy.runtime.wakeup import Wakeup
 from quartzpy.runtime.watchdog import Watchdog
 from quartzpy.states import NodeMode
-from quartzpy.store.protocol import CheckIn, Completion, FiredTrigger, JobStore, Notification, RecoveryOutcome
+from quartzpy.store.protocol import CheckIn, JobStore, Notification, RecoveryOutcome
 from quartzpy.store.store_time import StoreTime
-
-if TYPE_CHECKING:
-    from quartzpy.execution.process_workers import ProcessWorkers
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +78,7 @@ class Engine:
         observers = observers or Observers()
         store = observers.watched(store)
         self._listeners = listeners
+        self._events = NodeEvents(listeners)
         self._store = store
         self._config = config
         self._clock = clock
@@ -92,10 +90,9 @@ class Engine:
         self._aborted = Wakeup()
         self._registration = Registration(store, config, clock, self._aborted)
         self.store_time = StoreTime(clock)
-        self._name = name = f"quartzpy-{self.instance_id}"
-        self._store_watch = watch = StoreWatch(logger, f"node {self.instance_id}", clock, self._store_is_back)
+        self._name = f"quartzpy-{self.instance_id}"
+        self._store_watch = StoreWatch(logger, f"node {self.instance_id}", clock, self._store_is_back)
         self._suspected_jobs: set[JobKey] = set()
-        self._loop = EventLoopThread(f"{name}-event-loop", debug=config.debug)
         self._leaving = False
         self._is_oldest = False
         self._announcer = Announcer(store, clock)
@@ -105,17 +102,42 @@ class Engine:
         self._interrupts = False
         self._drained = False
         self._ended_event = threading.Event()
+        self._create_workers(job_factory, middleware, tracing, scheduler)
+        self._create_services(observers)
+        self._store_watch.report_error = self._events.error
+        for service in self._services():
+            service.report_error = self._events.error
+        self._supervisor = Supervisor(f"{self._name}-supervisor", clock)
+        self._supervisor.watch(*self._services(), *self._executors.pools(), self._loop, self._deadlines)
+
+    def _create_workers(
+        self, job_factory: JobFactory, middleware: Sequence[Middleware], tracing: Tracing | None, scheduler: Any
+    ) -> None:
+        """Create what runs the jobs."""
+        name, config, clock, store, job_types = self._name, self._config, self._clock, self._store, self._job_types
         runs_jobs = config.role is not Role.SCHEDULER
+        self._loop = EventLoopThread(f"{name}-event-loop", debug=config.debug)
         self._deadlines = Deadlines(f"{name}-deadlines", clock)
         self._executors = Executors(
             config.workers if runs_jobs else 0,
             {executor: ExecutorConfig.of(value) for executor, value in config.executors.items()} if runs_jobs else {},
             f"{name}-worker",
-            partial(self._new_processes, job_factory, tracing),
+            partial(
+                new_process_workers,
+                name=f"{name}-process",
+                job_types=job_types,
+                job_factory=job_factory,
+                max_job_data_bytes=config.max_job_data_bytes,
+                tracing=tracing,
+                clock=clock,
+            ),
             most_ahead=config.batch_size,
             clock=clock.monotonic,
         )
         self._capacity = Capacity(self._executors, config.labels, config.execution_groups, Role(config.role))
+        self._dispatcher = Dispatcher(
+            scheduler_name=config.name, store=store, clock=clock, executors=self._executors, capacity=self._capacity
+        )
         self._known = KnownTypes(
             store=store,
             job_types=job_types,
@@ -124,7 +146,7 @@ class Engine:
             node=lambda: self._present_epoch().node,
             changed=lambda: self._scheduler.look_again(),
         )
-        self._progress = ProgressWriter(f"{name}-progress", store=store, clock=clock, watch=watch)
+        self._progress = ProgressWriter(f"{name}-progress", store=store, clock=clock, watch=self._store_watch)
         self._runner = JobRunner(
             job_types=job_types,
             job_factory=job_factory,
@@ -132,18 +154,23 @@ class Engine:
             store_time=self.store_time,
             loop=self._loop,
             deadlines=self._deadlines,
-            listeners=listeners,
+            listeners=self._listeners,
             store=store,
             unblocked=self.scheduling_changed,
             scheduler=scheduler,
-            ended=self._ended,
-            freed=self._freed,
+            ended=self._dispatcher.ended,
+            freed=self._dispatcher.freed,
             report_progress=self._progress.report,
+            follow_log=self._progress.follow_log,
             clock=clock.monotonic,
             max_job_data_bytes=config.max_job_data_bytes,
             max_captured_log_bytes=config.max_captured_log_bytes,
         )
-        common: dict[str, Any] = {"store": store, "clock": clock, "store_time": self.store_time}
+
+    def _create_services(self, observers: Observers) -> None:
+        """Create the threads that keep the node and the cluster going, and connect them with the workers."""
+        name, listeners, watch = self._name, self._listeners, self._store_watch
+        common: dict[str, Any] = {"store": self._store, "clock": self._clock, "store_time": self.store_time}
         self._completer = Completer(
             f"{name}-completer",
             **common,
@@ -151,22 +178,24 @@ class Engine:
             takes_more=lambda: not (self._leaving or self._scheduler.in_standby),
             watch=watch,
             recorded_some=self._announcer.announce,
-            paused=self._paused,
+            paused=self._events.job_paused,
             observers=observers,
         )
-        common |= {"config": config, "epoch": self._present_epoch, "lease_lost": self._on_epoch_lost, "watch": watch}
+        common |= {"config": self._config, "watch": watch}
+        common |= {"epoch": self._present_epoch, "lease_lost": self._on_epoch_lost}
         self._scheduler = SchedulerThread(
             f"{name}-scheduler",
             **common,
             capacity=self._capacity,
             executors=self._executors,
-            submit=self._submit,
-            hand_back=self._hand_back,
+            submit=self._dispatcher.submit,
+            hand_back=self._dispatcher.hand_back,
             running=self._runner.fire_ids_of,
-            disown=self._disown,
+            disown=self._dispatcher.disown,
             backlog=lambda: self._completer.pending,
             listeners=listeners,
         )
+        self._dispatcher.connect(self._runner, self._scheduler, self._completer)
         self._misfires = MisfireHandler(
             f"{name}-misfire-handler",
             **common,
@@ -178,7 +207,7 @@ class Engine:
             f"{name}-check-in",
             **common,
             answered=self._check_in_answered,
-            failed=lambda: self._cluster.check_in_failed(),
+            failed=lambda error: self._cluster.check_in_failed(error),
         )
         del common["store_time"]
         self._cluster = ClusterManager(
@@ -190,7 +219,7 @@ class Engine:
             performs_maintenance=lambda: self._capacity.performs_maintenance,
         )
         self._notifications = NotificationListener(
-            f"{name}-notifications", store=store, on_notification=self._on_notification, watch=watch
+            f"{name}-notifications", store=self._store, on_notification=self._on_notification, watch=watch
         )
         self._watchdog = Watchdog(
             f"{name}-watchdog",
@@ -203,11 +232,6 @@ class Engine:
             ),
             is_busy=lambda: self._executors.occupied > 0 or listeners.is_busy,
         )
-        self._store_watch.report_error = self._report_error
-        for service in self._services():
-            service.report_error = self._report_error
-        self._supervisor = Supervisor(f"{name}-supervisor", clock)
-        self._supervisor.watch(*self._services(), *self._executors.pools(), self._loop, self._deadlines)
 
     @property
     def instance_id(self) -> str:
@@ -238,13 +262,13 @@ class Engine:
             if epoch.lost:
                 return
             epoch.lose()
-        self._suspected_jobs.update(one.fired.job_key for one in self._runner.running() if one.epoch is epoch)
-        count = self._runner.interrupt(lambda execution: execution.epoch is epoch)
+        job_keys = self._dispatcher.stop_executions_of(epoch)
+        self._suspected_jobs.update(job_keys)
         logger.warning(
             "node %s: the cluster declared epoch %d dead; %d running executions lost their lease",
             self.instance_id,
             epoch.node.epoch,
-            count,
+            len(job_keys),
         )
         self._cluster.wakeup.set()
 
@@ -292,13 +316,6 @@ class Engine:
         # both threads need the interpreter, and both of their statements the processors of the database.
         self._scheduler.look_again(then=self._misfires.wakeup.set)
 
-    def _disown(self, fire_ids: Collection[int]) -> None:
-        """Stop executions whose rows the store no longer has, because other nodes may run them again."""
-        logger.warning("node %s: executions %s no longer belong to this node", self.instance_id, sorted(fire_ids))
-        for execution in self._runner.running():
-            if execution.fired.fire_id in fire_ids:
-                execution.disown()
-
     def _check_in_answered(self, answer: CheckIn, epoch: Epoch, asked_at: float) -> None:
         # Done here, and not after the work of the cluster manager, which may be slow.
         alive = [peer.epoch for peer in answer.nodes if answer.now - peer.last_checkin <= peer.failure_window]
@@ -307,7 +324,7 @@ class Engine:
         self._capacity.note_peers(peer.capabilities for peer in answer.nodes if peer.epoch != epoch.node.epoch)
         for record in answer.nodes:
             if record.epoch == epoch.node.epoch and epoch is self._epoch and (mode := self._modes.observe(record)):
-                self._listeners.post(SchedulerStarted() if mode is NodeMode.RUNNING else SchedulerInStandby())
+                self._events.mode_changed(mode)
         self._cluster.check_in_answered(answer, epoch, asked_at)
 
     def _apply_mode(self, mode: NodeMode) -> None:
@@ -328,89 +345,16 @@ class Engine:
         # A fallback for notifications that were lost.
         self._apply_cancel_requests()
 
-    def _report_error(self, message: str, error: BaseException) -> None:
-        self._listeners.post(SchedulerError(message, error))
-
     def _type_registered(self, name: str) -> None:
         """Let the cluster manager publish a newly registered job type and look for its jobs."""
         self._cluster.wake()
 
     def _apply_cancel_requests(self) -> None:
-        if self._runner.running():
-            asked = self._store.cancel_requests(self._present_epoch().node)
-            for attempt in self._executors.remove(asked):
-                attempt.cancel_before_start()
-            self._runner.interrupt(lambda execution: execution.fired.fire_id in asked)
-
-    def _paused(self, key: JobKey) -> None:
-        logger.warning("job %s is paused: too many executions in a row have failed (pause_after_failures)", key)
-        self._listeners.post(JobPaused(key))
+        self._dispatcher.cancel_as_asked(self._present_epoch().node)
 
     def _recovered(self, outcome: RecoveryOutcome) -> None:
-        logger.warning(
-            "recovered nodes %s: %d executions will run again, %d will not, %d claims released, %d rows repaired",
-            ", ".join(outcome.nodes) or "-",
-            outcome.recovered,
-            outcome.lost,
-            outcome.released,
-            outcome.repaired,
-        )
-        for key in outcome.quarantined:
-            logger.error("job %s is set to ERROR: it was running on too many nodes that died (max_node_deaths)", key)
         self._wake_schedulers()
-        self._listeners.post(NodesRecovered(tuple(outcome.nodes), outcome.recovered, outcome.lost))
-
-    def _submit(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
-        self._capacity.occupy([one.placement for one in fired])
-        runner, executor_of, name = self._runner, self._executors.of, self._config.name
-        self._executors.submit([Attempt(runner, one, epoch, executor_of(one.placement), name) for one in fired])
-
-    def _ended(self, execution: Execution, completion: Completion | None) -> None:
-        if completion is None:
-            execution.epoch.discard_unrecorded([execution.fired.fire_id])
-        else:
-            self._completer.put(execution, completion)
-
-    def _freed(self, execution: Execution) -> None:
-        began_at, placement = execution.began_at, execution.fired.placement
-        if self._capacity.release(placement):
-            self._scheduler.look_again()
-        executor = execution.executor or self._executors.of(placement)
-        if executor.pool.release(None if began_at is None else self._clock.monotonic() - began_at):
-            self._scheduler.wakeup.set()
-
-    def _hand_back(self, patience: float) -> None:
-        """End the executions that wait for a slot and do not get one soon, so that other nodes can run them."""
-        attempts = self._executors.take_back(patience)
-        if not attempts:
-            return
-        asked: set[int] = set()
-        # The executions are no longer in the pool, so they have to be ended whatever this question meets.
-        with suppress(Exception):
-            asked = self._store.cancel_requests(attempts[0].epoch.node)
-        for attempt in attempts:
-            # The request is a part of the row that the completion deletes: the run that follows would not know of it.
-            if attempt.fired.fire_id in asked:
-                attempt.cancel_before_start()
-            else:
-                attempt.hand_back()
-
-    def _new_processes(
-        self, job_factory: JobFactory, tracing: Tracing | None, name: str, config: ExecutorConfig
-    ) -> ProcessWorkers:
-        # Most nodes have no process pool, and do not need multiprocessing.
-        from quartzpy.execution.process_workers import ProcessWorkers
-
-        return ProcessWorkers(
-            f"quartzpy-{self.instance_id}-process-{name}",
-            config.workers,
-            memory_limit=None if config.memory_limit is None else as_bytes(config.memory_limit, name),
-            job_types=self._job_types,
-            job_factory=job_factory,
-            max_job_data_bytes=self._config.max_job_data_bytes,
-            tracing=tracing,
-            clock=self._clock,
-        )
+        self._events.recovered(outcome)
 
     # --- for the facade
 
@@ -449,6 +393,7 @@ class Engine:
             answered_at=self._checkin.answered_at,
             outage=self._store_watch.outage,
             refusal=self._cluster.refusal,
+            schema=self._cluster.schema.problem,
             failure=self._supervisor.failure,
             clock_skew=self.store_time.skew,
             connections=self._store.connections(),

@@ -83,6 +83,7 @@ def health_of(
     answered_at: float | None,
     outage: float | None,
     refusal: str | None,
+    schema: str | None,
     failure: str | None,
     clock_skew: timedelta,
     connections: ConnectionUsage | None,
@@ -95,7 +96,11 @@ def health_of(
     problems = [failure] if failure is not None else []
     problems += [f"thread {one.name} has ended" for one in threads if not one.alive]
     problems += [f"thread {one.name} is overdue" for one in threads if one.alive and one.overdue]
-    if outage is not None:
+    if schema is not None:
+        problems.append(schema)
+    if outage is not None and schema is not None:
+        problems.append(f"no check-in has succeeded for {outage:.1f} s")
+    elif outage is not None:
         problems.append(f"the database has not answered a check-in for {outage:.1f} s")
     if not epoch.seconds_left:
         problems.append("this node has no lease" + (f": {refusal}" if refusal else ""))

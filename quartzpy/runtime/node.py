@@ -140,7 +140,7 @@ class SchedulerNode(Engine):
         for service in (self._scheduler, self._misfires, self._notifications):
             service.join(in_time(JOIN_SECONDS))
         within(in_time(STEP_SECONDS), self._scheduler.release_all)
-        self._hand_back(0.0)
+        self._dispatcher.hand_back(0.0)
         idle = wait_for_executions(self._have_executions_ended, self._runner.running, self._allowance, self.instance_id)
         drained = idle and self._completer.wait_until_empty(left())
         if not drained:

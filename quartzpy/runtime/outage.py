@@ -88,8 +88,9 @@ class StoreWatch:
 
     @property
     def outage(self) -> float | None:
-        """The seconds for which check-ins have failed. None if the last one succeeded."""
-        since = self._first_failure
+        """The seconds for which check-ins have failed. None if one of the last two succeeded."""
+        with self._lock:
+            since = self._first_failure if self._failures >= WARN_AFTER else None
         return None if since is None else self._clock.monotonic() - since
 
     def check_in_failed(self, error: BaseException) -> float:

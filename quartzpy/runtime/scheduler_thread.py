@@ -375,6 +375,9 @@ class SchedulerThread(EpochService):
         missing = self._running(epoch).intersection(running).difference(found.executions)
         if missing:
             self.differences += len(missing)
+            self._logger.warning(
+                "node %s: executions %s no longer belong to this node", epoch.node.instance_id, sorted(missing)
+            )
             self._disown(missing)
 
     def _release(self, epoch: Epoch, claims: Sequence[AcquiredTrigger]) -> None:

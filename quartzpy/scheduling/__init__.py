@@ -1,0 +1,1 @@
+"""The scheduler that programs use: its verbs, its lifecycle, and declared jobs."""

@@ -27,6 +27,7 @@ import typing
 from collections.abc import Collection, Mapping
 from dataclasses import fields
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import DEFAULT_GROUP, JobKey, check_name
 from quartzpy.scheduling.calendar_tables import read_calendar
-from quartzpy.scheduling.definitions import as_trigger, bound
+from quartzpy.scheduling.forms import as_trigger, bound
 from quartzpy.scheduling.sync import Declarations
 from quartzpy.texts import did_you_mean, quoted, reason, stored_object
 from quartzpy.triggers.kinds import stored_schedule, trigger_kind
@@ -246,7 +247,7 @@ def read_trigger(given: object, group: str, where: str = "trigger") -> Trigger:
     stored = values.pop(SCHEDULE, None)
     values = _table(values, where, (own if stored is None else own & common) | {SCHEDULE, STORED_DATA})
     _decode_data(values, where)
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     for word, value in values.items():
         accepted = (hints[word], *typing.get_args(hints[word]))
         if datetime in accepted and isinstance(value, datetime) and value.tzinfo is not None:
@@ -257,6 +258,12 @@ def read_trigger(given: object, group: str, where: str = "trigger") -> Trigger:
         schedule = stored_object(str(stored), f"{where}: {SCHEDULE}", SettingsError)
         return stored_schedule(kind.kind, schedule, **{"group": group, **values})
     return kind(**{"group": group, **values})
+
+
+# A file may declare many thousands of triggers of one kind.
+@cache
+def _hints(kind: type[Trigger]) -> Mapping[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 def _table(given: object, where: str, words: Collection[str]) -> dict[str, Any]:

@@ -9,8 +9,10 @@ from datetime import datetime, timedelta
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import TriggerKey
 from quartzpy.placement import Placement
+from quartzpy.scheduling.advice import PYTHON, Advice
 from quartzpy.states import JobMode, MisfireAction, NodeMode, TriggerState
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord, RunningRecord, TriggerRecord
+from quartzpy.texts import numbered
 
 MISFIRES_TOLD = timedelta(days=1)
 """An older misfire is mentioned only if the trigger has not fired since."""
@@ -37,6 +39,7 @@ class Situation:
     """The trigger's last ended execution; empty if there is none, or if the history has been purged."""
     misfires: Sequence[MisfireRecord]
     """The trigger's latest misfire."""
+    advice: Advice = PYTHON
     busy: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """The number of busy workers, by instance id and executor."""
 
@@ -75,7 +78,7 @@ def _state(seen: Situation) -> list[str]:
             return ["It has ended and will not fire any more."]
         case TriggerState.ERROR:
             reason = f" ({seen.trigger.error.splitlines()[-1]})" if seen.trigger.error else ""
-            return [f"It is in ERROR{reason}. Remove the cause, then call reset_trigger_from_error."]
+            return [f"It is in ERROR{reason}. Remove the cause, then {seen.advice.reset(seen.trigger.key)}."]
 
 
 def _waiting(seen: Situation) -> list[str]:
@@ -183,7 +186,7 @@ def _why_paused(seen: Situation) -> str:
     if seen.manual_mode:
         reasons.append("the scheduler is in manual mode")
     if seen.all_paused:
-        reasons.append("everything is paused (pause_all)")
+        reasons.append("everything is paused")
     if seen.trigger_group_paused:
         reasons.append(f"its group {seen.trigger.key.group!r} is paused")
     if seen.job_group_paused and seen.trigger.job_key is not None:
@@ -197,7 +200,9 @@ def _why_paused(seen: Situation) -> str:
 
 def _limit(seen: Situation) -> list[str]:
     limit = None if seen.job is None else seen.job.max_concurrent
-    return [] if limit is None else [f"Its job allows {limit} concurrent execution{'s' * (limit > 1)}."]
+    return (
+        [] if limit is None else [f"Its job allows {numbered(limit, 'concurrent execution', 'concurrent executions')}."]
+    )
 
 
 def _executions(seen: Situation) -> list[str]:
@@ -221,21 +226,21 @@ def _misfires(now: datetime, misfires: Sequence[MisfireRecord], seen: Situation 
 
 def _result(misfire: MisfireRecord) -> str:
     count = len(misfire.missed)
-    fires = f"{'more than ' if misfire.has_more else ''}{count} fire{'' if count == 1 else 's'}"
-    were = "was" if count == 1 else "were"
+    number = f"{'more than ' if misfire.has_more else ''}{numbered(count, 'fire', 'fires')}"
+    fires = f"{number} {'was' if count == 1 else 'were'}"
     match misfire.action:
         case MisfireAction.FIRED_ONCE:
-            return f"{fires} {were} missed, and one immediate fire replaced {'it' if count == 1 else 'them'}"
+            return f"{fires} missed, and one immediate fire replaced {'it' if count == 1 else 'them'}"
         case MisfireAction.RESCHEDULED:
             replacement = f"one immediate fire replaced {'it' if count == 1 else 'them'}"
-            return f"{fires} {were} missed, {replacement}, and the schedule restarted"
+            return f"{fires} missed, {replacement}, and the schedule restarted"
         case MisfireAction.SKIPPED:
-            return f"{fires} {were} skipped"
+            return f"{fires} skipped"
         case MisfireAction.CATCHING_UP:
-            skipped = f"{fires} {were} skipped" if count else "none was skipped"
-            return f"{skipped}, and {misfire.caught_up} missed fire{'s' * (misfire.caught_up != 1)} will still run"
+            skipped = f"{fires} skipped" if count else "none was skipped"
+            return f"{skipped}, and {numbered(misfire.caught_up, 'missed fire', 'missed fires')} will still run"
         case MisfireAction.ENDED:
-            return f"{fires} {were} missed, and no fire time is left"
+            return f"{fires} missed, and no fire time is left"
 
 
 def _history(seen: Situation) -> list[str]:
@@ -247,7 +252,7 @@ def _history(seen: Situation) -> list[str]:
 
 def _last_execution(last: ExecutionRecord) -> str:
     reason = f": {last.error.splitlines()[-1]}" if last.error else ""
-    retried = f" The next attempt is at {last.retry_at.isoformat()}." if last.retry_at else ""
+    retried = f" The next attempt is scheduled for {last.retry_at.isoformat()}." if last.retry_at else ""
     return f"Its last execution, of {last.scheduled_fire_time.isoformat()}, ended as {last.outcome}{reason}.{retried}"
 
 

@@ -9,7 +9,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, fields
 from datetime import date, datetime, time, timedelta
 from enum import Enum
@@ -56,17 +56,42 @@ def exported(
     Raises:
         InvalidCalendarError: a calendar cannot be stored.
     """
-    lines = [f"# {line}".rstrip() for line in heading.splitlines()]
-    jobs = list(pairs)
-    if not jobs:
-        lines.append("job = []")
-    for name, calendar in (calendars or {}).items():
-        lines += ["", f"[calendar.{_key(name)}]", *_entries(_written_rules(calendar_table(calendar)))]
-    for job, triggers in jobs:
-        lines += ["", "[[job]]", *_entries(_job_values(job))]
+    return "".join(written(pairs, (calendars or {}).items(), heading=heading))
+
+
+def written(
+    pairs: Iterable[tuple[JobDetail, Iterable[Trigger]]],
+    calendars: Iterable[tuple[str, BaseCalendar]] = (),
+    *,
+    heading: str = "",
+) -> Iterator[str]:
+    """Yield the parts of such a file. Each job and trigger is read when its part is asked for, and not kept.
+
+    The calendars are read after all jobs, so that they may be those that the triggers use.
+
+    Raises:
+        InvalidCalendarError: a calendar cannot be stored.
+    """
+    between = "".join(f"# {line}".rstrip() + "\n" for line in heading.splitlines())
+    yield between
+    is_empty = True
+    for job, triggers in pairs:
+        yield _block(between, ["[[job]]", *_entries(_job_values(job))])
+        is_empty = False
+        between = "\n"
         for trigger in triggers:
-            lines += ["", "  [[job.trigger]]", *(f"  {line}" for line in _entries(_trigger_values(trigger)))]
-    return "\n".join(lines).lstrip("\n") + "\n"
+            lines = ["[[job.trigger]]", *_entries(_trigger_values(trigger))]
+            yield _block(between, (f"  {line}" for line in lines))
+    if is_empty:
+        between = "job = []\n"
+        yield between
+    for name, calendar in calendars:
+        yield _block(between, [f"[calendar.{_key(name)}]", *_entries(_written_rules(calendar_table(calendar)))])
+
+
+def _block(before: str, lines: Iterable[str]) -> str:
+    """Return the lines of a table, parted from what stands before it by an empty line."""
+    return ("\n" if before else "") + "".join(f"{line}\n" for line in lines)
 
 
 def _written_rules(table: Mapping[str, Any]) -> dict[str, Any]:

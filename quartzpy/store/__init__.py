@@ -1,0 +1,1 @@
+"""Stores of jobs and triggers: the protocol, the values that pass through it, and two implementations."""

@@ -8,7 +8,7 @@ and rows that appear, vanish or change between two pages neither shift the other
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -27,8 +27,8 @@ _KEY: Shape = ((str,), (str,))
 
 STOPPED = frozenset({TriggerState.ERROR, TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED})
 HELD = frozenset({TriggerState.ACQUIRED, TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED, TriggerState.COMPLETE})
-"""The states that a database finds by an index: in the order of keys those of STOPPED, and without an order those of
-HELD."""
+"""The states that a database finds by an index: each state of STOPPED in the order of keys, and those of HELD in no
+order."""
 
 
 class TriggerOrder(StrEnum):
@@ -54,6 +54,8 @@ class JobQuery:
     mode: JobMode | None = None
     job_key: JobKey | None = None
     """The key of the only job."""
+    most_triggers: int | None = None
+    """The number up to which the triggers of each job are counted; None counts all of them."""
     among: int | None = None
     """The number of jobs of `walk` that are examined at most; a page then has those among them that match. None
     examines as many as the page needs."""
@@ -63,7 +65,7 @@ class JobQuery:
         """The jobs that a page examines in their order; None if it finds those that match without others."""
         if self.among is None or self.job_key is not None:
             return None
-        walk = JobQuery(group=_one_group(self.group), among=self.among)
+        walk = JobQuery(group=_one_group(self.group), most_triggers=self.most_triggers, among=self.among)
         return None if walk == self else replace(walk, among=None)
 
     @property
@@ -97,17 +99,35 @@ class TriggerQuery:
     examines as many as the page needs."""
 
     @property
+    def few(self) -> TriggerQuery | None:
+        """The triggers that an index finds, but in no order: those of one job, of one calendar, or of states of HELD.
+
+        If they are at most `among`, a page examines all of them and no others. Otherwise it examines those of `walk`.
+        None if no such index serves.
+        """
+        if self.job_key is not None:
+            return TriggerQuery(job_key=self.job_key)
+        if self.calendar is not None:
+            return TriggerQuery(calendar=self.calendar)
+        if self.order is TriggerOrder.KEY and self.states is not None and self.states <= HELD and not self._is_stopped:
+            return TriggerQuery(states=HELD)
+        return None
+
+    @property
     def walk(self) -> TriggerQuery | None:
         """The triggers that a page examines in their order; None if it finds those that match without others."""
-        if self.among is None or self.job_key is not None or self.calendar is not None:
+        if self.among is None:
             return None
         if self.order is TriggerOrder.NEXT_FIRE_TIME:
-            walk = replace(self, group=None, contains=None, job_type=None, kind=None)
+            walk = replace(self, job_key=None, calendar=None, group=None, contains=None, job_type=None, kind=None)
         else:
-            indexed = self.states is not None and (self.states <= STOPPED or self.states <= HELD)
-            states = self.states if indexed else None
+            states = self.states if self._is_stopped else None
             walk = TriggerQuery(group=_one_group(self.group), states=states, among=self.among)
         return None if walk == self else replace(walk, among=None)
+
+    @property
+    def _is_stopped(self) -> bool:
+        return self.states is not None and self.states <= STOPPED
 
     @property
     def shape(self) -> Shape:
@@ -157,6 +177,10 @@ HISTORY = ExecutionQuery()
 """Selects all executions that have ended."""
 
 
+MISFIRE_MARGIN = timedelta(minutes=1)
+"""A misfire was handled after the missed fire time, if the clocks of two servers differ by no more than this."""
+
+
 @dataclass(frozen=True, slots=True)
 class MisfireQuery:
     """Selects the misfires that match all given filters. The order is the latest first.
@@ -170,6 +194,17 @@ class MisfireQuery:
     instance_id: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    among: int | None = None
+    """The number of misfires of `walk` that are examined at most; a page then has those among them that match. None
+    examines as many as the page needs."""
+
+    @property
+    def walk(self) -> MisfireQuery | None:
+        """The misfires that a page examines in their order; None if it finds those that match without others."""
+        if self.among is None:
+            return None
+        walk = MisfireQuery(trigger_key=self.trigger_key, among=self.among)
+        return None if walk == self else replace(walk, among=None)
 
     @property
     def shape(self) -> Shape:
@@ -203,7 +238,7 @@ class ActionQuery:
         if self.among is None:
             return None
         state = None if self.state is ActionState.SUCCEEDED else self.state
-        walk = ActionQuery(subject=self.subject, state=state, among=self.among)
+        walk = ActionQuery(subject=self.subject, state=state, since=self.since, until=self.until, among=self.among)
         return None if walk == self else replace(walk, among=None)
 
     @property
@@ -232,7 +267,7 @@ def _one_group(matcher: GroupMatcher | None) -> GroupMatcher | None:
     return matcher if matcher is not None and matcher.operator is MatchOperator.EQUALS else None
 
 
-BoundedQuery = JobQuery | TriggerQuery | ExecutionQuery | ActionQuery
+BoundedQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery | ActionQuery
 """Queries whose field `among` bounds the number of records that a page examines."""
 
 AnyQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery | ActionQuery

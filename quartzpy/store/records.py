@@ -53,7 +53,7 @@ class NodeRecord:
 
 LATE_AFTER = timedelta(seconds=5)
 """The time after its fire time from which a trigger that has not fired is late."""
-MOST_COUNTED = 50_000
+MOST_COUNTED = 10_000
 """The largest number of rows of one kind that `ClusterLoad` counts, so that its cost is limited."""
 
 
@@ -185,6 +185,7 @@ class JobRecord:
     job_type: str
     load_job: Callable[[], JobDetail] = field(compare=False, repr=False)
     trigger_count: int
+    """The number of its triggers, or the number up to which the query counts them."""
     mode: JobMode = JobMode.ENABLED
     next_fire_time: datetime | None = None
     """The soonest next fire time among its triggers; those in ERROR or COMPLETE do not count."""
@@ -192,6 +193,8 @@ class JobRecord:
     """The latest scheduled instant at which one of its triggers has fired."""
     display_name: str | None = None
     """The name that people see, if the job has one beside its key."""
+    has_more_triggers: bool = False
+    """True if it has more than `trigger_count` triggers. Then both fire times are None, because they are not known."""
 
     @property
     def state(self) -> JobMode:
@@ -265,7 +268,7 @@ class ExecutionRecord:
 
     @property
     def log(self) -> str | None:
-        """The log lines of the execution, if its job captures them (`capture_logs`). They are stored when it ends.
+        """The log lines of the execution, if its job captures them (`capture_logs`); the last lines while it runs.
 
         Only `Scheduler.execution` reads them: a page of executions with their lines would have megabytes.
 
@@ -314,13 +317,8 @@ class ExecutionRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class ActionRecord:
-    """An action of an operator: a row of the audit log, the table `audit`.
-
-    `subject` names what it was applied to: "trigger DEFAULT.nightly", "triggers with state=ERROR", "node app-1". Of an
-    action on several subjects, `count` is the number that it changed so far. `before` and `after` are the values that
-    it changed, without secrets.
-    """
+class RecordedAction:
+    """The fields of an action of an operator that its row and its entry in the audit log have in common."""
 
     action_id: int
     """Identifies the action; later actions have higher ids."""
@@ -332,10 +330,21 @@ class ActionRecord:
     """The role in which the actor did this."""
     action: str
     subject: str
+    """What it was applied to: "trigger DEFAULT.nightly", "triggers with state=ERROR", "node app-1"."""
     reason: str
     """The reason that the actor gave; empty if none was given."""
     state: ActionState
     count: int
+    """The number of objects that it has changed so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRecord(RecordedAction):
+    """An action of an operator: a row of the audit log, the table `audit`.
+
+    `before` and `after` are the values that it changed, without secrets.
+    """
+
     before_text: str | None
     after_text: str | None
     error: str | None

@@ -1,0 +1,1 @@
+"""Triggers: immutable values that compute fire times. Pure functions without clock, threads or I/O."""

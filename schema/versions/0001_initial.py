@@ -203,6 +203,7 @@ def upgrade() -> None:
         schema=schema,
     )
     op.create_index("qrtz_audit_subject", "qrtz_audit", ["subject", "id"], unique=False, schema=schema)
+    op.create_index("qrtz_audit_at", "qrtz_audit", ["sched_name", "at"], unique=False, schema=schema)
     op.create_index(
         "qrtz_audit_unsuccessful",
         "qrtz_audit",
@@ -306,6 +307,7 @@ def upgrade() -> None:
         sa.Column("coalesced_fire_times", sa.ARRAY(Instant), nullable=True),
         sa.Column("progress", sa.Double(), nullable=True),
         sa.Column("progress_message", sa.Text(), nullable=True),
+        sa.Column("recent_log", sa.Text(), nullable=True),
         sa.CheckConstraint("state IN ('ACQUIRED', 'EXECUTING')", name="qrtz_fired_triggers_state_check"),
         sa.PrimaryKeyConstraint("fire_id", name="qrtz_fired_triggers_pkey"),
         schema=schema,
@@ -617,7 +619,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_triggers_stopped",
         "qrtz_triggers",
-        ["trigger_group", "trigger_name"],
+        ["trigger_state", "trigger_group", "trigger_name", "sched_name"],
         unique=False,
         postgresql_where=sa.text("trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
         schema=schema,

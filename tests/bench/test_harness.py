@@ -34,11 +34,6 @@ TINY = Scale(
 STARTED = datetime(2026, 1, 2, tzinfo=UTC)
 
 
-# The databases of a run of the harness are on the server that all workers share.
-of_the_harness = pytest.mark.xdist_group("benchmarks")
-
-
-@of_the_harness
 def test_a_run_measures_and_stores_its_report(postgres_server: Server, tmp_path: Path) -> None:
     def drained(bench: Bench) -> Result:
         with delaying(bench.server, 1.35) as delayed:
@@ -62,7 +57,6 @@ def test_a_run_measures_and_stores_its_report(postgres_server: Server, tmp_path:
         assert kept.fetchall() == []
 
 
-@of_the_harness
 def test_a_scenario_that_fails_is_reported_and_the_others_run(postgres_server: Server, tmp_path: Path) -> None:
     def broken(bench: Bench) -> Result:
         raise ValueError("broken")

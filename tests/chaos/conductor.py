@@ -23,7 +23,8 @@ from tests.chaos.audit import Auditor
 from tests.chaos.checker import Limits, Report, check
 from tests.chaos.faults import Fault
 from tests.chaos.records import SECOND, Records
-from tests.chaos.stage import RECOVERED_WITHIN, WINDOW, Stage, plain
+from tests.chaos.stage import RECOVERED_WITHIN, WINDOW, Stage
+from tests.database import libpq_url
 
 MOVED = 6
 LIMITS = Limits(WINDOW, RECOVERED_WITHIN)
@@ -264,7 +265,7 @@ def _counters(scheduler: Scheduler) -> dict[str, int]:
 
 
 def _rows(stage: Stage, sql: str) -> list[dict[str, Any]]:
-    return _rows_of(plain(stage.dsn), sql)
+    return _rows_of(libpq_url(stage.dsn), sql)
 
 
 def _rows_of(dsn: str, sql: str) -> list[dict[str, Any]]:

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from sqlalchemy import make_url
 
 from quartzpy import Scheduler
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.sql import migrations
 from tests.chaos import history
 from tests.chaos.network import ROOT, Network
+from tests.database import libpq_url
 
 EFFECTS_DATABASE = "chaos_effects"
 NAME = "chaos"
@@ -56,11 +56,6 @@ BEGIN
 END $$;
 """
 INJECTED_TABLES = ("qrtz_triggers", "qrtz_fired_triggers", "qrtz_scheduler_state", "qrtz_executions")
-
-
-def plain(dsn: str) -> str:
-    """The URL as libpq reads it."""
-    return make_url(dsn).set(drivername="postgresql").render_as_string(hide_password=False)
 
 
 def faketime_library() -> str | None:
@@ -106,7 +101,7 @@ class Stage:
     def _set_up(self) -> None:
         self.dsn = self.postgres.dsn
         migrations.upgrade(self.dsn)
-        self.effects_dsn = plain(self.postgres.create_database(EFFECTS_DATABASE))
+        self.effects_dsn = libpq_url(self.postgres.create_database(EFFECTS_DATABASE))
         with psycopg.connect(self.effects_dsn, autocommit=True) as connection:
             connection.execute(history.EFFECTS_TABLE)
         with self.connect() as connection:
@@ -131,7 +126,7 @@ class Stage:
     def connect(self) -> psycopg.Connection[Any]:
         """Past the network, straight to the server."""
         return psycopg.connect(
-            plain(self.dsn),
+            libpq_url(self.dsn),
             autocommit=True,
             connect_timeout=2,
             application_name="chaos:conductor",

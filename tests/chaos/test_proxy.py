@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from datetime import timedelta
@@ -20,8 +19,9 @@ from quartzpy.store.sql.steps import rate_limits
 from tests.chaos import plans
 from tests.chaos.flights import Flight, FlightReader, changed_nothing, kind_of
 from tests.chaos.network import Network
-from tests.chaos.stage import plain
+from tests.database import connect_to, libpq_url
 from tests.store_sql import rendered
+from tests.waiting import wait_until
 
 
 class Nothing(Job, type_name="chaos.nothing"):
@@ -48,7 +48,7 @@ def _schedule(client: Scheduler, name: str) -> None:
 
 
 def _stored(dsn: str) -> int:
-    with psycopg.connect(plain(dsn)) as connection:
+    with connect_to(dsn, autocommit=False) as connection:
         row = connection.execute("SELECT count(*) FROM qrtz_triggers WHERE sched_name = 'chaos-proxy'").fetchone()
     assert row is not None
     return int(row[0])
@@ -93,10 +93,10 @@ def test_a_round_trip_is_lost_at_a_chosen_point(
 def test_a_round_trip_is_delayed(network: Network, postgres_dsn: str) -> None:
     """It is delivered, and commits, when its client has long given up."""
     table = f"chaos_late_{uuid.uuid4().hex[:8]}"
-    with psycopg.connect(plain(postgres_dsn), autocommit=True) as direct:
+    with connect_to(postgres_dsn) as direct:
         direct.execute(f"CREATE TABLE {table} (x int)")
         network.tell("lose", "n1", kind="misfire", at="late", delay=0.2)
-        client = psycopg.connect(plain(network.through("n1")), autocommit=True, application_name="a:work")
+        client = psycopg.connect(libpq_url(network.through("n1")), autocommit=True, application_name="a:work")
         give_up = threading.Timer(0.5, lambda: _shut(client))
         give_up.start()
         with pytest.raises(psycopg.Error):
@@ -104,10 +104,7 @@ def test_a_round_trip_is_delayed(network: Network, postgres_dsn: str) -> None:
         give_up.join()
         client.close()
         assert _count(direct, table) == 0
-        deadline = time.monotonic() + 10
-        while _count(direct, table) == 0 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert _count(direct, table) == 1
+        wait_until(lambda: _count(direct, table) == 1)
         direct.execute(f"DROP TABLE {table}")
 
 
@@ -129,10 +126,7 @@ def _count(connection: psycopg.Connection[Any], table: str) -> int:
 
 
 def _eventually(dsn: str, stored: int) -> None:
-    deadline = time.monotonic() + 10
-    while _stored(dsn) != stored and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert _stored(dsn) == stored
+    wait_until(lambda: _stored(dsn) == stored)
 
 
 def test_nothing_passes_a_black_hole_until_it_is_healed(network: Network, client: Scheduler) -> None:

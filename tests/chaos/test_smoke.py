@@ -11,7 +11,6 @@ from tests.chaos.__main__ import play, show
 NEEDED_FLIGHTS = ("acquire", "fire", "complete", "check_in", "misfire", "recover", "pause")
 
 
-@pytest.mark.xdist_group("chaos")
 @pytest.mark.timeout(0)
 def test_nothing_is_lost_doubled_or_stuck(pytestconfig: pytest.Config, tmp_path: Path) -> None:
     mode = pytestconfig.getoption("chaos")

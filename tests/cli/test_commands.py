@@ -9,14 +9,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest import mock
 
-import psycopg
 import pytest
 
 from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger, WeeklyCalendar
@@ -24,6 +22,8 @@ from quartzpy.cli.main import main
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.sql.store import SqlJobStore
 from tests.cluster.app import Quick
+from tests.database import connect_to
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -164,7 +164,7 @@ def test_the_state_of_a_node_follows_from_the_age_of_its_last_check_in(postgres_
     seconds = timedelta(seconds=1)
     for instance_id in ages:
         store.register(instance_id, host="h", pid=1, checkin_interval=5 * seconds, window=20 * seconds)
-    with psycopg.connect(postgres_dsn.replace("+psycopg", "")) as connection:
+    with connect_to(postgres_dsn, autocommit=False) as connection:
         for instance_id, age in ages.items():
             connection.execute(
                 "UPDATE qrtz_scheduler_state SET last_checkin = now() - %s::interval"
@@ -253,7 +253,7 @@ def test_an_error_is_one_line_and_overdue_triggers_are_reported(
     zoned = CronTrigger("0 0 2 ? * MON-FRI", "zoned", time_zone="Europe/Berlin", calendar="workdays")
     client.add_calendar("workdays", WeeklyCalendar())
     client.schedule_job(JobDetail(Quick, "job"), [SimpleTrigger("late", start_time=long_ago, misfire="ignore"), zoned])
-    with psycopg.connect(postgres_dsn.replace("+psycopg", "")) as connection:
+    with connect_to(postgres_dsn, autocommit=False) as connection:
         connection.execute(
             "UPDATE qrtz_triggers SET trigger_state = 'ERROR', error = %s WHERE trigger_name = 'zoned'",
             ["Traceback (most recent call last):\n  File ...\nValueError: no such region"],
@@ -321,18 +321,15 @@ def test_a_node_runs_until_a_signal_and_a_second_signal_ends_it_at_once(
     client = make_client("as-a-process")
     from tests.cluster.app import Long
 
-    client.schedule_job(JobDetail(Long, "long", data={"seconds": 30}), SimpleTrigger("t"))
+    client.schedule_job(JobDetail(Long, "long", data={"seconds": 110}), SimpleTrigger("t"))
     command = [sys.executable, "-m", "quartzpy", "node", "--app", "tests.cluster.app:make_scheduler"]
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 20
-    while not [row for row in client.running() if row.state == "EXECUTING"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: [row for row in client.running() if row.state == "EXECUTING"], "the job to run")
     process.send_signal(signal.SIGTERM)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.5)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(5) == 128 + signal.SIGTERM
+    assert process.wait(60) == 128 + signal.SIGTERM
     assert process.stderr is not None
     assert "started (epoch" in process.stderr.read()
     process.stderr.close()
@@ -353,9 +350,6 @@ def test_a_node_abandons_its_jobs_after_the_drain_timeout_and_logs_them(
     client.schedule_job(JobDetail(Stubborn, "stubborn"), SimpleTrigger("t"))
     command = [sys.executable, "-m", "quartzpy", "node", "--app", "tests.cluster.app:make_scheduler"]
     process = subprocess.Popen([*command, "--drain-timeout", "300ms"], cwd=ROOT, env=environment)
-    deadline = time.monotonic() + 20
-    while not [row for row in client.running() if row.state == "EXECUTING"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: [row for row in client.running() if row.state == "EXECUTING"], "the job to run")
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 6

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +16,7 @@ from quartzpy.calendars.base import CALENDAR_KINDS
 from quartzpy.calendars.daily import DailyCalendar
 from quartzpy.calendars.holiday import HolidayCalendar
 from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.errors import StoreUnavailableError
 from quartzpy.operations.actor import local_user
 from tests.cli.conftest import Terminal
 from tests.cluster.app import Quick
@@ -107,6 +109,28 @@ def test_a_wrong_file_says_what_is_wrong(terminal: Terminal, file: Path, content
         assert (done.status, done.out) == (2, "")
         assert message in done.err
     assert terminal.run("plan", "nowhere.toml").status == 2
+
+
+def test_an_export_that_fails_leaves_the_file_as_it_was(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        terminal.scheduler.add_job(JobDetail(Quick, name, durable=True))
+    file = tmp_path / "exported.toml"
+    terminal.ok("export", "-o", str(file))
+    before = file.read_text()
+    file.chmod(0o640)
+    terminal.ok("export", "-o", str(file))
+    assert (file.read_text(), file.stat().st_mode & 0o777) == (before, 0o640)
+
+    def breaking(*arguments: object, **options: object) -> Iterator[str]:
+        yield "job = []"
+        raise StoreUnavailableError("the connection broke")
+
+    monkeypatch.setattr("quartzpy.scheduling.exporting.written", breaking)
+    assert terminal.run("export", "-o", str(file)).status != 0
+    assert file.read_text() == before
+    assert not list(tmp_path.glob("*.part"))
 
 
 def test_an_export_is_applied_elsewhere_and_exported_the_same(

@@ -7,7 +7,6 @@ import re
 import sys
 from datetime import UTC, datetime, timedelta
 
-import psycopg
 import pytest
 
 from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, SimpleTrigger, TriggerKey, WeeklyCalendar
@@ -17,6 +16,7 @@ from quartzpy.errors import StoreUnavailableError
 from quartzpy.operations import Operations
 from tests.cli.conftest import Terminal
 from tests.cluster.app import Quick
+from tests.database import connect_to
 
 LATER = datetime(2090, 1, 1, tzinfo=UTC)
 HOSTILE = ("<script>alert('x')</script>", "a.b'\"; DROP TABLE", "報告 \u05d0\u05d1\u05d2", "x" * 200, "%s {} \\n")
@@ -40,6 +40,18 @@ def test_the_pages_of_a_listing_have_each_row_once(terminal: Terminal) -> None:
     assert len(page["items"]) == 3
     assert page["next_cursor"]
     assert terminal.run("triggers", "--after", "nonsense").status == 2
+
+
+def test_json_says_after_how_many_records_a_page_stopped_its_search(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quartzpy.operations.jobs.EXAMINED", 2)
+    for number in range(3):
+        terminal.scheduler.add_job(JobDetail(Quick, f"job{number}", durable=True))
+    page = json.loads(terminal.ok("jobs", "--contains", "job2", "--json"))
+    assert (page["items"], page["examined"]) == ([], 2)
+    rest = json.loads(terminal.ok("jobs", "--contains", "job2", "--json", "--after", page["next_cursor"]))
+    assert ([one["key"]["name"] for one in rest["items"]], rest["examined"]) == (["job2"], None)
 
 
 def test_filters_select_and_an_empty_answer_says_what_there_is(terminal: Terminal) -> None:
@@ -182,7 +194,7 @@ def test_calendars_groups_limits_and_locks(terminal: Terminal, postgres_dsn: str
     assert re.search(r"^eu +jobs +1 +- ", groups, re.MULTILINE)
     scheduler.pause_all()
     assert "everything is paused: `quartzpy resume everything` ends that" in terminal.run("groups").err
-    with psycopg.connect(postgres_dsn.replace("+psycopg", "")) as connection:
+    with connect_to(postgres_dsn, autocommit=False) as connection:
         connection.execute("LOCK TABLE qrtz_calendars IN EXCLUSIVE MODE")
         [lock] = [one for one in json.loads(terminal.ok("locks", "--json")) if "calendars" in one["table"]]
         assert (lock["granted"], lock["pid"]) == (True, connection.info.backend_pid)

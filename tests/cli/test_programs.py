@@ -90,7 +90,7 @@ class Program:
         raise AssertionError("".join(lines))
 
     def end(self) -> tuple[int, str, str]:
-        out, err = self.process.communicate(timeout=30)
+        out, err = self.process.communicate(timeout=90)
         return self.process.returncode, out, err
 
 

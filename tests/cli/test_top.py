@@ -263,6 +263,8 @@ def test_details_help_and_quit() -> None:
     view, shown = View(), snapshot()
     assert view.press("enter", shown) == Details("execution", 41)
     assert View(tab=LATE).press("w", shown) == Details("trigger", TriggerKey("late", "billing"))
+    assert shown.overview is not None
+    assert View(tab=WRONG).press("enter", shown) == Details("incident", shown.overview.incidents[0])
     view.text = [f"line {n}" for n in range(100)]
     view.press("down", shown)
     assert "line 1\n" in text(view)

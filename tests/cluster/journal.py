@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from quartzpy import JobExecutionContext
+from tests.waiting import wait_until
 
 VARIABLE = "QUARTZPY_TEST_JOURNAL"
 _FILE = threading.local()
@@ -77,13 +78,14 @@ class Journal:
         ]
 
     def wait_for(self, found: Callable[[list[Line]], bool], seconds: float, what: str) -> list[Line]:
-        deadline = time.monotonic() + seconds
-        while True:
-            lines = self.lines()
-            if found(lines):
-                return lines
-            assert time.monotonic() < deadline, f"{what}: not within {seconds} s; journal has {len(lines)} lines"
-            time.sleep(0.02)
+        lines: list[Line] = []
+
+        def is_there() -> bool:
+            lines[:] = self.lines()
+            return found(lines)
+
+        wait_until(is_there, what, seconds=seconds, every=0.02, seen=lambda: f"the journal has {len(lines)} lines")
+        return lines
 
     def starts_by_instant(self) -> Counter[tuple[str, datetime]]:
         return Counter((line.trigger, line.scheduled) for line in self.lines("start") if not line.recovering)

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 from quartzpy import Scheduler
 from tests.cluster import app, journal
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 # Four times as quick as the defaults and more, so that a death is found within seconds.
@@ -75,10 +75,7 @@ class Cluster:
         )
 
     def wait(self, reached: Callable[[], Any], seconds: float, what: str) -> None:
-        deadline = time.monotonic() + seconds
-        while not reached():
-            assert time.monotonic() < deadline, f"waited {seconds} s for {what}\n{self.logs()}"
-            time.sleep(0.02)
+        wait_until(reached, what, seconds=seconds, every=0.02, seen=self.logs)
 
     def logs(self) -> str:
         return "\n".join(

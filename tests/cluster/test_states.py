@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -25,6 +26,7 @@ def test_two_triggers_of_a_serial_job_never_overlap_and_the_sibling_is_blocked_m
         running = [r for r in cluster.client.running() if r.state == "EXECUTING"]
         assert len(running) <= 1
         seen.update(states)
+        time.sleep(0.02)
     assert PublicState.BLOCKED in seen
 
     spans = []

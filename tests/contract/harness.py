@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import psycopg
-
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.keys import TriggerKey
 from quartzpy.states import TriggerState
 from quartzpy.store.ram.store import RamJobStore
 from quartzpy.testing.store.harness import *
 from quartzpy.testing.store.harness import START, Harness, ManualClock
+from tests.database import connect_to
 
 
 class RamHarness(Harness):
@@ -40,7 +39,7 @@ class SqlBackend:
     def __init__(self, dsn: str) -> None:
         from quartzpy.store.sql.store import SqlJobStore
 
-        self.connection = psycopg.connect(dsn.replace("postgresql+psycopg://", "postgresql://"), autocommit=True)
+        self.connection = connect_to(dsn)
         # The table is not among the scheduler's, and stays when those are emptied: statements refer to it.
         self.connection.execute(
             "CREATE SCHEMA IF NOT EXISTS test_time;"

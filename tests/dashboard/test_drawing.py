@@ -68,6 +68,9 @@ def test_the_parts_of_an_execution_fill_the_bar_and_none_is_invisible() -> None:
     assert sum(part.width for part in parts) == pytest.approx(100)
     assert min(part.width for part in parts) > 0.9
     assert split_bar(execution("SKIPPED")) == ()
+    running = split_bar(execution("PROCESSING", waited=SECOND), 9 * SECOND)
+    assert [(part.name, round(part.width)) for part in running] == [("waited", 10), ("running", 90)]
+    assert split_bar(execution("TERMINATED", waited=SECOND)) == (), "a single part would fill the bar, and say nothing"
 
 
 def test_overlapping_bars_get_rows_of_their_own() -> None:

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import make_url
 
 from quartzpy import Scheduler
 from quartzpy.dashboard import live
@@ -71,9 +70,8 @@ def test_a_stream_names_what_changed_and_the_thread_ends_with_the_last_stream(mo
 
 def test_every_page_asks_again_when_the_database_goes_away(postgres_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "SCHEDULE_EVERY", 0.1)
-    url = make_url(postgres_dsn)
     with (
-        Proxy(str(url.host), url.port or 5432) as link,
+        Proxy.to(postgres_dsn) as link,
         Scheduler(link.through(postgres_dsn), name="away") as scheduler,
     ):
 

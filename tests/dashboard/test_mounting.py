@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
@@ -25,6 +24,8 @@ def in_starlette(page: ASGIApp) -> ASGIApp:
 
 
 def in_fastapi(page: ASGIApp) -> ASGIApp:
+    from fastapi import FastAPI
+
     app = FastAPI()
     app.mount(PREFIX, page)
     return app

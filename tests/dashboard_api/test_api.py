@@ -86,7 +86,7 @@ def test_each_resource_answers_by_its_schema(api: Api, world: int, read: Read) -
     given = {"fire_id": str(world)} if read.path == "/execution" else ARGUMENTS.get(read.path, {})
     response = api.client.get(read.path.lstrip("/"), params=given)
     assert response.status_code == 200, response.text
-    assert response.json() != {"items": [], "next_cursor": None}
+    assert response.json() != {"items": [], "next_cursor": None, "examined": None}
     validate(response.json(), schema_of(read.path))
 
 
@@ -140,6 +140,17 @@ def test_lists_are_read_page_by_page(api: Api, world: int) -> None:
         if after is None:
             break
     assert names == [one.key.name for one in api.operations.triggers(limit=100)]
+
+
+def test_a_page_that_stops_its_search_says_how_far_it_came(
+    api: Api, world: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quartzpy.operations.jobs.EXAMINED", 2)
+    page = api.client.get("jobs", params={"contains": "nothing-of-this"}).json()
+    assert (page["items"], page["examined"]) == ([], 2)
+    assert page["next_cursor"] is not None
+    validate(page, schema_of("/jobs"))
+    assert api.client.get("jobs").json()["examined"] is None
 
 
 def test_hostile_names_are_found_by_their_parameters(api: Api, world: int) -> None:

@@ -142,10 +142,11 @@ def database_tables() -> str:
 def column_comments() -> dict[tuple[str, str], str]:
     """The comments above columns in the source, by the names of the table and the column."""
     found = {}
-    for definition in Path(tables.__file__).read_text().split(" = Table(\n")[1:]:
-        name = definition.split('"', 2)[1]
-        for text, column in _COMMENTS.findall(definition):
-            found[name, column] = " ".join(line.strip().lstrip("# ") for line in text.strip().split("\n"))
+    for module in Path(tables.__file__).parent.glob("*.py"):
+        for definition in module.read_text().split(" = Table(\n")[1:]:
+            name = definition.split('"', 2)[1]
+            for text, column in _COMMENTS.findall(definition):
+                found[name, column] = " ".join(line.strip().lstrip("# ") for line in text.strip().split("\n"))
     return found
 
 

@@ -81,13 +81,11 @@ def test_every_page_has_a_place_in_the_navigation() -> None:
     assert there - reached_by_their_index == set(named)
 
 
-@pytest.mark.parametrize(("path", "text"), generated().items(), ids=lambda each: getattr(each, "name", ""))
-def test_the_generated_pages_are_those_of_the_code(path: Path, text: str) -> None:
-    assert path.read_text() == text, "python -m tests.docs.generate"
-
-
-def test_no_generated_page_is_left_over() -> None:
-    assert set((DOCS / "reference").rglob("*.md")) <= set(generated())
+def test_the_generated_pages_are_those_of_the_code_and_none_is_left_over() -> None:
+    pages = generated()
+    for path, text in pages.items():
+        assert path.read_text() == text, f"{path}: python -m tests.docs.generate"
+    assert set((DOCS / "reference").rglob("*.md")) <= set(pages)
 
 
 def test_every_public_name_is_in_the_reference_once() -> None:

@@ -8,16 +8,15 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
-import psycopg
 import pytest
-from sqlalchemy import make_url
 
+from tests.database import connect_to
 from tests.docs.code_blocks import ROOT, blocks, write_files
+from tests.waiting import wait_until
 
 PAGE = ROOT / "docs" / "tutorial" / "first-cluster.md"
 
@@ -74,13 +73,6 @@ def shell(tmp_path: Path, fresh_database: Callable[[], str]) -> Iterator[Shell]:
         process.wait()
 
 
-def until(condition: Callable[[], bool], what: Callable[[], str]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.05)
-
-
 def command_of_the_lesson(start: str) -> str:
     return next(command for command in commands() if command.startswith(start))
 
@@ -102,13 +94,13 @@ def test_two_nodes_share_the_ticks_and_one_continues_alone(shell: Shell) -> None
     def said() -> str:
         return shell.text("first") + shell.text("second")
 
-    until(lambda: len(both()) >= 2, said)
+    wait_until(lambda: len(both()) >= 2, seconds=60, seen=said)
     assert len(both()) == len(set(both())), "each instant in one of the two"
     assert "tick" in shell.run(command_of_the_lesson("quartzpy triggers"))
     assert len(re.findall(r"\d{4}-\d\d-\d\d", shell.run(command_of_the_lesson("quartzpy nodes")))) >= 2, "two nodes"
     first.kill()
     before = len(shell.ticks("second"))
-    until(lambda: len(shell.ticks("second")) > before + 1, said)
+    wait_until(lambda: len(shell.ticks("second")) > before + 1, seconds=60, seen=said)
     second.send_signal(signal.SIGINT)
     assert second.wait(timeout=30) == 0, shell.text("second")
     seconds = sorted((int(h) * 60 + int(m)) * 60 + int(s) for h, m, s in (each.split(":") for each in both()))
@@ -122,13 +114,12 @@ def test_the_first_program_of_the_readme_stays_up_until_ctrl_c(shell: Shell) -> 
     (shell.directory / "app.py").write_text(re.sub(r'"postgresql[^"]*"', repr(shell.url), program.code))
     shell.run("quartzpy db upgrade")
     node = shell.start("python app.py", "node")
-    url = make_url(shell.url).set(drivername="postgresql").render_as_string(hide_password=False)
-    with psycopg.connect(url, autocommit=True) as connection:
+    with connect_to(shell.url) as connection:
 
         def is_up() -> bool:
             return connection.execute("SELECT 1 FROM qrtz_scheduler_state").fetchone() is not None
 
-        until(is_up, lambda: shell.text("node"))
+        wait_until(is_up, "the node to be up", seconds=60, seen=lambda: shell.text("node"))
         stored = connection.execute("SELECT job_type FROM qrtz_triggers")
         assert stored.fetchall() == [("app:nightly_report",)], "any node that has the file can run it"
         assert node.poll() is None
@@ -142,7 +133,7 @@ def test_the_database_of_the_lesson_starts_and_stops(tmp_path: Path) -> None:
     opened = Shell(tmp_path, "")
     server = opened.start("python database.py", "server")
     try:
-        until(lambda: "is ready" in opened.text("server"), lambda: opened.text("server"))
+        wait_until(lambda: "is ready" in opened.text("server"), seconds=60, seen=lambda: opened.text("server"))
         assert (tmp_path / "database-url").read_text().startswith("postgresql+psycopg://")
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=30) == 0

@@ -26,9 +26,33 @@ ignore_missing_imports = true
 disallow_subclassing_any = false
 disallow_untyped_decorators = false
 """
+RIGHT = """
+from datetime import UTC, date, datetime, time, timedelta
+
+from quartzpy import (
+    AnnualCalendar, DailyTimeIntervalTrigger, CalendarIntervalTrigger, HolidayCalendar, Jitter, JobDetail,
+    MonthlyCalendar, RetryPolicy, SchedulerConfig, SimpleTrigger, WeeklyCalendar, at, every,
+)
+
+HolidayCalendar({date(2026, 12, 25)})
+AnnualCalendar({(12, 25)})
+MonthlyCalendar([1, 15])
+WeeklyCalendar({1, 7})
+DailyTimeIntervalTrigger(interval=15, unit="minute", days_of_week=range(2, 7))
+CalendarIntervalTrigger(interval=1, unit="month")
+every("10s", priority=3)
+at(datetime(2026, 1, 1, tzinfo=UTC), misfire_threshold="5m")
+Jitter(trigger=every(minutes=5), up_to=30)
+RetryPolicy(delay="5s", max_delay=60)
+JobDetail("a:b", timeout="1h30m")
+SchedulerConfig(checkin_interval="5s", history_retention=None)
+span: timedelta = SimpleTrigger(interval="5s").interval
+dates: frozenset[date] = HolidayCalendar([]).excluded_dates
+"""
+WRONG = ['SimpleTrigger(interval=b"5s")', 'HolidayCalendar("2026-12-25")', "every(minutes='5')", "every(prio=5)"]
 
 
-def test_documented_code_passes_mypy_strict(tmp_path: Path) -> None:
+def test_documented_code_passes_mypy_strict_and_what_is_wrong_does_not(tmp_path: Path) -> None:
     files = tmp_path / "code"
     files.mkdir()
     titles: dict[str, str] = {}
@@ -40,6 +64,8 @@ def test_documented_code_passes_mypy_strict(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(block.code)
     (files / "compared.py").write_text(comparison.whole_program())
+    (files / "right.py").write_text(RIGHT)
+    (files / "wrong.py").write_text(RIGHT + "\n".join(WRONG) + "\n")
     (tmp_path / "mypy.ini").write_text(CONFIG.format(root=ROOT))
     checked = subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file", tmp_path / "mypy.ini", ".", ROOT / "examples" / "service"],
@@ -48,4 +74,7 @@ def test_documented_code_passes_mypy_strict(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    errors = [line for line in checked.stdout.splitlines() if ": error: " in line]
+    begin = RIGHT.count("\n") + 1
+    expected = [f"wrong.py:{number}" for number in range(begin, begin + len(WRONG))]
+    assert [error.partition(": ")[0] for error in errors] == expected, checked.stdout + checked.stderr

@@ -7,8 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -18,6 +17,8 @@ from quartzpy.demo import database
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.embedded.binaries import find_programs
 from quartzpy.errors import StoreUnavailableError
+from tests.database import connect_to, libpq_url
+from tests.waiting import wait_until
 
 USER = """
 import sys
@@ -65,15 +66,8 @@ def alive(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
 
 
-def wait_for(reached: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def select_one(dsn: str) -> int:
-    with psycopg.connect(dsn.replace("+psycopg", "")) as connection:
+    with connect_to(dsn, autocommit=False) as connection:
         row = connection.execute("SELECT 1").fetchone()
     assert row is not None
     return int(row[0])
@@ -96,7 +90,7 @@ def test_several_processes_that_start_at_once_share_one_server_and_the_last_stop
         user.leave()
         assert alive(pid)
     users[2].leave()
-    wait_for(lambda: not alive(pid))
+    wait_until(lambda: not alive(pid))
 
 
 def test_a_server_whose_users_were_all_killed_stops(directory: Path) -> None:
@@ -106,23 +100,23 @@ def test_a_server_whose_users_were_all_killed_stops(directory: Path) -> None:
     users[0].kill()
     assert alive(pid)
     users[1].kill()
-    wait_for(lambda: not alive(pid))
+    wait_until(lambda: not alive(pid))
 
 
 def test_the_directory_of_a_temporary_server_is_removed_even_if_its_user_was_killed(directory: Path) -> None:
     user = User(directory, "removed=True")
     pid, _ = user.joined()
     user.kill()
-    wait_for(lambda: not alive(pid))
-    wait_for(lambda: not directory.exists())
+    wait_until(lambda: not alive(pid))
+    wait_until(lambda: not directory.exists())
 
 
 def test_what_was_stored_is_there_after_a_stop_and_start(directory: Path) -> None:
     with EmbeddedPostgres(directory) as server:
         dsn = server.dsn
-        with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+        with connect_to(dsn) as connection:
             connection.execute("CREATE TABLE kept (n int); INSERT INTO kept VALUES (42)")
-    with EmbeddedPostgres(directory) as server, psycopg.connect(server.dsn.replace("+psycopg", "")) as connection:
+    with EmbeddedPostgres(directory) as server, connect_to(server.dsn, autocommit=False) as connection:
         assert connection.execute("SELECT n FROM kept").fetchone() == (42,)
 
 
@@ -131,7 +125,7 @@ def test_a_server_that_was_killed_is_started_again(directory: Path) -> None:
         pid = server.postmaster_pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: not alive(pid))
+        wait_until(lambda: not alive(pid))
     with EmbeddedPostgres(directory) as server:
         assert select_one(server.dsn) == 1
 
@@ -162,14 +156,14 @@ def test_a_server_that_is_kept_outlives_its_users_until_the_next_stops_it(direct
     assert select_one(dsn) == 1
     with EmbeddedPostgres(directory) as server:
         assert server.postmaster_pid == pid
-    wait_for(lambda: not alive(pid))
+    wait_until(lambda: not alive(pid))
 
 
 def test_it_listens_on_loopback_only_and_requires_the_password(directory: Path) -> None:
     with EmbeddedPostgres(directory) as server:
-        with psycopg.connect(server.dsn.replace("+psycopg", "")) as connection:
+        with connect_to(server.dsn, autocommit=False) as connection:
             assert connection.execute("SHOW listen_addresses").fetchone() == ("127.0.0.1",)
-        user, _, host = server.dsn.replace("+psycopg", "").partition("@")
+        user, _, host = libpq_url(server.dsn).partition("@")
         with pytest.raises(psycopg.OperationalError, match="password"):
             psycopg.connect(f"{user.rsplit(':', 1)[0]}:wrong@{host}")
         assert (directory / "password").stat().st_mode & 0o077 == 0

@@ -6,15 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from celery import Celery
 from celery.schedules import crontab, schedule, solar
@@ -26,7 +24,9 @@ from quartzpy.ext.celery import CeleryTask, task_id_of, task_job, use_app
 from quartzpy.ext.celery.beat import definitions_of
 from quartzpy.ext.celery.schedules import crontab_line, trigger_of
 from quartzpy.testing import SchedulerHarness
+from tests.database import connect_to
 from tests.ext.celery_app import Message, messages
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 START = datetime(2026, 10, 20, tzinfo=UTC)
@@ -238,20 +238,13 @@ class Beats:
         return [message for message in messages(self._folder) if message.task == "shop.tick"]
 
     def wait_for_ticks(self, count: int) -> None:
-        wait_until(lambda: len(self.ticks()) >= count, f"{count} ticks")
+        wait_until(lambda: len(self.ticks()) >= count, f"{count} ticks", seconds=LIMIT)
 
     def stop(self) -> None:
         for process in self.processes:
             if process.poll() is None:
                 process.kill()
             process.communicate()
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < deadline, f"no {what} within {LIMIT} s"
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -262,7 +255,7 @@ def beats(postgres_dsn: str, folder: Path) -> Iterator[Beats]:
 
 
 def nodes(dsn: str) -> int:
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         row = connection.execute("SELECT count(*) FROM qrtz_scheduler_state WHERE sched_name = 'shop'").fetchone()
         assert row is not None
         return int(row[0])
@@ -271,7 +264,7 @@ def nodes(dsn: str) -> int:
 @pytest.mark.cluster
 def test_two_beats_send_each_instant_once_also_while_one_is_killed(beats: Beats, postgres_dsn: str) -> None:
     first, second = beats.start(), beats.start()
-    wait_until(lambda: nodes(postgres_dsn) == 2, "two nodes")
+    wait_until(lambda: nodes(postgres_dsn) == 2, "two nodes", seconds=LIMIT)
     beats.wait_for_ticks(len(beats.ticks()) + 3)
     first.kill()
     # The lease of the first is 3 s: the ticks after it show that what it had claimed was taken over.

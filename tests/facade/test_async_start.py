@@ -13,7 +13,7 @@ from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigg
 from quartzpy.execution.execution import Execution
 from quartzpy.execution.job_runner import JobRunner
 from quartzpy.states import Outcome
-from tests.facade.test_liveness import until
+from tests.waiting import wait_until
 
 SOON = timedelta(seconds=30)
 
@@ -112,7 +112,7 @@ def test_one_that_is_cancelled_while_it_waits_for_the_loop_does_not_run(
     scheduler.schedule_job(JobDetail(Blocks, "blocks"), SimpleTrigger("blocks"))
     assert began.wait(20)
     scheduler.schedule_job(JobDetail(Plain, "waits"), SimpleTrigger("waits"))
-    until(lambda: len(scheduler.running()) == 2)
+    wait_until(lambda: len(scheduler.running()) == 2)
     scheduler.cancel_job("waits")
     go_on.set()
     assert scheduler.wait_until_recorded(2, SOON)

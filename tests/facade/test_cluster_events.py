@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from sqlalchemy import make_url
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.errors import InvalidValueError, StoreUnavailableError
@@ -22,6 +21,7 @@ from quartzpy.scheduling.cluster_events import (
 from quartzpy.states import Outcome
 from tests.facade import jobs
 from tests.proxy import Proxy
+from tests.waiting import wait_until
 
 SOON = 30.0
 MakeScheduler = Callable[..., Scheduler]
@@ -111,10 +111,12 @@ def test_a_watcher_is_notified_at_once_and_costs_nothing_before(
     assert events.next(timeout=0.5) is None
     runtime = node._node
     assert runtime is not None
-    deadline = time.monotonic() + SOON
-    while not runtime._announcer.is_watched:
-        assert time.monotonic() < deadline
+
+    def is_watched() -> bool:
         events.next(timeout=0.05)
+        return runtime._announcer.is_watched
+
+    wait_until(is_watched, "the node to know")
     node.schedule_job(JobDetail(jobs.Recorded, "other"), SimpleTrigger("t2"))
     event = heard(events, ExecutionEnded)
     assert isinstance(event, ExecutionEnded)
@@ -125,8 +127,7 @@ def test_a_watcher_is_notified_at_once_and_costs_nothing_before(
 def test_an_outage_is_said_and_what_ended_meanwhile_is_reported_afterwards(
     postgres_dsn: str, make_scheduler: MakeScheduler
 ) -> None:
-    url = make_url(postgres_dsn)
-    with Proxy(str(url.host), url.port or 5432) as link:
+    with Proxy.to(postgres_dsn) as link:
         client = Scheduler(link.through(postgres_dsn), name="outage")
         with client, client.cluster_events() as events:
             assert events.outage is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger
 from quartzpy.execution.pace import Pace
 from quartzpy.runtime.engine import Engine
+from tests.waiting import wait_until
 
 MakeScheduler = Callable[..., Scheduler]
 SOON = timedelta(seconds=20)
@@ -57,13 +57,6 @@ def _all_jobs_seem_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pace, "within", lambda self, seconds, now: 1_000)
 
 
-def until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def behind_a_long_job(scheduler: Scheduler, patience: float, monkeypatch: pytest.MonkeyPatch, **values: Any) -> None:
     """Three fires wait on this node behind a long job, on its only worker."""
     monkeypatch.setattr("quartzpy.runtime.scheduler_thread.PATIENCE", patience)
@@ -71,7 +64,7 @@ def behind_a_long_job(scheduler: Scheduler, patience: float, monkeypatch: pytest
     assert began.acquire(timeout=20)
     triggers = [SimpleTrigger(f"t{number}") for number in range(3)]
     scheduler.schedule_job(JobDetail(Short, "short", durable=True, **values), triggers)
-    until(lambda: occupied(scheduler) == 4)
+    wait_until(lambda: occupied(scheduler) == 4)
 
 
 def occupied(scheduler: Scheduler) -> int:
@@ -104,8 +97,8 @@ def test_it_is_left_to_another_node_when_the_workers_are_busy_for_long(
     busy.start()
     behind_a_long_job(busy, 0.2, monkeypatch, retry=None)
     idle.start()
-    until(lambda: len(ran) == 3)
-    until(lambda: outcomes(busy) == ["SNOOZED"] * 3 + ["SUCCEEDED"] * 3)
+    wait_until(lambda: len(ran) == 3)
+    wait_until(lambda: outcomes(busy) == ["SNOOZED"] * 3 + ["SUCCEEDED"] * 3)
     assert len(set(ran)) == 3, "the key and the nominal fire time are those of the fire"
     assert not busy.misfires(), "a fire that was handed back has not misfired"
     assert {one.attempt for one in busy.executions(job=JobKey("short"))} == {1}
@@ -138,7 +131,7 @@ def test_a_shutdown_leaves_it_to_other_nodes(
     behind_a_long_job(stopping, 30.0, monkeypatch)
     threading.Thread(target=stopping.shutdown, daemon=True).start()
     other.start()
-    until(lambda: len(ran) == 3)
+    wait_until(lambda: len(ran) == 3)
     assert len(set(ran)) == 3
     go_on.set()
     assert stopping.shutdown(timeout=SOON)
@@ -154,7 +147,7 @@ def test_in_standby_it_is_left_to_other_nodes(
     behind_a_long_job(resting, 30.0, monkeypatch)
     resting.standby()
     other.start()
-    until(lambda: len(ran) == 3)
+    wait_until(lambda: len(ran) == 3)
     assert len(set(ran)) == 3
 
 
@@ -167,7 +160,7 @@ def test_a_node_that_lost_its_epoch_does_not_run_it(
     assert scheduler._node is not None
     scheduler._node._present_epoch().lose()
     go_on.set()
-    until(lambda: occupied(scheduler) == 0)
+    wait_until(lambda: occupied(scheduler) == 0)
     assert ran == []
 
 
@@ -178,7 +171,7 @@ def test_it_does_not_run_if_its_job_is_asked_to_stop(
     scheduler.start()
     behind_a_long_job(scheduler, 30.0, monkeypatch)
     scheduler.cancel_job("short")
-    until(lambda: occupied(scheduler) == 1)
+    wait_until(lambda: occupied(scheduler) == 1)
     go_on.set()
     assert scheduler.wait_until_recorded(4, SOON)
     assert (ran, outcomes(scheduler)) == ([], ["CANCELLED"] * 3)
@@ -197,6 +190,6 @@ def test_a_request_to_stop_it_is_not_lost_when_it_is_handed_back(
     resting.cancel_job("short")
     resting.standby()
     other.start()
-    until(lambda: outcomes(resting) == ["CANCELLED"] * 3)
+    wait_until(lambda: outcomes(resting) == ["CANCELLED"] * 3)
     assert occupied(resting) == 1
     assert ran == []

@@ -58,7 +58,7 @@ def test_a_node_does_not_import_what_it_does_not_need(postgres_dsn: str) -> None
         "quartzpy.testing",
         "quartzpy.embedded",
         "quartzpy.store.ram",
-        "quartzpy.store.sql.audit",
+        "quartzpy.store.sql.integrity",
         "quartzpy.aio.verbs",
         "tomllib",
     }

@@ -25,16 +25,10 @@ from quartzpy.errors import (
 from quartzpy.events import events
 from quartzpy.states import Outcome
 from tests.facade import jobs
+from tests.waiting import wait_until
 
 SOON = timedelta(seconds=30)
 MakeScheduler = Callable[..., Scheduler]
-
-
-def eventually(condition: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + SOON.total_seconds()
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 # --- shutdown
@@ -78,7 +72,7 @@ def test_a_shutdown_records_at_once_what_could_not_be_recorded_before(
 
 def test_a_second_shutdown_tells_how_the_first_one_ended(scheduler: Scheduler) -> None:
     scheduler.schedule_job(JobDetail(jobs.Deaf, "job"), SimpleTrigger("t"))
-    eventually(scheduler.currently_executing_jobs, "it does not run")
+    wait_until(scheduler.currently_executing_jobs, "it to run")
     assert not scheduler.shutdown(timeout=0.1)
     assert not scheduler.shutdown()
 
@@ -97,7 +91,7 @@ def test_a_shutdown_in_the_background_can_be_waited_for(scheduler: Scheduler) ->
 
 def test_a_later_shutdown_may_shorten_the_time_of_the_first(scheduler: Scheduler) -> None:
     scheduler.schedule_job(JobDetail(jobs.Deaf, "job"), SimpleTrigger("t"))
-    eventually(scheduler.currently_executing_jobs, "it does not run")
+    wait_until(scheduler.currently_executing_jobs, "it to run")
     scheduler.shutdown(wait=False)
     began = time.monotonic()
     assert not scheduler.shutdown(timeout="100ms")
@@ -109,7 +103,7 @@ def test_a_shutdown_may_ask_what_runs_to_stop_and_wait_for_it(scheduler: Schedul
     outcomes: list[Outcome] = []
     scheduler.listeners.add_listener(lambda event: outcomes.append(event.outcome), events.JobWasExecuted)  # type: ignore[attr-defined]
     scheduler.schedule_job(JobDetail(kind, "job"), SimpleTrigger("t"))
-    eventually(scheduler.currently_executing_jobs, "it does not run")
+    wait_until(scheduler.currently_executing_jobs, "it to run")
     assert scheduler.shutdown(interrupt=True)
     assert outcomes == [Outcome.CANCELLED]
 
@@ -141,7 +135,7 @@ def test_what_asked_to_be_refired_at_a_shutdown_is_run_by_another_node(make_sche
     ran: list[JobExecutionContext] = []
     b.listeners.add_listener(lambda event: ran.append(event.context), events.JobToBeExecuted)  # type: ignore[attr-defined]
     b.start()
-    eventually(lambda: ran, "b runs nothing")
+    wait_until(lambda: ran, "b to run something")
     assert (ran[0].attempt, ran[0].job_key) == (2, JobKey("job"))
     assert b.shutdown()
 
@@ -218,14 +212,14 @@ def test_a_worker_leaves_misfires_to_others_while_there_are_any(make_scheduler: 
     other.start()
     worker.start()
     capacity = worker._node._capacity  # type: ignore[union-attr]
-    eventually(lambda: not capacity.performs_maintenance, "the worker keeps house beside the other")
+    wait_until(lambda: not capacity.performs_maintenance, "the worker to leave the house to the other")
     assert capacity.misfire_keys == ()
     # Nobody has the executor: it is late, and stays so.
     late = SimpleTrigger("late", interval=timedelta(hours=1), repeat_count=3)
     other.schedule_job(JobDetail(jobs.Recorded, "job", requires=["gpu"]), late)
-    eventually(lambda: by == ["s"], "the other did not handle it")
+    wait_until(lambda: by == ["s"], "the other to handle it")
     other.shutdown()
-    eventually(lambda: capacity.performs_maintenance, "the worker does not take over")
+    wait_until(lambda: capacity.performs_maintenance, "the worker to take over")
     worker.schedule_job(JobDetail(jobs.Recorded, "runs"), SimpleTrigger("t"))
     assert jobs.next_run().instance_id == "w"
 
@@ -251,8 +245,8 @@ def test_a_clock_that_is_wrong_is_reported_once(
     scheduler = make_scheduler(checkin_interval="50ms", lock_timeout="1s", failure_window="5s")
     scheduler._clock = AnHourAhead()
     scheduler.start()
-    eventually(lambda: scheduler.health().clock_skew > timedelta(minutes=59), "no skew is known")
-    eventually(lambda: "s ahead of the database's" in caplog.text, "nothing is logged")
+    wait_until(lambda: scheduler.health().clock_skew > timedelta(minutes=59), "the skew to be known")
+    wait_until(lambda: "s ahead of the database's" in caplog.text, "the warning")
     scheduler.shutdown()
     assert caplog.text.count("s ahead of the database's") == 1
 

@@ -13,13 +13,14 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import make_url
 
 from quartzpy import HealthState, Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger
 from quartzpy.clock import SystemClock
 from quartzpy.errors import InstanceIdInUseError, NodeUnhealthyError, QuartzpyError
 from quartzpy.states import Outcome
+from tests.database import connect_to
 from tests.proxy import Proxy
+from tests.waiting import wait_until
 
 WINDOW = 2.0
 SETTINGS: dict[str, Any] = {
@@ -89,20 +90,6 @@ def make(postgres_dsn: str, proxy: Proxy) -> Iterator[Callable[..., Scheduler]]:
         scheduler.shutdown(timeout=timedelta(seconds=5), interrupt=True)
 
 
-@pytest.fixture
-def proxy(postgres_dsn: str) -> Iterator[Proxy]:
-    url = make_url(postgres_dsn)
-    with Proxy(str(url.host), url.port or 5432) as running:
-        yield running
-
-
-def until(reached: Callable[[], object], seconds: float = 20, what: str = "it") -> None:
-    deadline = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
-        time.sleep(0.02)
-
-
 def epochs(scheduler: Scheduler) -> dict[str, int]:
     return {node.instance_id: node.epoch for node in scheduler.nodes().nodes}
 
@@ -131,7 +118,7 @@ def test_a_slow_import_of_a_job_module_does_not_make_a_node_look_dead(
     before = epochs(b)
     b.schedule_job(JobDetail(Idle, "job"), SimpleTrigger("t", start_time=datetime.now(UTC) + timedelta(hours=1)))
     connect.execute("UPDATE qrtz_triggers SET job_type = 'slow_jobs_of_liveness:Slow'")
-    until(lambda: "slow_jobs_of_liveness" in sys.modules, what="the import to begin")
+    wait_until(lambda: "slow_jobs_of_liveness" in sys.modules, "the import to begin")
     stay_the_same(b, before, 1.5 * WINDOW)
 
 
@@ -150,7 +137,7 @@ def test_forty_jobs_that_wait_for_a_locked_row_do_not_make_a_node_look_dead(
     b.start()
     before = epochs(b)
     b.schedule_job(JobDetail(Hammering, "hammering"), [SimpleTrigger(f"t{n}") for n in range(40)])
-    until(lambda: len(a.currently_executing_jobs()) == 40, what="all to run")
+    wait_until(lambda: len(a.currently_executing_jobs()) == 40, "all to run")
     stay_the_same(b, before, 2 * WINDOW)
     assert "waited in vain" in seen
     over.set()
@@ -163,7 +150,7 @@ def test_connections_lost_in_the_network_do_not_make_a_node_look_dead(
     a, b = make("a", proxy.through(postgres_dsn)), make("b")
     a.start()
     b.start()
-    until(lambda: (a.health().checkin_age or timedelta(9)) < timedelta(seconds=0.3), what="a check-in")
+    wait_until(lambda: (a.health().checkin_age or timedelta(9)) < timedelta(seconds=0.3), "a check-in")
     before = epochs(b)
     proxy.swallow()
     stay_the_same(b, before, 2 * WINDOW)
@@ -217,7 +204,7 @@ def test_nodes_whose_clocks_are_an_hour_wrong_fire_at_the_right_instants(
         JobDetail(Told, "told"), SimpleTrigger("t", start_time=begin, interval=interval, repeat_count=15)
     )
     stay_the_same(client, before, 2 * WINDOW)
-    until(lambda: len(seen) == 16, what="all to run")
+    wait_until(lambda: len(seen) == 16, "all to run")
     assert sorted(planned for planned, _ in seen) == [begin + n * interval for n in range(16)]
     assert all(timedelta(seconds=-0.01) < at - planned < timedelta(seconds=30) for planned, at in seen)
     assert not client.misfires()
@@ -232,14 +219,14 @@ def test_a_job_sees_that_the_lease_ran_out_by_the_nodes_own_clock(
     a = make("a", proxy.through(postgres_dsn))
     a.schedule_job(JobDetail(Waiting, "waiting"), SimpleTrigger("t"))
     a.start()
-    until(lambda: seen, what="the job")
+    wait_until(lambda: seen, "the job")
     proxy.black_hole()
     cut_at = time.monotonic()
-    until(lambda: "lost" in seen, 15, "the job to see it")
+    wait_until(lambda: "lost" in seen, "the job to see it")
     assert seen[2] - cut_at < LEASE + 1
     assert a.health().lease_left == timedelta()
     proxy.heal()
-    until(lambda: a.health().lease_left, what="the lease: nobody else was there to take over")
+    wait_until(lambda: a.health().lease_left, "the lease: nobody else was there to take over")
 
 
 # --- an outage, and stopping in one
@@ -251,16 +238,16 @@ def test_an_outage_is_two_lines_of_log_and_both_are_true(
     caplog.set_level(logging.INFO)
     a = make("a", proxy.through(postgres_dsn))
     a.start()
-    until(lambda: a.health().checkin_age is not None, what="the first check-in")
+    wait_until(lambda: a.health().checkin_age is not None, "the first check-in")
     caplog.clear()
     proxy.refuse()
-    until(lambda: (a.health().outage or timedelta()) > timedelta(seconds=2 * WINDOW), 30, "a long outage")
+    wait_until(lambda: (a.health().outage or timedelta()) > timedelta(seconds=2 * WINDOW), "a long outage")
     [began] = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert "the database is unavailable" in began.getMessage()
     assert a.health().state is HealthState.UNHEALTHY
     proxy.admit()
-    until(lambda: a.health().outage is None, what="the end")
-    until(lambda: a.health().state is HealthState.HEALTHY, what="health")
+    wait_until(lambda: a.health().outage is None, "the end")
+    wait_until(lambda: a.health().state is HealthState.HEALTHY, "health")
     time.sleep(0.5)
     lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(lines) == 2, lines
@@ -273,7 +260,7 @@ def test_a_drain_in_a_black_hole_ends_by_its_limit(
     a = make("a", proxy.through(postgres_dsn), statement_timeout="30s", lock_timeout="500ms")
     a.schedule_job(JobDetail(Waiting, "waiting"), SimpleTrigger("t"))
     a.start()
-    until(lambda: seen, what="the job")
+    wait_until(lambda: seen, "the job")
     proxy.black_hole()
     time.sleep(1.5)  # until its threads wait for answers
     began = time.monotonic()
@@ -294,7 +281,7 @@ def test_a_scheduler_says_how_it_is(make: Callable[..., Scheduler], url: str) ->
     scheduler = make("a", url)
     assert scheduler.health().state is HealthState.STOPPED
     scheduler.start()
-    until(lambda: scheduler.health().checkin_age is not None, what="the first check-in")
+    wait_until(lambda: scheduler.health().checkin_age is not None, "the first check-in")
     health = scheduler.health()
     assert (health.state, health.problems, health.outage) == (HealthState.HEALTHY, (), None)
     assert health.instance_id == "a"
@@ -324,8 +311,8 @@ def kill(scheduler: Scheduler, name: str) -> None:
 
     service._guarded_pass = die  # type: ignore[method-assign]
     service.wakeup.set()
-    until(lambda: any(one.name == service.name and one.restarts for one in scheduler.health().threads), what=name)
-    until(lambda: scheduler.health().state is HealthState.HEALTHY, what="health")
+    wait_until(lambda: any(one.name == service.name and one.restarts for one in scheduler.health().threads), name)
+    wait_until(lambda: scheduler.health().state is HealthState.HEALTHY, "health")
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -349,12 +336,12 @@ def test_a_health_check_reports_a_thread_that_cannot_be_kept_alive(make: Callabl
     assert node is not None
     node._misfires._guarded_pass = lambda: exec("raise SystemExit(1)")  # type: ignore[assignment,return-value]
     node._misfires.wakeup.set()
-    until(lambda: scheduler.health().state is HealthState.FAILED, 30, "the verdict")
+    wait_until(lambda: scheduler.health().state is HealthState.FAILED, "the verdict")
     with pytest.raises(NodeUnhealthyError, match="misfire-handler ended 6 times within 60 s"):
         scheduler.health().raise_if_failed()
 
 
 @pytest.fixture
 def connect(postgres_dsn: str) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(postgres_dsn) as connection:
         yield connection

@@ -10,29 +10,23 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import make_url
 
 from quartzpy import JobDetail, PublicState, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.runtime import cluster_manager
 from quartzpy.store.protocol import AvailableSlots
 from quartzpy.store.sql.steps import acquire, complete, fire
+from tests.database import connect_to
 from tests.facade import jobs
 from tests.proxy import Proxy
+from tests.waiting import wait_until
 
 CHECK_IN = timedelta(milliseconds=300)
 
 
 @pytest.fixture
-def proxy(postgres_dsn: str) -> Iterator[Proxy]:
-    url = make_url(postgres_dsn)
-    with Proxy(str(url.host), url.port or 5432) as running:
-        yield running
-
-
-@pytest.fixture
 def user(postgres_dsn: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection of a user's own."""
-    with psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(postgres_dsn) as connection:
         yield connection
 
 
@@ -64,13 +58,6 @@ def in_(seconds: float) -> datetime:
 
 def soon(name: str, seconds: float = 1.0, **values: Any) -> SimpleTrigger:
     return SimpleTrigger(name, start_time=in_(seconds), **values)
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 15.0) -> None:
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, "it did not come about in time"
-        time.sleep(0.01)
 
 
 def held_fire_ids(scheduler: Scheduler) -> list[str]:
@@ -171,8 +158,8 @@ def test_a_due_trigger_locked_by_a_transaction_costs_few_passes(
     make: Callable[..., Scheduler], user: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler = make(look_ahead="60s")
-    scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), [soon("claimed", 1.0)])
     scheduler.start()
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), [soon("claimed", 3.0)])
     wait_until(lambda: held_fire_ids(scheduler) == ["ACQUIRED"])
     passes = []
     for step in ("acquire", "fire"):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import psycopg
 import pytest
 
 from quartzpy import Job, JobExecutionContext, JobExecutionError, Scheduler, SchedulerListener, every
 from quartzpy.clock import SystemClock
 from quartzpy.operations import Operations
 from quartzpy.store.ram.store import RamJobStore
+from tests.database import connect_to
 from tests.facade import jobs
+from tests.waiting import wait_until
 
 
 class Refiring(Job):
@@ -46,13 +46,6 @@ def cluster(url: str) -> Iterator[Callable[..., Scheduler]]:
         scheduler.shutdown()
 
 
-def until(condition: Callable[[], object], seconds: float = 15) -> None:
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, "the condition did not become true in time"
-        time.sleep(0.01)
-
-
 def modes(operations: Operations) -> dict[str, str]:
     return {node.node: node.mode for node in operations.cluster().nodes}
 
@@ -65,7 +58,7 @@ def test_a_node_that_is_told_to_stand_by_runs_nothing_until_it_is_resumed(cluste
     for command, mode in (("standby", "STANDBY"), ("drain", "DRAINING")):
         getattr(operations.actions, command)("two", reason="maintenance")
         assert modes(operations) == {"one": "RUNNING", "two": mode}
-        until(lambda: two.is_in_standby)
+        wait_until(lambda: two.is_in_standby)
         # A pass that had begun before the command may still claim something.
         assert two._node is not None
         assert two._node._scheduler.wait_until_resting(15)
@@ -73,9 +66,9 @@ def test_a_node_that_is_told_to_stand_by_runs_nothing_until_it_is_resumed(cluste
         client.schedule_job(jobs.Recorded, every("20ms", repeat_count=9), name="often")
         assert {jobs.ran.get(timeout=15).scheduler.instance_id for _ in range(10)} == {"one"}
         operations.actions.resume_node("two")
-        until(lambda: not two.is_in_standby)
+        wait_until(lambda: not two.is_in_standby)
     operations.actions.drain("one")
-    until(lambda: one.is_in_standby)
+    wait_until(lambda: one.is_in_standby)
     assert one._node is not None
     assert one._node._scheduler.wait_until_resting(15)
     client.trigger_job(client.schedule_job(jobs.Recorded, name="durable").key)
@@ -88,16 +81,16 @@ def test_a_draining_node_lets_running_executions_end_and_hands_on_refires(cluste
     operations = Operations(client)
     waiting = client.schedule_job(jobs.Waiting, name="waiting").trigger()
     refiring = client.schedule_job(Refiring, name="refiring").trigger()
-    until(lambda: len(one.currently_executing_jobs()) == 2)
+    wait_until(lambda: len(one.currently_executing_jobs()) == 2)
     operations.actions.drain("one")
-    until(lambda: [one.job_detail.key.name for one in one.currently_executing_jobs()] == ["waiting"])
+    wait_until(lambda: [one.job_detail.key.name for one in one.currently_executing_jobs()] == ["waiting"])
     two = cluster("two")
     two.start()
-    until(lambda: [one.job_detail.key.name for one in two.currently_executing_jobs()] == ["refiring"])
+    wait_until(lambda: [one.job_detail.key.name for one in two.currently_executing_jobs()] == ["refiring"])
     jobs.go_on.set()
     assert waiting.wait("15s").instance_id == "one"
     assert refiring.record is not None
-    until(lambda: not one.currently_executing_jobs())
+    wait_until(lambda: not one.currently_executing_jobs())
     assert modes(operations)["one"] == "DRAINING", "it is still in the cluster"
 
 
@@ -105,13 +98,13 @@ def test_the_program_and_operators_command_the_same_mode(cluster: Callable[..., 
     one, client = cluster("one"), cluster()
     one.start(standby=True)
     operations = Operations(client)
-    until(lambda: modes(operations) == {"one": "STANDBY"})
+    wait_until(lambda: modes(operations) == {"one": "STANDBY"})
     operations.actions.resume_node("one")
-    until(lambda: not one.is_in_standby)
+    wait_until(lambda: not one.is_in_standby)
     one.standby()
-    until(lambda: modes(operations) == {"one": "STANDBY"})
+    wait_until(lambda: modes(operations) == {"one": "STANDBY"})
     one.start()
-    until(lambda: modes(operations) == {"one": "RUNNING"})
+    wait_until(lambda: modes(operations) == {"one": "RUNNING"})
     assert not one.is_in_standby
 
 
@@ -128,11 +121,11 @@ def test_listeners_of_the_node_learn_of_a_command(cluster: Callable[..., Schedul
 
     one.listeners.add_scheduler_listener(Listening())
     one.start()
-    until(lambda: seen == ["started"])
+    wait_until(lambda: seen == ["started"])
     Operations(client).actions.drain("one")
-    until(lambda: seen == ["started", "in standby"])
+    wait_until(lambda: seen == ["started", "in standby"])
     Operations(client).actions.resume_node("one")
-    until(lambda: seen == ["started", "in standby", "started"])
+    wait_until(lambda: seen == ["started", "in standby", "started"])
 
 
 def test_a_node_that_restarts_starts_running(cluster: Callable[..., Scheduler]) -> None:
@@ -140,7 +133,7 @@ def test_a_node_that_restarts_starts_running(cluster: Callable[..., Scheduler]) 
     one.start()
     operations = Operations(client)
     operations.actions.drain("one")
-    until(lambda: one.is_in_standby)
+    wait_until(lambda: one.is_in_standby)
     one.shutdown()
     again = cluster("one")
     again.start()
@@ -156,12 +149,12 @@ def test_a_node_that_lost_its_epoch_keeps_its_mode(postgres_dsn: str) -> None:
         one.start()
         operations = Operations(client)
         operations.actions.drain("one")
-        until(lambda: one.is_in_standby)
+        wait_until(lambda: one.is_in_standby)
         [before] = operations.cluster().nodes
-        with psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True) as connection:
+        with connect_to(postgres_dsn) as connection:
             connection.execute("DELETE FROM qrtz_scheduler_state")
-        until(lambda: [one.epoch > before.epoch for one in operations.cluster().nodes] == [True])
-        until(lambda: modes(operations) == {"one": "DRAINING"})
+        wait_until(lambda: [one.epoch > before.epoch for one in operations.cluster().nodes] == [True])
+        wait_until(lambda: modes(operations) == {"one": "DRAINING"})
         assert one.is_in_standby
     finally:
         one.shutdown()

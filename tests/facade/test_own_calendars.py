@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from typing import ClassVar
 
-import psycopg
 import pytest
 
 from quartzpy import JobDetail, PublicState, Scheduler, WholeDayCalendar, every
 from quartzpy.calendars.base import CALENDAR_KINDS
 from quartzpy.errors import UnsupportedKindError
 from quartzpy.store.sql.db import rows
+from tests.database import connect_to
 from tests.facade import jobs
+from tests.waiting import wait_until
 
 KIND = "test-leap-days"
 
@@ -48,7 +48,7 @@ def test_a_node_leaves_triggers_to_others_until_it_knows_the_class_of_their_cale
     scheduler.add_calendar("no-leap-days", calendar)
     assert scheduler.get_calendar("no-leap-days") == calendar
     scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), every("1s", name="often", calendar="no-leap-days"))
-    with psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True) as user:
+    with connect_to(postgres_dsn) as user:
         # The stored fire times would last for a while without the calendar.
         user.execute("UPDATE qrtz_triggers SET upcoming = '{}'")
     monkeypatch.delitem(CALENDAR_KINDS, KIND)
@@ -65,10 +65,3 @@ def test_a_node_leaves_triggers_to_others_until_it_knows_the_class_of_their_cale
     knowing = make_scheduler()
     knowing.start()
     assert jobs.next_run().trigger_key.name == "often"
-
-
-def wait_until(condition: Callable[[], object], limit: timedelta = timedelta(seconds=15)) -> None:
-    until = datetime.now(UTC) + limit
-    while not condition():
-        assert datetime.now(UTC) < until
-        time.sleep(0.01)

@@ -10,7 +10,7 @@ from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, PublicState, S
 from quartzpy.errors import InvalidJobError
 from quartzpy.events.events import JobPaused
 from quartzpy.testing.scheduler import SchedulerHarness
-from tests.facade.test_liveness import until
+from tests.waiting import wait_until
 
 
 class Breaks(Job, type_name="pause-after-failures:breaks"):
@@ -23,7 +23,7 @@ def test_a_node_tells_of_the_job_that_it_paused(scheduler: Scheduler) -> None:
     scheduler.listeners.add_listener(paused.append, JobPaused)
     trigger = SimpleTrigger("t", interval=timedelta(milliseconds=20))
     scheduler.schedule_job(JobDetail(Breaks, "breaks", pause_after_failures=2), trigger)
-    until(lambda: paused)
+    wait_until(lambda: paused)
     assert paused == [JobPaused(JobKey("breaks"))]
     assert scheduler.trigger_state(TriggerKey("t")) is PublicState.PAUSED
     assert "by pause_after_failures (" in scheduler.why(TriggerKey("t"))[0]

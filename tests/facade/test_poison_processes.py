@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from multiprocessing.context import SpawnProcess
@@ -14,11 +13,12 @@ from typing import Any
 import pytest
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
-from quartzpy.config.config import ExecutorConfig, ExecutorKind
+from quartzpy.config.executors import ExecutorConfig, ExecutorKind
 from quartzpy.errors import SettingsError
 from quartzpy.execution import process_workers
 from quartzpy.states import Outcome
 from tests.facade import poison
+from tests.waiting import wait_until
 
 SOON = timedelta(seconds=60)
 
@@ -73,22 +73,15 @@ def test_a_process_that_is_killed_after_it_forked(scheduler: Scheduler, how: str
     written = tmp_path / "forked"
     job = poison.detail(poison.Forks, executor="cpu", data={"how": how, "forked": str(written)})
     scheduler.schedule_job(job, SimpleTrigger("once"))
-    within_limit(lambda: written.exists() and written.read_text() != "")
+    wait_until(lambda: written.exists() and written.read_text() != "")
     forked = int(written.read_text())
     if how == "interrupted":
         assert scheduler.interrupt(job.key)
     [(_, outcome, error)] = outcomes(scheduler, 1)
     assert outcome is (Outcome.FAILED if how == "killed" else Outcome.CANCELLED)
     assert "signal SIGKILL" in error or how == "interrupted"
-    within_limit(lambda: has_ended(forked))
+    wait_until(lambda: has_ended(forked))
     then_fine(scheduler, 1)
-
-
-def within_limit(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SOON.total_seconds()
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def has_ended(pid: int) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -14,9 +13,11 @@ import pytest
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.clock import SystemClock
 from quartzpy.errors import StoreUnavailableError
+from quartzpy.execution.execution import Execution
 from quartzpy.jobs.progress import Progress
+from quartzpy.logs.captured import LogLines
 from quartzpy.runtime.outage import StoreWatch
-from quartzpy.runtime.progress_writer import INTERVAL, ProgressWriter
+from quartzpy.runtime.progress_writer import INTERVAL, RECENT_LOG_BYTES, ProgressWriter
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Node
 from quartzpy.store.ram.store import RamJobStore
@@ -25,6 +26,7 @@ from quartzpy.testing.clock import ManualClock
 from quartzpy.testing.scheduler import SchedulerHarness
 from tests.facade import process_jobs
 from tests.runtime.processes import execution_of
+from tests.waiting import wait_until
 
 SOON = timedelta(seconds=30)
 go_on = threading.Event()
@@ -59,13 +61,11 @@ def _fresh() -> Iterator[None]:
 
 
 def until_it_reports(scheduler: Scheduler, message: str) -> RunningRecord:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        for row in scheduler.running():
-            if row.progress_message == message:
-                return row
-        threading.Event().wait(0.02)
-    pytest.fail(f"the progress is not {message!r}: {scheduler.running()}")
+    return wait_until(
+        lambda: next((row for row in scheduler.running() if row.progress_message == message), None),
+        f"the progress {message!r}",
+        seen=scheduler.running,
+    )
 
 
 def test_the_last_report_of_a_running_job_can_be_read(make_scheduler: Callable[..., Scheduler]) -> None:
@@ -114,14 +114,18 @@ class CountingStore(RamJobStore):
     def __init__(self) -> None:
         super().__init__(ManualClock())
         self.writes: list[dict[int, Progress]] = []
+        self.logs: list[dict[int, str]] = []
         self.error: Exception | None = None
         self.locked: set[int] = set()
 
-    def report_progress(self, node: Node, reports: Mapping[int, Progress]) -> Collection[int]:
+    def report_progress(
+        self, node: Node, reports: Mapping[int, Progress], logs: Mapping[int, str] | None = None
+    ) -> Collection[int]:
         if self.error is not None:
             raise self.error
         self.writes.append(dict(reports))
-        return set(reports) - self.locked
+        self.logs.append(dict(logs or {}))
+        return (set(reports) | set(logs or {})) - self.locked
 
 
 @pytest.fixture
@@ -185,3 +189,85 @@ def test_nothing_is_written_for_an_execution_that_has_ended(store: CountingStore
     assert execution.is_recorded_first()
     writer.run_once()
     assert store.writes == []
+
+
+# --- log lines
+
+
+def logging_execution(clock: ManualClock) -> Execution:
+    execution = execution_of(Reports)
+    execution.log_lines = LogLines()
+    execution.began_at = clock.monotonic()
+    return execution
+
+
+def test_lines_are_written_from_the_second_second_on_and_only_if_they_have_changed(
+    store: CountingStore, clock: ManualClock, writer: ProgressWriter
+) -> None:
+    execution = logging_execution(clock)
+    fire_id, lines = execution.fired.fire_id, execution.log_lines
+    assert lines is not None
+    writer.follow_log(execution)
+    lines.add("one")
+    assert writer.run_once() == INTERVAL
+    assert store.logs == [], "an execution that ends within a second costs no write"
+    for text in ("two", None, None, "three"):
+        clock.advance(timedelta(seconds=INTERVAL))
+        if text:
+            lines.add(text)
+        assert writer.run_once() == INTERVAL
+    assert store.logs == [{fire_id: "one\ntwo"}, {fire_id: "one\ntwo\nthree"}]
+    assert execution.is_recorded_first()
+    lines.add("four")
+    clock.advance(timedelta(seconds=INTERVAL))
+    assert writer.run_once() > INTERVAL, "nothing is followed any more"
+    assert len(store.logs) == 2
+
+
+def test_lines_that_could_not_be_stored_are_written_later(
+    store: CountingStore, clock: ManualClock, writer: ProgressWriter
+) -> None:
+    execution = logging_execution(clock)
+    fire_id, lines = execution.fired.fire_id, execution.log_lines
+    assert lines is not None
+    writer.follow_log(execution)
+    for number in range(2_000):
+        lines.add(f"line {number}")
+    clock.advance(timedelta(seconds=INTERVAL))
+    store.error = StoreUnavailableError("away")
+    with pytest.raises(StoreUnavailableError):
+        writer.run_once()
+    store.error, store.locked = None, {fire_id}
+    for _ in range(3):
+        clock.advance(timedelta(seconds=INTERVAL))
+        writer.run_once()
+        store.locked.clear()
+    first, second = store.logs
+    assert first == second, "the row was locked at first, and nothing is written after the second time"
+    text = first[fire_id]
+    assert len(text) <= RECENT_LOG_BYTES
+    kept = text.count("line ")
+    assert text.startswith(f"[{2_000 - kept} lines are left out here]\nline {2_000 - kept}\n")
+    assert text.endswith("line 1999")
+    assert kept > 700
+
+
+class LogsAndWaits(Job, type_name="progress:logs-and-waits"):
+    def execute(self, context: JobExecutionContext) -> None:
+        context.log.info("begun")
+        assert go_on.wait(20)
+        context.log.info("ended")
+
+
+def test_the_log_of_a_running_job_can_be_read(make_scheduler: Callable[..., Scheduler]) -> None:
+    scheduler = make_scheduler()
+    scheduler.start()
+    scheduler.schedule_job(JobDetail(LogsAndWaits, "logs", capture_logs="INFO"), SimpleTrigger("once"))
+    text = wait_until(
+        lambda: next((scheduler.execution_log(row.fire_id) for row in scheduler.running()), None), "the log"
+    )
+    assert text.endswith(": begun")
+    go_on.set()
+    assert scheduler.wait_until_recorded(1, SOON)
+    [record] = scheduler.executions()
+    assert (scheduler.execution_log(record) or "").splitlines()[-1].endswith(": ended")

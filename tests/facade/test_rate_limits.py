@@ -13,7 +13,7 @@ from quartzpy import JobDetail, RateLimit, Scheduler, SimpleTrigger, TriggerKey,
 from quartzpy.errors import InvalidJobError
 from quartzpy.testing import SchedulerHarness
 from tests.facade import jobs
-from tests.facade.test_life import eventually
+from tests.waiting import wait_until
 
 SECOND = timedelta(seconds=1)
 SIX = 6 * SECOND
@@ -78,7 +78,7 @@ def test_it_is_told_when_a_held_back_trigger_fires(client: Scheduler) -> None:
     client.start()
     client.trigger_job("index").wait(20)
     held = client.trigger_job("index")
-    eventually(lambda: "rate limit" in client.why(held.key)[0], "the trigger to be held back")
+    wait_until(lambda: "rate limit" in client.why(held.key)[0], "the trigger to be held back")
     [said, *_] = client.why(held.key)
     assert "the rate limit of its job (1 per day) holds it back. Rate limit: next at " in said
     assert (started + timedelta(days=1)).strftime("%Y-%m-%dT") in said
@@ -91,6 +91,6 @@ def test_a_raised_limit_wakes_the_node_of_the_caller(make_scheduler: Callable[..
     client.start()
     client.trigger_job("index").wait(20)
     held = client.trigger_job("index")
-    eventually(lambda: "rate limit" in client.why(held.key)[0], "the trigger to be held back")
+    wait_until(lambda: "rate limit" in client.why(held.key)[0], "the trigger to be held back")
     client.modify_job("index", rate_limit="10/s")
     assert held.wait(10).outcome == "SUCCEEDED"

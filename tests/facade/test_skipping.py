@@ -20,7 +20,7 @@ from quartzpy import (
 from quartzpy.errors import InvalidValueError, TriggerNotFoundError
 from quartzpy.events.events import TriggerFinalized
 from tests.facade import jobs
-from tests.facade.test_liveness import until
+from tests.waiting import wait_until
 
 HOUR = timedelta(hours=1)
 LATER = datetime(2090, 1, 2, tzinfo=UTC)
@@ -86,7 +86,7 @@ def test_a_trigger_that_has_no_fire_left_is_complete(client: Scheduler) -> None:
     assert client.skip_next(KEY) is None
     assert client.trigger_state(KEY) is PublicState.COMPLETE
     assert client.skip_next(KEY) is None
-    until(lambda: finalized)
+    wait_until(lambda: finalized)
     assert finalized == [TriggerFinalized(KEY)]
 
 

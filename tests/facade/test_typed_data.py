@@ -209,7 +209,7 @@ WRONG: dict[str, tuple[Callable[[Scheduler], Any], str]] = {
         "job DEFAULT.stored: the data does not fit ReportData: unknown: 'regio'",
     ),
     "what is declared": (
-        lambda c: c.sync(definitions(DECLARED, "jobs.toml"), owner="app"),
+        lambda c: c.sync(definitions(DECLARED, "jobs.toml").jobs, owner="app"),
         "job DEFAULT.report, trigger DEFAULT.t: the data does not fit ReportData: unknown: 'page'",
     ),
     "a plan": (

@@ -24,6 +24,7 @@ from quartzpy.errors import (
 )
 from quartzpy.states import PublicState
 from quartzpy.store.sql.db.external_async import with_texts
+from tests.database import libpq_url
 from tests.facade import jobs
 
 HOUR = timedelta(hours=1)
@@ -34,10 +35,6 @@ Opened = Callable[[], AbstractAsyncContextManager[Any]]
 @pytest.fixture
 def url(postgres_dsn: str) -> str:
     return postgres_dsn
-
-
-def plain(dsn: str) -> str:
-    return dsn.replace("+psycopg", "")
 
 
 @asynccontextmanager
@@ -58,7 +55,7 @@ async def sqlalchemy_session(dsn: str) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def psycopg_connection(dsn: str) -> AsyncIterator[Any]:
-    connection = await psycopg.AsyncConnection.connect(plain(dsn))
+    connection = await psycopg.AsyncConnection.connect(libpq_url(dsn))
     try:
         yield connection
     finally:
@@ -76,7 +73,7 @@ class AsyncpgConnection:
 
 @asynccontextmanager
 async def asyncpg_connection(dsn: str) -> AsyncIterator[Any]:
-    connection = await asyncpg.connect(plain(dsn))
+    connection = await asyncpg.connect(libpq_url(dsn))
     transaction = connection.transaction()
     await transaction.start()
     try:
@@ -272,11 +269,11 @@ def test_a_cancelled_task_continues_when_the_verb_has_ended(
 
 def test_a_connection_in_autocommit_mode_is_refused(client: Scheduler, postgres_dsn: str) -> None:
     async def main() -> None:
-        connection = await psycopg.AsyncConnection.connect(plain(postgres_dsn), autocommit=True)
+        connection = await psycopg.AsyncConnection.connect(libpq_url(postgres_dsn), autocommit=True)
         with pytest.raises(InvalidValueError, match="autocommit"):
             await client.using(connection).job_keys()
         await connection.close()
-        other = await asyncpg.connect(plain(postgres_dsn))
+        other = await asyncpg.connect(libpq_url(postgres_dsn))
         with pytest.raises(InvalidValueError, match="autocommit"):
             await client.using(other).job_keys()
         await other.close()

@@ -341,7 +341,7 @@ def test_a_disabled_job_is_explained(client: Scheduler) -> None:
     client.schedule_job(job, SimpleTrigger("t", start_time=LATER))
     client.disable_job(job.key)
     assert client.job_mode(job.key) is JobMode.DISABLED
-    with pytest.raises(IllegalStateChangeError, match="is disabled; call enable_job"):
+    with pytest.raises(IllegalStateChangeError, match="is disabled; enable it first"):
         client.trigger_job(job.key)
     assert "because its job is disabled" in client.why(TriggerKey("t", "DEFAULT"))[0]
     client.run_job_by_hand_only(job.key)

@@ -10,7 +10,7 @@ from tests.ha.cluster import PatroniCluster
 from tests.ha.run import KINDS, Run
 from tests.ha.workload import Workload
 
-pytestmark = [pytest.mark.ha, pytest.mark.timeout(600), pytest.mark.xdist_group("ha")]
+pytestmark = [pytest.mark.ha, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

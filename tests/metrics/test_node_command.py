@@ -12,7 +12,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import pytest
 from tests.docs.code_blocks import ROOT
 from tests.metrics.scrape import scraped
 from tests.metrics.test_probes import asked
+from tests.waiting import wait_until
 
 APP = """
     import os
@@ -84,18 +85,11 @@ def node(tmp_path: Path, postgres_dsn: str) -> Iterator[Node]:
     running.process.stderr.close()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0.05)
-
-
 def test_a_node_is_scraped_probed_and_drained(node: Node) -> None:
     told = node.line("metrics and probes are at")
     port = int(str(told["message"]).rsplit(":", 1)[1])
     assert told["logger"] == "quartzpy.metrics.plugin"
-    until(lambda: asked(port, "/readyz")[0] == 200)
+    wait_until(lambda: asked(port, "/readyz")[0] == 200, seconds=60)
     running = node.line("it runs")
     assert (running["job"], running["level"]) == ("shop.long", "INFO")
     assert scraped(port).value("quartzpy_workers_busy", scheduler="command") == 1

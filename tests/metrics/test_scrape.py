@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -20,6 +19,7 @@ from quartzpy.metrics.collector import Collector
 from quartzpy.metrics.recorder import Recorder
 from tests.facade import jobs
 from tests.metrics.scrape import Scrape, parsed, scraped
+from tests.waiting import wait_until
 
 Make = Callable[..., tuple[Scheduler, Metrics]]
 SOON = timedelta(seconds=30)
@@ -28,13 +28,14 @@ UNITS = ("_seconds", "_size", "_info", "_state")
 
 
 def eventually(read: Callable[[], Scrape], name: str, value: float, **labels: str) -> Scrape:
-    until = time.monotonic() + 30
-    while True:
-        found = read()
-        if name in found.names() and found.value(name, **labels) == value:
-            return found
-        assert time.monotonic() < until, f"{name} {labels}: {found.samples}"
-        time.sleep(0.02)
+    found: list[Scrape] = []
+
+    def is_there() -> bool:
+        found[:] = [read()]
+        return name in found[0].names() and found[0].value(name, **labels) == value
+
+    wait_until(is_there, f"{value} as {name} of {labels}", seen=lambda: found[0].samples)
+    return found[0]
 
 
 def test_a_node_tells_what_it_has_done(make: Make) -> None:
@@ -146,10 +147,8 @@ def test_misfires_recoveries_and_skipped_fires_are_counted(make: Make) -> None:
     scheduler.start()
     read = partial(scraped, metrics.port)
     eventually(read, "quartzpy_recovered_nodes_total", 1)
-    until = time.monotonic() + 30
-    while read().value("quartzpy_misfires_total") < 1 or read().value("quartzpy_skipped_fires_total") < 2:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    wait_until(lambda: read().value("quartzpy_misfires_total") >= 1)
+    wait_until(lambda: read().value("quartzpy_skipped_fires_total") >= 2)
 
 
 def test_names_units_and_help_keep_the_conventions(make: Make) -> None:

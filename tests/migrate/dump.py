@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 
 from quartzpy.embedded import EmbeddedPostgres
+from tests.database import connect_to
 from tests.migrate import java_quartz
 
 DATA = Path(__file__).with_name("data")
@@ -23,7 +24,7 @@ HOUR = ("2030-03-31T00:30:00Z", "2030-03-31T01:30:00Z")
 
 def load(dsn: str) -> None:
     """Create Quartz's tables in a database, as the real Quartz has filled them."""
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         connection.execute(TABLES.read_bytes())
 
 
@@ -38,7 +39,7 @@ def main() -> None:
     with EmbeddedPostgres.temporary() as server:
         java_quartz.run("Made", server.dsn)
         FIRES.write_text("".join(f"{line}\n" for line in sorted(java_quartz.run("Fires", server.dsn, *HOUR))))
-        with psycopg.connect(server.dsn.replace("+psycopg", "")) as connection:
+        with connect_to(server.dsn, autocommit=False) as connection:
             TABLES.write_text("\n".join(_statements(connection)) + "\n")
 
 

@@ -23,9 +23,6 @@ from tests.cli.test_commands import quartzpy
 from tests.database import Server
 from tests.migrate.django_made import LAST, SOON
 
-# One worker runs all of them, so that the source is made once.
-pytestmark = pytest.mark.xdist_group("celery-beat")
-
 ROOT = Path(__file__).resolve().parents[2]
 GROUP = "celery-beat"
 
@@ -164,7 +161,7 @@ def test_the_command(source: str, postgres_dsn: str) -> None:
     command = ("import", "celery-beat", "--from", source, "--dsn", postgres_dsn, "--name", "imported")
     refused = quartzpy(*command, "--apply")
     assert refused.returncode == 2
-    assert "1 objects need a decision (job celery-beat.broken is the first)" in refused.stderr
+    assert "1 object needs a decision (job celery-beat.broken is the first)" in refused.stderr
     assert quartzpy(*command, "--apply", "--skip-undecided", "--paused").stdout.endswith("Stored.\n")
     shown = quartzpy("triggers", "--dsn", postgres_dsn, "--name", "imported").stdout
     assert shown.count("PAUSED") == 8

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
@@ -20,7 +19,9 @@ from quartzpy.migrate import ImportPlan, apply, read_quartz
 from quartzpy.migrate.class_map import ClassMap
 from quartzpy.store.sql import migrations
 from quartzpy.store.sql.store import SqlJobStore
+from tests.database import connect_to
 from tests.migrate import java_quartz
+from tests.waiting import wait_until
 
 SCHEMA = "ours"
 LIMIT = 60
@@ -39,7 +40,7 @@ class Record(Job, type_name="migrate.Record"):
 def database(fresh_database: Callable[[], str]) -> Iterator[tuple[str, psycopg.Connection[Any]]]:
     java_quartz.skip_without_java()
     dsn = fresh_database()
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         connection.execute("CREATE TABLE fires (trigger text, instant timestamptz, by text)")
         connection.execute(f"CREATE SCHEMA {SCHEMA}")
         migrations.upgrade(dsn, schema=SCHEMA)
@@ -54,13 +55,6 @@ def fired_here(connection: psycopg.Connection[Any], trigger: str) -> bool:
     return sum(by == "quartzpy" for _, by in fires(connection, trigger)) >= 3
 
 
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < deadline, f"no {what} within {LIMIT} s"
-        time.sleep(0.05)
-
-
 def plan_of(dsn: str) -> ImportPlan:
     return read_quartz(dsn, decisions=ClassMap({"Live$Record": "migrate.Record"}))
 
@@ -72,19 +66,21 @@ def test_a_node_goes_on_where_quartz_has_stopped(database: tuple[str, psycopg.Co
     store = SqlJobStore(dsn, SchedulerConfig.of({"name": "live", "schema": SCHEMA}))
     node = Scheduler(dsn, name="live", schema=SCHEMA)
     try:
-        wait_for(lambda: len(fires(connection, "cron")) >= 2, "fires of Quartz")
+        wait_until(lambda: len(fires(connection, "cron")) >= 2, "fires of Quartz", seconds=LIMIT)
         with pytest.raises(SettingsError, match="still runs"):
             apply(plan_of(dsn), store)
         apply(plan_of(dsn), store, held=True)
         node.start()
         seen = len(fires(connection, "cron"))
-        wait_for(lambda: len(fires(connection, "cron")) >= seen + 2, "fires of Quartz during the rehearsal")
+        wait_until(
+            lambda: len(fires(connection, "cron")) >= seen + 2, "fires of Quartz during the rehearsal", seconds=LIMIT
+        )
         quartz.communicate(timeout=LIMIT)
         assert quartz.returncode == 0
         outcome = apply(plan_of(dsn), store, while_running=True)
         assert outcome.resumed == {TriggerKey("cron"), TriggerKey("simple")}
         for trigger in ("cron", "simple"):
-            wait_for(partial(fired_here, connection, trigger), f"fires of {trigger} by quartzpy")
+            wait_until(partial(fired_here, connection, trigger), f"fires of {trigger} by quartzpy", seconds=LIMIT)
         node.shutdown()
         [simple] = store.triggers([TriggerKey("simple")]).values()
     finally:

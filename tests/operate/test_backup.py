@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
 from quartzpy.embedded.binaries import find_programs
 from quartzpy.states import Outcome
 from quartzpy.store.sql import migrations
+from tests.database import connect_to, libpq_url
 from tests.docs.code_blocks import ROOT
 
 SETTINGS = {"name": "shop", "checkin_interval": "200ms", "lock_timeout": "1s", "failure_window": "2s"}
@@ -33,17 +33,13 @@ class Long(Job):
         gate.wait(60)
 
 
-def plain(dsn: str) -> str:
-    return dsn.replace("+psycopg", "")
-
-
 def copied(source: str, target: str, directory: Path) -> None:
     """Dump a database and restore it into an empty one, with the commands of the page."""
     dump = directory / "backup.dump"
     programs = find_programs()
     for name, *arguments in (
-        ("pg_dump", "--format=custom", f"--file={dump}", f"--dbname={plain(source)}"),
-        ("pg_restore", "--no-owner", "--exit-on-error", f"--dbname={plain(target)}", str(dump)),
+        ("pg_dump", "--format=custom", f"--file={dump}", f"--dbname={libpq_url(source)}"),
+        ("pg_restore", "--no-owner", "--exit-on-error", f"--dbname={libpq_url(target)}", str(dump)),
     ):
         program = programs.directory / name
         done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False)
@@ -112,7 +108,7 @@ def test_the_statement_of_the_page_keeps_fencing_tokens_rising(
         used = execution.fire_id
     assert used is not None
     [block] = [part.split("```")[0] for part in PAGE.read_text().split("```sql\n")[1:] if "setval" in part]
-    with psycopg.connect(plain(restored), autocommit=True) as connection:
+    with connect_to(restored) as connection:
         before = connection.execute("SELECT nextval('qrtz_fire_ids')").fetchone()
         assert before is not None
         assert before[0] <= used, "without the statement an id is used twice"

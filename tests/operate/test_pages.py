@@ -18,7 +18,7 @@ import yaml
 
 from quartzpy import Scheduler
 from quartzpy.store.sql import migrations
-from tests.database import Server
+from tests.database import Server, connect_to
 from tests.docs.code_blocks import ROOT, check_command
 
 OPERATE = ROOT / "docs" / "operate"
@@ -147,7 +147,7 @@ def test_alerts_begin_and_end_when_they_should() -> None:
 def database(postgres_server: Server) -> Iterator[psycopg.Connection[Any]]:
     with postgres_server.temporary("quartzpy_operate") as dsn:
         migrations.upgrade(dsn)
-        with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+        with connect_to(dsn) as connection:
             yield connection
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from quartzpy import Scheduler
 from quartzpy.operations import Actor, Incident, Operations, Role, cluster
-from quartzpy.operations.incidents import of_nodes
+from quartzpy.operations.node_incidents import of_nodes
 from quartzpy.placement import Capabilities
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
 from quartzpy.store.protocol import Node
@@ -103,7 +103,7 @@ def test_a_clock_change_names_the_triggers_around_it(store: Harness, operations:
     change = incidents(operations)["clock-change"]
     assert change.subject == "Europe/Berlin"
     assert change.since == datetime(2026, 3, 29, 1, tzinfo=UTC)
-    assert "move forward by 1h at 2026-03-29 01:00 UTC" in change.what
+    assert change.what.endswith("move forward by 1h at 2026-03-29T01:00:00+00:00.")
     assert change.why[0] == "Within an hour of it fire: DEFAULT.in-the-gap."
     assert [remedy.arguments["selection"] for remedy in change.remedies] == [key("in-the-gap")]
     store.clock.set(datetime(2026, 3, 27, 12, tzinfo=UTC))
@@ -171,6 +171,61 @@ def test_failures_in_a_row_count_a_retried_fire_once(store: Harness, operations:
     ]
     assert failing[0].why == ("OSError: no disk",)
     assert failing[0].remedies[0].arguments == {"selection": retried.fire_id}
+
+
+def fail(store: Harness, node: Node, times: int = 3) -> int:
+    """Let the only trigger fail several times, and return the fire id of the last execution."""
+    for _ in range(times):
+        fired = store.fire_one(node)
+        store.complete(node, fired, outcome=Outcome.FAILED)
+        store.clock.advance(60 * SECOND)
+    return fired.fire_id
+
+
+def test_failures_in_a_row_offer_only_what_is_possible(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(job("bad"), every(60, "bad"))
+    last = fail(store, node)
+
+    def offered() -> list[str]:
+        seen = operations.overview()
+        assert seen.failed[0].fire_id == last
+        [failing] = [one for one in seen.incidents if one.kind == "failures-in-a-row"]
+        found = [remedy.action for remedy in failing.remedies]
+        assert ("run_again" in found) == (last in seen.repeatable)
+        return found
+
+    assert offered() == ["run_again", "pause"]
+    operations.actions.pause(key("bad"))
+    assert offered() == ["run_again"], "it is paused already"
+    operations.scheduler.delete_job("bad")
+    assert offered() == [], "its job is gone"
+
+
+def test_executions_that_were_asked_to_stop_and_claims_are_not_cancelled_again(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.schedule(serial("slow"), once("first"), once("second"))
+    [fired] = store.fire_due(node)
+    store.clock.advance(15 * SECOND)
+    store.store.check_in(node)
+    operations.actions.cancel(fired.fire_id)
+    blocked = incidents(operations)["blocked-job"]
+    assert blocked.remedies == ()
+    assert blocked.why[0].endswith("running for 15s, and asked to stop.")
+
+
+def test_everything_that_is_paused_is_resumed_at_once(store: Harness, operations: Operations, node: Node) -> None:
+    for name in ("one", "two"):
+        store.schedule(job(name), every(60, name, start=at(60)))
+    operations.scheduler.pause_all(reason="maintenance")
+    store.clock.advance(2 * MINUTE)
+    paused = incidents(operations)["paused-overdue"]
+    assert paused.what == "Everything is paused, and fires have been missed since 2026-03-02T12:01:00+00:00."
+    remedy = paused.remedies[0]
+    assert remedy.label == "resume everything"
+    getattr(operations.actions, remedy.action)(**remedy.arguments)
+    assert not operations.groups().all_paused
+    assert "paused-overdue" not in incidents(operations)
 
 
 def test_a_trigger_in_error_is_one_incident_however_often_it_failed(

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from datetime import date
 from datetime import time as time_of_day
 
-import psycopg
 import pytest
 
 from quartzpy import DailyCalendar, HolidayCalendar, WeeklyCalendar
@@ -18,8 +15,9 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.operations import Lanes, Operations
 from quartzpy.placement import Capabilities
 from quartzpy.states import ExecutionState
-from quartzpy.store.protocol import LockRecord
 from tests.contract.harness import HOUR, MINUTE, START, Harness, SqlHarness, at, every, job, key, once, serial
+from tests.database import connect_to
+from tests.waiting import wait_until
 
 
 def test_the_timeline_has_what_ran_what_runs_and_what_is_planned(store: Harness, operations: Operations) -> None:
@@ -158,27 +156,20 @@ def test_a_row_that_cannot_be_decoded_is_shown_as_unreadable(store: SqlHarness, 
 @pytest.mark.parametrize("store", ["postgresql"], indirect=True)
 def test_locks_name_who_waits_and_for_whom(postgres_dsn: str, store: Harness, operations: Operations) -> None:
     store.schedule(job(), once("wanted", at(60)))
-    dsn = postgres_dsn.replace("postgresql+psycopg://", "postgresql://")
     update = "UPDATE qrtz_triggers SET priority = priority WHERE trigger_name = 'wanted'"
-    with psycopg.connect(dsn) as holder, psycopg.connect(dsn, application_name="impatient") as waiter:
+    with (
+        connect_to(postgres_dsn, autocommit=False) as holder,
+        connect_to(postgres_dsn, autocommit=False, application_name="impatient") as waiter,
+    ):
         holder.execute(update)
         blocker = holder.info.backend_pid
         thread = threading.Thread(target=waiter.execute, args=(update,))
         thread.start()
         try:
-            seen = polled(operations.locks)
+            seen = wait_until(operations.locks, "a lock that is waited for")
         finally:
             holder.rollback()
             thread.join()
     [wait] = seen
     assert (wait.table, wait.granted, wait.application) == ("qrtz_triggers", False, "impatient")
     assert wait.blocked_by == (blocker,)
-
-
-def polled(read: Callable[[], tuple[LockRecord, ...]]) -> tuple[LockRecord, ...]:
-    """Return the first result that is not empty."""
-    limit = time.monotonic() + 30
-    while not (found := read()):
-        assert time.monotonic() < limit, "nobody waits"
-        time.sleep(0.01)
-    return found

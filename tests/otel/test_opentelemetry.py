@@ -36,6 +36,7 @@ from quartzpy.errors import SchedulerStateError
 from quartzpy.job_data import TRACE_PARENT
 from quartzpy.otel import OpenTelemetry
 from tests.otel import child_jobs
+from tests.waiting import wait_until
 
 SOON = timedelta(seconds=30)
 seen: list[tuple[JobExecutionContext, Any]] = []
@@ -94,13 +95,12 @@ class Telemetry:
 
     def executions(self, count: int) -> list[ReadableSpan]:
         """The spans of executions, as soon as there are so many."""
-        until = time.monotonic() + 30
-        while True:
-            found = [span for span in self.spans.get_finished_spans() if span.name.startswith("execute ")]
-            if len(found) >= count:
-                return found
-            assert time.monotonic() < until, found
-            time.sleep(0.01)
+
+        def found() -> list[ReadableSpan]:
+            return [span for span in self.spans.get_finished_spans() if span.name.startswith("execute ")]
+
+        wait_until(lambda: len(found()) >= count)
+        return found()
 
     def points(self) -> dict[str, list[Any]]:
         data = self.reader.get_metrics_data()
@@ -342,10 +342,7 @@ def test_the_metrics_are_those_of_prometheus(make: Callable[..., Scheduler], tel
     scheduler.schedule_job(JobDetail(Seeing, "job", "reports"), SimpleTrigger("t"))
     scheduler.schedule_job(JobDetail(Ending, "job-2", "mail", data={"how": "fail"}), SimpleTrigger("t2"))
     assert scheduler.wait_until_recorded(2, SOON)
-    until = time.monotonic() + 30
-    while len(telemetry.points().get("quartzpy.execution_duration_seconds".removesuffix("_seconds"), ())) < 2:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    wait_until(lambda: len(telemetry.points().get("quartzpy.execution_duration", ())) == 2)
     points = telemetry.points()
     durations = points["quartzpy.execution_duration"]
     assert {point.attributes["job_group"]: point.count for point in durations} == {"reports": 1, "mail": 1}

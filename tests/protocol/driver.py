@@ -31,6 +31,7 @@ from quartzpy.runtime.node import SchedulerNode
 from quartzpy.store.protocol import FiredTrigger, JobStore, Node
 from quartzpy.store.sql.store import SqlJobStore
 from tests.contract.harness import CHECKIN, REPORT, START, WINDOW, Harness, ManualClock
+from tests.database import connect_to
 
 _T = TypeVar("_T")
 NAME = "protocol"
@@ -231,7 +232,7 @@ class Stage(Harness):
         return self._stores[name]
 
     def connect(self) -> psycopg.Connection[Any]:
-        return psycopg.connect(self.dsn.replace("+psycopg", ""), autocommit=True)
+        return connect_to(self.dsn)
 
     def write_time(self, instant: Any) -> None:
         if not self.admin.execute("UPDATE test_clock SET instant = %s", [instant]).rowcount:

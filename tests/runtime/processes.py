@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.clock import SystemClock
-from quartzpy.config.config import ExecutorKind
+from quartzpy.config.executors import ExecutorKind
 from quartzpy.events.events import Event, JobWasExecuted
 from quartzpy.events.listeners import Listeners
 from quartzpy.execution.attempt import Attempt
@@ -156,3 +158,16 @@ def begun(workers: ProcessWorkers, execution: Attempt) -> Runner:
 
 def ended(workers: ProcessWorkers, execution: Attempt) -> Ended:
     return begun(workers, execution).end()
+
+
+def pid_said(path: str) -> int:
+    return int(Path(path).read_text())
+
+
+def is_there(pid: int) -> bool:
+    """Return whether there is a process, or a zombie, with this id."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

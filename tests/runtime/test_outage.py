@@ -20,14 +20,19 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_a_single_failure_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_single_failure_is_neither_a_warning_nor_an_outage(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
     store = watch(clock, [])
     assert store.check_in_failed(DOWN) == 0, "the second attempt is immediate"
-    assert store.outage == 0
+    assert store.outage is None, "a busy machine or a lost packet makes no node unhealthy"
+    clock.seconds += 1
     store.checked_in()
     assert store.outage is None
     assert not warnings(caplog)
+    store.check_in_failed(DOWN)
+    clock.seconds += 1
+    store.check_in_failed(DOWN)
+    assert store.outage == 1, "since the first of them"
 
 
 def test_an_outage_is_two_lines_regardless_of_the_other_threads_errors(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,8 +3,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -19,15 +18,9 @@ from quartzpy.runtime.supervisor import MAX_RESTARTS, Supervised, Supervisor
 from quartzpy.runtime.wakeup import Wakeup
 from quartzpy.runtime.watchdog import Watchdog
 from tests.runtime.test_small_parts import ManualClock
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-
-
-def until(reached: Callable[[], object], seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < deadline, "timeout"
-        time.sleep(0.005)
 
 
 class Ticking(Service):
@@ -81,11 +74,11 @@ def raising_log() -> Iterator[None]:
 @pytest.mark.usefixtures("raising_log")
 @pytest.mark.parametrize("trouble", [ValueError("bug"), MemoryError(), SystemExit(1)])
 def test_an_error_in_an_error_handler_does_not_end_a_thread(ticking: Ticking, trouble: BaseException) -> None:
-    until(lambda: ticking.passes > 2)
+    wait_until(lambda: ticking.passes > 2)
     ticking.trouble = trouble
-    until(lambda: ticking.trouble is None)
+    wait_until(lambda: ticking.trouble is None)
     before = ticking.passes
-    until(lambda: ticking.passes > before + 2)
+    wait_until(lambda: ticking.passes > before + 2)
     assert ticking.is_alive()
     assert ticking.last_error is not None
 
@@ -97,11 +90,11 @@ def test_a_thread_that_ended_is_restarted_and_counted_in_the_health(
     supervisor = Supervisor("supervisor", SystemClock())
     supervisor.watch(ticking)
     ticking.doom = doom
-    until(lambda: not ticking.is_alive())
+    wait_until(lambda: not ticking.is_alive())
     supervisor.check()
     assert ticking.is_alive()
     before = ticking.passes
-    until(lambda: ticking.passes > before + 2)
+    wait_until(lambda: ticking.passes > before + 2)
     _, health = supervisor.threads()
     assert (health.name, health.alive, health.restarts, health.overdue) == ("ticking", True, 1, False)
     assert type(doom).__name__ in (health.last_error or "")
@@ -113,7 +106,7 @@ def test_a_failing_log_handler_does_not_end_the_supervisor(ticking: Ticking) -> 
     supervisor = Supervisor("supervisor", SystemClock())
     supervisor.watch(ticking)
     ticking.doom = SystemExit()
-    until(lambda: not ticking.is_alive())
+    wait_until(lambda: not ticking.is_alive())
     supervisor.check()
     assert ticking.is_alive()
 
@@ -256,7 +249,7 @@ def test_listeners_are_busy_from_the_event_until_the_end_of_the_call() -> None:
     assert called.wait(10)
     assert listeners.is_busy
     go_on.set()
-    until(lambda: not listeners.is_busy)
+    wait_until(lambda: not listeners.is_busy)
     listeners.close()
 
 
@@ -265,7 +258,7 @@ def test_a_call_of_health_restarts_a_supervisor_that_ended(monkeypatch: pytest.M
     with monkeypatch.context() as broken:
         broken.setattr(supervisor._wakeup, "wait", lambda seconds: exec("raise SystemExit"))
         supervisor.start()
-        until(lambda: not supervisor.threads()[0].alive)
+        wait_until(lambda: not supervisor.threads()[0].alive)
     supervisor.ensure_alive()
     own = supervisor.threads()[0]
     assert (own.alive, own.restarts) == (True, 1)
@@ -290,7 +283,7 @@ def test_a_pool_whose_idle_worker_ended_runs_the_next_task(monkeypatch: pytest.M
     with monkeypatch.context() as broken:
         broken.setattr("threading.Semaphore.acquire", lambda self: exec("raise MemoryError"))
         pool.submit([pool.release])
-        until(lambda: not pool._threads)
+        wait_until(lambda: not pool._threads)
     pool.submit([ran.set])
     assert ran.wait(5)
     pool.close()
@@ -333,7 +326,7 @@ def test_deadlines_are_met_after_their_thread_ended(monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as broken:
         broken.setattr(deadlines, "_next", lambda: exec("raise MemoryError"))
         deadlines.add(0.01, struck.set)
-        until(lambda: not deadlines.is_alive())
+        wait_until(lambda: not deadlines.is_alive())
     supervise(deadlines)
     assert struck.wait(5)
     deadlines.close()

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-import psycopg
 import pytest
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.errors import JobStoreError, StoreUnavailableError
 from quartzpy.keys import TriggerKey
 from quartzpy.operations import Operations
-from quartzpy.store.sql.db.database import parse_dsn
 from quartzpy.store.sql.store import SqlJobStore
+from tests.database import execute
 
 KEY = TriggerKey("t")
 LATER = datetime(2090, 1, 1, tzinfo=UTC)
@@ -31,12 +30,6 @@ def state(operations: Operations) -> str:
     record = operations.scheduler.trigger_record(KEY)
     assert record is not None
     return record.state
-
-
-def execute(dsn: str, statement: str) -> None:
-    url = parse_dsn(dsn).set(drivername="postgresql").render_as_string(hide_password=False)
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(statement.encode())
 
 
 def test_a_change_whose_row_cannot_be_written_is_not_made(

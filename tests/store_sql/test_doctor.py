@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,16 +17,18 @@ from quartzpy.events.events import Event, NodesDiffer
 from quartzpy.operations.doctor import examine
 from quartzpy.placement import Capabilities
 from quartzpy.store import node_facts
-from quartzpy.store.findings import Severity
+from quartzpy.store.findings import Finding, Severity
 from quartzpy.store.protocol import Repairs
 from quartzpy.store.sql import migrations
 from quartzpy.store.sql.steps import facts
 from quartzpy.store.sql.store import SqlJobStore
+from tests.database import connect_to
 from tests.store_sql.conftest import NAME, register
 
 Connect = Callable[[], psycopg.Connection[Any]]
 MakeStore = Callable[..., SqlJobStore]
 SOON = timedelta(seconds=30)
+WRONG_NUMBER = re.compile(r"\b1 (?:\w+ )?(triggers|rows|claims|indexes|constraints|tables|transactions|kinds|nodes)\b")
 # What is so on a test server, or is nobody's fault.
 ASIDE = {"durability", "no-nodes", "max-connections", "autovacuum", "dead-rows"}
 
@@ -44,8 +47,15 @@ def stored(postgres_dsn: str, store: SqlJobStore) -> SqlJobStore:
     return store
 
 
+def findings_of(store: SqlJobStore) -> dict[str, Finding]:
+    found = {one.check: one for one in store.audit()}
+    for one in found.values():
+        assert not WRONG_NUMBER.search(one.what), one.what
+    return found
+
+
 def checks_of(store: SqlJobStore) -> dict[str, Severity]:
-    return {one.check: one.severity for one in store.audit() if one.check not in ASIDE}
+    return {check: one.severity for check, one in findings_of(store).items() if check not in ASIDE}
 
 
 FIRED = """
@@ -77,7 +87,7 @@ def test_broken_rows_are_found_and_repaired(stored: SqlJobStore, connect: Connec
     assert checks_of(stored) == {}
     assert stored.repair() == Repairs()
     connect().execute(breaking.encode())
-    [found] = [one for one in stored.audit() if one.check not in ASIDE]
+    [found] = [one for one in findings_of(stored).values() if one.check not in ASIDE]
     assert (found.check, found.severity, found.repairable) == (check, Severity.ERROR, True)
     assert found.rows
     assert stored.repair().total > 0
@@ -112,9 +122,9 @@ def test_tables_that_were_changed_are_found(
     migrations.upgrade(dsn)
     store = make_store(dsn)
     assert checks_of(store) == {}
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as user:
+    with connect_to(dsn) as user:
         user.execute(breaking.encode())
-    assert check in {one.check for one in store.audit()}
+    assert check in findings_of(store)
 
 
 def test_overdue_triggers_that_no_node_can_run_are_found(stored: SqlJobStore, connect: Connect) -> None:
@@ -129,22 +139,25 @@ def test_overdue_triggers_that_no_node_can_run_are_found(stored: SqlJobStore, co
 
 
 def test_triggers_in_error_and_silent_nodes_are_found(stored: SqlJobStore, connect: Connect) -> None:
-    connect().execute("UPDATE qrtz_triggers SET trigger_state = 'ERROR', error = 'no such thing'")
+    connect().execute(
+        "UPDATE qrtz_triggers SET trigger_state = 'ERROR', error = E'Traceback:\\n  File x\\nOSError: no such thing\\n'"
+    )
     register(stored)
     connect().execute("UPDATE qrtz_scheduler_state SET last_checkin = last_checkin - interval '1 hour'")
-    found = {one.check: one for one in stored.audit()}
-    assert "no such thing" in found["in-error"].rows[0]
+    found = findings_of(stored)
+    assert found["in-error"].rows[0].endswith("t: OSError: no such thing")
     assert found["silent-node"].severity is Severity.WARNING
+    assert found["silent-node"].what == "1 node is silent, and none of the others has recovered its work"
 
 
 def test_a_lock_that_is_held_and_a_long_transaction_are_found(
     stored: SqlJobStore, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quartzpy.store.sql.audit.LONG_TRANSACTION", timedelta())
-    monkeypatch.setattr("quartzpy.store.sql.audit.HELD_LONG", timedelta())
-    with psycopg.connect(postgres_dsn.replace("+psycopg", ""), application_name="theirs") as user:
+    monkeypatch.setattr("quartzpy.store.sql.integrity.LONG_TRANSACTION", timedelta())
+    monkeypatch.setattr("quartzpy.store.sql.integrity.HELD_LONG", timedelta())
+    with connect_to(postgres_dsn, autocommit=False, application_name="theirs") as user:
         user.execute("SELECT FROM qrtz_locks FOR UPDATE")
-        found = {one.check: one for one in stored.audit()}
+        found = findings_of(stored)
         user.rollback()
     assert any("application theirs" in row for row in found["lock-held"].rows)
     assert any("application theirs" in row for row in found["long-transaction"].rows)
@@ -205,7 +218,7 @@ def test_the_doctor_by_command(
     connect().execute("UPDATE qrtz_triggers SET trigger_state = 'BLOCKED'")
     status, text = doctor(capsys, *options)
     assert status == 2
-    assert "ERROR    blocked-for-nothing: 1 triggers are BLOCKED" in text
+    assert "ERROR    blocked-for-nothing: 1 trigger is BLOCKED without a running execution of its job" in text
     assert "DEFAULT.t" in text
     assert "(doctor --repair fixes it)" in text
     status, text = doctor(capsys, *options, "--json", "--repair")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,12 +14,14 @@ from quartzpy.errors import LeaseLostError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.runtime.fire_requests import fire_request_of
 from quartzpy.store.protocol import Acquisition, AvailableSlots, JobEntry, Node
+from quartzpy.store.sql.db import expectation
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.steps.acquire import BACKLOG
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.store_sql.conftest import register
+from tests.waiting import wait_until
 
 TYPE = "expected"
 SECOND = timedelta(seconds=1)
@@ -128,9 +130,7 @@ def test_a_claim_whose_job_has_got_a_limit_since_fires_within_the_limit(store: S
     for table in ("qrtz_job_details", "qrtz_triggers"):
         connect().execute(f"UPDATE {table} SET max_concurrent = 1")  # type: ignore[arg-type]
     requests = [fire_request_of(claim, datetime.now(UTC)) for claim in claims]
-    limit = time.monotonic() + 10
-    while not (fired := store.fire(node, requests).fired):
-        assert time.monotonic() < limit
+    fired = wait_until(lambda: store.fire(node, requests).fired, "the instant")
     assert [one.max_concurrent for one in fired] == [1]
     assert not store.fire(node, requests).fired
     states = connect().execute("SELECT trigger_state FROM qrtz_triggers").fetchall()
@@ -164,3 +164,71 @@ def test_a_node_that_was_declared_dead_takes_nothing_of_a_backlog(store: SqlJobS
     with pytest.raises(LeaseLostError):
         take(store, node, limit=BACKLOG)
     assert connect().execute("SELECT count(*) FROM qrtz_fired_triggers").fetchall() == [(BACKLOG,)]
+
+
+@pytest.fixture
+def dear(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look is dear, as with a million dead entries in the index."""
+    monkeypatch.setattr(expectation, "WORTH_SPARING", 0.0)
+    monkeypatch.setattr(expectation, "SHARE_OF_LOOKS", 1e-9)
+
+
+@pytest.mark.usefixtures("dear")
+def test_after_a_dear_look_the_next_ones_begin_at_the_front_until_it_is_time_for_another(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expectation, "RAREST", 0.5)
+    node = register(store)
+    add(store, PLAIN, "later", due_in=timedelta(hours=1))
+    assert not names(take(store, node))
+    add(make_store(), PLAIN, "earlier", due_in=-10 * SECOND)
+    add(make_store(), PLAIN, "now", due_in=timedelta())
+    assert names(took := take(store, node)) == ["now"], "it is due after the front"
+    assert took.next_due is not None
+    assert took.next_due <= took.now + SECOND / 2, "the node looks at everything soon"
+    assert wait_until(lambda: names(take(store, node)), "the next look") == ["earlier"]
+
+
+@pytest.mark.usefixtures("dear")
+def test_a_notification_or_a_change_of_ones_own_is_followed_by_a_look_at_everything(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore]
+) -> None:
+    node = register(store)
+    listener = store.subscribe()
+    assert listener is not None
+    with contextlib.closing(listener):
+        assert not names(take(store, node))
+        add(make_store(), PLAIN, "told", due_in=-10 * SECOND)
+        wait_until(lambda: listener.wait(1), "a notification")
+        assert names(take(store, node)) == ["told"]
+    assert not names(take(store, node))
+    add(store, PLAIN, "own", due_in=-10 * SECOND)
+    assert names(take(store, node)) == ["own"]
+
+
+@pytest.mark.usefixtures("dear")
+def test_a_look_that_was_overtaken_by_a_change_sets_no_front(store: SqlJobStore) -> None:
+    expected = store._session.expectation
+    before = expected.next_look("slots", sees_all=False)
+    expected.look_at_everything()
+    expected.note_look(before, "slots", datetime.now(UTC), 1.0)
+    assert expected.next_look("slots", sees_all=False).since is None
+
+
+@pytest.mark.usefixtures("dear")
+def test_the_front_is_that_of_the_same_slots(store: SqlJobStore) -> None:
+    expected = store._session.expectation
+    at = datetime.now(UTC)
+    expected.note_look(expected.next_look("slots", sees_all=False), "slots", at, 1.0)
+    assert expected.next_look("slots", sees_all=False).since == at
+    assert expected.next_look("slots", sees_all=True).since is None
+    assert expected.next_look("others", sees_all=False).since is None
+    later = at + SECOND
+    expected.note_look(expected.next_look("slots", sees_all=False), "slots", later, 0.0)
+    assert expected.next_look("slots", sees_all=False).since == later
+
+
+def test_a_quick_look_sets_no_front(store: SqlJobStore) -> None:
+    expected = store._session.expectation
+    expected.note_look(expected.next_look("slots", sees_all=False), "slots", datetime.now(UTC), 0.0001)
+    assert expected.next_look("slots", sees_all=False).since is None

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -23,6 +22,7 @@ from quartzpy.events.events import DatabaseFailedOver, Event
 from quartzpy.store.sql import migrations
 from quartzpy.store.sql.db.listen import Listener
 from quartzpy.store.sql.store import SqlJobStore
+from tests.waiting import wait_until
 
 MakeStore = Callable[..., SqlJobStore]
 SOON = timedelta(seconds=40)
@@ -58,13 +58,6 @@ class Pair(NamedTuple):
         assert self.primary._pg_ctl("-w", "-l", str(self.primary.log_path), "start").returncode == 0
 
 
-def until(reached: Callable[[], object], what: str, seconds: float = 20) -> None:
-    limit = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < limit, what
-        time.sleep(0.05)
-
-
 @pytest.fixture
 def pair() -> Iterator[Pair]:
     # Not under the tests' own directory, which is closed to the user that runs the server.
@@ -73,7 +66,7 @@ def pair() -> Iterator[Pair]:
         primary = EmbeddedPostgres(Path(directory, "a"), durable=False)
         with primary:
             migrations.upgrade(primary.dsn)
-        until(lambda: not Path(directory, "a", "data", "postmaster.pid").exists(), "the primary stops")
+        wait_until(lambda: not Path(directory, "a", "data", "postmaster.pid").exists(), "the primary to stop")
         # Nobody minds a file of the server's watcher that goes meanwhile.
         subprocess.run(["cp", "-a", f"{directory}/a", f"{directory}/b"], check=False)
         Path(directory, "b", "data", "standby.signal").touch()

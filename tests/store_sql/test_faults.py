@@ -31,7 +31,7 @@ from quartzpy.store.sql.db import session
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
-from tests.database import Server
+from tests.database import Server, connect_to
 from tests.proxy import Proxy
 from tests.store_sql.conftest import NAME, register
 
@@ -522,7 +522,7 @@ def test_a_database_of_another_encoding_holds_what_it_can_and_says_what_it_canno
         with pytest.raises(InvalidValueError, match="ENCODING 'UTF8'"):
             client.add_job(JobDetail("report", "報告", durable=True))
         with (
-            psycopg.connect(dsn.replace("+psycopg", ""), client_encoding="LATIN1") as user,
+            connect_to(dsn, autocommit=False, client_encoding="LATIN1") as user,
             pytest.raises(InvalidValueError, match="client_encoding must be UTF8"),
         ):
             client.using(user)

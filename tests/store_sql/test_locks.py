@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,6 +20,7 @@ from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.store_sql.conftest import register
+from tests.waiting import wait_until
 
 Connect = Callable[[], psycopg.Connection[Any]]
 REPORT = "report"
@@ -45,10 +45,7 @@ def acquire(store: SqlJobStore, node: Node, limit: int = 100) -> Acquisition:
 
 def wait_for(connection: psycopg.Connection[Any], query: str, *, or_else: Callable[[], bool] = lambda: False) -> None:
     """Wait until a query of one value says that it is so."""
-    limit = time.monotonic() + 10
-    while connection.execute(query).fetchall() != [(True,)] and not or_else():
-        assert time.monotonic() < limit, query
-        time.sleep(0.01)
+    wait_until(lambda: connection.execute(query).fetchall() == [(True,)] or or_else(), query)
 
 
 def test_two_nodes_that_claim_at_once_keep_the_limit_of_a_job(

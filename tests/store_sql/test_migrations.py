@@ -8,7 +8,6 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-import psycopg
 import pytest
 from sqlalchemy import create_engine
 
@@ -16,6 +15,7 @@ from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigg
 from quartzpy.errors import AuthenticationError, SchemaError, StoreUnavailableError
 from quartzpy.store.sql import migrations
 from quartzpy.store.sql.db.tables import metadata
+from tests.database import execute
 
 ROOT = Path(__file__).resolve().parents[2]
 Fresh = Callable[[], str]
@@ -23,13 +23,6 @@ Fresh = Callable[[], str]
 
 class Nothing(Job):
     def execute(self, context: JobExecutionContext) -> None: ...
-
-
-def execute(dsn: str, *statements: str) -> list[tuple[object, ...]]:
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
-        for statement in statements:
-            found = connection.execute(statement)
-        return found.fetchall() if found.description else []
 
 
 def qrtz_tables(dsn: str) -> set[tuple[object, ...]]:

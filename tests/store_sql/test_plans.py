@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import make_url
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.keys import JobKey, TriggerKey
@@ -25,7 +28,7 @@ from quartzpy.store.queries import (
     TriggerOrder,
     TriggerQuery,
 )
-from quartzpy.store.sql import near_keys, pages
+from quartzpy.store.sql import migrations, near_keys, pages
 from quartzpy.store.sql.db.conninfo import session_settings
 from quartzpy.store.sql.db.session import names
 from quartzpy.store.sql.db.statement import as_text, prepare
@@ -34,6 +37,7 @@ from quartzpy.store.sql.steps.due import NEXT_DUE
 from quartzpy.store.sql.steps.misfire import MOVE
 from quartzpy.store.sql.steps.purge import PURGE
 from quartzpy.store.sql.steps.rate_limits import ADMIT, NEXT_TURN
+from tests.database import Server
 
 LIMIT = 10
 FILL_JOBS = """
@@ -116,12 +120,53 @@ def nodes_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
     return [plan, *(found for child in plan.get("Plans", []) for found in nodes_of(child))]
 
 
-@pytest.fixture
-def explain(connect: Callable[[], psycopg.Connection[Any]]) -> Iterator[Callable[..., list[dict[str, Any]]]]:
-    connection = connect()
-    for setting in session_settings(SchedulerConfig.of({"name": "plans"})).items():
-        connection.execute("SELECT set_config(%s, %s, false)", setting)
+@dataclass(frozen=True)
+class Fill:
+    """What is in the tables, and what the statistics say of it."""
+
+    more: str = ""
+    statistics: str = "none"
+    then: str = ""
+
+    def __str__(self) -> str:
+        return f"statistics: {self.statistics}"
+
+
+TABLES = "qrtz_executions, qrtz_fired_triggers, qrtz_triggers, qrtz_job_details, qrtz_misfires, qrtz_audit"
+FORGET_STATISTICS = f"""
+DELETE FROM pg_statistic WHERE starelid = ANY (string_to_array('{TABLES}', ', ')::regclass[]);
+UPDATE pg_class SET relpages = 0, reltuples = -1 WHERE oid = ANY (string_to_array('{TABLES}', ', ')::regclass[]);
+"""
+
+
+@pytest.fixture(scope="module")
+def connection(postgres_server: Server) -> Iterator[psycopg.Connection[Any]]:
+    """Of a database of this module's own, whose indexes stay as large as these tests make them."""
+    with postgres_server.temporary("quartzpy_plans") as dsn:
+        migrations.upgrade(dsn)
+        with closing(postgres_server.connect(make_url(dsn).database)) as connection:
+            connection.prepare_threshold = None
+            for setting in session_settings(SchedulerConfig.of({"name": "plans"})).items():
+                connection.execute("SELECT set_config(%s, %s, false)", setting)
+            for table in TABLES.split(", "):
+                connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")  # type: ignore[arg-type]
+            yield connection
+
+
+@pytest.fixture(scope="module")
+def explain(connection: psycopg.Connection[Any], request: pytest.FixtureRequest) -> Callable[..., list[dict[str, Any]]]:
+    """Explains statements on the tables that `Fill`, its parameter, describes; they are filled once for all tests."""
+    fill: Fill = request.param
+    connection.execute(f"TRUNCATE {TABLES}, qrtz_scheduler_state CASCADE")  # type: ignore[arg-type]
+    connection.execute(FORGET_STATISTICS)  # type: ignore[arg-type]
     connection.execute(FILL_JOBS + FILL_TRIGGERS + FILL_NODE)
+    connection.execute(fill.more)  # type: ignore[arg-type]
+    if fill.statistics == "good":
+        connection.execute(f"ANALYZE {TABLES}")  # type: ignore[arg-type]
+    elif fill.statistics != "none":
+        connection.execute(EARLIER.replace("STATE", fill.statistics))  # type: ignore[arg-type]
+        connection.execute(FILL_TRIGGERS)
+    connection.execute(fill.then)  # type: ignore[arg-type]
 
     def one(text: str, **more: Any) -> list[dict[str, Any]]:
         statement = prepare("s", text, names(None))
@@ -130,16 +175,18 @@ def explain(connect: Callable[[], psycopg.Connection[Any]]) -> Iterator[Callable
         literals = b", ".join(
             b"NULL" if value is None else b"'" + value.replace(b"'", b"''") + b"'" for value in values
         )
-        connection.execute("BEGIN")
-        found = connection.execute(b"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE s (" + literals + b")").fetchone()
-        connection.execute("ROLLBACK")
+        with connection.transaction(force_rollback=True):
+            found = connection.execute(b"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE s (" + literals + b")").fetchone()
+        connection.execute("DEALLOCATE s")
         assert found is not None
         answer = found[0] if isinstance(found[0], list) else json.loads(found[0])
         return nodes_of(answer[0]["Plan"])
 
-    yield one
-    # Else the indexes stay as large as these tests made them, and later tests plan with that.
-    connection.execute("TRUNCATE qrtz_triggers, qrtz_job_details, qrtz_executions, qrtz_misfires, qrtz_audit CASCADE")
+    return one
+
+
+def filled(*fills: Fill) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("explain", fills, indirect=True, ids=str)
 
 
 FILL_HISTORY = """
@@ -150,14 +197,6 @@ SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 't' || n
        'known', 'node', 1, s.at, s.at, s.at, 'SUCCEEDED'
   FROM (SELECT n, now() - interval '1 day' + n * interval '1 s' AS at FROM generate_series(1, 6000) AS n) AS s;
 """
-# Autovacuum may have looked at these tables while an earlier test had emptied them.
-FORGET_STATISTICS = """
-DELETE FROM pg_statistic WHERE starelid IN ('qrtz_executions'::regclass, 'qrtz_fired_triggers'::regclass,
-    'qrtz_triggers'::regclass, 'qrtz_job_details'::regclass, 'qrtz_misfires'::regclass, 'qrtz_audit'::regclass);
-UPDATE pg_class SET relpages = 0, reltuples = -1
- WHERE oid IN ('qrtz_executions'::regclass, 'qrtz_fired_triggers'::regclass, 'qrtz_triggers'::regclass,
-    'qrtz_job_details'::regclass, 'qrtz_misfires'::regclass, 'qrtz_audit'::regclass)
-"""
 OF_EACH_TRIGGER = 60
 HISTORY_QUERIES = {
     "the latest": (HISTORY, LIMIT + 1),
@@ -166,17 +205,13 @@ HISTORY_QUERIES = {
 }
 
 
-@pytest.mark.parametrize("analyzed", [False, True], ids=["no statistics", "statistics"])
+@filled(Fill(FILL_HISTORY), Fill(FILL_HISTORY, "good"))
 @pytest.mark.parametrize(("wanted", "most"), HISTORY_QUERIES.values(), ids=HISTORY_QUERIES)
 def test_executions_are_read_off_the_end_of_their_index(
     explain: Callable[..., list[dict[str, Any]]],
-    connect: Callable[[], psycopg.Connection[Any]],
     wanted: ExecutionQuery,
     most: int,
-    analyzed: bool,
 ) -> None:
-    connect().execute(FILL_HISTORY)
-    connect().execute("ANALYZE qrtz_executions, qrtz_triggers" if analyzed else FORGET_STATISTICS)
     text, values = pages.text_and_values(wanted, None)
     assert read(explain(text, **values)) <= most
 
@@ -227,24 +262,20 @@ BOUNDED: dict[str, tuple[AnyQuery, Position | None, int]] = {
 }
 
 
-@pytest.mark.parametrize("analyzed", [False, True], ids=["no statistics", "statistics"])
+@filled(Fill(FILL_HISTORY + FILL_OFTEN), Fill(FILL_HISTORY + FILL_OFTEN, "good"))
 @pytest.mark.parametrize(("query", "after", "most"), BOUNDED.values(), ids=BOUNDED)
 def test_a_page_does_not_read_the_whole_history(
     explain: Callable[..., list[dict[str, Any]]],
-    connect: Callable[[], psycopg.Connection[Any]],
     query: AnyQuery,
     after: Position | None,
     most: int,
-    analyzed: bool,
 ) -> None:
-    connect().execute(FILL_HISTORY + FILL_OFTEN)
-    tables = "qrtz_executions, qrtz_triggers, qrtz_job_details, qrtz_misfires"
-    connect().execute(f"ANALYZE {tables}" if analyzed else FORGET_STATISTICS)
     text, values = pages.text_and_values(query, after)
     assert read(explain(text, **values)) <= most
 
 
 AMONG = 200
+_MANY = JobKey("known")
 _SOME_TIME_AGO = datetime.now(UTC) - timedelta(hours=23)
 PAGES: dict[str, tuple[AnyQuery, Position | None, int]] = {
     "jobs": (JobQuery(), ("pages", "j2000"), 2 * LIMIT),
@@ -264,6 +295,19 @@ PAGES: dict[str, tuple[AnyQuery, Position | None, int]] = {
         None,
         _EVERY_RULE * 2 * AMONG,
     ),
+    "triggers of a job that has many": (TriggerQuery(job_key=_MANY, among=AMONG), ("DEFAULT", "t5000"), 2 * AMONG + 2),
+    "triggers of a job that has many, by time": (
+        TriggerQuery(job_key=_MANY, order=TriggerOrder.NEXT_FIRE_TIME, among=AMONG),
+        None,
+        (1 + _EVERY_RULE * 2) * AMONG,
+    ),
+    "triggers of several states": (
+        TriggerQuery(states=frozenset({TriggerState.ERROR, TriggerState.PAUSED})),
+        ("DEFAULT", "t2"),
+        3 * LIMIT,
+    ),
+    "a job that has many triggers": (JobQuery(job_key=_MANY, most_triggers=50), None, 52),
+    "misfires of no node": (MisfireQuery(instance_id="?", among=AMONG), (3000,), AMONG),
     "jobs with an unknown part in the name": (JobQuery(contains="?", among=AMONG), ("pages", "j2000"), AMONG),
     "actions of an unknown name": (ActionQuery(action="?", among=AMONG), (3000,), AMONG),
     "actions": (ActionQuery(), (3000,), 2 * LIMIT),
@@ -272,45 +316,33 @@ PAGES: dict[str, tuple[AnyQuery, Position | None, int]] = {
 }
 
 
-@pytest.mark.parametrize("analyzed", [False, True], ids=["no statistics", "statistics"])
+@filled(Fill(FILL_HISTORY + FILL_PAGES), Fill(FILL_HISTORY + FILL_PAGES, "good"))
 @pytest.mark.parametrize(("query", "after", "most"), PAGES.values(), ids=PAGES)
 def test_a_page_is_read_from_its_cursor_on(
     explain: Callable[..., list[dict[str, Any]]],
-    connect: Callable[[], psycopg.Connection[Any]],
     query: AnyQuery,
     after: Position | None,
     most: int,
-    analyzed: bool,
 ) -> None:
-    connect().execute(FILL_HISTORY + FILL_PAGES)
-    tables = "qrtz_executions, qrtz_triggers, qrtz_job_details, qrtz_misfires, qrtz_audit"
-    connect().execute(f"ANALYZE {tables}" if analyzed else FORGET_STATISTICS)
     text, values = pages.text_and_values(query, after)
     assert 0 < read(explain(text, **values)) <= most
 
 
-@pytest.mark.parametrize("analyzed", [False, True], ids=["no statistics", "statistics"])
+@filled(Fill(FILL_HISTORY + FILL_PAGES), Fill(FILL_HISTORY + FILL_PAGES, "good"))
 @pytest.mark.parametrize(("text", "group"), [(near_keys.JOBS, "pages"), (near_keys.TRIGGERS, "DEFAULT")])
 def test_the_hint_for_a_key_that_is_not_stored_reads_few_keys(
     explain: Callable[..., list[dict[str, Any]]],
-    connect: Callable[[], psycopg.Connection[Any]],
     text: str,
     group: str,
-    analyzed: bool,
 ) -> None:
-    connect().execute(FILL_HISTORY + FILL_PAGES)
-    connect().execute("ANALYZE qrtz_triggers, qrtz_job_details" if analyzed else FORGET_STATISTICS)
     assert 0 < read(explain(text, group=group, name="t5000x", limit=LIMIT)) <= 4 * LIMIT + 10 * 5
 
 
-@pytest.mark.parametrize("analyzed", [False, True], ids=["no statistics", "statistics"])
+@filled(Fill(FILL_HISTORY), Fill(FILL_HISTORY, "good"))
 def test_purging_reads_nothing_of_what_stays(
-    explain: Callable[[str], list[dict[str, Any]]], connect: Callable[[], psycopg.Connection[Any]], analyzed: bool
+    explain: Callable[[str], list[dict[str, Any]]],
 ) -> None:
-    connect().execute(FILL_HISTORY)
-    if analyzed:
-        connect().execute("ANALYZE qrtz_executions")
-    assert read(explain(PURGE)) == 0
+    assert read(explain(PURGE, since="-infinity")) == 0
 
 
 def read(plan: list[dict[str, Any]]) -> int:
@@ -343,15 +375,7 @@ def walked(node: dict[str, Any]) -> float:
 STATISTICS = ["none", "good", "WAITING", "PAUSED", "COMPLETE"]
 
 
-def with_statistics(connection: psycopg.Connection[Any], statistics: str) -> None:
-    if statistics == "good":
-        connection.execute("ANALYZE qrtz_triggers")
-    elif statistics != "none":
-        connection.execute(EARLIER.replace("STATE", statistics))
-        connection.execute(FILL_TRIGGERS)
-
-
-@pytest.mark.parametrize("statistics", STATISTICS)
+@filled(*(Fill(statistics=statistics) for statistics in STATISTICS))
 @pytest.mark.parametrize(
     "text",
     [ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE],
@@ -359,26 +383,44 @@ def with_statistics(connection: psycopg.Connection[Any], statistics: str) -> Non
 )
 def test_due_triggers_are_read_off_the_front_of_their_index(
     explain: Callable[[str], list[dict[str, Any]]],
-    connect: Callable[[], psycopg.Connection[Any]],
     text: str,
-    statistics: str,
 ) -> None:
     """Whatever the statistics say: also those of a table of other schedulers, in another state."""
-    with_statistics(connect(), statistics)
-    scans = scans_of_triggers(explain(text))
+    scans = scans_of_triggers(explain(text, since="-infinity"))
     due = [node for node in scans if node.get("Index Name") == "qrtz_triggers_due"]
     assert due, scans
     for node in scans:
         assert walked(node) <= 3 * LIMIT, f"{node['Node Type']} walks over {walked(node)} rows"
 
 
-@pytest.mark.parametrize("statistics", STATISTICS)
+@filled(Fill("SELECT 'of this test alone, which moves them'"))
+def test_a_look_that_begins_at_the_front_reads_no_dead_entries(
+    explain: Callable[..., list[dict[str, Any]]],
+    connection: psycopg.Connection[Any],
+    postgres_server: Server,
+) -> None:
+    with closing(postgres_server.connect(connection.info.dbname)) as holder:
+        # As long as this transaction is open, no vacuum can remove the entries.
+        holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        holder.execute("SELECT FROM qrtz_triggers LIMIT 1")
+        for _ in range(10):
+            connection.execute("UPDATE qrtz_triggers SET next_fire_time = next_fire_time + interval '9 s'")
+        [(front,)] = connection.execute(
+            "SELECT min(next_fire_time) FROM qrtz_triggers WHERE job_type = 'known' AND placement = ''"
+        ).fetchall()
+
+        def blocks(since: object) -> int:
+            scans = [one for one in explain(NEXT_DUE, since=since) if one.get("Index Name") == "qrtz_triggers_due"]
+            return sum(int(scan["Shared Hit Blocks"]) for scan in scans)
+
+        everything, from_front = blocks("-infinity"), blocks(front)
+    assert everything > 50 * from_front > 0
+
+
+@filled(*(Fill(statistics=statistics) for statistics in STATISTICS))
 def test_misfired_triggers_are_moved_without_a_look_at_the_others(
     explain: Callable[[str], list[dict[str, Any]]],
-    connect: Callable[[], psycopg.Connection[Any]],
-    statistics: str,
 ) -> None:
-    with_statistics(connect(), statistics)
     plan = explain(MOVE)
     assert [node["Actual Rows"] for node in plan if node.get("Relation Name") == "qrtz_misfires"] == [0], "an INSERT"
     scans = scans_of_triggers(plan)
@@ -396,18 +438,14 @@ UPDATE qrtz_triggers t
 TURNS = 30
 
 
-@pytest.mark.parametrize("statistics", STATISTICS)
+@filled(*(Fill(statistics=statistics, then=RATE_LIMITED) for statistics in STATISTICS))
 @pytest.mark.parametrize(("text", "most"), [(ADMIT, 2 * TURNS), (NEXT_TURN, 2)], ids=["admit", "next turn"])
 def test_rate_limits_are_asked_only_about_triggers_whose_turn_it_is(
     explain: Callable[[str], list[dict[str, Any]]],
-    connect: Callable[[], psycopg.Connection[Any]],
     text: str,
     most: int,
-    statistics: str,
 ) -> None:
     """However many are held back: 3,000 here, of which it is the turn of 30."""
-    with_statistics(connect(), statistics)
-    connect().execute(RATE_LIMITED)
     plan = explain(text)
     scans = scans_of_triggers(plan)
     indexed = [node for node in scans if node.get("Index Name") == "qrtz_triggers_rate_limited"]
@@ -417,14 +455,10 @@ def test_rate_limits_are_asked_only_about_triggers_whose_turn_it_is(
     assert [node["Actual Rows"] for node in admitted] == ([5] if text is ADMIT else [])
 
 
-@pytest.mark.parametrize("statistics", ["none", "good"])
+@filled(Fill(FILL_PAGES), Fill(FILL_PAGES, "good"))
 def test_a_scheduler_without_rate_limits_reads_nothing_about_them(
     explain: Callable[[str], list[dict[str, Any]]],
-    connect: Callable[[], psycopg.Connection[Any]],
-    statistics: str,
 ) -> None:
-    connect().execute(FILL_PAGES)
-    with_statistics(connect(), statistics)
     for text in (ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE):
         plan = explain(text)
         assert not [node for node in plan if node.get("Relation Name") == "qrtz_rate_limits"]

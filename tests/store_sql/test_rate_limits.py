@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,6 +20,7 @@ from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, prepare
 from tests.store_sql.conftest import NAME, register
+from tests.waiting import wait_until
 
 SECOND = timedelta(seconds=1)
 SLOW = RateLimit(1, per="1d")
@@ -128,16 +128,20 @@ def test_rows_of_limits_without_effect_are_deleted_by_the_next_step_or_by_the_pu
         return int(count)
 
     complete(store, node, acquire(store, node))
-    deadline = time.monotonic() + 20
-    while rows():
+
+    def acquires_and_leaves_none() -> bool:
         acquire(store, node)
-        assert time.monotonic() < deadline
+        return not rows()
+
+    def purges_and_leaves_none() -> bool:
+        store.purge_history(timedelta(days=1), limit=10)
+        return not rows()
+
+    wait_until(acquires_and_leaves_none, seen=rows)
     store.store_jobs([JobEntry(None, due(1, data={"customer": "y"}))], replace=True)
     complete(store, node, acquire(store, node))
     store.delete_jobs([JOB.key])
-    while rows():
-        store.purge_history(timedelta(days=1), limit=10)
-        assert time.monotonic() < deadline
+    wait_until(purges_and_leaves_none, seen=rows)
 
 
 def test_a_clock_that_was_set_back_does_not_stop_a_job(
@@ -149,7 +153,4 @@ def test_a_clock_that_was_set_back_does_not_stop_a_job(
     connect().execute("UPDATE qrtz_rate_limits SET tat = now() + interval '1 year', queued_until = NULL")
     connect().execute("UPDATE qrtz_triggers SET rate_limited_until = NULL")
     fired: list[FiredTrigger] = []
-    deadline = time.monotonic() + 20
-    while len(fired) < 2:
-        fired += acquire(store, node)
-        assert time.monotonic() < deadline
+    wait_until(lambda: fired.extend(acquire(store, node)) or len(fired) >= 2, "two fires")

@@ -21,6 +21,7 @@ from quartzpy.states import Outcome
 from quartzpy.store.sql import migrations, roles
 from quartzpy.store.sql.db.privileges import SEQUENCES, TABLES, Use
 from quartzpy.store.sql.db.views import VIEWS
+from tests.database import connect_to
 
 SOON = timedelta(seconds=30)
 LATER = datetime(2090, 1, 1, tzinfo=UTC)
@@ -65,7 +66,7 @@ def users(fresh_database: Callable[[], str], schema: str | None) -> Iterator[Use
     found = roles.statements(names, schema)
     roles.apply(dsn, found)
     roles.apply(dsn, found)
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         for name in names.values():
             login = sql.Identifier(f"{name}_login")
             connection.execute(
@@ -129,7 +130,7 @@ def test_each_role_does_what_it_is_for_and_no_more(users: Users, schema: str | N
         assert node.wait_until_recorded(2, SOON)
         reader = Scheduler(users.dsn_of("reader"), schema=schema)
         everything_of_a_reader(reader)
-        with psycopg.connect(users.dsn_of("reader").replace("+psycopg", "")) as looking:
+        with connect_to(users.dsn_of("reader"), autocommit=False) as looking:
             place = f'"{schema}".' if schema else ""
             shown = [looking.execute(f"SELECT count(*) FROM {place}{view}".encode()).fetchone() for view in VIEWS]
             assert all(shown)
@@ -145,7 +146,7 @@ def test_each_role_does_what_it_is_for_and_no_more(users: Users, schema: str | N
         wrong.shutdown()
     place = f'"{schema}"' if schema else "public"
     with (
-        psycopg.connect(users.dsn_of("client").replace("+psycopg", ""), autocommit=True) as connection,
+        connect_to(users.dsn_of("client")) as connection,
         pytest.raises(psycopg.errors.InsufficientPrivilege),
     ):
         connection.execute(f"DELETE FROM {place}.qrtz_executions".encode())
@@ -191,7 +192,7 @@ def test_the_roles_are_printed_or_made_by_command(fresh_database: Callable[[], s
     names = ("--node", f"{reader}_n", "--client", f"{reader}_c", "--reader", reader)
     script = quartzpy(*names)
     assert script.startswith("BEGIN;\n")
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         connection.execute(script.encode())
         assert "with their privileges" in quartzpy("--apply", "--dsn", dsn, *names)
         [row] = connection.execute(

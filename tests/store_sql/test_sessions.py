@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-import psycopg
 import pytest
 from sqlalchemy import make_url
 
@@ -18,6 +17,7 @@ from quartzpy.store.sql import migrations
 from quartzpy.store.sql.db.flight import DeadlineError, undo
 from quartzpy.store.sql.db.session import channel
 from quartzpy.store.sql.store import SqlJobStore
+from tests.database import connect_to, execute
 from tests.store_sql.conftest import NAME
 
 Fresh = Callable[[], str]
@@ -26,13 +26,6 @@ MakeStore = Callable[..., SqlJobStore]
 
 class Nothing(Job):
     def execute(self, context: JobExecutionContext) -> None: ...
-
-
-def execute(dsn: str, *statements: str) -> list[tuple[object, ...]]:
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
-        for statement in statements:
-            found = connection.execute(statement)
-        return found.fetchall() if found.description else []
 
 
 def test_the_search_path_of_the_url_is_the_one_that_is_used(fresh_database: Fresh) -> None:
@@ -113,7 +106,7 @@ def test_what_a_later_release_tells_is_passed_over(make_store: MakeStore, postgr
     listener = make_store().subscribe()
     assert listener is not None
     tell = f"SELECT pg_notify('{channel(NAME)}', %s)"
-    with psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True) as connection, connection.transaction():
+    with connect_to(postgres_dsn) as connection, connection.transaction():
         for word in ("of tomorrow", str(Notification.CANCELLED), ""):
             connection.execute(tell, [word])
     assert listener.wait(10) == {Notification.CANCELLED}
@@ -121,7 +114,7 @@ def test_what_a_later_release_tells_is_passed_over(make_store: MakeStore, postgr
 
 
 def test_a_rollback_that_is_not_answered_ends_at_its_deadline(postgres_dsn: str) -> None:
-    connection = psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True)
+    connection = connect_to(postgres_dsn)
     began = time.monotonic()
     with pytest.raises(DeadlineError):
         undo(connection.pgconn, b"SELECT pg_sleep(60)", 0.2)

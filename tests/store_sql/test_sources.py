@@ -16,6 +16,7 @@ from sqlalchemy.pool import NullPool, StaticPool
 
 from quartzpy import AsyncScheduler, JobDetail, JobKey, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.errors import SettingsError, StoreUnavailableError
+from tests.database import connect_to
 from tests.facade import jobs
 
 HOUR = timedelta(hours=1)
@@ -45,7 +46,7 @@ def make(request: pytest.FixtureRequest, postgres_dsn: str, connects: list[int])
 
     def connect() -> psycopg.Connection[Any]:
         connects.append(1)
-        return psycopg.connect(postgres_dsn.replace("+psycopg", ""))
+        return connect_to(postgres_dsn, autocommit=False)
 
     def make_one(**settings: Any) -> Scheduler:
         arguments = jobs.arguments(**settings)
@@ -82,7 +83,7 @@ def test_ten_executions_of_a_serial_job_are_each_recorded_once(make: Make) -> No
 
 
 def test_a_job_has_its_transaction(make: Make, postgres_dsn: str) -> None:
-    with psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True) as plain:
+    with connect_to(postgres_dsn) as plain:
         plain.execute("DROP TABLE IF EXISTS payments; CREATE TABLE payments (number int)")
         node = make()
         node.start()
@@ -153,7 +154,7 @@ def test_the_check_in_of_a_node_waits_no_longer_than_its_deadline(postgres_dsn: 
     def connect() -> psycopg.Connection[Any]:
         if hang.is_set():
             blocked.wait(30)
-        return psycopg.connect(postgres_dsn.replace("+psycopg", ""))
+        return connect_to(postgres_dsn, autocommit=False)
 
     scheduler = Scheduler(connect=connect)
     scheduler.job_keys()

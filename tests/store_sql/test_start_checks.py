@@ -22,6 +22,7 @@ from quartzpy.store.sql.db.conninfo import session_settings
 from quartzpy.store.sql.db.database import LockRowMissingError
 from quartzpy.store.sql.db.locks import LockName
 from quartzpy.store.sql.store import SqlJobStore
+from tests.database import connect_to
 from tests.pooler import Pooler
 from tests.store_sql.conftest import NAME, register
 
@@ -51,7 +52,7 @@ def alter(connect: Connect, dsn: str, setting: str) -> None:
 def found(dsn: str, **settings: Any) -> dict[str, tuple[Severity, str]]:
     config = SchedulerConfig.of(settings)
     told = session_settings(config)
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         for name, value in told.items():
             connection.execute("SELECT set_config(%s, %s, false)", [name, value])
         return {one.check: (one.severity, str(one)) for one in checks.of_node(connection, config)}
@@ -151,7 +152,7 @@ def test_a_table_that_went_is_named(fresh_database: Callable[[], str]) -> None:
     migrations.upgrade(dsn)
     scheduler = Scheduler(dsn)
     assert list(scheduler.jobs()) == []
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         connection.execute("DROP TABLE qrtz_misfires, qrtz_paused_trigger_groups")
     with pytest.raises(
         SchemaError, match=r'"qrtz_paused_trigger_groups" does not exist(?s:.*); run `quartzpy db upgrade`'
@@ -187,8 +188,7 @@ def test_a_server_that_cannot_write_now_is_unavailable_with_its_code(
 
 def test_who_holds_the_lock_is_named_after_some_waits(make_store: MakeStore, postgres_dsn: str) -> None:
     store = make_store(lock_timeout="100ms", failure_window="20s")
-    plain = postgres_dsn.replace("+psycopg", "")
-    with psycopg.connect(plain, application_name="a report of theirs") as user:
+    with connect_to(postgres_dsn, autocommit=False, application_name="a report of theirs") as user:
         user.execute("SELECT FROM qrtz_locks WHERE sched_name = %s FOR UPDATE", [NAME])
         for _ in range(2):
             with pytest.raises(StoreUnavailableError) as caught:
@@ -207,8 +207,7 @@ def test_who_holds_the_lock_is_named_after_some_waits(make_store: MakeStore, pos
 
 def test_sessions_that_wait_too_are_not_blamed(make_store: MakeStore, postgres_dsn: str) -> None:
     store = make_store()
-    plain = postgres_dsn.replace("+psycopg", "")
-    with psycopg.connect(plain, application_name="guilty") as user:
+    with connect_to(postgres_dsn, autocommit=False, application_name="guilty") as user:
         user.execute("SELECT FROM qrtz_locks WHERE sched_name = %s FOR UPDATE", [NAME])
         assert "guilty" in store._session.diagnosis.holders()
         user.rollback()

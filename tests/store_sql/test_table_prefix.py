@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
-import psycopg
 import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger, WeeklyCalendar
@@ -14,6 +13,7 @@ from quartzpy.errors import SchemaError, SettingsError
 from quartzpy.store.sql import migrations, roles
 from quartzpy.store.sql.db.privileges import Use
 from quartzpy.store.sql.store import SqlJobStore
+from tests.database import connect_to
 
 PREFIXES = ("qrtz_", "jobs_")
 ran: dict[str, threading.Event] = {}
@@ -69,7 +69,7 @@ def test_their_notifications_and_sessions_are_distinguished(two: list[Scheduler]
 
 def test_the_doctor_looks_at_the_tables_of_its_prefix(two: list[Scheduler], dsn: str) -> None:
     two[1].nodes()
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         connection.execute("DROP INDEX jobs_triggers_due")
         connection.execute("ALTER TABLE jobs_triggers DROP CONSTRAINT jobs_triggers_catch_up_check")
         connection.execute("DELETE FROM jobs_locks")
@@ -88,7 +88,7 @@ def test_roles_and_privileges_are_those_of_the_prefix(dsn: str) -> None:
     assert "qrtz_" not in script
     from quartzpy.store.sql.db import privileges
 
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         connection.execute("DROP ROLE IF EXISTS prefix_reader")
         connection.execute("CREATE ROLE prefix_reader; GRANT USAGE ON SCHEMA public TO prefix_reader")
         connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO prefix_reader")

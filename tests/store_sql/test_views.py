@@ -21,6 +21,8 @@ from quartzpy.store.sql.db.naming import renamed
 from quartzpy.store.sql.db.session import names
 from quartzpy.store.sql.db.views import VIEWS
 from quartzpy.store.sql.load import LOAD
+from tests.database import connect_to
+from tests.waiting import wait_until
 
 Look = Callable[..., list[dict[str, Any]]]
 NAME = "views"
@@ -42,7 +44,7 @@ class Failing(Job):
 @pytest.fixture
 def look(postgres_dsn: str) -> Iterator[Look]:
     """Reads a view of this test's scheduler; `changed` is a statement to run before."""
-    with psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True, row_factory=dict_row) as connection:
+    with connect_to(postgres_dsn, row_factory=dict_row) as connection:
 
         def rows(view: str, changed: str = "") -> list[dict[str, Any]]:
             if changed:
@@ -123,7 +125,7 @@ def test_late_names_the_reason_of_each(client: Scheduler, look: Look) -> None:
 def test_running_and_node_health_are_what_the_api_lists(client: Scheduler, look: Look) -> None:
     client.start()
     client.schedule_job(JobDetail(Held, "job"), SimpleTrigger("t"))
-    assert wait_for(lambda: any(one.state == "EXECUTING" for one in client.running()))
+    wait_until(lambda: any(one.state == "EXECUTING" for one in client.running()))
     (record,) = client.running()
     (row,) = look("running")
     assert (row["fire_id"], row["job_name"], row["instance_id"]) == (record.fire_id, "job", client.instance_id)
@@ -240,7 +242,7 @@ def test_the_views_of_a_schema_and_prefix_are_checked(
     dsn = fresh_database()
     migrations.upgrade(dsn, schema, prefix=prefix)
     place = f'"{schema}".' if schema else ""
-    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+    with connect_to(dsn) as connection:
         for view, described in VIEWS.items():
             name = renamed(view, prefix)
             columns = connection.execute(f"SELECT * FROM {place}{name}".encode()).description
@@ -251,13 +253,3 @@ def test_the_views_of_a_schema_and_prefix_are_checked(
     client.shutdown()
     with pytest.raises(SchemaError, match=rf"view {prefix}late is missing.*`quartzpy db sql`"):
         migrations.check(dsn, schema, prefix=prefix)
-
-
-def wait_for(condition: Callable[[], bool]) -> bool:
-    rest = threading.Event()
-    until = datetime.now(UTC) + SOON
-    while datetime.now(UTC) < until:
-        if condition():
-            return True
-        rest.wait(0.01)
-    return False

@@ -8,7 +8,7 @@ import inspect
 import pytest
 
 from quartzpy.aio.scheduler import AsyncSchedulerVerbs
-from quartzpy.aio.verbs import AsyncSchedulingVerbs
+from quartzpy.aio.verbs.scheduling import AsyncSchedulingVerbs
 from quartzpy.scheduling.scheduler import BaseScheduler
 from quartzpy.scheduling.verbs.scheduling import SchedulingVerbs
 from tools import async_facade

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time as stopwatch
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -15,17 +15,9 @@ from quartzpy.errors import InvalidTriggerError, UnknownTimeZoneError
 from quartzpy.instants import zone
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
 from tests.fire_times import first_fire_times
+from tests.unit.instants import instants, utc
 
 ZONES = ["UTC", "Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe", "Pacific/Apia"]
-
-
-def utc(text: str) -> datetime:
-    return datetime.fromisoformat(text).replace(tzinfo=UTC)
-
-
-def instants(first_year: int, last_year: int) -> st.SearchStrategy[datetime]:
-    bounds = (utc(f"{year}-01-01").replace(tzinfo=None) for year in (first_year, last_year))
-    return st.datetimes(*bounds, timezones=st.just(UTC))
 
 
 def local(times: list[datetime], trigger: CalendarIntervalTrigger) -> list[str]:

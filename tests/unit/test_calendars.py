@@ -21,6 +21,7 @@ from quartzpy.calendars.kinds import calendar_from_json, calendar_to_json
 from quartzpy.calendars.monthly import MonthlyCalendar
 from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
 from quartzpy.errors import InvalidCalendarError, InvalidCronError, UnknownTimeZoneError
+from tests.unit.instants import instants, utc
 
 # Clocks that are changed at midnight, by half an hour, twice around midnight, and by a whole day.
 ZONES = [
@@ -31,15 +32,6 @@ ZONES = [
     "America/St_Johns",
     "Pacific/Apia",
 ]
-
-
-def utc(text: str) -> datetime:
-    return datetime.fromisoformat(text).replace(tzinfo=UTC)
-
-
-def instants(first_year: int, last_year: int) -> st.SearchStrategy[datetime]:
-    bounds = (utc(f"{year}-01-01").replace(tzinfo=None) for year in (first_year, last_year))
-    return st.datetimes(*bounds, timezones=st.just(UTC))
 
 
 MIDNIGHT = utc("2026-01-01")

@@ -17,18 +17,10 @@ from quartzpy.triggers.combined import MAX_NESTED, AllOf, AnyOf, Jitter
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.trigger import Trigger
 from tests.fire_times import first_fire_times
+from tests.unit.instants import instants
 
 HOUR = timedelta(hours=1)
 START = datetime(2026, 5, 15, tzinfo=UTC)  # a Friday
-
-
-def utc(text: str) -> datetime:
-    return datetime.fromisoformat(text).replace(tzinfo=UTC)
-
-
-def instants(first_year: int, last_year: int) -> st.SearchStrategy[datetime]:
-    bounds = (utc(f"{year}-01-01").replace(tzinfo=None) for year in (first_year, last_year))
-    return st.datetimes(*bounds, timezones=st.just(UTC))
 
 
 def every(interval: int, unit: str = "minute", **more: Any) -> CalendarIntervalTrigger:

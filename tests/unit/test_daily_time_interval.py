@@ -16,17 +16,9 @@ from quartzpy.errors import InvalidTriggerError, UnknownTimeZoneError
 from quartzpy.instants import zone
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from tests.fire_times import first_fire_times
+from tests.unit.instants import instants, utc
 
 ZONES = ["UTC", "Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe", "Pacific/Apia"]
-
-
-def utc(text: str) -> datetime:
-    return datetime.fromisoformat(text).replace(tzinfo=UTC)
-
-
-def instants(first_year: int, last_year: int) -> st.SearchStrategy[datetime]:
-    bounds = (utc(f"{year}-01-01").replace(tzinfo=None) for year in (first_year, last_year))
-    return st.datetimes(*bounds, timezones=st.just(UTC))
 
 
 MIDNIGHT = utc("2026-01-01")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -33,7 +34,7 @@ from quartzpy import (
 )
 from quartzpy.errors import SettingsError
 from quartzpy.scheduling.declarations import definitions
-from quartzpy.scheduling.exporting import exported, span_text
+from quartzpy.scheduling.exporting import exported, span_text, written
 from quartzpy.scheduling.sync import Definitions
 from quartzpy.store.differences import job_differences, trigger_differences
 from quartzpy.triggers.schedule_hash import schedule_hash
@@ -196,6 +197,28 @@ def test_a_file_that_people_read_has_the_words_of_the_classes() -> None:
         '  time_zone = "Europe/Berlin"\n'
     )
     assert exported([]) == "job = []\n"
+
+
+def test_a_file_is_written_while_jobs_and_triggers_are_read() -> None:
+    read: list[str] = []
+
+    def triggers(job: str) -> Iterator[Trigger]:
+        for number in range(2):
+            read.append(f"{job}{number}")
+            yield CronTrigger("0 0 2 ? * MON-FRI", f"t{number}").bound_to(JobKey(job))
+
+    pairs = ((JobDetail("x:y", job, durable=True), triggers(job)) for job in ("a", "b"))
+    parts = written(pairs)
+    seen = [(part.split()[0] if part else "", list(read)) for part in parts]
+    assert seen == [
+        ("", []),
+        ("[[job]]", []),
+        ("[[job.trigger]]", ["a0"]),
+        ("[[job.trigger]]", ["a0", "a1"]),
+        ("[[job]]", ["a0", "a1"]),
+        ("[[job.trigger]]", ["a0", "a1", "b0"]),
+        ("[[job.trigger]]", ["a0", "a1", "b0", "b1"]),
+    ]
 
 
 def test_a_job_of_a_class_that_is_not_known_says_what_decorators_would() -> None:

@@ -22,12 +22,9 @@ from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.kinds import trigger_kind
 from quartzpy.triggers.recurrence import RecurrenceTrigger
 from tests.fire_times import first_fire_times
+from tests.unit.instants import utc
 
 BERLIN, NEW_YORK = "Europe/Berlin", "America/New_York"
-
-
-def utc(text: str) -> datetime:
-    return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
 def recurrence(rule: str, start: str | None = None, time_zone: str = "UTC", **more: Any) -> RecurrenceTrigger:

@@ -134,6 +134,8 @@ class _Top:
         sheet = Sheet(self._cells, self._terminal.size[0])
         if details.kind == "execution":
             draw_execution(sheet, self._operations.execution(details.subject))
+        elif details.kind == "incident":
+            sheet.plain((details.subject.what, *details.subject.why))
         else:
             draw_trigger(sheet, self._operations.trigger(details.subject))
         self._view.message = ""

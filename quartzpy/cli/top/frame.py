@@ -12,7 +12,7 @@ from quartzpy.cli.cells import Cells, cut, is_coloured, padded, short_span, styl
 from quartzpy.cli.layout import draw
 from quartzpy.cli.top.model import TABS, Snapshot
 from quartzpy.cli.top.view import HELP, View
-from quartzpy.texts import visible
+from quartzpy.texts import numbered, visible
 
 if TYPE_CHECKING:
     from quartzpy.operations.cluster import NodeView
@@ -42,7 +42,7 @@ def draw_frame(snapshot: Snapshot, view: View, cells: Cells, name: str, width: i
         return [*_filled([*head, "", *view.text[view.scrolled :]], width, height - 1), footer]
     # The table needs its heading and three rows; what is above it takes what is left.
     room = height - len(head) - 1 - 6
-    above = _above(snapshot.overview, width, room)
+    above = _above(snapshot.overview, cells, width, room)
     table = _table(snapshot, view, cells, width, height - len(head) - len(above) - 2)
     return [*_filled([*head, *above, _tabs(snapshot, view, width), *table], width, height - 1), footer]
 
@@ -66,7 +66,11 @@ def _title(snapshot: Snapshot, view: View, cells: Cells, name: str, width: int) 
     if overview is not None:
         states = [str(node.state) for node in overview.nodes]
         alive, dead = len(states) - states.count("dead"), states.count("dead")
-        parts += [f"{alive} of {len(states)} nodes", f"{len(snapshot.running)} running", f"{len(overview.late)} late"]
+        parts += [
+            f"{alive} of {numbered(len(states), 'node', 'nodes')}",
+            f"{len(snapshot.running)} running",
+            f"{len(overview.late)} late",
+        ]
         if dead:
             parts.append(f"{dead} dead")
         parts.append(f"{cells.local(overview.now):%H:%M:%S} {cells.zone_name}")
@@ -75,27 +79,28 @@ def _title(snapshot: Snapshot, view: View, cells: Cells, name: str, width: int) 
     return _painted(padded(text, width), reverse=True, fg="red" if snapshot.error else None)
 
 
-def _above(overview: Overview, width: int, room: int) -> list[str]:
+def _above(overview: Overview, cells: Cells, width: int, room: int) -> list[str]:
     """Return the lines between the title and the table, at most `room`: incidents, nodes, and the last hour."""
-    lines = [_incident(one, width) for one in overview.incidents[: max(1, min(_MOST_INCIDENTS, room // 3))]]
+    lines = [_incident(one, cells, width) for one in overview.incidents[: max(1, min(_MOST_INCIDENTS, room // 3))]]
     more = len(overview.incidents) - len(lines)
     if more > 0:
-        lines.append(cut(f"  and {more} other incidents", width))
+        lines.append(cut(f"  and {numbered(more, 'other incident', 'other incidents')}", width))
     series = _series(overview, width)
     nodes = overview.nodes[: max(1, min(_MOST_NODES, room - len(lines) - len(series)))]
     lines += [_node(one, overview.nodes, width) for one in nodes]
     if len(overview.nodes) > len(nodes):
         busy = sum(one.executing for one in overview.nodes)
         workers = sum(one.workers for one in overview.nodes)
-        lines.append(cut(f"  and {len(overview.nodes) - len(nodes)} other nodes; {busy}/{workers} busy in all", width))
+        others = numbered(len(overview.nodes) - len(nodes), "other node", "other nodes")
+        lines.append(cut(f"  and {others}; {busy}/{workers} busy in all", width))
     if not overview.nodes:
         lines.append(cut("no node is running: start one with `quartzpy node --app MODULE:SCHEDULER`", width))
     return [*lines, *series][: max(0, room)]
 
 
-def _incident(incident: Any, width: int) -> str:
+def _incident(incident: Any, cells: Cells, width: int) -> str:
     between = " " if incident.what.endswith(".") else ": "
-    text = visible(f"! {between.join([incident.what, *incident.why[:1]])}")
+    text = cells.sentence(f"! {between.join([incident.what, *incident.why[:1]])}")
     return styled(str(incident.severity), cut(text, width))
 
 

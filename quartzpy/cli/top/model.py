@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from quartzpy.cli.cells import Sentence
 from quartzpy.cli.layout import Column
 from quartzpy.cli.list_executions import EXECUTIONS, RUNNING, UPCOMING
 from quartzpy.operations.overview import LateTrigger
@@ -82,7 +83,7 @@ _LATE: tuple[Column[LateTrigger], ...] = (
     Column("late", lambda one: one.late, rigid=True, right=True),
     Column("due at", lambda one: one.due_at, drop=2, rigid=True),
     Column("job", lambda one: one.job, drop=1, middle=True),
-    Column("why", lambda one: " ".join(one.why)),
+    Column("why", lambda one: Sentence(" ".join(one.why))),
 )
 
 _PROGRESS_BAR = 10
@@ -146,10 +147,10 @@ TABS: tuple[Tab, ...] = (
         "Wrong",
         (
             Column("severity", lambda one: str(one.severity), rigid=True, is_state=True),
-            Column("what", lambda one: one.what, readable=40),
+            Column("what", lambda one: Sentence(one.what), readable=40),
             Column("since", lambda one: one.since, drop=2, rigid=True),
             Column("remedy", lambda one: one.remedies[0].label if one.remedies else None, drop=3),
-            Column("why", lambda one: " ".join(one.why), drop=1),
+            Column("why", lambda one: Sentence(" ".join(one.why)), drop=1),
         ),
         ("since",),
         lambda snapshot: snapshot.overview.incidents if snapshot.overview else (),

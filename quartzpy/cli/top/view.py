@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from quartzpy.cli.top.model import TABS, Snapshot, Tab
-from quartzpy.texts import visible
 
 RUNNING, LATE, FAILED, NEXT, WRONG = range(len(TABS))
 
@@ -28,7 +26,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """A request to show all that is known about a row: an execution or a trigger."""
+    """A request to show all that is known about a row: an execution, a trigger or an incident."""
 
     kind: str
     subject: Any
@@ -159,8 +157,7 @@ class View:
                 return Details("execution", fire_id)
             if trigger is not None:
                 return Details("trigger", trigger)
-            self.text = [line for one in (row.what, *row.why) for line in textwrap.wrap(visible(one), 76) or [""]]
-            return None
+            return Details("incident", row)
         proposed = ACTIONS[key](row)
         if proposed is None:
             self.message = "this action does not apply to the selected row"

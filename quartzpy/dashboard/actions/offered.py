@@ -109,9 +109,12 @@ def span_of(visit: Visit, given: Given) -> tuple[datetime, datetime]:
     """Return the instants `start` and `end` that were entered, by the clock of the reader's zone.
 
     Raises:
-        InvalidValueError: one is missing, or is not an instant.
+        InvalidValueError: one is missing, or is not an instant, or the end is not after the start.
     """
-    return _instant(visit, given, "start"), _instant(visit, given, "end")
+    start, end = _instant(visit, given, "start"), _instant(visit, given, "end")
+    if start >= end:
+        raise InvalidValueError("“Until before” must be later than “From”")
+    return start, end
 
 
 def _instant(visit: Visit, given: Given, name: str) -> datetime:
@@ -162,7 +165,9 @@ OFFERED: Mapping[str, Offered] = {
     one.name: one
     for one in (
         Offered("trigger", "Trigger now", "The job runs once, now, beside its schedule.", _trigger, ("data", "anyway")),
-        Offered("pause", "Pause", "Nothing fires until it is resumed. Running executions end.", _on_selected("pause")),
+        Offered(
+            "pause", "Pause", "Nothing fires until it is resumed. Running executions continue.", _on_selected("pause")
+        ),
         Offered(
             "resume",
             "Resume",
@@ -198,7 +203,15 @@ OFFERED: Mapping[str, Offered] = {
             ("span", "anyway"),
         ),
         Offered("cancel", "Cancel", "The running execution is asked to stop.", _on_selected("cancel"), (), True),
-        Offered("run_again", "Run again", "The job runs again, with the data of that run.", _on_selected("run_again")),
+        Offered(
+            "run_again",
+            "Run again",
+            "The job runs again, with the data of that run.",
+            lambda actions, subjects, visit, given, reason: actions.run_again(
+                _selected(subjects), even_if_paused=given.has("even_if_paused"), reason=reason
+            ),
+            ("anyway",),
+        ),
         Offered(
             "reset",
             "Reset from error:",
@@ -216,7 +229,7 @@ OFFERED: Mapping[str, Offered] = {
             "delete",
             "Delete",
             "A job is deleted with all its triggers; a trigger, with its job if that has no other and is not durable."
-            " The history stays, and running executions end.",
+            " The history stays, and running executions continue.",
             _on_selected("delete"),
             (),
             True,

@@ -30,8 +30,9 @@ def document() -> dict[str, Any]:
             "description": (
                 "Reads and operates a scheduler. Instants are ISO 8601 in UTC, and spans are seconds. Lists are read"
                 " page by page: the `next_cursor` of a page is the parameter `after` of the next one; null marks the"
-                " last page. A request that changes something needs either an Authorization header with a bearer token,"
-                " or the header X-CSRF-Token."
+                " last page. A page that searches a large table stops after the number of records in `examined`, with"
+                " few items or none; its `next_cursor` continues the search. A request that changes something needs"
+                " either an Authorization header with a bearer token, or the header X-CSRF-Token."
             ),
         },
         "servers": [{"url": "/api/v1"}],

@@ -24,6 +24,7 @@ _PLAIN: Mapping[Any, dict[str, Any]] = {
     date: {"type": "string", "format": "date"},
     timedelta: {"type": "number", "description": "Seconds."},
 }
+_EXAMINED = "The number of records after which this page stopped its search; null if it is full or the last one."
 STORED_KEY: dict[str, Any] = {
     "type": "object",
     "properties": {"group": {"type": "string"}, "name": {"type": "string"}},
@@ -46,8 +47,13 @@ class Schemas:
         if origin in (Union, types.UnionType):
             return {"anyOf": [self.of(one) for one in inner]}
         if origin is Page:
-            page = {"items": {"type": "array", "items": self.of(inner[0])}, "next_cursor": {"type": ["string", "null"]}}
-            return _object(page)
+            return _object(
+                {
+                    "items": {"type": "array", "items": self.of(inner[0])},
+                    "next_cursor": {"type": ["string", "null"]},
+                    "examined": {"type": ["integer", "null"], "description": _EXAMINED},
+                }
+            )
         if origin is tuple and len(inner) == 2 and inner[1] is Ellipsis:
             return {"type": "array", "items": self.of(inner[0])}
         if isinstance(origin, type) and issubclass(origin, Mapping):

@@ -168,18 +168,22 @@ class Part:
     width: float
 
 
-def split_bar(execution: ExecutionSummary) -> tuple[Part, ...]:
+def split_bar(execution: ExecutionSummary, elapsed: timedelta | None = None) -> tuple[Part, ...]:
     """Return the parts of an execution's time: waited for a node, queued for a worker, ran. Unknown ones are left out.
 
-    Each part is at least a hundredth of the width, so that none is invisible.
+    `elapsed` is the time since the fire of one that is still running. Each part is at least a hundredth of the width,
+    so that none is invisible. A single part would say nothing, so it is left out too.
     """
     ran_tone = TONES.get(str(execution.state), "info") if execution.state is not ExecutionState.PROCESSING else "info"
     given = [
         ("waited", execution.waited, "warn", "from the scheduled instant until a node fired it"),
         ("queued", execution.queued, "idle", "from the fire until a worker was free and started it"),
         ("ran", execution.ran, ran_tone, "from the start of the job until its end"),
+        ("running", elapsed, ran_tone, "from the fire until now"),
     ]
     known = [(name, span, tone, meaning) for name, span, tone, meaning in given if span is not None]
+    if len(known) < 2:
+        return ()
     whole = sum(span.total_seconds() for _, span, _, _ in known) or 1.0
     shares = [max(1.0, span.total_seconds() / whole * 100) for _, span, _, _ in known]
     scale = 100 / sum(shares) if shares else 1.0

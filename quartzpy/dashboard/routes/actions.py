@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from quartzpy.dashboard.actions.background import BackgroundActions
 from quartzpy.dashboard.actions.given import Given, Subjects, subjects_of
 from quartzpy.dashboard.actions.offered import OFFERED, Offered, count_of_subjects, span_of, trigger_of
 from quartzpy.dashboard.csrf import keep_csrf_token
@@ -29,10 +30,9 @@ from quartzpy.errors import (
     StoreUnavailableError,
 )
 from quartzpy.instants import zone
-from quartzpy.operations import ActionResult
+from quartzpy.operations import ActionProgress, ActionResult
 from quartzpy.operations.selection import Keys, Selection, Subject
 
-DIALOG = "X-Dialog"
 LOCATION = "X-Location"
 """The header with the URL that the script opens after a success."""
 _MOST_SHOWN = 20
@@ -51,13 +51,30 @@ def sent(visit: Visit, fields: FormData) -> Response:
         return _ask(visit, given)
     offered, subjects = _offered(visit), subjects_of(visit, given, _name(visit))
     try:
-        result = offered.run(visit.operations.actions, subjects, visit, given, given.get("reason").strip())
+        result = _carried_out(visit, given, offered, subjects)
     except _ELSEWHERE:
         raise
     except QuartzpyError as error:
         status = 422 if isinstance(error, InvalidValueError) else 409
         return _ask(visit, given, error=str(error), status=status)
     return _done(visit, given, subjects, result)
+
+
+def _carried_out(visit: Visit, given: Given, offered: Offered, subjects: Subjects) -> ActionResult | ActionProgress:
+    actions, why = visit.operations.actions, given.get("reason").strip()
+    if not _is_many(subjects):
+        return offered.run(actions, subjects, visit, given, why)
+    background: BackgroundActions = visit.request.app.state.background
+    return background.run(
+        lambda report: offered.run(actions.reporting(report), subjects, visit, given, why),
+        count_of_subjects(actions, subjects),
+    )
+
+
+def _is_many(subjects: Subjects) -> bool:
+    if isinstance(subjects, Keys):
+        return len(subjects.keys) > 1
+    return isinstance(subjects, Selection) and not subjects.is_pause
 
 
 def _ask(visit: Visit, given: Given, *, error: str | None = None, status: int = 200) -> Response:
@@ -73,7 +90,7 @@ def _ask(visit: Visit, given: Given, *, error: str | None = None, status: int = 
         status,
         offered=offered,
         subjects=subjects,
-        many=len(keys) > 1 or (isinstance(subjects, Selection) and not subjects.is_pause),
+        many=_is_many(subjects),
         count=count_of_subjects(actions, subjects),
         shown=keys[:_MOST_SHOWN],
         given=given,
@@ -133,15 +150,21 @@ def backfill_preview(visit: Visit) -> Response:
     return _rendered(visit, "actions/backfill_preview.html", **_span(visit, subjects, given))
 
 
-def _done(visit: Visit, given: Given, subjects: Subjects, result: ActionResult) -> Response:
-    """Return to the page that the action was asked on, which shows the result."""
+def _done(visit: Visit, given: Given, subjects: Subjects, result: ActionResult | ActionProgress) -> Response:
+    """Return to the page that the action was asked on, which shows the result; or lead to the progress."""
     hub: LiveHub = visit.request.app.state.hub
     hub.changed(SCHEDULE, NODES)
     url = _next(visit, given)
+    if isinstance(result, ActionProgress):
+        return _leading(visit, visit.links.to(f"/audit/{result.action_id}", next=url), "")
     if result.action == "delete" and urlsplit(url).path in (visit.links.to("/job"), visit.links.to("/trigger")):
         url = visit.links.to("/jobs" if isinstance(subjects, Keys) and subjects.kind is Subject.JOB else "/triggers")
-    response = visit.redirect(url, result.text)
-    if DIALOG in visit.request.headers:
+    return _leading(visit, url, result.text)
+
+
+def _leading(visit: Visit, url: str, notice: str) -> Response:
+    response = visit.redirect(url, notice)
+    if visit.is_dialog:
         # A script cannot see where a redirection leads without following it.
         cookies = response.headers.getlist("set-cookie")
         response = Response(status_code=204, headers={LOCATION: url})
@@ -156,12 +179,9 @@ def _next(visit: Visit, given: Given) -> str:
     referer = urlsplit(visit.request.headers.get("referer", ""))
     if not wanted and referer.netloc == visit.request.headers.get("host"):
         wanted = f"{referer.path}?{referer.query}" if referer.query else referer.path
-    parts = urlsplit(wanted)
-    inside = visit.links.to("/")
-    is_ours = wanted.startswith(inside) and not wanted.startswith("//") and not (parts.scheme or parts.netloc)
-    if is_ours and "\\" not in wanted and not parts.path.startswith(visit.links.to("/actions/")):
+    if visit.links.is_ours(wanted) and not urlsplit(wanted).path.startswith(visit.links.to("/actions/")):
         return wanted
-    return inside
+    return visit.links.to("/")
 
 
 def _name(visit: Visit) -> str:
@@ -176,7 +196,7 @@ def _offered(visit: Visit) -> Offered:
 
 
 def _rendered(visit: Visit, template: str, status: int = 200, **context: Any) -> Response:
-    if DIALOG not in visit.request.headers and not visit.is_fragment:
+    if not visit.is_dialog and not visit.is_fragment:
         return visit.render(template, status=status, **context)
     text = visit.dashboard.templates.render(template, visit=visit, layout="actions/dialog.html", live="", **context)
     # Browsers report any other status to the console as an error of the page.

@@ -40,7 +40,9 @@ def execution_list(visit: Visit) -> Response:
 
 def one_execution(visit: Visit) -> Response:
     view = visit.operations.execution(visit.request.path_params["fire_id"])
-    return visit.render("execution.html", live="executions", view=view, bar=split_bar(view.execution))
+    # No event announces the progress and the log lines of a running execution.
+    live = "executions schedule" if view.execution.ended_at is None else "executions"
+    return visit.render("execution.html", live=live, view=view, bar=split_bar(view.execution, view.elapsed))
 
 
 routes: list[BaseRoute] = [

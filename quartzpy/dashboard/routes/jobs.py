@@ -9,6 +9,7 @@ from quartzpy.dashboard.drawing.plots import run_bars
 from quartzpy.dashboard.filters import job_filters, listed
 from quartzpy.dashboard.links import job_key
 from quartzpy.dashboard.visit import Visit, page
+from quartzpy.errors import JobNotFoundError
 from quartzpy.states import JobMode
 
 _MODES = [("", "All"), *((str(mode), str(mode).capitalize()) for mode in JobMode)]
@@ -20,7 +21,21 @@ def job_list(visit: Visit) -> Response:
 
 
 def one_job(visit: Visit) -> Response:
-    view = visit.operations.job(job_key(visit.request.query_params))
+    key = job_key(visit.request.query_params)
+    try:
+        view = visit.operations.job(key)
+    except JobNotFoundError:
+        if not visit.operations.executions(job=key, limit=1):
+            raise
+        # Links of the history lead here.
+        return visit.render(
+            "gone.html",
+            status=404,
+            key=key,
+            place="/jobs",
+            sentences=[f"Job {key} was deleted, or it went with its last trigger because it is not durable."],
+            executions=visit.links.to("/executions", job=key.name, job_group=key.group),
+        )
     return visit.render("job.html", live="schedule executions", view=view, bars=run_bars(view.last_runs))
 
 

@@ -9,6 +9,8 @@ from quartzpy.dashboard.drawing.plots import run_bars
 from quartzpy.dashboard.filters import LATE, job_filter, listed, trigger_filters
 from quartzpy.dashboard.links import trigger_key
 from quartzpy.dashboard.visit import Visit, page
+from quartzpy.errors import TriggerNotFoundError
+from quartzpy.keys import TriggerKey
 from quartzpy.store.queries import TriggerOrder
 
 _STATES = [
@@ -34,8 +36,28 @@ def trigger_list(visit: Visit) -> Response:
 
 
 def one_trigger(visit: Visit) -> Response:
-    view = visit.operations.trigger(trigger_key(visit.request.query_params))
+    key = trigger_key(visit.request.query_params)
+    try:
+        view = visit.operations.trigger(key)
+    except TriggerNotFoundError:
+        return _gone(visit, key)
     return visit.render("trigger.html", live="schedule executions", view=view, bars=run_bars(view.last_executions))
+
+
+def _gone(visit: Visit, key: TriggerKey) -> Response:
+    """Return the page of a trigger that only the history knows, as that of each manual run and each retry.
+
+    Raises:
+        TriggerNotFoundError: the history does not know it either.
+    """
+    try:
+        sentences = visit.operations.why(key)
+    except TriggerNotFoundError:
+        # This error suggests the nearest key.
+        visit.operations.trigger(key)
+        raise
+    executions = visit.links.to("/executions", trigger=key.name, trigger_group=key.group)
+    return visit.render("gone.html", status=404, key=key, place="/triggers", sentences=sentences, executions=executions)
 
 
 routes: list[BaseRoute] = [Route("/triggers", page(trigger_list)), Route("/trigger", page(one_trigger))]

@@ -8,7 +8,7 @@
 
   const show = (text) => {
     dialog.innerHTML = text;
-    const heading = dialog.querySelector("h2"), form = dialog.querySelector("form");
+    const heading = dialog.querySelector("h1, h2"), form = dialog.querySelector("form");
     if (heading) { heading.id = "action-title"; dialog.setAttribute("aria-labelledby", heading.id); }
     if (form && form.elements.next) form.elements.next.value = here();
     // With a script, the preview follows the input by itself.
@@ -62,6 +62,7 @@
   const prepare = () => {
     for (const all of document.querySelectorAll("[data-all]")) {
       all.hidden = false;
+      if (all.parentElement.matches("label")) all.parentElement.hidden = false;
       const chosen = boxes().filter((box) => box.checked).length;
       all.checked = chosen > 0 && chosen === boxes().length;
       all.indeterminate = chosen > 0 && chosen < boxes().length;

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.actions.log import ActionLog, Change, SliceChange
 from quartzpy.operations.actor import Actor, Role
 from quartzpy.operations.redaction import Redaction
-from quartzpy.operations.results import ActionFailure, ActionResult
+from quartzpy.operations.results import ActionFailure, ActionProgress, ActionResult
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as_selected, named
 from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
 from quartzpy.scheduling.scheduler import BaseScheduler
@@ -57,6 +58,15 @@ class BaseActions:
     ) -> None:
         self._log = ActionLog(scheduler, actor, read_only=read_only)
         self._redaction = redaction or Redaction()
+
+    def reporting(self, report: Callable[[ActionProgress], None]) -> Self:
+        """Return the same actions, which call `report` before each slice of an action on many subjects.
+
+        If `report` raises an error, the action ends: it is recorded as failed, with the number of its changes so far.
+        """
+        reporting = copy(self)
+        reporting._log = self._log.reporting(report)
+        return reporting
 
     def permits(self, action: str) -> bool:
         """Return True if the actor may do this action, by its name."""

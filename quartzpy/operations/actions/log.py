@@ -23,7 +23,7 @@ from quartzpy.errors import (
 )
 from quartzpy.keys import check_name
 from quartzpy.operations.actor import Actor, Role
-from quartzpy.operations.results import MOST_KEYS, ActionFailure, ActionResult
+from quartzpy.operations.results import MOST_KEYS, ActionFailure, ActionProgress, ActionResult
 from quartzpy.operations.selection import Keys, Selection, Subject
 from quartzpy.scheduling.own_transaction import OwnTransactionVerbs, in_own_transaction
 from quartzpy.scheduling.scheduler import BaseScheduler
@@ -82,14 +82,24 @@ ChangeOne = Callable[[OwnTransactionVerbs], Change]
 ChangeSlice = Callable[[OwnTransactionVerbs, Sequence[Any]], SliceChange]
 
 
+Report = Callable[[ActionProgress], None]
+
+
 class ActionLog:
     """The actions of one actor on one scheduler."""
 
-    def __init__(self, scheduler: BaseScheduler, actor: Actor, *, read_only: bool) -> None:
+    def __init__(
+        self, scheduler: BaseScheduler, actor: Actor, *, read_only: bool, report: Report = lambda progress: None
+    ) -> None:
         check_name(actor.name, "actor")
         self._scheduler = scheduler
         self._actor = actor
         self._read_only = read_only
+        self._report = report
+
+    def reporting(self, report: Report) -> ActionLog:
+        """Return the same log, which reports the progress of actions on many subjects."""
+        return ActionLog(self._scheduler, self._actor, read_only=self._read_only, report=report)
 
     @property
     def scheduler(self) -> BaseScheduler:
@@ -197,6 +207,7 @@ class ActionLog:
         count = failed = 0
         try:
             while first is not None:
+                self._report(ActionProgress(action_id, count, failed))
                 done = self._slice(action_id, count, first, change)
                 count, failed = count + len(done.changed), failed + len(done.failures)
                 keys += done.changed[: MOST_KEYS - len(keys)]
@@ -204,6 +215,8 @@ class ActionLog:
                 first = next(slices, None)
         except Exception as error:
             self._end(action_id, ActionState.FAILED, count, failed, failures, reason(error))
+            if count:
+                raise _interrupted(error, f"{past} {_counted(selected.kind, count)}, and then failed") from error
             raise
         state = ActionState.FAILED if failed and not count else ActionState.SUCCEEDED
         self._end(action_id, state, count, failed, failures, None)
@@ -313,6 +326,16 @@ def _keys_of(kind: Subject, records: Iterable[Any]) -> Iterator[Any]:
         return
     # A trigger that only waits for its fire time has no execution yet.
     yield from (record.fire_id for record in records if record.fire_id is not None)
+
+
+def _interrupted(error: Exception, done: str) -> Exception:
+    """Return the error of an action that has changed some of its subjects, which says so."""
+    match error:
+        case StoreUnavailableError():
+            return StoreUnavailableError(f"{done}: {error}", sqlstate=error.sqlstate)
+        case OutcomeUnknownError():
+            return OutcomeUnknownError(f"{done}: {error}")
+    return error
 
 
 def _counted(kind: Subject, count: int) -> str:

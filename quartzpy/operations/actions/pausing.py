@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from quartzpy.errors import IllegalStateChangeError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.actions.base import BaseActions, stored, values_of
 from quartzpy.operations.actions.log import Change, SliceChange
 from quartzpy.operations.results import ActionResult
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as_selected, named
 from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
-from quartzpy.states import Missed, missed_of
+from quartzpy.states import JobMode, Missed, TriggerState, missed_of
 from quartzpy.store.protocol import Notification, PauseNote
+from quartzpy.texts import numbered
 
 _PAUSABLE = (Subject.TRIGGER, Subject.JOB, Subject.TRIGGER_GROUP, Subject.JOB_GROUP, Subject.EVERYTHING)
 
@@ -25,6 +27,7 @@ class PausingActions(BaseActions):
 
         Raises:
             TriggerNotFoundError, JobNotFoundError: it is not stored.
+            IllegalStateChangeError: it is a trigger that is COMPLETE or in ERROR, and does not fire.
         """
         selected = as_selected(selection, *_PAUSABLE)
         note = PauseNote(reason or None, self._log.actor.name)
@@ -35,6 +38,7 @@ class PausingActions(BaseActions):
             if isinstance(key, JobKey):
                 verbs.pause_job(key, reason=note.reason, by=note.by)
             else:
+                _check_fires(verbs, key, "pause")
                 verbs.pause_trigger(key, reason=note.reason, by=note.by)
             return Change(f"Paused {named(selected.kind, key)}.")
 
@@ -51,6 +55,7 @@ class PausingActions(BaseActions):
 
         Raises:
             TriggerNotFoundError, JobNotFoundError: it is not stored.
+            IllegalStateChangeError: it is a trigger that is COMPLETE or in ERROR, and does not fire.
         """
         selected, treatment = as_selected(selection, *_PAUSABLE), missed_of(missed)
         if selected.kind not in (Subject.JOB, Subject.TRIGGER):
@@ -60,8 +65,11 @@ class PausingActions(BaseActions):
             if isinstance(key, JobKey):
                 verbs.resume_job(key, missed=treatment)
             else:
+                _check_fires(verbs, key, "resume")
                 verbs.resume_trigger(key, missed=treatment)
-            return Change(f"Resumed {named(selected.kind, key)}.", after={"missed": treatment})
+            held = _held(verbs, key)
+            text = f"Resumed {named(selected.kind, key)}{f', but {held}' if held else ''}."
+            return Change(text, after={"missed": treatment})
 
         def change_many(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
             done = stored(verbs, selected, keys)
@@ -96,12 +104,14 @@ class PausingActions(BaseActions):
 
         Raises:
             TriggerNotFoundError: it is not stored.
+            IllegalStateChangeError: it is COMPLETE or in ERROR, and does not fire.
         """
 
         def change(verbs: OwnTransactionVerbs, key: TriggerKey) -> Change:
+            _check_fires(verbs, key, "skip")
             following = verbs.skip_next(key, count)
             fires = "does not fire again" if following is None else f"fires next at {following.isoformat(sep=' ')}"
-            text = f"Skipped {count} {'fire' if count == 1 else 'fires'} of trigger {key}, which {fires}."
+            text = f"Skipped {numbered(count, 'fire', 'fires')} of trigger {key}, which {fires}."
             return Change(text)
 
         return self._each(
@@ -112,3 +122,34 @@ class PausingActions(BaseActions):
             change,
             values=values_of,
         )
+
+
+def _check_fires(verbs: OwnTransactionVerbs, key: TriggerKey, what: str) -> None:
+    """Refuse an action on a trigger that does not fire: the store would accept it, and nothing would change."""
+    record = verbs.store.trigger(key)
+    if record is not None and record.state in (TriggerState.COMPLETE, TriggerState.ERROR):
+        cure = "it has ended" if record.state is TriggerState.COMPLETE else "reset it first"
+        raise IllegalStateChangeError(
+            f"trigger {key} is {record.state} and does not fire, so there is nothing to {what}; {cure}"
+        )
+
+
+def _held(verbs: OwnTransactionVerbs, key: JobKey | TriggerKey) -> str | None:
+    """Return the reason why a job or a trigger does not fire although it was resumed, if its mode is the reason."""
+    job = key
+    if isinstance(key, TriggerKey):
+        record = verbs.store.trigger(key)
+        if record is None or record.state not in (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED):
+            return None
+        job = record.job_key
+    assert isinstance(job, JobKey)
+    match verbs.store.job_mode(job):
+        case JobMode.DISABLED:
+            return f"it does not fire before its job {job} is enabled" if job is not key else "it is disabled"
+        case JobMode.MANUAL:
+            return (
+                f"it does not fire, because its job {job} runs only by hand"
+                if job is not key
+                else "it runs only by hand"
+            )
+    return "it does not fire before manual mode ends" if verbs.store.is_manual() else None

@@ -91,7 +91,7 @@ class BackfillVerbs(TriggeringVerbs):
         if header is None:
             raise self._no_job(record.job_key)
         if header.mode is JobMode.DISABLED:
-            raise IllegalStateChangeError(f"job {record.job_key} is disabled; call enable_job first")
+            raise IllegalStateChangeError(f"job {record.job_key} is disabled; enable it first")
         if not even_if_paused:
             self._refuse_pause(record.job_key)
         if not instants:

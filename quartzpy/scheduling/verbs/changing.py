@@ -10,7 +10,7 @@ from typing import Any
 from quartzpy.events.events import JobAdded, JobDeleted, JobScheduled, JobUnscheduled, SchedulingDataCleared
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key, checked_keys
-from quartzpy.scheduling.definitions import TriggerForm, as_trigger
+from quartzpy.scheduling.forms import TriggerForm, as_trigger
 from quartzpy.scheduling.verbs.storing import StoringVerbs
 
 

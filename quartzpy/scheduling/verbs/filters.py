@@ -11,8 +11,8 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
 from quartzpy.keys import JobKey, TriggerKey, checked_key
 from quartzpy.matchers import GroupMatcher, as_group_matcher
-from quartzpy.states import ENDED, ExecutionState, JobMode, execution_states, trigger_states
-from quartzpy.store.queries import ExecutionQuery, JobQuery, TriggerOrder, TriggerQuery
+from quartzpy.states import ENDED, ExecutionState, JobMode, MisfireAction, execution_states, trigger_states
+from quartzpy.store.queries import ExecutionQuery, JobQuery, MisfireQuery, TriggerOrder, TriggerQuery
 from quartzpy.texts import check_storable, quoted
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -102,6 +102,30 @@ def execution_query(
         since=checked_instant(since, "since"),
         until=checked_instant(until, "until"),
         exhausted=exhausted,
+    )
+
+
+def misfire_query(
+    *,
+    trigger: TriggerKey | None = None,
+    job: JobKey | None = None,
+    action: str | None = None,
+    node: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> MisfireQuery:
+    """Return the query of the filters of `Scheduler.misfires`.
+
+    Raises:
+        InvalidValueError: a filter has a value that it cannot have.
+    """
+    return MisfireQuery(
+        trigger_key=None if trigger is None else checked_key(trigger, TriggerKey),
+        job_key=None if job is None else checked_key(job, JobKey),
+        action=checked_choice(action, MisfireAction, "action"),
+        instance_id=checked_text(node, "node"),
+        since=checked_instant(since, "since"),
+        until=checked_instant(until, "until"),
     )
 
 

@@ -16,21 +16,18 @@ from quartzpy.scheduling.paging import Query
 from quartzpy.scheduling.verbs import reasons
 from quartzpy.scheduling.verbs.base import Verbs
 from quartzpy.scheduling.verbs.filters import (
-    checked_choice,
-    checked_instant,
-    checked_text,
     execution_query,
     group_matcher,
     job_query,
+    misfire_query,
     trigger_query,
 )
 from quartzpy.states import (
     ENDED,
-    MisfireAction,
     PublicState,
 )
 from quartzpy.store.protocol import CheckIn, JobStore
-from quartzpy.store.queries import MisfireQuery, Position, TriggerOrder
+from quartzpy.store.queries import Position, TriggerOrder
 from quartzpy.store.records import ClusterLoad, ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
@@ -263,14 +260,7 @@ class QueryVerbs(Verbs):
         Raises:
             InvalidValueError: a filter has a value that it cannot have.
         """
-        query = MisfireQuery(
-            trigger_key=None if trigger is None else checked_key(trigger, TriggerKey),
-            job_key=None if job is None else checked_key(job, JobKey),
-            action=checked_choice(action, MisfireAction, "action"),
-            instance_id=checked_text(node, "node"),
-            since=checked_instant(since, "since"),
-            until=checked_instant(until, "until"),
-        )
+        query = misfire_query(trigger=trigger, job=job, action=action, node=node, since=since, until=until)
         return self._query("misfires", query, lambda store: store.find_misfires)
 
     def _query(
@@ -320,12 +310,13 @@ class QueryVerbs(Verbs):
         return self._usable_store().execution(checked_fire_id(fire_id))
 
     def execution_log(self, fire_id: FireRef) -> str | None:
-        """Return the log lines of an execution that has ended; None if none were captured.
+        """Return the log lines of an execution; None if none were captured.
 
         A job with `capture_logs="INFO"` keeps the records that its executions log at this level and above, with any
-        logger: `print(scheduler.execution_log(record))`. The lines are stored together with the outcome, so those of a
-        running execution cannot be read yet, and those of an execution whose node died are lost. Of more than
-        `max_captured_log_bytes` the first and the last lines are kept.
+        logger: `print(scheduler.execution_log(record))`. The lines are stored together with the outcome. Of more than
+        `max_captured_log_bytes` the first and the last lines are kept. Of an execution that has been running for more
+        than a second, the last lines can be read, at most 8 KiB; they are one or two seconds old. They also remain of
+        an execution whose node died.
 
         Raises:
             ExecutionNotFoundError: the execution is not known, or no longer in the history.

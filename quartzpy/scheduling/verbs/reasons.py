@@ -8,26 +8,28 @@ from datetime import timedelta
 
 from quartzpy.errors import TriggerNotFoundError
 from quartzpy.keys import TriggerKey
+from quartzpy.scheduling.advice import PYTHON, Advice
 from quartzpy.scheduling.explain import Situation, explain, explain_ended
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import MisfireQuery
 from quartzpy.store.records import RunningRecord
 
 
-def of_trigger(store: JobStore, key: TriggerKey, misfire_threshold: timedelta) -> list[str]:
+def of_trigger(store: JobStore, key: TriggerKey, misfire_threshold: timedelta, advice: Advice = PYTHON) -> list[str]:
     """Explain why a trigger has not fired, or when it will; see `Scheduler.why`.
 
     Raises:
         TriggerNotFoundError: neither the store nor its history knows the trigger.
     """
-    return Reasons(store, misfire_threshold).of_trigger(key)
+    return Reasons(store, misfire_threshold, advice).of_trigger(key)
 
 
 class Reasons:
     """Explains triggers of one moment: what concerns all of them is read once."""
 
-    def __init__(self, store: JobStore, misfire_threshold: timedelta) -> None:
+    def __init__(self, store: JobStore, misfire_threshold: timedelta, advice: Advice = PYTHON) -> None:
         self._store = store
+        self._advice = advice
         self._threshold = misfire_threshold
         self._nodes = store.list_nodes()
         self._running = store.list_running()
@@ -64,6 +66,7 @@ class Reasons:
             misfire_threshold=self._threshold,
             last=last,
             misfires=misfires,
+            advice=self._advice,
             busy=self._busy,
         )
         return explain(situation)

@@ -17,7 +17,7 @@ from quartzpy.keys import (
     JobRef,
     checked_key,
 )
-from quartzpy.scheduling.definitions import JobForm, TriggerForm, as_job_detail, as_triggers, bound
+from quartzpy.scheduling.forms import JobForm, TriggerForm, as_job_detail, as_triggers, bound
 from quartzpy.scheduling.verbs.calendars import CalendarVerbs
 from quartzpy.scheduling.verbs.scheduled_job import ScheduledJob, StoredJobVerbs
 from quartzpy.scheduling.verbs.skipping import SkippingVerbs

@@ -15,7 +15,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.trace_context import with_trace
 from quartzpy.keys import DEFAULT_GROUP, JobKey
 from quartzpy.other_names import SCHEDULING_ARGUMENTS, refuses
-from quartzpy.scheduling.definitions import JobForm, as_job_detail, as_triggers, bound
+from quartzpy.scheduling.forms import JobForm, as_job_detail, as_triggers, bound
 from quartzpy.scheduling.verbs.base import Verbs
 from quartzpy.store import refusals
 from quartzpy.store.protocol import JobEntry, JobStore

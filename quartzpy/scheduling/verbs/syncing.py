@@ -11,7 +11,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import CalendarInUseError, CalendarNotFoundError, InvalidTriggerError
 from quartzpy.events.events import Event, JobDeleted, JobUnscheduled
 from quartzpy.keys import check_name
-from quartzpy.scheduling.definitions import JobForm
+from quartzpy.scheduling.forms import JobForm
 from quartzpy.scheduling.sync import (
     Definitions,
     Existing,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError, InvalidValueError
+from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError, InvalidValueError, JobNotFoundError
 from quartzpy.instants import Span, as_span
 from quartzpy.jobs import typed_data
 from quartzpy.jobs.repetition import repeats
@@ -89,7 +89,11 @@ class TriggeringVerbs(StoringVerbs, QueryVerbs):
                 f"execution {fire_id} is {record.state}; only an execution that has ended can run again"
             )
         data = repeats(record.trigger_key, record.scheduled_fire_time, record.trigger_data)
-        return self._by_hand(record.job_key, data, delay, even_if_paused=even_if_paused)
+        try:
+            return self._by_hand(record.job_key, data, delay, even_if_paused=even_if_paused)
+        except JobNotFoundError:
+            gone = f"execution {fire_id} cannot run again: its job {record.job_key} is not stored any more"
+            raise JobNotFoundError(gone) from None
 
     def _debounced(
         self,
@@ -125,7 +129,7 @@ class TriggeringVerbs(StoringVerbs, QueryVerbs):
         if header is None:
             raise self._no_job(key)
         if header.mode is JobMode.DISABLED:
-            raise IllegalStateChangeError(f"job {key} is disabled; call enable_job first")
+            raise IllegalStateChangeError(f"job {key} is disabled; enable it first")
         if not even_if_paused:
             self._refuse_pause(key)
         data_type = self._job_types.data_type(header.job_type)
@@ -152,13 +156,13 @@ class TriggeringVerbs(StoringVerbs, QueryVerbs):
     def _refuse_pause(self, key: JobKey) -> None:
         pauses = self._usable_store().pauses()
         if pauses.everything:
-            what, cure = "everything is paused", "resume_all()"
+            what, cure = "everything is paused", "resume everything"
         elif key.group in pauses.job_groups:
-            what, cure = f"job group {key.group} is paused", f'resume_job_group("{key.group}")'
+            what, cure = f"job group {key.group} is paused", "resume that group"
         elif MANUAL_TRIGGERS in pauses.trigger_groups:
-            what, cure = f"trigger group {MANUAL_TRIGGERS} is paused", f'resume_trigger_group("{MANUAL_TRIGGERS}")'
+            what, cure = f"trigger group {MANUAL_TRIGGERS} is paused", "resume that group"
         else:
             return
         raise IllegalStateChangeError(
-            f"job {key} would not run before {cure}: {what}; pass even_if_paused=True to let the fire wait for that"
+            f"job {key} would not run now, because {what}; {cure} first, or let the fire wait for that (even_if_paused)"
         )

@@ -92,6 +92,14 @@ class ClusterStore(Protocol):
         """
         ...
 
+    def check_tables(self) -> None:
+        """Check that the tables are still those of this release. A running node asks twice a minute.
+
+        Raises:
+            SchemaError: tables are missing or belong to another release.
+        """
+        ...
+
     def close(self) -> None:
         """Close all connections. Calls that wait for one fail."""
         ...

@@ -199,8 +199,14 @@ class FiringStore(Protocol):
         """Return the fire_ids of this epoch's executions that were asked to stop."""
         ...
 
-    def report_progress(self, node: Node, reports: Mapping[int, Progress]) -> Collection[int]:
+    def report_progress(
+        self, node: Node, reports: Mapping[int, Progress], logs: Mapping[int, str] | None = None
+    ) -> Collection[int]:
         """Store the progress of this epoch's executions by their fire_ids, and return the fire_ids of those stored.
+
+        `logs` are the last captured log lines of executions, by their fire_ids. They replace those stored before, and
+        are readable as the log of the running execution. The execution keeps them if its node dies; otherwise the lines
+        of its completion replace them. An execution in only one of the two mappings keeps its other values.
 
         An execution that has ended, that belongs to another epoch, or whose row an open transaction holds, is passed
         over. No lock is taken, and nobody is notified.

@@ -25,7 +25,7 @@ class Tallies:
     claimed: int
     executing: int
     overdue_paused: int
-    """The paused triggers whose next fire time has passed."""
+    """The paused triggers whose next fire time has passed, among the first ones by key, as many as are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +165,9 @@ class OperationsStore(Protocol):
     def last_examined(self, query: BoundedQuery, after: Position | None) -> Position | None:
         """Return the position of the last record that a page of a query with `among` examines after `after`.
 
-        None if it examines all that follow, so that no page follows. Of executions, only those that have ended are
-        examined.
+        None if it examines all that follow, or if none that follows can match, so that no page follows. Of executions,
+        only those that have ended are examined. Misfires that were handled more than a minute before `since` cannot
+        match: a fire time is missed before its misfire is handled, and clocks differ by less.
         """
         ...
 

@@ -1,0 +1,1 @@
+"""The in-memory store, for tests and for programs without a database."""

@@ -184,13 +184,14 @@ def cancel_requests(tables: Tables, node: Node) -> set[int]:
     return {row.fire_id for row in tables.fired.values() if row.epoch == node.epoch and row.cancel_requested}
 
 
-def report_progress(tables: Tables, node: Node, reports: Mapping[int, Progress]) -> set[int]:
-    """Store the progress of executions; see `JobStore.report_progress`."""
+def report_progress(tables: Tables, node: Node, reports: Mapping[int, Progress], logs: Mapping[int, str]) -> set[int]:
+    """Store the progress and the log lines of executions; see `JobStore.report_progress`."""
     stored = set()
-    for fire_id, progress in reports.items():
+    for fire_id in reports.keys() | logs.keys():
         row = tables.fired.get(fire_id)
         if row is not None and row.epoch == node.epoch and row.state is FiredState.EXECUTING:
-            row.progress = progress
+            row.progress = reports.get(fire_id, row.progress)
+            row.recent_log = logs.get(fire_id, row.recent_log)
             stored.add(fire_id)
     return stored
 

@@ -13,6 +13,7 @@ from quartzpy.keys import Key
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ExecutionState, TriggerState
 from quartzpy.store.queries import (
+    MISFIRE_MARGIN,
     ActionQuery,
     AnyQuery,
     BoundedQuery,
@@ -41,7 +42,7 @@ def jobs(tables: Tables, query: JobQuery, limit: int | None, after: Position | N
         examined = {record.key for record in jobs(tables, query.walk, query.among, after)}
         rows = [row for row in rows if row.key in examined]
     page = _page(rows, lambda row: (row.key.group, row.key.name), limit, after)
-    return [_job_record(row) for row in page]
+    return [_job_record(row, query.most_triggers) for row in page]
 
 
 def _job_matches(row: JobRow, query: JobQuery) -> bool:
@@ -54,25 +55,27 @@ def _job_matches(row: JobRow, query: JobQuery) -> bool:
     )
 
 
-def _job_record(row: JobRow) -> JobRecord:
-    triggers = row.triggers.values()
+def _job_record(row: JobRow, most_triggers: int | None) -> JobRecord:
+    has_more = most_triggers is not None and len(row.triggers) > most_triggers
+    triggers = () if has_more else row.triggers.values()
     following = [t.progress.next_fire_time for t in triggers if t.state not in _NO_FIRE_FOLLOWS]
     previous = [t.progress.previous_fire_time for t in triggers]
     return JobRecord(
         key=row.key,
         job_type=row.job_type,
         load_job=partial(load_job, *row.loader()),
-        trigger_count=len(row.triggers),
+        trigger_count=most_triggers if has_more and most_triggers is not None else len(row.triggers),
         mode=row.mode,
         display_name=row.display_name,
         next_fire_time=min((at for at in following if at is not None), default=None),
         previous_fire_time=max((at for at in previous if at is not None), default=None),
+        has_more_triggers=has_more,
     )
 
 
 def triggers(tables: Tables, query: TriggerQuery, limit: int | None, after: Position | None) -> list[TriggerRecord]:
     records = [trigger_record(row) for row in tables.triggers.values() if _trigger_matches(row, query)]
-    if query.walk is not None:
+    if query.walk is not None and not _are_few(tables, query):
         examined = {record.key for record in triggers(tables, query.walk, query.among, after)}
         records = [record for record in records if record.key in examined]
 
@@ -83,6 +86,14 @@ def triggers(tables: Tables, query: TriggerQuery, limit: int | None, after: Posi
         return at or _NEVER, *rest
 
     return _page(records, lambda record: place(query.position(record)), limit, after and place(after))
+
+
+def _are_few(tables: Tables, query: TriggerQuery) -> bool:
+    """Return whether a page examines all triggers of `query.few`, because they are not more than it may examine."""
+    few = query.few
+    if few is None or query.among is None:
+        return False
+    return sum(_trigger_matches(row, few) for row in tables.triggers.values()) <= query.among
 
 
 def _trigger_matches(row: TriggerRow, query: TriggerQuery) -> bool:
@@ -139,10 +150,15 @@ def last_examined(tables: Tables, query: BoundedQuery, after: Position | None) -
     match query:
         case JobQuery(walk=JobQuery() as of_jobs):
             examined = [query.position(one) for one in jobs(tables, of_jobs, query.among, after)]
-        case TriggerQuery(walk=TriggerQuery() as of_triggers):
+        case TriggerQuery(walk=TriggerQuery() as of_triggers) if not _are_few(tables, query):
             examined = [query.position(one) for one in triggers(tables, of_triggers, query.among, after)]
         case ActionQuery(walk=ActionQuery() as of_actions):
             examined = [query.position(one) for one in actions(tables, of_actions, query.among, after)]
+        case MisfireQuery(walk=MisfireQuery() as of_misfires):
+            walked = misfires(tables, of_misfires, query.among, after)
+            if query.since is not None and walked and walked[-1].handled_at < query.since - MISFIRE_MARGIN:
+                return None
+            examined = [query.position(one) for one in walked]
         case ExecutionQuery(among=int()) if after is None or not after[0]:
             examined = [query.position(one) for one in executions(tables, ExecutionQuery(), query.among, after)]
     return examined[-1] if len(examined) == query.among else None
@@ -180,7 +196,7 @@ def _scheduled(row: TriggerRow) -> ExecutionRecord:
 
 
 def misfires(tables: Tables, query: MisfireQuery, limit: int | None, after: Position | None) -> list[MisfireRecord]:
-    found = (
+    found = [
         record
         for record in tables.misfires
         if query.trigger_key in (None, record.trigger_key)
@@ -188,7 +204,10 @@ def misfires(tables: Tables, query: MisfireQuery, limit: int | None, after: Posi
         and query.action in (None, record.action)
         and query.instance_id in (None, record.instance_id)
         and _is_between(record.scheduled_fire_time, query)
-    )
+    ]
+    if query.walk is not None:
+        examined = {record.misfire_id for record in misfires(tables, query.walk, query.among, after)}
+        found = [record for record in found if record.misfire_id in examined]
     return _page(found, lambda record: (-record.misfire_id,), limit, after and (-after[0],))
 
 

@@ -268,6 +268,7 @@ class FiredRow:
     trigger_data: str | None
     cancel_requested: bool = False
     progress: Progress | None = None
+    recent_log: str | None = None
     fired: FiredTrigger | None = None
 
     def ended(self, outcome: Outcome, at: datetime, **rest: Any) -> ExecutionRecord:
@@ -291,6 +292,7 @@ class FiredRow:
             attempt=self.attempt,
             error=None,
             trigger_data_text=self.trigger_data,
+            log_text=self.recent_log,
         )
 
     @property

@@ -127,6 +127,9 @@ class RamJobStore(RamSchedulingStore, RamQueryStore, RamOperationsStore):
 
     # --- membership of a node
 
+    def check_tables(self) -> None:
+        """Do nothing: there are no tables that another release could change."""
+
     def open(self) -> None:
         if self._opened_by not in (None, os.getpid()):
             raise SchedulerStateError(
@@ -278,9 +281,11 @@ class RamJobStore(RamSchedulingStore, RamQueryStore, RamOperationsStore):
         with self._lock:
             return complete.cancel_requests(self._tables, node)
 
-    def report_progress(self, node: Node, reports: Mapping[int, Progress]) -> Collection[int]:
+    def report_progress(
+        self, node: Node, reports: Mapping[int, Progress], logs: Mapping[int, str] | None = None
+    ) -> Collection[int]:
         with self._lock:
-            return complete.report_progress(self._tables, node, reports)
+            return complete.report_progress(self._tables, node, reports, logs or {})
 
     def recover_misfires(
         self, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int

@@ -50,12 +50,18 @@ SELECT id, at, ended_at, actor, role, action, subject, reason, state, count, bef
   FROM {source} WHERE {scheduler} = %(sched)s {conditions} ORDER BY id DESC LIMIT %(limit)s::int
 """
 _WALK = "SELECT {columns} FROM $audit WHERE {scheduler} = %(sched)s {conditions} ORDER BY id DESC {limit}"
+# Ids increase with time, except where a standby whose clock was behind became the primary.
+_MARGIN = "interval '1 hour'"
 _CONDITIONS = {
     "actor": "actor = %(actor)s",
     "action": "action = %(action)s",
     "subject": "subject = %(subject)s",
-    "since": "at >= %(since)s::timestamptz",
-    "until": "at < %(until)s::timestamptz",
+    "since": f"""at >= %(since)s::timestamptz
+   AND id >= (SELECT id FROM $audit WHERE sched_name = %(sched)s AND at >= %(since)s::timestamptz - {_MARGIN}
+               ORDER BY at LIMIT 1)""",
+    "until": f"""at < %(until)s::timestamptz
+   AND id <= (SELECT id FROM $audit WHERE sched_name = %(sched)s AND at < %(until)s::timestamptz + {_MARGIN}
+               ORDER BY at DESC LIMIT 1)""",
 }
 
 

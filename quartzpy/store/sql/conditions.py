@@ -8,6 +8,12 @@ from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery, TriggerQuery
 
 LIMIT = "LIMIT %(limit)s::int"
+AMONG = "LIMIT %(among)s::int"
+LAST = "OFFSET %(among)s::int - 1 LIMIT 1"
+WALK = "SELECT {columns} FROM {source} t WHERE {scheduler} = %(sched)s {conditions} ORDER BY {order} {limit}"
+"""The rows that a page examines, up to the limit AMONG, or the last of them with LAST."""
+CONTAINS = "strpos({column}, %(contains)s) > 0"
+AFTER_KEY = "({columns}) > (%(after_group)s, %(after_name)s)"
 _GROUP = {
     MatchOperator.EQUALS: "{column} = %(group)s",
     MatchOperator.STARTS_WITH: "starts_with({column}, %(group)s)",

@@ -16,6 +16,7 @@ from quartzpy.store.queries import ExecutionQuery, Position
 from quartzpy.store.sql.conditions import LIMIT, all_of, between, group_value, in_group, literals
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.lookups import ENDED_COLUMNS, FIRED_COLUMNS, MISFIRE_RULES, WAITING
+from quartzpy.store.sql.trigger_pages import COUNT_FEW, FEW, OF_JOB
 
 # Executions: up to four parts, each with a limit of its own if it can be long.
 _ENDED = f"""
@@ -90,6 +91,15 @@ _SCHEDULED_OF_ALL = f"""
 }) AS t
  ORDER BY next_fire_time, trigger_group, trigger_name {LIMIT}
 """
+# Up to a number, the waiting triggers of a job are sorted.
+_SCHEDULED_OF_JOB = f"""
+{COUNT_FEW.format(most=FEW, few=OF_JOB)}
+(SELECT * FROM ({_SCHEDULED} {
+    _TO_COME.format(conditions="{conditions}").replace("sched_name =", "sched_name || '' =")
+}) AS t WHERE (SELECT holds FROM few))
+UNION ALL
+(SELECT * FROM ({_SCHEDULED_OF_ALL}) AS t WHERE NOT (SELECT holds FROM few))
+"""
 _SCHEDULED_AFTER = """next_fire_time >= %(after_at)s::timestamptz AND (next_fire_time, trigger_group, trigger_name) >
     (%(after_at)s::timestamptz, %(after_group)s, %(after_name)s)"""
 _OF_NODE = "instance_id = %(instance_id)s"
@@ -134,7 +144,9 @@ def executions_text(query: ExecutionQuery, after: Position | None) -> str:
             *between(query, "next_fire_time"),
             None if past else _SCHEDULED_AFTER,
         ]
-        text = _SCHEDULED + _TO_COME if query.job_key or query.trigger_key else _SCHEDULED_OF_ALL
+        text = _SCHEDULED_OF_JOB if query.job_key else _SCHEDULED_OF_ALL
+        if query.trigger_key:
+            text = _SCHEDULED + _TO_COME
         parts.append(text.format(conditions=all_of(to_come)))
     return _EXECUTIONS.format(parts=" UNION ALL ".join(f"({part})" for part in parts)) if parts else ""
 

@@ -94,13 +94,29 @@ WITH RECURSIVE waiting AS (
 MISFIRE_RULES = "('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT'), ('LATE'), ('SKIP'), ('ONCE'), ('NEW')"
 """The misfire rules of waiting triggers, as rows."""
 WAITING_DISPATCH_KEYS = f"{WAITING} SELECT job_type, placement FROM waiting"
+# A loose index scan as well: under `pause_all`, all triggers may be paused.
+_PAUSED_GROUPS = """
+    (SELECT trigger_group FROM $triggers
+      WHERE sched_name = %(sched)s AND trigger_state = '{state}'
+        AND EXISTS (SELECT FROM $paused_groups WHERE sched_name = %(sched)s AND scope = 'ALL')
+      ORDER BY trigger_group LIMIT 1)
+    UNION ALL
+    SELECT other.trigger_group
+      FROM {name} p
+     CROSS JOIN LATERAL (
+        SELECT t.trigger_group FROM $triggers t
+         WHERE t.sched_name = %(sched)s AND t.trigger_state = '{state}' AND t.trigger_group > p.trigger_group
+         ORDER BY t.trigger_group LIMIT 1) AS other
+"""
 # Under `pause_all`, a group that was first stored later is paused as well.
-PAUSED = """
+PAUSED = f"""
+WITH RECURSIVE paused AS ({_PAUSED_GROUPS.format(name="paused", state="PAUSED")}),
+paused_blocked AS ({_PAUSED_GROUPS.format(name="paused_blocked", state="PAUSED_BLOCKED")})
 SELECT scope, group_name FROM $paused_groups WHERE sched_name = %(sched)s
 UNION
-SELECT 'TRIGGER', t.trigger_group FROM $triggers t
- WHERE t.sched_name = %(sched)s AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
-   AND EXISTS (SELECT FROM $paused_groups WHERE sched_name = %(sched)s AND scope = 'ALL')
+SELECT 'TRIGGER', trigger_group FROM paused
+UNION
+SELECT 'TRIGGER', trigger_group FROM paused_blocked
 """
 
 RUNNING = """
@@ -122,7 +138,7 @@ SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id
 EXECUTION = f"""
 {ENDED_COLUMNS}, log FROM $executions WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s
 UNION ALL
-{FIRED_COLUMNS}, NULL::text FROM $fired_triggers WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s
+{FIRED_COLUMNS}, recent_log FROM $fired_triggers WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s
 """
 COUNTS = """
 SELECT (SELECT count(*) FROM $job_details WHERE sched_name = %(sched)s),

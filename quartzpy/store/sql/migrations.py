@@ -1,7 +1,7 @@
 """The versions of the schema. Alembic runs the migrations, and is imported only for them.
 
 The scripts are in `schema/`, next to the package or in the wheel. A store that is opened calls `verify`, which does
-not need alembic: it checks the version table, and that every table and column of `tables.py` exists.
+not need alembic: it checks the version table, and that every table and column of `tables` exists.
 """
 
 from __future__ import annotations

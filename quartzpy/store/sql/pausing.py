@@ -1,5 +1,7 @@
-"""Pauses and resumes triggers. Row states change by guarded updates, first without the lock and again under it: the
-second pass catches rows that were stored in between, and no locked row is waited for under the lock.
+"""Pauses and resumes triggers.
+
+Row states change by guarded updates, first without the lock and again under it: the second pass catches rows that were
+stored in between, and no locked row is waited for under the lock.
 """
 
 from __future__ import annotations

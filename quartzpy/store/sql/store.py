@@ -166,6 +166,10 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
             self._connections.drop_idle()
             raise
 
+    def check_tables(self) -> None:
+        with self._connections.checked_out() as connection:
+            migrations.verify(connection, self._config.schema, self._config.table_prefix)
+
     def _make_lock_rows(self) -> None:
         if self._session.read_one(MADE)[0][0] == len(LockName):
             return
@@ -266,15 +270,15 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
     def audit(self) -> list[Finding]:
         with self._connections.checked_out() as connection:
             found = checks.of_node(connection, self._as_connected)
-        from quartzpy.store.sql import audit  # It is needed by the doctor only.
+        from quartzpy.store.sql import integrity  # It is needed by the doctor only.
 
-        found += audit.audit(self._session, self._config)
+        found += integrity.audit(self._session, self._config)
         return sorted(found, key=lambda one: list(Severity).index(one.severity))
 
     def repair(self) -> Repairs:
-        from quartzpy.store.sql import audit
+        from quartzpy.store.sql import integrity
 
-        return audit.repair(self._session)
+        return integrity.repair(self._session)
 
     # --- the five steps
 
@@ -321,8 +325,10 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
     def cancel_requests(self, node: Node) -> set[int]:
         return cancel.cancel_requests(self._session, node)
 
-    def report_progress(self, node: Node, reports: Mapping[int, Progress]) -> Collection[int]:
-        return progress.report_progress(self._session, node, reports)
+    def report_progress(
+        self, node: Node, reports: Mapping[int, Progress], logs: Mapping[int, str] | None = None
+    ) -> Collection[int]:
+        return progress.report_progress(self._session, node, reports, logs or {})
 
     def recover_misfires(
         self, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int
@@ -371,7 +377,10 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
         if not self._connections.can_listen:
             return None
         return Listener(
-            self._connections.connect_apart("listen"), self._session.channel, is_current=self._connections.is_current
+            self._connections.connect_apart("listen"),
+            self._session.channel,
+            is_current=self._connections.is_current,
+            on_triggers=self._session.expectation.look_at_everything,
         )
 
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from quartzpy.errors import InvalidValueError
+from quartzpy.jobs.progress import Progress
 from quartzpy.states import Outcome
 from quartzpy.testing.store.harness import Harness, every, job, job_key, once
 
@@ -38,7 +39,7 @@ def test_the_lines_are_stored_with_the_outcome(store: Harness, outcome: Outcome)
     node = store.node()
     store.schedule(job(), every(10))
     fired = store.fire_one(node)
-    assert log_of(store, fired.fire_id) is None, "a running execution has no lines yet"
+    assert log_of(store, fired.fire_id) is None, "its node has not stored any lines yet"
     assert not store.complete(node, fired, outcome=outcome, log=LINES).fenced
     assert log_of(store, fired.fire_id) == LINES
 
@@ -82,9 +83,35 @@ def test_a_fenced_completion_stores_no_lines(store: Harness) -> None:
     assert log_of(store, fired.fire_id) == "once"
 
 
-def test_the_lines_of_an_execution_whose_node_died_are_lost(store: Harness) -> None:
+def test_the_last_lines_of_a_running_execution_can_be_read(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), once("one", priority=6), once("two"))
+    [one, two] = store.fire_due(node)
+    report = store.store.report_progress
+    assert set(report(node, {one.fire_id: Progress(0.5, "half")}, {two.fire_id: "first"})) == {one.fire_id, two.fire_id}
+    assert (log_of(store, one.fire_id), log_of(store, two.fire_id)) == (None, "first")
+    assert set(report(node, {two.fire_id: Progress(0.1)}, {one.fire_id: LINES})) == {one.fire_id, two.fire_id}
+    assert (log_of(store, one.fire_id), log_of(store, two.fire_id)) == (LINES, "first")
+    progress = {row.fire_id: (row.progress, row.progress_message) for row in store.running()}
+    assert progress == {one.fire_id: (0.5, "half"), two.fire_id: (0.1, None)}
+    store.complete(node, one, log="all lines")
+    store.complete(node, two)
+    assert log_of(store, one.fire_id) == "all lines"
+
+
+def test_another_epoch_stores_no_lines(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    store.schedule(job(), once())
+    fired = store.fire_one(a)
+    assert not store.store.report_progress(b, {}, {fired.fire_id: "other"})
+    assert log_of(store, fired.fire_id) is None
+
+
+def test_the_last_lines_of_an_execution_whose_node_died_are_kept(store: Harness) -> None:
     dead, alive = store.node("dead"), store.node("alive")
     store.schedule(job(durable=True), once())
     fired = store.fire_one(dead)
+    store.store.report_progress(dead, {}, {fired.fire_id: LINES})
     store.recover(alive, dead)
-    assert log_of(store, fired.fire_id) is None
+    assert [record.outcome for record in store.history()] == [Outcome.TERMINATED]
+    assert log_of(store, fired.fire_id) == LINES

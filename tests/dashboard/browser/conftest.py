@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from quartzpy.demo.jobs import DSN_VARIABLE, INSTANCE_VARIABLE
 from quartzpy.store.sql import migrations
 from tests.dashboard.chromium import VARIABLE, find_chromium
 from tests.database import Server
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 STARTED_WITHIN = 120
@@ -41,11 +41,7 @@ class Shop:
     nodes: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
 
     def wait(self, reached: Callable[[], Any], what: str) -> Any:
-        deadline = time.monotonic() + STARTED_WITHIN
-        while not (found := reached()):
-            assert time.monotonic() < deadline, f"waited {STARTED_WITHIN} s for {what}"
-            time.sleep(0.1)
-        return found
+        return wait_until(reached, what, seconds=STARTED_WITHIN, every=0.1)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from quartzpy.operations import Operations
 from tests.dashboard.browser.conftest import Shop, Watched
 from tests.dashboard.browser.test_pages import violations, width_beyond_screen
 from tests.dashboard.scene import HOSTILE, fill
+from tests.waiting import wait_until
 
 AT_TWO = TriggerKey("at-two", "billing")
 TRIGGER = "/trigger?group=billing&name=at-two"
@@ -48,10 +48,7 @@ def served() -> Iterator[Served]:
     address = listen("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [address]}, daemon=True)
     thread.start()
-    limit = time.monotonic() + 30
-    while not server.started:
-        assert time.monotonic() < limit, "the server did not start"
-        time.sleep(0.01)
+    wait_until(lambda: server.started)
     yield Served(f"http://127.0.0.1:{address.getsockname()[1]}", scheduler)
     server.handle_exit(15, None)
     thread.join(30)
@@ -169,6 +166,21 @@ def test_rows_are_selected_and_changed_together(served: Served, page: Page) -> N
     assert served.state(AT_TWO) == "WAITING"
 
 
+def test_rows_are_selected_on_a_phone(served: Served, page: Page) -> None:
+    page.set_viewport_size(PHONE)
+    page.goto(f"{served.url}/triggers?group=bill*")
+    boxes = page.locator("td.check label")
+    for n in range(2):
+        assert (boxes.nth(n).bounding_box() or {"height": 0})["height"] >= 44, "a thumb finds it"
+    boxes.first.click()
+    everything = page.get_by_role("checkbox", name="Select all on this page")
+    assert everything.evaluate("box => box.indeterminate")
+    everything.check()
+    page.get_by_role("button", name="Pause").click()
+    expect(dialog_of(page).get_by_role("heading", name="Pause 2 triggers")).to_be_visible()
+    assert violations(page) == []
+
+
 def test_a_live_page_keeps_the_selection(served: Served, page: Page) -> None:
     page.goto(f"{served.url}/triggers")
     box = page.get_by_role("checkbox", name="Select billing.at-two")
@@ -249,6 +261,8 @@ def test_an_operator_mends_a_live_cluster(running_shop: Shop, open_browser: Call
     page.goto(f"{running_shop.url}/executions/{running[0].fire_id}")
     page.get_by_role("link", name="Cancel").click()
     confirm("Cancel", "the wrong index")
+    # The answer navigates, and would interrupt the next page.
+    expect(page.get_by_role("status")).not_to_be_empty()
 
     def ended() -> str | None:
         found = client.execution(running[0].fire_id)

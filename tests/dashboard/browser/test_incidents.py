@@ -12,7 +12,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from playwright.sync_api import Locator, Page, expect
 from starlette.testclient import TestClient
@@ -25,7 +24,7 @@ from tests.dashboard import troubles
 from tests.dashboard.browser.conftest import Shop, Watched, address_of, process
 from tests.dashboard.browser.test_pages import width_beyond_screen
 from tests.dashboard.conftest import LOCAL
-from tests.database import Server
+from tests.database import Server, connect_to
 
 pytestmark = pytest.mark.timeout(300)
 SOON = 30_000
@@ -57,7 +56,7 @@ class Troubled(Shop):
 
     def write(self, statement: str) -> None:
         """Write to the tables by hand."""
-        with psycopg.connect(self.dsn.replace("+psycopg", "", 1), autocommit=True) as connection:
+        with connect_to(self.dsn) as connection:
             assert connection.execute(statement).rowcount == 1
 
     def state(self, trigger: str) -> str | None:

@@ -95,9 +95,12 @@ def test_the_keyboard_reaches_every_page(running_shop: Shop, open_browser: Calla
     page = open_browser().page
     page.goto(running_shop.url)
     for key, heading in (("j", "Jobs"), ("t", "Triggers"), ("e", "Executions"), ("l", "Timeline"), ("o", "Overview")):
+        # The script has run: keys that are pressed before are those of the browser.
+        expect(page.locator("#help")).to_be_visible()
         page.keyboard.press("g")
         page.keyboard.press(key)
         expect(page.locator("h1")).to_contain_text(heading)
+    expect(page.locator("#help")).to_be_visible()
     page.keyboard.press("?")
     expect(page.locator("#keys")).to_be_visible()
     page.keyboard.press("Escape")
@@ -165,6 +168,9 @@ def test_a_node_that_dies_is_an_incident_on_the_open_overview(
 ) -> None:
     given = {"QUARTZPY_DEMO_DSN": running_shop.dsn, "QUARTZPY_DEMO_INSTANCE": "node-c"}
     with process(["node", "--app", "quartzpy.demo.shop:make_scheduler"], **given) as node:
+        running_shop.wait(
+            lambda: "node-c" in {one.instance_id for one in running_shop.client.nodes().nodes}, "node-c to join"
+        )
         page = open_browser().page
         page.goto(running_shop.url)
         # Rows of running executions name the node as well.

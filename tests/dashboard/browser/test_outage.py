@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import expect
-from sqlalchemy import make_url
 
 from tests.dashboard.browser.conftest import Shop, Watched, address_of, process
 from tests.proxy import Proxy
@@ -17,8 +16,7 @@ SOON = 40_000
 
 
 def test_the_page_survives_an_outage_of_the_database(running_shop: Shop, open_browser: Callable[..., Watched]) -> None:
-    url = make_url(running_shop.dsn)
-    with Proxy(str(url.host), url.port or 5432) as link:
+    with Proxy.to(running_shop.dsn) as link:
         served = ["dashboard", "--dsn", link.through(running_shop.dsn), "--name", "shop", "--port", "0"]
         with process(served) as dashboard:
             address = address_of(dashboard)

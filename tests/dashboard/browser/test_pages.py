@@ -39,12 +39,28 @@ AXE = Axe().axe_script
 SERIOUS = ("serious", "critical")
 
 
+# A row like one before it, but for its texts, has the same violations.
+LEAVE_OUT_REPEATED_ROWS = """() => {
+    const seen = new Set();
+    for (const row of document.querySelectorAll("tbody tr")) {
+        row.removeAttribute("data-repeated");
+        const parts = [row, ...row.querySelectorAll("*")].map((part) =>
+            [part.tagName, part.className, part.textContent.trim() === "", ...part.getAttributeNames()]);
+        const kind = JSON.stringify([row.closest("table").className, parts]);
+        row.toggleAttribute("data-repeated", seen.has(kind));
+        seen.add(kind);
+    }
+}"""
+
+
 def violations(page: Page, rules: list[str] | None = None) -> list[str]:
     """Return the violations that hinder people seriously: each with the first element that it concerns."""
     only = {} if rules is None else {"runOnly": rules}
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE)
-    found = page.evaluate("options => axe.run(options)", {"resultTypes": ["violations"], **only})["violations"]
+    page.evaluate(LEAVE_OUT_REPEATED_ROWS)
+    run = "options => axe.run({ exclude: ['[data-repeated]'] }, options)"
+    found = page.evaluate(run, {"resultTypes": ["violations"], **only})["violations"]
     return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found if one["impact"] in SERIOUS]
 
 

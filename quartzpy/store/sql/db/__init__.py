@@ -1,0 +1,1 @@
+"""The database: connections, transactions, prepared statements and tables."""

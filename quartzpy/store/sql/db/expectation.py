@@ -10,11 +10,18 @@ import time
 from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from quartzpy.store.protocol import FiredTrigger
 
 MOST_BLIND_PASSES = 4
 """The number of steps in a row that take triggers of a backlog without a look at what is left or was stored before."""
+WORTH_SPARING = 0.001
+"""The time, in seconds, from which on a look at everything is dear, and is taken rarely."""
+SHARE_OF_LOOKS = 0.05
+"""The share of the time that looks at everything may take once they are dear."""
+RAREST = 10.0
+"""The longest time, in seconds, between two looks at everything."""
 MARGIN = timedelta(milliseconds=5)
 """The inaccuracy of the server's time as it is estimated here."""
 
@@ -37,6 +44,26 @@ class _Backlog:
     """The number of passes since the last one that looked for what is left."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Floor:
+    slots: Hashable
+    at: datetime
+    """No trigger waited before this fire time."""
+    until: float
+    """The monotonic time of the next look at everything."""
+
+
+class Look(NamedTuple):
+    """A look at the soonest triggers."""
+
+    changes: int
+    """The number of changes that were known when it began."""
+    since: datetime | None
+    """The fire time at which it begins; None if it sees everything."""
+    valid_for: float
+    """The seconds after which a look has to see everything again."""
+
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -50,17 +77,49 @@ class Expectation:
     def __init__(self) -> None:
         self._seen: _Seen | None = None
         self._backlog: _Backlog | None = None
+        self._floor: _Floor | None = None
+        self._changes = 0
 
     def forget(self) -> None:
         """Expect anything, after a change to triggers that was not looked at."""
         self._seen = None
         self._backlog = None
+        self.look_at_everything()
+
+    def look_at_everything(self) -> None:
+        """Let the next look begin with the earliest fire time: another process has stored a trigger."""
+        self._changes += 1
+        self._floor = None
 
     def note(self, slots: Hashable, now: datetime, soonest: datetime | None, soonest_limited: datetime | None) -> None:
         """Note the soonest waiting triggers for these slots: of all jobs, and of jobs with a limit."""
         offset = now - _EPOCH - timedelta(seconds=time.monotonic())
         self._seen = _Seen(slots, offset, soonest, soonest_limited)
         self._backlog = None
+
+    def next_look(self, slots: Hashable, *, sees_all: bool) -> Look:
+        """Return where the next look for these slots may begin, unless it has to see everything."""
+        floor = None if sees_all else self._floor
+        if floor is None or floor.slots != slots or (left := floor.until - time.monotonic()) <= 0:
+            return Look(self._changes, None, 0.0)
+        return Look(self._changes, floor.at, left)
+
+    def note_look(self, look: Look, slots: Hashable, at: datetime, took: float) -> None:
+        """Note that a look, which took the server `took` seconds, found no trigger for these slots before `at`.
+
+        If it was dear, the looks of the next moments begin there: they pass over the dead entries of the index, which
+        are as many as were fired since vacuum last removed them, or since the oldest transaction of the server began.
+        """
+        if look.changes != self._changes:
+            # Another process has stored a trigger since, perhaps before this instant.
+            return
+        if look.since is not None:
+            if self._floor is not None:
+                self._floor = replace(self._floor, at=at)
+        elif took >= WORTH_SPARING:
+            self._floor = _Floor(slots, at, time.monotonic() + min(took / SHARE_OF_LOOKS, RAREST))
+        else:
+            self._floor = None
 
     def note_moved(self, fired: Collection[FiredTrigger]) -> None:
         """Note triggers that this session has fired and that now wait for their next fire times."""

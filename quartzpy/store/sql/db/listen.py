@@ -40,6 +40,7 @@ HAVING count(*) > 0
 
 
 _KNOWN = frozenset(Notification)
+_OF_TRIGGERS = {Notification.SCHEDULED, Notification.RESUMED}
 NOTIFY = "SELECT pg_notify(%(channel)s, %(news)s)"
 
 
@@ -76,10 +77,16 @@ class Listener:
     """A connection that runs LISTEN; see `Subscription`."""
 
     def __init__(
-        self, connection: psycopg.Connection[Any], channel: str, *, is_current: Callable[[object], bool]
+        self,
+        connection: psycopg.Connection[Any],
+        channel: str,
+        *,
+        is_current: Callable[[object], bool],
+        on_triggers: Callable[[], None],
     ) -> None:
         self._connection = connection
         self._is_current = is_current
+        self._on_triggers = on_triggers
         self._lock = threading.Lock()
         # The reading end becomes readable when the writing end is closed.
         self._interrupted, self._interrupt = socket.socketpair()
@@ -110,6 +117,8 @@ class Listener:
                     received.add(Notification(word))
             if pgconn.status != psycopg.pq.ConnStatus.OK:
                 raise StoreUnavailableError("the LISTEN connection was lost")
+            if received & _OF_TRIGGERS:
+                self._on_triggers()
             return received
         except (psycopg.Error, OSError, ValueError) as error:
             raise StoreUnavailableError(f"the LISTEN connection was lost: {error}") from error

@@ -1,5 +1,6 @@
-"""The least privileges on our tables for each kind of user. `quartzpy db roles` grants them, and the start of a node
-and `quartzpy doctor` check them.
+"""The least privileges on our tables for each kind of user.
+
+`quartzpy db roles` grants them, and the start of a node and `quartzpy doctor` check them.
 """
 
 from __future__ import annotations

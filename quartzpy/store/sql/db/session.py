@@ -64,6 +64,8 @@ class SqlSession:
         self.clock = ClockEstimate()
         self.has_rate_limits = False
         """True if a job had a rate limit at the last check; see `rate_limits`."""
+        self.purged_up_to: datetime | None = None
+        """The end of the last execution that a full batch deleted; see `purge`."""
 
     def send(self, text: str, **values: Any) -> Send:
         """Return the statement of a text with its values; the scheduler's name is always added."""

@@ -1,0 +1,1 @@
+"""The reads of operators: aggregates, search and the state of the server."""

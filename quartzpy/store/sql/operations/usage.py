@@ -9,6 +9,8 @@ from quartzpy.keys import JobKey
 from quartzpy.placement import Placement, placement_from_text
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import GroupTally, RateUsage, SlotUsage, Tallies
+from quartzpy.store.queries import HELD, STOPPED
+from quartzpy.store.sql.conditions import literals
 from quartzpy.store.sql.db.session import SqlSession
 
 # The conditions are those of the partial indexes on `triggers`.
@@ -20,17 +22,32 @@ def _count(source: str, condition: str) -> str:
 
 
 def _in_state(state: TriggerState) -> str:
-    # With the scheduler as an expression, only the partial index of the state's triggers can serve, and for the
-    # waiting ones that which begins with the scheduler.
-    scheduler = "sched_name" if state is TriggerState.WAITING else "sched_name || ''"
-    return _count("$triggers", f"{scheduler} = %(sched)s AND trigger_state = '{state}'")
+    # With the scheduler as an expression, only the partial index of the held triggers can serve.
+    scheduler = "sched_name || ''" if state in _FEW else "sched_name"
+    counted = _count("$triggers", f"{scheduler} = %(sched)s AND trigger_state = '{state}'")
+    if state not in _FEW:
+        return counted
+    return f"""
+       CASE WHEN (SELECT seen FROM all_held) THEN (SELECT count(*) FROM held WHERE trigger_state = '{state}')
+            ELSE {counted} END"""
 
 
+# Their index does not distinguish these states, so all of them are read once, if they are as few as usual.
+_FEW = HELD - STOPPED
+# The paused triggers that are overdue are looked for among the first ones by key.
 TALLIES = f"""
+WITH held AS MATERIALIZED (
+    SELECT trigger_state FROM $triggers
+     WHERE sched_name || '' = %(sched)s AND trigger_state IN ({literals(HELD)}) LIMIT 2 * %(most)s::int + 1),
+all_held AS (SELECT count(*) <= 2 * %(most)s::int AS seen FROM held)
 SELECT {_count("$job_details", "sched_name = %(sched)s")},
        {_count("$fired_triggers", "sched_name = %(sched)s AND state = 'ACQUIRED'")},
        {_count("$fired_triggers", "sched_name = %(sched)s AND state = 'EXECUTING'")},
-       {_count("$triggers", "sched_name || '' = %(sched)s AND trigger_state = 'PAUSED' AND next_fire_time < $now")},
+       (SELECT count(*)
+          FROM (SELECT next_fire_time FROM $triggers
+                 WHERE sched_name = %(sched)s AND trigger_state = 'PAUSED'
+                 ORDER BY trigger_group, trigger_name LIMIT %(most)s::int + 1) AS paused
+         WHERE next_fire_time < $now),
        {",".join(map(_in_state, TriggerState))}
 """
 SLOTS = """
@@ -73,14 +90,13 @@ WITH RECURSIVE groups AS (
      WHERE g.number < %(limit)s::int)
 SELECT name, {counts} FROM groups g ORDER BY name
 """
-_OF_GROUP = "sched_name || '' = %(sched)s AND trigger_group = g.name"
-_KEYS_OF_GROUP = "sched_name = %(sched)s AND trigger_group = g.name"
+_OF_GROUP = "sched_name = %(sched)s AND trigger_group = g.name"
 TRIGGER_GROUPS = _GROUPS.format(
     column="trigger_group",
     table="$triggers",
     counts=", ".join(
         (
-            _count("$triggers", _KEYS_OF_GROUP),
+            _count("$triggers", _OF_GROUP),
             _count("$triggers", f"{_OF_GROUP} AND trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')"),
             _count("$triggers", f"{_OF_GROUP} AND trigger_state = 'ERROR'"),
         )

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Node
+from quartzpy.store.sql.db.expectation import Look
 from quartzpy.store.sql.db.rows import by_outcome
 from quartzpy.store.sql.db.session import SqlSession, require_epoch
 from quartzpy.store.sql.steps.claims import ADVANCED, CLAIMED, OF_TRIGGER, RESULT, SKIPPED, STORED
@@ -103,67 +104,105 @@ def acquire(
     passed_over: Collection[int],
 ) -> Acquisition:
     """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
-    values: dict[str, Any] = {
-        "instance": node.instance_id,
-        "epoch": node.epoch,
-        "job_types": [slots.job_type for slots in available_slots],
-        "placements": [slots.placement for slots in available_slots],
-        "threshold": misfire_threshold,
-        "passed_over": list(passed_over),
-    }
-    of_one_pool = len({(slots.executor, slots.group) for slots in available_slots}) == 1
-    unlimited = ACQUIRE_UNLIMITED_OF_ONE_POOL if of_one_pool else ACQUIRE_UNLIMITED
-    pool_limit = min(min(slots.workers, slots.group_slots) for slots in available_slots) if of_one_pool else limit
-    take = {
-        "executors": [slots.executor for slots in available_slots],
-        "workers": [slots.workers for slots in available_slots],
-        "groups": [slots.group for slots in available_slots],
-        "group_slots": [slots.group_slots for slots in available_slots],
-        "limit": min(limit, pool_limit),
-        "look_ahead": look_ahead,
-        "channel": session.channel,
-    }
-    slots = (tuple(values["job_types"]), tuple(values["placements"]), tuple(values["passed_over"]))
-    look = session.send(NEXT_DUE, **values)
-
-    def flight(text: str) -> _Flight:
-        reconcile = [session.send(RECONCILE_NEW)] if session.has_new else []
-        claim = session.send(text, **values, **take, since=ANY_TIME)
-        limits = session.has_rate_limits
-        *results, left = session.locked(*reconcile, *(around(session, claim) if limits else [claim]), look)
-        taken, turn = (results[-4], results[-1].rows[0][0]) if limits else (results[-1], None)
-        return _noted(session, slots, _Flight(require_epoch(node, left), taken.rows, turn))
-
+    step = _Step(session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over)
+    slots = step.slots
     if not session.has_new and not session.has_rate_limits:
         if not session.expectation.is_due(slots, look_ahead):
             # This look takes no lock and writes nothing, so it costs the cluster much less than a step that finds
             # nothing.
-            [left] = session.read(look)
-            seen = _noted(session, slots, _Flight(require_epoch(node, left)))
-            if not seen.is_due(look_ahead):
-                return seen.outcome()
+            found = step.peek()
+            if not found.is_due(look_ahead):
+                return found.outcome()
         elif (since := session.expectation.backlog(slots)) is not None:
             # At high load: what is left need not be looked up after each batch.
-            claim = session.send(unlimited, **values, **take, since=since)
-            [taken] = session.locked(claim, keeps_expectation=True)
-            if len(taken.rows) == limit:
-                return _outcome_of_backlog(session, slots, taken.rows)
-            [left] = session.read(look)
-            return _noted(session, slots, _Flight(require_epoch(node, left), taken.rows)).outcome()
+            taken = step.claim_backlog(since)
+            return _outcome_of_backlog(session, slots, taken) if len(taken) == limit else step.peek(taken).outcome()
     applied = session.has_new, session.has_rate_limits
     everything = any(applied) or session.expectation.limited_is_due(slots, look_ahead)
-    done = flight(ACQUIRE if everything else unlimited)
+    done = step.claim(ACQUIRE if everything else step.unlimited)
     needed = session.has_new, session.has_rate_limits
     is_incomplete = any(need and not was for need, was in zip(needed, applied, strict=True))
     if not done.taken and (is_incomplete or (not everything and done.limited_is_due(look_ahead))):
         # Triggers that this step has not looked at may be due already.
         applied = needed
-        done = flight(ACQUIRE)
+        done = step.claim(ACQUIRE)
     if session.has_rate_limits and not applied[1]:
-        done = replace(done, turn=done.now)
-    if len(done.taken) == limit >= BACKLOG and not done.limited_is_due(look_ahead) and done.new is None:
+        done = replace(done, turn=done.left.now)
+    if len(done.taken) == limit >= BACKLOG and not done.limited_is_due(look_ahead) and done.left.new is None:
         session.expectation.note_backlog(slots, done.taken[-1][_SCHEDULED_TIME])
     return done.outcome()
+
+
+class _Step:
+    """The statements of one acquire step, with their values."""
+
+    def __init__(
+        self,
+        session: SqlSession,
+        node: Node,
+        available_slots: Sequence[AvailableSlots],
+        limit: int,
+        look_ahead: timedelta,
+        misfire_threshold: timedelta,
+        passed_over: Collection[int],
+    ) -> None:
+        self._session = session
+        self._node = node
+        self._due: dict[str, Any] = {
+            "instance": node.instance_id,
+            "epoch": node.epoch,
+            "job_types": [slots.job_type for slots in available_slots],
+            "placements": [slots.placement for slots in available_slots],
+            "threshold": misfire_threshold,
+            "passed_over": list(passed_over),
+        }
+        of_one_pool = len({(slots.executor, slots.group) for slots in available_slots}) == 1
+        pool_limit = min(min(slots.workers, slots.group_slots) for slots in available_slots) if of_one_pool else limit
+        self._take: dict[str, Any] = {
+            "executors": [slots.executor for slots in available_slots],
+            "workers": [slots.workers for slots in available_slots],
+            "groups": [slots.group for slots in available_slots],
+            "group_slots": [slots.group_slots for slots in available_slots],
+            "limit": min(limit, pool_limit),
+            "look_ahead": look_ahead,
+            "channel": session.channel,
+        }
+        self.unlimited = ACQUIRE_UNLIMITED_OF_ONE_POOL if of_one_pool else ACQUIRE_UNLIMITED
+        self.slots = (tuple(self._due["job_types"]), tuple(self._due["placements"]), tuple(self._due["passed_over"]))
+
+    def _next_look(self) -> Look:
+        session = self._session
+        # What is reconciled, or released by a rate limit, may be due at any time.
+        return session.expectation.next_look(self.slots, sees_all=session.has_new or session.has_rate_limits)
+
+    def peek(self, taken: Sequence[tuple[Any, ...]] = ()) -> _Flight:
+        """Look at what waits, without a lock. `taken` are triggers that this step has claimed already."""
+        session, look = self._session, self._next_look()
+        [left] = session.read(session.send(NEXT_DUE, **self._due, since=look.since or ANY_TIME))
+        return _noted(session, self.slots, _Flight(_Left(*require_epoch(self._node, left)), taken, None, look))
+
+    def claim(self, text: str) -> _Flight:
+        """Claim triggers, and look at what waits then."""
+        session, look = self._session, self._next_look()
+        since = look.since or ANY_TIME
+        reconcile = [session.send(RECONCILE_NEW)] if session.has_new else []
+        claim = session.send(text, **self._due, **self._take, since=since)
+        limits = session.has_rate_limits
+        *results, left = session.locked(
+            *reconcile,
+            *(around(session, claim) if limits else [claim]),
+            session.send(NEXT_DUE, **self._due, since=since),
+            keeps_expectation=True,
+        )
+        taken, turn = (results[-4], results[-1].rows[0][0]) if limits else (results[-1], None)
+        found = _Flight(_Left(*require_epoch(self._node, left)), taken.rows, turn, look)
+        return _noted(session, self.slots, found)
+
+    def claim_backlog(self, since: datetime) -> Sequence[tuple[Any, ...]]:
+        """Claim triggers that are due since `since`, and do not look at what is left."""
+        claim = self._session.send(self.unlimited, **self._due, **self._take, since=since)
+        [taken] = self._session.locked(claim, keeps_expectation=True)
+        return taken.rows
 
 
 def _outcome_of_backlog(session: SqlSession, slots: Hashable, taken: Sequence[tuple[Any, ...]]) -> Acquisition:
@@ -174,51 +213,64 @@ def _outcome_of_backlog(session: SqlSession, slots: Hashable, taken: Sequence[tu
     return Acquisition(taken[-1][_AT], fired, acquired, up_to, skipped)
 
 
+class _Left(NamedTuple):
+    """The answer of `NEXT_DUE`: what waits after the statements before it."""
+
+    now: datetime
+    new: datetime | None
+    """The soonest trigger that waits to be reconciled, which must happen before the next acquire step."""
+    soonest: datetime | None
+    soonest_limited: datetime | None
+    """The soonest trigger of a job with a limit."""
+    has_rate_limits: bool
+    placed_job_types: list[str]
+    placements: list[str]
+    took: float
+    """The time of this look on the server, in seconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """The answer of `NEXT_DUE`, the rows of the statement before it, and the next turn by a rate limit."""
+    """What is left, the rows of the statement before it, the next turn by a rate limit, and where the look began."""
 
-    left: tuple[Any, ...]
-    taken: Sequence[tuple[Any, ...]] = ()
-    turn: datetime | None = None
-
-    @property
-    def now(self) -> datetime:
-        now: datetime = self.left[0]
-        return now
-
-    @property
-    def new(self) -> datetime | None:
-        """The soonest trigger that waits to be reconciled, which must happen before the next acquire step."""
-        new: datetime | None = self.left[1]
-        return new
+    left: _Left
+    taken: Sequence[tuple[Any, ...]]
+    turn: datetime | None
+    look: Look
 
     def is_due(self, look_ahead: timedelta) -> bool:
         """Return whether a trigger is left that is due, has yet to be reconciled, or may wait for a rate limit."""
+        left = self.left
         return (
-            self.new is not None or self.left[4] or (self.left[2] is not None and self.left[2] <= self.now + look_ahead)
+            left.new is not None
+            or left.has_rate_limits
+            or (left.soonest is not None and left.soonest <= left.now + look_ahead)
         )
 
     def limited_is_due(self, look_ahead: timedelta) -> bool:
         """Return whether a trigger of a job with a limit is left that is due."""
-        return self.left[3] is not None and self.left[3] <= self.now + look_ahead
+        return self.left.soonest_limited is not None and self.left.soonest_limited <= self.left.now + look_ahead
 
     def outcome(self) -> Acquisition:
-        now, new, soonest, _, _, *placed = self.left
+        left = self.left
         fired, acquired, skipped = by_outcome(self.taken)
+        # What a look did not see, the next one that sees everything does.
+        next_look = None if self.look.since is None else left.now + timedelta(seconds=self.look.valid_for)
         return Acquisition(
-            now,
+            left.now,
             fired,
             acquired,
-            min((at for at in (new, soonest, self.turn) if at is not None), default=None),
+            min((at for at in (left.new, left.soonest, self.turn, next_look) if at is not None), default=None),
             skipped,
-            {DispatchKey(*dispatch_key) for dispatch_key in zip(*placed, strict=True)},
+            {DispatchKey(*key) for key in zip(left.placed_job_types, left.placements, strict=True)},
         )
 
 
 def _noted(session: SqlSession, slots: Hashable, done: _Flight) -> _Flight:
     """Keep what the next acquire step may expect."""
-    session.has_new = done.new is not None
-    session.has_rate_limits = done.left[4]
-    session.expectation.note(slots, done.now, done.left[2], done.left[3])
+    left = done.left
+    session.has_new = left.new is not None
+    session.has_rate_limits = left.has_rate_limits
+    session.expectation.note(slots, left.now, left.soonest, left.soonest_limited)
+    session.expectation.note_look(done.look, slots, min(left.now, left.soonest or left.now), left.took)
     return done

@@ -1,5 +1,7 @@
-"""Check-in, registration and departure. A check-in writes only the node's own row and takes no row of `locks`: it
-decides nothing, and a node that waits behind a busy cluster would look dead.
+"""Check-in, registration and departure.
+
+A check-in writes only the node's own row and takes no row of `locks`: it decides nothing, and a node that waits behind
+a busy cluster would look dead.
 """
 
 from __future__ import annotations

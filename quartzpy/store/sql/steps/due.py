@@ -62,7 +62,7 @@ def front(columns: str, *, and_of_each: str = "", of_one_pool: bool = False) -> 
 NEXT_DUE = f"""
 WITH RECURSIVE node AS MATERIALIZED (
     -- No row of the result means that the epoch is no longer registered.
-    SELECT $now AS at FROM $scheduler_state
+    SELECT $now AS at, clock_timestamp() AS began FROM $scheduler_state
      WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
 ),
 -- The dispatch keys with a placement for which triggers wait, by a loose index scan.
@@ -84,7 +84,8 @@ SELECT node.at,
        (SELECT min(n.next_fire_time) FROM $triggers n WHERE n.sched_name = %(sched)s AND n.misfire_rule = 'NEW'),
        known.soonest, known.soonest_limited,
        EXISTS (SELECT FROM $job_details WHERE sched_name = %(sched)s AND rate_limit IS NOT NULL),
-       ARRAY(SELECT job_type FROM placed), ARRAY(SELECT placement FROM placed)
+       ARRAY(SELECT job_type FROM placed), ARRAY(SELECT placement FROM placed),
+       extract(epoch FROM clock_timestamp() - node.began)::float8
   FROM node
  CROSS JOIN LATERAL (
     SELECT min(first_of_key.next_fire_time) AS soonest,
@@ -97,6 +98,7 @@ SELECT node.at,
          WHERE t.sched_name = %(sched)s AND t.job_type = dispatch_key.job_type
            AND t.placement = dispatch_key.placement
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+           AND t.next_fire_time >= %(since)s::timestamptz
            AND {_is_in_time("node.at")}
          ORDER BY t.next_fire_time
          LIMIT 1

@@ -1,5 +1,6 @@
-"""The facts that a node publishes besides its capabilities: time zone data, release, settings and clock. Fire times are
-computed from the time zone data, and the others should agree; differences between nodes are reported.
+"""The facts that a node publishes besides its capabilities: time zone data, release, settings and clock.
+
+Fire times are computed from the time zone data, and the others should agree; differences between nodes are reported.
 """
 
 from __future__ import annotations
@@ -41,20 +42,24 @@ READ = "SELECT instance_id, facts::text FROM $scheduler_state WHERE sched_name =
 
 def tzdata_version() -> str:
     """Return the version of the time zone data of this process: the system's, else the package's."""
-    for place in zoneinfo.TZPATH:
-        if (Path(place) / "UTC").is_file() or (Path(place) / "Europe").is_dir():
-            for name in ("tzdata.zi", "+VERSION"):
-                try:
-                    with (Path(place) / name).open(encoding="ascii", errors="replace") as file:
-                        line = file.readline(100)
-                except OSError:
-                    continue
-                return line.removeprefix("# version ").strip() or UNKNOWN
-            return UNKNOWN
+    for place in map(Path, zoneinfo.TZPATH):
+        if (place / "UTC").is_file() or (place / "Europe").is_dir():
+            return _version_in(place)
     try:
         return str(importlib.import_module("tzdata").IANA_VERSION)
     except (ImportError, AttributeError):
         return UNKNOWN
+
+
+def _version_in(place: Path) -> str:
+    for name in ("tzdata.zi", "+VERSION"):
+        try:
+            with (place / name).open(encoding="ascii", errors="replace") as file:
+                line = file.readline(100)
+        except OSError:
+            continue
+        return line.removeprefix("# version ").strip() or UNKNOWN
+    return UNKNOWN
 
 
 def of_this_process(config: SchedulerConfig) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
-from quartzpy.keys import TriggerKey
 from quartzpy.states import Missed
 from quartzpy.store.protocol import DispatchKey, MisfireOutcome, Node
 from quartzpy.store.sql.db import rows
@@ -190,9 +189,38 @@ def recover_misfires(
     if not found.rows:
         return MisfireOutcome(now)
     at = found.rows[0][0]
+    late, misfires, spoiled = _computed(found.rows[:limit], left, at)
+    if len(left) > MOST_LEFT:
+        left.clear()
+    more = len(found.rows) > limit
+    sends = [*_spoil(session, at_node, spoiled), *_move(session, at_node, late, misfires, at)]
+    if not sends:
+        return MisfireOutcome(now, more=more)
+    written = session.locked(*sends)[-1]
+    if not misfires:
+        return MisfireOutcome(now, more=more)
+    done = {(group, name) for group, name in written.rows}
+    handled = {one.to.trigger.key: one for one in misfires if (one.to.trigger.group, one.to.trigger.name) in done}
+    following = {key: one.to.progress.next_fire_time for key, one in handled.items()}
+    return MisfireOutcome(
+        now,
+        {key: one.missed for key, one in handled.items()},
+        tuple(key for key, instant in following.items() if instant is None),
+        min(filter(None, following.values()), default=None),
+        more=more,
+    )
+
+
+def _computed(
+    rows: Sequence[tuple[Any, ...]], left: set[int], at: datetime
+) -> tuple[list[_Late], list[Misfire], list[tuple[tuple[Any, ...], str]]]:
+    """Return the triggers that can be handled, what becomes of each, and the rows that cannot with the reasons.
+
+    Generations that this node has to leave to others are added to `left`.
+    """
     late, misfires, spoiled = [], [], []
     patterns: dict[tuple[Any, ...], SimpleTrigger] = {}
-    for row in found.rows[:limit]:
+    for row in rows:
         try:
             read = _late(row, patterns)
             misfire = misfired(
@@ -212,29 +240,7 @@ def recover_misfires(
         else:
             late.append(read)
             misfires.append(misfire)
-    if len(left) > MOST_LEFT:
-        left.clear()
-    more = len(found.rows) > limit
-    sends = [*_spoil(session, at_node, spoiled), *_move(session, at_node, late, misfires, at)]
-    if not sends:
-        return MisfireOutcome(now, more=more)
-    written = session.locked(*sends)[-1]
-    if not misfires:
-        return MisfireOutcome(now, more=more)
-    done = {(group, name) for group, name in written.rows}
-    handled: dict[TriggerKey, Sequence[datetime]] = {}
-    times, over = [], []
-    for one in misfires:
-        trigger, following = one.to.trigger, one.to.progress.next_fire_time
-        if (trigger.group, trigger.name) not in done:
-            continue
-        key = trigger.key
-        handled[key] = one.missed
-        if following is None:
-            over.append(key)
-        else:
-            times.append(following)
-    return MisfireOutcome(now, handled, tuple(over), min(times, default=None), more=more)
+    return late, misfires, spoiled
 
 
 def _spoil(session: SqlSession, at_node: dict[str, Any], spoiled: Sequence[tuple[tuple[Any, ...], str]]) -> list[Send]:

@@ -21,13 +21,19 @@ RETURNING t.job_group, t.job_name
 """
 
 # The bound is a subquery, because an index condition cannot use a volatile expression such as the clock; greatest()
-# ignores a bound that is not set.
+# ignores a bound that is not set. A batch begins where the last one ended, so that it does not read the dead entries of
+# the index that were left by the batches before.
 PURGE = """
-DELETE FROM $executions
- WHERE ctid IN (SELECT ctid FROM $executions
-                 WHERE sched_name = %(sched)s
-                   AND ended_at < (SELECT greatest($now - %(older_than)s::interval, %(before)s::timestamptz))
-                 ORDER BY ended_at LIMIT %(limit)s::int)
+WITH deleted AS (
+    DELETE FROM $executions
+     WHERE ctid IN (SELECT ctid FROM $executions
+                     WHERE sched_name = %(sched)s
+                       AND ended_at >= %(since)s::timestamptz
+                       AND ended_at < (SELECT greatest($now - %(older_than)s::interval, %(before)s::timestamptz))
+                     ORDER BY ended_at LIMIT %(limit)s::int)
+    RETURNING ended_at
+)
+SELECT count(*), max(ended_at) FROM deleted
 """
 
 
@@ -75,9 +81,10 @@ def purge(
     before: datetime | None,
 ) -> int:
     """Delete old history and ended triggers; see `JobStore.purge_history`."""
-    history = []
+    executions, history = [], []
     if older_than is not None or before is not None:
-        history.append(session.send(PURGE, older_than=older_than, before=before, limit=limit))
+        since = session.purged_up_to or "-infinity"
+        executions = [session.send(PURGE, since=since, older_than=older_than, before=before, limit=limit)]
     if older_than is not None:
         history.append(session.send(PURGE_MISFIRES, older_than=older_than, limit=limit))
     if actions is not None:
@@ -85,11 +92,15 @@ def purge(
     triggers = []
     if ended_triggers is not None:
         triggers = [session.send(PURGE_ENDED, older_than=ended_triggers, limit=limit)]
-    if not history and not triggers:
+    if not executions and not history and not triggers:
         return 0
     # The acquire step deletes the rows of rate limits as well, but not once no job has a limit any more.
-    results = session.unlocked(*history, *triggers, session.send(PRUNE))
+    *results, _ = session.unlocked(*executions, *history, *triggers, session.send(PRUNE))
+    deleted = 0
+    if executions:
+        [(deleted, last)] = results.pop(0).rows
+        session.purged_up_to = last if deleted == limit else None
     ended = [key for result in results[len(history) :] for key in result.rows]
     if ended:
         session.unlocked(*orphans(session, [(group, name) for group, name in ended]))
-    return sum(result.touched for result in results[: len(history)])
+    return int(deleted) + sum(result.touched for result in results[: len(history)])

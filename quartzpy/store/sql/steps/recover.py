@@ -122,10 +122,10 @@ deaths AS (
 terminated AS (
     INSERT INTO $executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, error, attempt,
-        trigger_data)
+        trigger_data, log)
     SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name, f.job_type,
            f.instance_id, f.epoch, f.fired_time, f.scheduled_time, $now, 'TERMINATED',
-           'its node stopped while executing it', f.attempt, f.trigger_data
+           'its node stopped while executing it', f.attempt, f.trigger_data, f.recent_log
       FROM removed f
      WHERE f.state = 'EXECUTING'
        AND NOT (f.requests_recovery

@@ -1,27 +1,17 @@
-"""The tables: the single source of the schema. Migrations and `schema/postgresql.sql` are compared with them.
-
-Every row has a `sched_name`: logical schedulers share a database and never affect each other. Each index serves a query
-that runs; the comments name it.
-"""
+"""The tables of what is scheduled: jobs, triggers and calendars, with their owners and paused groups."""
 
 from __future__ import annotations
-
-from enum import StrEnum
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     CheckConstraint,
     Column,
-    DateTime,
-    Double,
     ForeignKeyConstraint,
     Index,
     Integer,
     Interval,
-    MetaData,
     PrimaryKeyConstraint,
-    Sequence,
     String,
     Table,
     Text,
@@ -29,31 +19,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-from quartzpy.keys import MAX_NAME_LENGTH
-from quartzpy.states import (
-    ActionState,
-    FiredState,
-    JobMode,
-    MisfireAction,
-    NodeMode,
-    Outcome,
-    OverlapPolicy,
-    TriggerState,
-)
-
-metadata = MetaData()
-
-Name = String(MAX_NAME_LENGTH)
-Instant = DateTime(timezone=True)
-
-
-def _one_of(column: str, words: type[StrEnum]) -> str:
-    return f"{column} IN ({', '.join(repr(str(word)) for word in words)})"
-
-
-fire_ids = Sequence("qrtz_fire_ids", metadata=metadata, data_type=BigInteger)
-"""Increasing numbers, for fire_ids and generations."""
-epochs = Sequence("qrtz_epochs", metadata=metadata, data_type=BigInteger)
+from quartzpy.states import JobMode, OverlapPolicy, TriggerState
+from quartzpy.store.sql.db.tables.base import Instant, Name, metadata, one_of
 
 job_details = Table(
     "qrtz_job_details",
@@ -97,8 +64,8 @@ job_details = Table(
     Column("continuations", JSONB),
     PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
     CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
-    CheckConstraint(_one_of("mode", JobMode), name="qrtz_job_details_mode_check"),
-    CheckConstraint(_one_of("overlap_policy", OverlapPolicy), name="qrtz_job_details_when_full_check"),
+    CheckConstraint(one_of("mode", JobMode), name="qrtz_job_details_mode_check"),
+    CheckConstraint(one_of("overlap_policy", OverlapPolicy), name="qrtz_job_details_when_full_check"),
 )
 
 # storing: is any job not ENABLED?
@@ -208,7 +175,7 @@ triggers = Table(
         [calendars.c.sched_name, calendars.c.calendar_name],
         name="qrtz_triggers_calendar_fkey",
     ),
-    CheckConstraint(_one_of("trigger_state", TriggerState), name="qrtz_triggers_state_check"),
+    CheckConstraint(one_of("trigger_state", TriggerState), name="qrtz_triggers_state_check"),
     CheckConstraint("trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL", name="qrtz_triggers_waiting_check"),
     CheckConstraint(
         "misfire_rule IN ('SCHEDULER', 'IGNORE', 'RATE_LIMIT', 'LATE', 'SKIP', 'ONCE', 'NEW', 'HELD')"
@@ -292,31 +259,15 @@ Index(
     triggers.c.job_name,
     postgresql_where=text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
 )
-# queries: triggers that are paused or in ERROR
+# queries: triggers of one state that are paused or in ERROR, by key, and their number, which is read without the rows
 Index(
     "qrtz_triggers_stopped",
+    triggers.c.trigger_state,
     triggers.c.trigger_group,
     triggers.c.trigger_name,
+    triggers.c.sched_name,
     postgresql_where=text("trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
 )
-
-rate_limits = Table(
-    "qrtz_rate_limits",
-    metadata,
-    Column("sched_name", Name, nullable=False),
-    Column("job_group", Name, nullable=False),
-    Column("job_name", Name, nullable=False),
-    Column("concurrency_key", Text, nullable=False),
-    # The theoretical arrival time of the next fire, as GCRA defines it. A row without an instant in the future means
-    # nothing, and is deleted.
-    Column("tat", Instant, nullable=False),
-    # The last turn that was given to a trigger, and the interval between turns at that time.
-    Column("queued_until", Instant),
-    Column("queued_interval", Interval),
-    PrimaryKeyConstraint("sched_name", "job_group", "job_name", "concurrency_key", name="qrtz_rate_limits_pkey"),
-)
-# acquire: the rows that mean nothing
-Index("qrtz_rate_limits_tat", rate_limits.c.sched_name, rate_limits.c.tat)
 
 owners = Table(
     "qrtz_owners",
@@ -339,215 +290,3 @@ paused_groups = Table(
     PrimaryKeyConstraint("sched_name", "scope", "group_name", name="qrtz_paused_trigger_groups_pkey"),
     CheckConstraint("scope IN ('TRIGGER', 'JOB', 'ALL', 'MANUAL')", name="qrtz_paused_trigger_groups_scope_check"),
 )
-
-fired_triggers = Table(
-    "qrtz_fired_triggers",
-    metadata,
-    Column("fire_id", BigInteger, nullable=False, autoincrement=False),
-    Column("sched_name", Name, nullable=False),
-    Column("trigger_group", Name, nullable=False),
-    Column("trigger_name", Name, nullable=False),
-    Column("generation", BigInteger, nullable=False),
-    Column("job_group", Name, nullable=False),
-    Column("job_name", Name, nullable=False),
-    Column("job_type", Name, nullable=False),
-    Column("instance_id", Name, nullable=False),
-    Column("epoch", BigInteger, nullable=False),
-    Column("state", String(16), nullable=False),
-    Column("fired_time", Instant, nullable=False),
-    Column("scheduled_time", Instant, nullable=False),
-    Column("priority", Integer, nullable=False),
-    Column("max_concurrent", Integer),
-    Column("concurrency_key", Text, nullable=False, server_default=text("''")),
-    Column("requests_recovery", Boolean, nullable=False),
-    Column("attempt", Integer, nullable=False, server_default=text("1")),
-    # A request to stop this execution.
-    Column("cancel_requested", Boolean, nullable=False, server_default=text("false")),
-    # The trigger's data at the time of the fire, for a recovery after the trigger has been removed.
-    Column("trigger_data", JSONB),
-    # The fire times that the execution coalesces, if there are several.
-    Column("coalesced_fire_times", ARRAY(Instant)),
-    # The progress that the job last reported: a fraction from 0 to 1.
-    Column("progress", Double),
-    Column("progress_message", Text),
-    PrimaryKeyConstraint("fire_id", name="qrtz_fired_triggers_pkey"),
-    CheckConstraint(_one_of("state", FiredState), name="qrtz_fired_triggers_state_check"),
-)
-# running executions of jobs with a limit: acquire and fire count them
-Index(
-    "qrtz_fired_triggers_limited",
-    fired_triggers.c.sched_name,
-    fired_triggers.c.job_group,
-    fired_triggers.c.job_name,
-    fired_triggers.c.concurrency_key,
-    postgresql_where=text("state = 'EXECUTING' AND max_concurrent IS NOT NULL"),
-)
-# The database refuses two concurrent executions of a job that disallows them, even if the code has a bug.
-Index(
-    "qrtz_fired_triggers_one_running",
-    fired_triggers.c.sched_name,
-    fired_triggers.c.job_group,
-    fired_triggers.c.job_name,
-    fired_triggers.c.concurrency_key,
-    unique=True,
-    postgresql_where=text("state = 'EXECUTING' AND max_concurrent = 1"),
-)
-# There is no index by epoch: the table has no more rows than the cluster has workers, and it would slow each fire.
-
-scheduler_state = Table(
-    "qrtz_scheduler_state",
-    metadata,
-    Column("sched_name", Name, nullable=False),
-    Column("instance_id", Name, nullable=False),
-    Column("epoch", BigInteger, nullable=False),
-    Column("host", Text, nullable=False),
-    Column("pid", BigInteger, nullable=False),
-    Column("started_at", Instant, nullable=False),
-    Column("last_checkin", Instant, nullable=False),
-    Column("checkin_count", BigInteger, nullable=False),
-    Column("checkin_interval", Interval, nullable=False),
-    # The silence after which other nodes may declare this one dead: its own setting, which theirs do not affect.
-    Column("failure_window", Interval, nullable=False, server_default=text("'20 seconds'")),
-    # Identifies the node's process among all machines.
-    Column("process", Text, nullable=False, server_default=text("''")),
-    # The node's job types, executors, group limits and labels.
-    Column("capabilities", JSONB, nullable=False, server_default=text("'{}'")),
-    # The node's time zone data, release, settings and clock; differences between nodes are reported.
-    Column("facts", JSONB, nullable=False, server_default=text("'{}'")),
-    # The mode that an operator or the node itself has set, and the instant of that, which rises with each change.
-    Column("mode", String(16), nullable=False, server_default=text("'RUNNING'")),
-    Column("mode_since", Instant),
-    PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
-    CheckConstraint(_one_of("mode", NodeMode), name="qrtz_scheduler_state_mode_check"),
-    postgresql_with={"fillfactor": "50"},
-)
-
-locks = Table(
-    "qrtz_locks",
-    metadata,
-    Column("sched_name", Name, nullable=False),
-    Column("lock_name", String(40), nullable=False),
-    PrimaryKeyConstraint("sched_name", "lock_name", name="qrtz_locks_pkey"),
-)
-
-executions = Table(
-    "qrtz_executions",
-    metadata,
-    Column("fire_id", BigInteger, nullable=False, autoincrement=False),
-    Column("sched_name", Name, nullable=False),
-    Column("trigger_group", Name, nullable=False),
-    Column("trigger_name", Name, nullable=False),
-    Column("generation", BigInteger, nullable=False),
-    Column("job_group", Name, nullable=False),
-    Column("job_name", Name, nullable=False),
-    Column("job_type", Name, nullable=False),
-    Column("instance_id", Name, nullable=False),
-    Column("epoch", BigInteger, nullable=False),
-    Column("fired_time", Instant, nullable=False),
-    Column("scheduled_time", Instant, nullable=False),
-    Column("started_at", Instant),
-    Column("ended_at", Instant, nullable=False),
-    Column("outcome", String(16), nullable=False),
-    Column("attempt", Integer, nullable=False, server_default=text("1")),
-    Column("error", Text),
-    # The trigger data of the execution, for running it again.
-    Column("trigger_data", JSONB),
-    Column("result", JSONB),
-    # The time of the next attempt; NULL if the failure is not retried.
-    Column("retry_at", Instant),
-    # The log lines of the execution, if its job asked for them (capture_logs).
-    Column("log", Text),
-    PrimaryKeyConstraint("fire_id", name="qrtz_executions_pkey"),
-    CheckConstraint(_one_of("outcome", Outcome), name="qrtz_executions_outcome_check"),
-)
-# The database refuses a second record of the same fire of a trigger, even if the code has a bug; also the history of a
-# trigger. The scheduler does not come first: without statistics the planner would use this index for the latest
-# executions of all triggers.
-Index(
-    "qrtz_executions_instant",
-    executions.c.trigger_group,
-    executions.c.trigger_name,
-    executions.c.sched_name,
-    executions.c.generation,
-    executions.c.scheduled_time,
-    unique=True,
-)
-# the latest executions, and purging the oldest. Rows arrive nearly in this order, so they are appended at the end.
-Index("qrtz_executions_ended", executions.c.sched_name, executions.c.ended_at)
-# queries by scheduled time, or of a trigger: the few executions that ended much later than they were scheduled. The
-# others are found by their end. Only their rows are indexed. Without the scheduler, no other index is preferred to it.
-Index(
-    "qrtz_executions_long",
-    executions.c.scheduled_time,
-    postgresql_where=text("ended_at - scheduled_time > interval '1 hour'"),
-)
-# the latest failures that are not retried: only their rows are indexed
-Index(
-    "qrtz_executions_exhausted",
-    executions.c.sched_name,
-    executions.c.ended_at,
-    postgresql_where=text("outcome = 'FAILED' AND retry_at IS NULL"),
-)
-
-
-misfires = Table(
-    "qrtz_misfires",
-    metadata,
-    # Increases with time.
-    Column("id", BigInteger, nullable=False, autoincrement=False),
-    Column("sched_name", Name, nullable=False),
-    Column("trigger_group", Name, nullable=False),
-    Column("trigger_name", Name, nullable=False),
-    Column("generation", BigInteger, nullable=False),
-    Column("job_group", Name, nullable=False),
-    Column("job_name", Name, nullable=False),
-    # The node that handled it.
-    Column("instance_id", Name, nullable=False),
-    Column("handled_at", Instant, nullable=False),
-    Column("misfire_instruction", String(60), nullable=False),
-    Column("action", String(16), nullable=False),
-    # The fire time that was found to be late.
-    Column("scheduled_time", Instant, nullable=False),
-    # The fire times that got no run of their own; has_more if there are others after these.
-    Column("missed", ARRAY(Instant), nullable=False),
-    Column("has_more", Boolean, nullable=False),
-    # The number of missed fires that run late, each by itself.
-    Column("caught_up", BigInteger, nullable=False),
-    # The trigger's new fire time; NULL if it will not fire again.
-    Column("next_fire_time", Instant),
-    # the latest misfires, and purging the oldest
-    PrimaryKeyConstraint("sched_name", "id", name="qrtz_misfires_pkey"),
-    CheckConstraint(_one_of("action", MisfireAction), name="qrtz_misfires_action_check"),
-)
-# a trigger's latest
-Index("qrtz_misfires_trigger", misfires.c.trigger_group, misfires.c.trigger_name, misfires.c.id)
-
-audit = Table(
-    "qrtz_audit",
-    metadata,
-    # Increases with time.
-    Column("id", BigInteger, nullable=False, autoincrement=False),
-    Column("sched_name", Name, nullable=False),
-    Column("at", Instant, nullable=False),
-    Column("ended_at", Instant),
-    Column("actor", Name, nullable=False),
-    Column("role", String(16), nullable=False),
-    Column("action", String(40), nullable=False),
-    # "trigger GROUP.NAME", or in words the filter that selected several.
-    Column("subject", String(500), nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("state", String(16), nullable=False),
-    # The number of things that it has changed.
-    Column("count", BigInteger, nullable=False),
-    # The values that it changed, before and after, without secrets.
-    Column("before", JSONB),
-    Column("after", JSONB),
-    Column("error", Text),
-    # the latest actions, and purging the oldest
-    PrimaryKeyConstraint("sched_name", "id", name="qrtz_audit_pkey"),
-    CheckConstraint(_one_of("state", ActionState), name="qrtz_audit_state_check"),
-)
-# the latest actions on one job, trigger, execution or node
-Index("qrtz_audit_subject", audit.c.subject, audit.c.id)
-# the few actions that failed, were refused, or have not ended
-Index("qrtz_audit_unsuccessful", audit.c.sched_name, audit.c.id, postgresql_where=text("state <> 'SUCCEEDED'"))

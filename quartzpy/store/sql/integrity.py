@@ -1,5 +1,7 @@
-"""Integrity checks of the tables, each a query without results if all is well, and the repairs that are safe while
-nodes are working. The checks take no lock; the repair takes both locks, and checks again under them.
+"""Integrity checks of the tables, and the repairs that are safe while nodes are working.
+
+Each check is a query without results if all is well. The checks take no lock; the repair takes both locks, and checks
+again under them.
 """
 
 from __future__ import annotations
@@ -24,10 +26,12 @@ from quartzpy.store.sql.db.locks import MAKE, LockName
 from quartzpy.store.sql.db.naming import renamed, renamed_sql
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.db.tables import metadata
+from quartzpy.store.sql.lookups import MISFIRE_RULES, WAITING
 from quartzpy.store.sql.steps import facts
 from quartzpy.store.sql.steps.checkin import list_nodes
 from quartzpy.store.sql.steps.recover import FREE, REPAIR, STUCK
 from quartzpy.store.sql.steps.settling import RULE_OF_JOB
+from quartzpy.texts import numbered
 
 _DIALECT: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
 LONG_TRANSACTION = timedelta(minutes=10)
@@ -65,19 +69,30 @@ UPDATE $triggers t
            FOR NO KEY UPDATE OF t SKIP LOCKED) AS d
  WHERE t.ctid = d.row
 """
-OVERDUE = """
-SELECT t.job_type, t.placement, count(*)::int, min(t.next_fire_time)
-  FROM $triggers t
- WHERE t.sched_name = %(sched)s AND t.trigger_state = 'WAITING'
-   AND t.next_fire_time < $now - %(patience)s::interval
-   AND (t.rate_limit IS NULL OR t.rate_limited_until IS NULL
-        OR t.rate_limited_until < $now - %(patience)s::interval)
+# The front of the due index, for each dispatch key and misfire rule.
+OVERDUE = f"""
+{WAITING},
+bound AS MATERIALIZED (SELECT $now - %(patience)s::interval AS instant)
+SELECT w.job_type, w.placement, count(*)::int, min(t.next_fire_time)
+  FROM bound
+ CROSS JOIN waiting w
+ CROSS JOIN (VALUES {MISFIRE_RULES}) AS rule(name)
+ CROSS JOIN LATERAL (
+    SELECT t.next_fire_time FROM $triggers t
+     WHERE t.sched_name = %(sched)s AND t.trigger_state = 'WAITING' AND t.job_type = w.job_type
+       AND t.placement = w.placement AND t.misfire_rule = rule.name AND t.next_fire_time < bound.instant
+       AND (t.rate_limit IS NULL OR t.rate_limited_until IS NULL OR t.rate_limited_until < bound.instant)
+    OFFSET 0) AS t
  GROUP BY 1, 2
  ORDER BY 4
 """
-IN_ERROR = """
-SELECT trigger_group || '.' || trigger_name || coalesce(': ' || left(error, 200), '')
-  FROM $triggers WHERE sched_name = %(sched)s AND trigger_state = 'ERROR' ORDER BY 1
+# The last line of a traceback has the error itself.
+IN_ERROR = rf"""
+SELECT (SELECT count(*) FROM $triggers WHERE sched_name = %(sched)s AND trigger_state = 'ERROR'),
+       trigger_group || '.' || trigger_name
+           || coalesce(': ' || left(substring(rtrim(error, E' \n') FROM '[^\n]*$$'), 200), '')
+  FROM $triggers WHERE sched_name = %(sched)s AND trigger_state = 'ERROR'
+ ORDER BY trigger_group, trigger_name LIMIT {MOST_ROWS}
 """
 LOCK_ROWS = "SELECT lock_name FROM $locks WHERE sched_name = %(sched)s"
 INDEXES = """
@@ -178,7 +193,7 @@ def _lock_rows(result: Result) -> list[Finding]:
     missing = sorted(set(LockName) - {name for (name,) in result.rows})
     if not missing:
         return []
-    what = f"{len(missing)} lock rows are missing"
+    what = numbered(len(missing), "lock row is missing", "lock rows are missing")
     return [
         Finding(Severity.ERROR, "lock-rows", what, "the next use, or --repair, restores them", _listed(missing), True)
     ]
@@ -188,32 +203,65 @@ def _unknown_epochs(result: Result) -> list[Finding]:
     if not result.rows:
         return []
     rows = [f"{fire_id}: {trigger} ({state}, by {node})" for fire_id, trigger, state, node in result.rows]
-    what = f"{len(rows)} claims and executions belong to nodes that are not in the cluster"
-    return [Finding(Severity.ERROR, "unknown-epoch", what, "--repair releases or recovers them", _listed(rows), True)]
+    what = numbered(
+        len(rows),
+        "claim or execution belongs to a node that is not in the cluster",
+        "claims and executions belong to nodes that are not in the cluster",
+    )
+    return [
+        Finding(
+            Severity.ERROR,
+            "unknown-epoch",
+            what,
+            "--repair releases claims and recovers executions",
+            _listed(rows),
+            True,
+        )
+    ]
 
 
 _HELD = {
-    "ACQUIRED": ("claim-without-owner", "triggers are ACQUIRED without a claim"),
-    "BLOCKED": ("blocked-for-nothing", "triggers are BLOCKED without a running execution of their job"),
-    "PAUSED_BLOCKED": ("blocked-for-nothing", "paused triggers are BLOCKED without a running execution of their job"),
-    "COMPLETE": ("never-ended", "triggers are COMPLETE, and their last execution no longer exists"),
+    "ACQUIRED": (
+        "claim-without-owner",
+        "trigger is ACQUIRED without a claim",
+        "triggers are ACQUIRED without a claim",
+    ),
+    "BLOCKED": (
+        "blocked-for-nothing",
+        "trigger is BLOCKED without a running execution of its job",
+        "triggers are BLOCKED without a running execution of their job",
+    ),
+    "PAUSED_BLOCKED": (
+        "blocked-for-nothing",
+        "paused trigger is BLOCKED without a running execution of its job",
+        "paused triggers are BLOCKED without a running execution of their job",
+    ),
+    "COMPLETE": (
+        "never-ended",
+        "trigger is COMPLETE, and its last execution no longer exists",
+        "triggers are COMPLETE, and their last execution no longer exists",
+    ),
 }
 
 
 def _stuck(result: Result) -> list[Finding]:
     found = []
-    for state, (check, what) in _HELD.items():
+    for state, (check, one, several) in _HELD.items():
         rows = sorted(f"{group}.{name}" for group, name, is_in, *_ in result.rows if is_in == state)
         if rows:
-            message = f"{len(rows)} {what}"
-            found.append(Finding(Severity.ERROR, check, message, "--repair releases them", _listed(rows), True))
+            what = numbered(len(rows), one, several)
+            found.append(Finding(Severity.ERROR, check, what, "--repair releases such triggers", _listed(rows), True))
     return found
 
 
 def _copies(result: Result) -> list[Finding]:
     if not result.rows:
         return []
-    what = f"{len(result.rows)} triggers differ from their job in type, limit or placement"
+    what = numbered(
+        len(result.rows),
+        "trigger differs from its job in type, limit or placement",
+        "triggers differ from their job in type, limit or placement",
+    )
     rows = _listed([name for (name,) in result.rows])
     return [Finding(Severity.ERROR, "stale-copies", what, "--repair copies the values again", rows, True)]
 
@@ -221,9 +269,9 @@ def _copies(result: Result) -> list[Finding]:
 def _in_error(result: Result) -> list[Finding]:
     if not result.rows:
         return []
-    rows = _listed([text for (text,) in result.rows])
-    what = f"{len(result.rows)} triggers are in state ERROR"
-    return [Finding(Severity.WARNING, "in-error", what, "remove the cause, then call reset_trigger_from_error", rows)]
+    rows = tuple(text for _, text in result.rows)
+    what = numbered(result.rows[0][0], "trigger is in state ERROR", "triggers are in state ERROR")
+    return [Finding(Severity.WARNING, "in-error", what, "remove the cause, then run `quartzpy reset TRIGGER`", rows)]
 
 
 def _indexes(prefix: str, result: Result) -> list[Finding]:
@@ -233,12 +281,12 @@ def _indexes(prefix: str, result: Result) -> list[Finding]:
     missing = sorted(wanted.keys() - there.keys())
     if missing:
         made = [renamed_sql(str(CreateIndex(wanted[name]).compile(dialect=_DIALECT)), prefix) for name in missing]
-        what = f"{len(missing)} indexes are missing: {', '.join(missing)}"
-        found.append(Finding(Severity.ERROR, "missing-index", what, "create them", _listed(made)))
+        what = f"{numbered(len(missing), 'index is', 'indexes are')} missing: {', '.join(missing)}"
+        found.append(Finding(Severity.ERROR, "missing-index", what, "create what is missing", _listed(made)))
     invalid = sorted(name for name, valid in there.items() if not valid)
     if invalid:
-        what = f"{len(invalid)} indexes are invalid: {', '.join(invalid)}"
-        advice = "REINDEX INDEX CONCURRENTLY each of them"
+        what = f"{numbered(len(invalid), 'index is', 'indexes are')} invalid: {', '.join(invalid)}"
+        advice = "repair each by REINDEX INDEX CONCURRENTLY"
         found.append(Finding(Severity.ERROR, "invalid-index", what, advice, _listed(invalid)))
     return found
 
@@ -249,8 +297,10 @@ def _constraints(prefix: str, result: Result) -> list[Finding]:
     missing = sorted(name for name in wanted if not there.get(name))
     if not missing:
         return []
-    what = f"{len(missing)} constraints are missing or not validated: {', '.join(missing)}"
-    advice = "`quartzpy db sql` prints the statements that create them"
+    what = (
+        f"{numbered(len(missing), 'constraint is', 'constraints are')} missing or not validated: {', '.join(missing)}"
+    )
+    advice = "`quartzpy db sql` prints the statements that create the constraints"
     return [Finding(Severity.ERROR, "missing-constraint", what, advice, _listed(missing))]
 
 
@@ -261,8 +311,8 @@ def _dead(result: Result) -> list[Finding]:
     ]
     if not rows:
         return []
-    what = f"{len(rows)} tables are not vacuumed often enough"
-    return [Finding(Severity.WARNING, "dead-rows", what, "check autovacuum, or VACUUM them", _listed(rows))]
+    what = numbered(len(rows), "table is not vacuumed often enough", "tables are not vacuumed often enough")
+    return [Finding(Severity.WARNING, "dead-rows", what, "check autovacuum, or run VACUUM", _listed(rows))]
 
 
 def _autovacuum(result: Result) -> list[Finding]:
@@ -274,11 +324,10 @@ def _autovacuum(result: Result) -> list[Finding]:
 def _transactions(result: Result) -> list[Finding]:
     if not result.rows:
         return []
-    what = (
-        f"{len(result.rows)} transactions are older than {LONG_TRANSACTION}: dead rows cannot be removed until they end"
-    )
+    number = numbered(len(result.rows), "transaction is", "transactions are")
+    what = f"{number} older than {LONG_TRANSACTION}: dead rows cannot be removed until the end of such a transaction"
     rows = _listed([text for (text,) in result.rows])
-    return [Finding(Severity.WARNING, "long-transaction", what, "end them, or pg_terminate_backend(pid)", rows)]
+    return [Finding(Severity.WARNING, "long-transaction", what, "end it, or call pg_terminate_backend(pid)", rows)]
 
 
 def _overdue(session: SqlSession, late: timedelta) -> list[Finding]:
@@ -293,11 +342,11 @@ def _overdue(session: SqlSession, late: timedelta) -> list[Finding]:
         (left if any(_runs(one, job_type, placement) for one in nodes) else homeless).append(row)
     found = []
     if homeless:
-        what = f"triggers of {len(homeless)} kinds are overdue, and no node can run them"
+        what = f"triggers of {numbered(len(homeless), 'kind', 'kinds')} are overdue, and no node can run them"
         advice = "start a node that knows the job type and has the executor and labels"
         found.append(Finding(Severity.ERROR, "no-node", what, advice, _listed(homeless)))
     if left:
-        what = f"triggers of {len(left)} kinds are overdue, although nodes can run them"
+        what = f"triggers of {numbered(len(left), 'kind', 'kinds')} are overdue, although nodes can run them"
         advice = "run `quartzpy why TRIGGER`, and check for busy nodes, wrong clocks and a slow database"
         found.append(Finding(Severity.WARNING, "overdue", what, advice, _listed(left)))
     return found
@@ -316,8 +365,12 @@ def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
         if answer.now - record.last_checkin > config.failure_window
     ]
     if silent:
-        what = f"{len(silent)} nodes are silent, and none of the others has recovered their work"
-        advice = "start a node: it recovers them within its failure_window"
+        what = numbered(
+            len(silent),
+            "node is silent, and none of the others has recovered its work",
+            "nodes are silent, and none of the others has recovered their work",
+        )
+        advice = "start a node: it recovers the work within its failure_window"
         found.append(Finding(Severity.WARNING, "silent-node", what, advice, _listed(silent)))
     if not answer.nodes:
         found.append(
@@ -338,8 +391,8 @@ def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
         if abs(ahead := float(one.get(node_facts.CLOCK_AHEAD, 0))) > node_facts.MOST_SKEW
     ]
     if skewed:
-        what = f"the clocks of {len(skewed)} nodes differ from the database's"
-        advice = "synchronize them by NTP; fire times follow the database's clock and are not affected"
+        what = numbered(len(skewed), "node has a clock", "nodes have clocks") + " that differs from the database's"
+        advice = "synchronize the nodes by NTP; fire times follow the database's clock and are not affected"
         found.append(Finding(Severity.WARNING, "clock-skew", what, advice, _listed(skewed)))
     return found
 

@@ -1,0 +1,1 @@
+"""The reads of operators beside millions of rows: their rows, the read models, the pages and the commands."""

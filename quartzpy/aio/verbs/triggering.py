@@ -1,0 +1,82 @@
+"""The awaitable twin of `TriggeringVerbs`.
+
+`python -m tools.async_facade` writes this from the classes that stand behind. Change those instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from quartzpy.aio.handles import AsyncTriggeredExecution
+from quartzpy.aio.verbs.queries import AsyncQueryVerbs
+from quartzpy.aio.verbs.storing import AsyncStoringVerbs
+from quartzpy.instants import Span
+from quartzpy.keys import JobRef
+from quartzpy.scheduling.verbs.queries import FireRef
+from quartzpy.scheduling.verbs.triggering import TriggeringVerbs
+
+_TriggeringVerbsT = TypeVar("_TriggeringVerbsT", bound=TriggeringVerbs)
+
+
+class AsyncTriggeringVerbs(AsyncStoringVerbs[_TriggeringVerbsT], AsyncQueryVerbs[_TriggeringVerbsT]):
+    """The methods of `TriggeringVerbs`, each of them awaitable."""
+
+    async def trigger_job(
+        self,
+        key: JobRef,
+        data: Mapping[str, Any] | Any | None = None,
+        *,
+        delay: Span | None = None,
+        even_if_paused: bool = False,
+        debounce_key: str | None = None,
+        keep_waiting: bool = False,
+    ) -> AsyncTriggeredExecution:
+        """Run a job now, or after `delay`, by a separate trigger that carries `data`; return a handle to wait for it.
+
+        That trigger is in the group MANUAL_TRIGGERS, so pauses of triggers and of other groups do not affect it. Under
+        `pause_all`, or a pause of the job's group or of MANUAL_TRIGGERS, it would wait until the pause ends; therefore
+        the call is refused, unless `even_if_paused` permits the wait. `data` may be a value of the job's `data_type`,
+        if the job's class is known in this process.
+
+        With a `debounce_key`, at most one call for this job and this key waits for its fire, in the whole cluster. A
+        later call replaces the waiting one, with its own data and `delay`. With `keep_waiting`, the waiting call stays,
+        and the later call returns a handle for it. An execution that has started no longer waits. The handle refers to
+        the latest execution for the key since the call.
+
+        Raises:
+            JobNotFoundError: the job is not stored.
+            IllegalStateChangeError: the job is disabled, or a pause would delay the fire.
+            InvalidJobDataError: as in `schedule_job`.
+            InvalidKeyError: `key` is neither a key nor a name, or `debounce_key` is not a text.
+            InvalidValueError: `keep_waiting` is given without a `debounce_key`.
+        """
+        found = await self._run(
+            lambda behind: behind.trigger_job(
+                key,
+                data,
+                delay=delay,
+                even_if_paused=even_if_paused,
+                debounce_key=debounce_key,
+                keep_waiting=keep_waiting,
+            )
+        )
+        return AsyncTriggeredExecution._of(self, found)
+
+    async def run_again(
+        self, fire_id: FireRef, *, delay: Span | None = None, even_if_paused: bool = False
+    ) -> AsyncTriggeredExecution:
+        """Run the job of an execution again, now or after `delay`, with the trigger data of that execution.
+
+        The new execution is a first attempt by a separate trigger, as for `trigger_job`, with the job's own data as it
+        is stored now. `context.nominal_fire_time` and `execution_key` are those of the original execution.
+
+        Raises:
+            ExecutionNotFoundError: no such execution is known.
+            IllegalStateChangeError: the execution has not ended, the job is disabled, or a pause would delay the fire.
+            JobNotFoundError: the job is no longer stored.
+            InvalidJobDataError: as in `trigger_job`; or the data cannot be read in this process.
+            InvalidValueError: `fire_id` cannot be the id of an execution.
+        """
+        found = await self._run(lambda behind: behind.run_again(fire_id, delay=delay, even_if_paused=even_if_paused))
+        return AsyncTriggeredExecution._of(self, found)

@@ -1,0 +1,109 @@
+"""The dispatcher: it passes the fires of a node to its workers, and ends what may not wait or run any longer.
+
+It stands between the scheduler thread, which fires triggers for free slots, and the job runner, which frees the slots.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+
+from quartzpy.clock import Clock
+from quartzpy.execution.attempt import Attempt
+from quartzpy.execution.capacity import Capacity
+from quartzpy.execution.epoch import Epoch
+from quartzpy.execution.execution import Execution
+from quartzpy.execution.executors import Executors
+from quartzpy.execution.job_runner import JobRunner
+from quartzpy.keys import JobKey
+from quartzpy.runtime.completer import Completer
+from quartzpy.runtime.scheduler_thread import SchedulerThread
+from quartzpy.store.protocol import Completion, FiredTrigger, JobStore, Node
+
+logger = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """Submits executions, frees their slots, and hands back, cancels or disowns them. `connect` completes it."""
+
+    def __init__(
+        self, *, scheduler_name: str, store: JobStore, clock: Clock, executors: Executors, capacity: Capacity
+    ) -> None:
+        self._scheduler_name = scheduler_name
+        self._store = store
+        self._clock = clock
+        self._executors = executors
+        self._capacity = capacity
+        self._runner: JobRunner
+        self._scheduler: SchedulerThread
+        self._completer: Completer
+
+    def connect(self, runner: JobRunner, scheduler: SchedulerThread, completer: Completer) -> None:
+        """Set the parts that call the dispatcher themselves, and therefore are created after it."""
+        self._runner, self._scheduler, self._completer = runner, scheduler, completer
+
+    # --- called by the scheduler thread
+
+    def submit(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
+        """Run fires, for which the scheduler thread has made sure that there are free slots."""
+        self._capacity.occupy([one.placement for one in fired])
+        runner, executor_of, name = self._runner, self._executors.of, self._scheduler_name
+        self._executors.submit([Attempt(runner, one, epoch, executor_of(one.placement), name) for one in fired])
+
+    def hand_back(self, patience: float) -> None:
+        """End the executions that wait for a slot and do not get one soon, so that other nodes can run them."""
+        attempts = self._executors.take_back(patience)
+        if not attempts:
+            return
+        asked: set[int] = set()
+        # The executions are no longer in the pool, so they have to be ended whatever this question meets.
+        with suppress(Exception):
+            asked = self._store.cancel_requests(attempts[0].epoch.node)
+        for attempt in attempts:
+            # The request is a part of the row that the completion deletes: the run that follows would not know of it.
+            if attempt.fired.fire_id in asked:
+                attempt.cancel_before_start()
+            else:
+                attempt.hand_back()
+
+    def disown(self, fire_ids: Collection[int]) -> None:
+        """Stop executions whose rows the store no longer has, because other nodes may run them again."""
+        for execution in self._runner.running():
+            if execution.fired.fire_id in fire_ids:
+                execution.disown()
+
+    # --- called by the job runner, at the end of an execution
+
+    def ended(self, execution: Execution, completion: Completion | None) -> None:
+        """Let the completer record an execution, or forget it if this node may no longer run it (None)."""
+        if completion is None:
+            execution.epoch.discard_unrecorded([execution.fired.fire_id])
+        else:
+            self._completer.put(execution, completion)
+
+    def freed(self, execution: Execution) -> None:
+        """Free the slot of an execution, and wake the scheduler thread if there may be work for it."""
+        began_at, placement = execution.began_at, execution.fired.placement
+        if self._capacity.release(placement):
+            self._scheduler.look_again()
+        executor = execution.executor or self._executors.of(placement)
+        if executor.pool.release(None if began_at is None else self._clock.monotonic() - began_at):
+            self._scheduler.wakeup.set()
+
+    # --- called for the whole node
+
+    def cancel_as_asked(self, node: Node) -> None:
+        """Stop the executions of this node that someone has asked the store to cancel."""
+        if self._runner.running():
+            asked = self._store.cancel_requests(node)
+            for attempt in self._executors.remove(asked):
+                attempt.cancel_before_start()
+            self._runner.interrupt(lambda execution: execution.fired.fire_id in asked)
+
+    def stop_executions_of(self, epoch: Epoch) -> list[JobKey]:
+        """Ask the executions of a lost epoch to stop. Return the key of each one's job."""
+        running = [execution for execution in self._runner.running() if execution.epoch is epoch]
+        for execution in running:
+            execution.stop()
+        return [execution.fired.job_key for execution in running]

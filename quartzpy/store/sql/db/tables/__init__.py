@@ -1,0 +1,10 @@
+"""The tables: the single source of the schema. Migrations and `schema/postgresql.sql` are compared with them.
+
+Every row has a `sched_name`: logical schedulers share a database and never affect each other. Each index serves a query
+that runs; the comments name it.
+"""
+
+from quartzpy.store.sql.db.tables import history, operations, runtime, schedule
+from quartzpy.store.sql.db.tables.base import epochs, fire_ids, metadata
+
+__all__ = ["epochs", "fire_ids", "history", "metadata", "operations", "runtime", "schedule"]

@@ -1,0 +1,181 @@
+"""Actions on many subjects go on in the background, show their progress, and say what was done if they are stopped."""
+
+from __future__ import annotations
+
+import html
+import re
+import threading
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from quartzpy import JobDetail, Scheduler, SimpleTrigger
+from quartzpy.clock import SystemClock
+from quartzpy.dashboard import create_app
+from quartzpy.dashboard.actions import background
+from quartzpy.errors import ObjectNotFoundError, StoreUnavailableError
+from quartzpy.keys import TriggerKey
+from quartzpy.operations import ActionProgress, Operations, Selection
+from quartzpy.operations.actions import log
+from quartzpy.store.protocol import NO_NOTE, PauseNote
+from quartzpy.store.ram.store import RamJobStore
+from tests.dashboard.conftest import LOCAL
+from tests.dashboard.scene import Report
+from tests.dashboard.test_actions import form_of
+from tests.waiting import wait_until
+
+TRIGGERS = 6
+
+
+class Gated(RamJobStore):
+    """A store in memory, with a gate at which actions wait after their first slice. It fails behind it on request."""
+
+    def __init__(self) -> None:
+        super().__init__(SystemClock())
+        self.gate = threading.Event()
+        self.error: Exception | None = None
+
+    def pause_triggers(self, keys: Collection[TriggerKey], note: PauseNote = NO_NOTE) -> None:
+        if self.error is not None and self.gate.is_set():
+            raise self.error
+        super().pause_triggers(keys, note)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Gated:
+    made, report = Gated(), background._Running._report
+
+    def wait(running: background._Running, progress: ActionProgress) -> None:
+        report(running, progress)
+        assert not progress.changed or made.gate.wait(20)
+
+    monkeypatch.setattr(background._Running, "_report", wait)
+    monkeypatch.setattr(log, "SLICE", 2)
+    monkeypatch.setattr(background, "PATIENCE", 0.2)
+    return made
+
+
+@pytest.fixture
+def scheduler(store: Gated) -> Scheduler:
+    made = Scheduler(store, name="many")
+    later = datetime.now(UTC) + timedelta(days=1)
+    for n in range(TRIGGERS):
+        made.schedule_job(JobDetail(Report, f"job-{n}"), SimpleTrigger(f"t-{n}", start_time=later))
+    return made
+
+
+@pytest.fixture
+def client(scheduler: Scheduler) -> TestClient:
+    return TestClient(create_app(scheduler, read_only=False), **LOCAL)
+
+
+def pause_all(client: TestClient) -> Any:
+    page = client.get("/triggers").text
+    token = re.findall(r'name="csrf_token" value="([^"]+)"', page)[0]
+    asked = client.post("/actions/pause", data={"csrf_token": token, "of": "triggers", "scope": "all"})
+    return client.post("/actions/pause", data={**form_of(asked.text), "next": "/triggers"}, follow_redirects=False)
+
+
+def text_of(client: TestClient, url: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", client.get(url).text)).split())
+
+
+def paused(scheduler: Scheduler) -> int:
+    return scheduler.triggers(state="PAUSED").count()
+
+
+def test_a_long_action_answers_at_once_and_leads_to_its_progress(
+    client: TestClient, scheduler: Scheduler, store: Gated
+) -> None:
+    answer = pause_all(client)
+    assert answer.status_code == 303
+    progress = answer.headers["location"]
+    assert re.fullmatch(r"/audit/\d+\?next=%2Ftriggers", progress)
+    page = client.get(progress).text
+    assert 'data-topics="audit schedule"' in page
+    assert '<a class="button" href="/triggers">Back</a>' in page
+    assert "2 of 6 changed It goes on in the background" in text_of(client, progress)
+    assert paused(scheduler) == 2
+    store.gate.set()
+    wait_until(lambda: "What was done 6 changed." in text_of(client, progress), "the end of the action")
+    assert paused(scheduler) == TRIGGERS
+    assert "data-topics" not in client.get(progress).text
+    assert f'href="{progress.partition("?")[0]}"' in client.get("/audit").text
+
+
+def test_an_action_in_another_process_shows_its_count(client: TestClient, scheduler: Scheduler, store: Gated) -> None:
+    progress = pause_all(client).headers["location"]
+    other = TestClient(create_app(scheduler), **LOCAL)
+    seen = text_of(other, progress)
+    assert "2 changed. This process does not carry it out" in seen
+    store.gate.set()
+    wait_until(lambda: paused(scheduler) == TRIGGERS, "the end of the action")
+
+
+def test_the_end_of_the_process_stops_an_action_after_a_slice_and_records_its_count(
+    scheduler: Scheduler, store: Gated
+) -> None:
+    app = create_app(scheduler, read_only=False)
+    with TestClient(app, **LOCAL) as client:
+        progress = pause_all(client).headers["location"]
+        threading.Timer(0.1, store.gate.set).start()
+    [entry] = Operations(scheduler).audit_log(action="pause")
+    assert (entry.state, entry.count, paused(scheduler)) == ("FAILED", 4, 4)
+    assert "the process of the page ended" in (entry.error or "")
+    assert "4 changed. the process of the page ended" in text_of(TestClient(app, **LOCAL), progress)
+
+
+def test_a_store_that_fails_midway_leaves_a_count(client: TestClient, scheduler: Scheduler, store: Gated) -> None:
+    store.error = StoreUnavailableError("no route to host")
+    progress = pause_all(client).headers["location"]
+    store.gate.set()
+    wait_until(lambda: "failed" in text_of(client, progress), "the failure")
+    assert "2 changed. no route to host" in text_of(client, progress)
+
+
+def test_an_error_within_the_patience_of_the_request_says_what_was_done(
+    client: TestClient, store: Gated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "PATIENCE", 20)
+    store.error = StoreUnavailableError("no route to host")
+    threading.Timer(0.2, store.gate.set).start()
+    answer = pause_all(client)
+    assert answer.status_code == 503
+    assert "Paused 2 triggers, and then failed: no route to host" in answer.text
+
+
+def test_a_report_that_raises_ends_the_action(scheduler: Scheduler) -> None:
+    seen: list[ActionProgress] = []
+
+    def report(progress: ActionProgress) -> None:
+        seen.append(progress)
+        if progress.changed >= 2:
+            raise KeyError("enough")
+
+    operations = Operations(scheduler)
+    with pytest.raises(KeyError):
+        operations.actions.reporting(report).delete(Selection.triggers())
+    [entry] = operations.audit_log()
+    assert [(one.action_id, one.changed) for one in seen] == [(entry.action_id, 0), (entry.action_id, 2)]
+    assert (entry.state, entry.count) == ("FAILED", 2)
+    assert operations.audit_entry(entry.action_id) == entry
+    with pytest.raises(ObjectNotFoundError, match="action 999 is not in the audit log"):
+        operations.audit_entry(999)
+
+
+@pytest.mark.parametrize(("path", "status"), [("/audit/999", 404), ("/audit/0", 400), ("/audit/x", 404)])
+def test_a_wrong_entry_is_refused(client: TestClient, path: str, status: int) -> None:
+    assert client.get(path).status_code == status
+
+
+def test_the_way_back_leads_to_no_other_site(client: TestClient, store: Gated) -> None:
+    store.gate.set()
+    pause_all(client)
+    for wrong in ("https://evil.example/", "//evil.example", "/\\evil.example"):
+        page = client.get("/audit/1", params={"next": wrong}).text
+        assert 'href="https://evil' not in page
+        assert 'href="//evil' not in page
+        assert ">Back<" not in page

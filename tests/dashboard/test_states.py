@@ -1,0 +1,178 @@
+"""What the pages show and offer depends on the state of what they are about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from html import escape, unescape
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+
+from quartzpy import Scheduler
+from quartzpy.dashboard import create_app
+from quartzpy.jobs.progress import Progress
+from quartzpy.states import Outcome, TriggerState
+from quartzpy.triggers.cron import CronTrigger
+from tests.contract.harness import Harness, RamHarness, at, every, job, key, once
+from tests.dashboard.conftest import LOCAL
+
+
+@pytest.fixture
+def store() -> Iterator[Harness]:
+    """An empty store in memory, whose time the test moves."""
+    harness = RamHarness()
+    yield harness
+    harness.close()
+
+
+@pytest.fixture
+def client(store: Harness) -> TestClient:
+    """A client of a dashboard on this store."""
+    return TestClient(create_app(Scheduler(store.store, name="contract"), read_only=False), **LOCAL)
+
+
+def do(client: TestClient, url: str, **fields: str) -> httpx2.Response:
+    """Open the form of an action, and send it."""
+    token = re.search(r'name="csrf_token" value="([^"]+)"', client.get(url).text)
+    assert token is not None
+    return client.post(url, data={"csrf_token": token[1], "confirmed": "yes", **fields})
+
+
+def test_a_running_execution_shows_its_progress_and_its_last_log_lines(store: Harness, client: TestClient) -> None:
+    node = store.node()
+    store.schedule(job(), once())
+    fired = store.fire_one(node)
+    url = f"/executions/{fired.fire_id}"
+    assert "None were captured yet" in client.get(url).text
+    store.store.report_progress(node, {fired.fire_id: Progress(0.5, "halfway")}, {fired.fire_id: "<reading>"})
+    page = client.get(url).text
+    assert "halfway" in page
+    assert "The last log lines" in page
+    assert "&lt;reading&gt;" in page
+    assert 'data-topics="executions schedule"' in page, "no event announces progress and lines"
+    assert client.get(f"/api/v1/execution?fire_id={fired.fire_id}").json()["log"] == "<reading>"
+    store.complete(node, fired, log="<reading>\ndone")
+    page = client.get(url).text
+    assert "done" in page
+    assert "The last log lines" not in page
+    assert 'data-topics="executions"' in page
+
+
+def test_a_page_offers_only_the_actions_that_are_possible(store: Harness, client: TestClient) -> None:
+    node = store.node()
+    store.schedule(job(), once())
+    fired = store.fire_one(node)
+    url = f"/executions/{fired.fire_id}"
+    assert "/actions/cancel?" in client.get(url).text
+    store.complete(node, fired, outcome=Outcome.FAILED)
+    assert not client.get("/job?name=job").is_success, "the job was deleted with its last trigger"
+    for path in (url, "/"):
+        assert "/actions/run_again?" not in client.get(path).text
+    answer = do(client, f"/actions/run_again?fire_id={fired.fire_id}")
+    assert answer.status_code == 404
+    assert f"execution {fired.fire_id} cannot run again: its job DEFAULT.job is not stored any more" in answer.text
+
+
+def test_a_run_again_under_a_pause_can_be_stored_nevertheless(store: Harness, client: TestClient) -> None:
+    node = store.node()
+    store.schedule(job(durable=True), once())
+    fired = store.fire_one(node)
+    store.complete(node, fired)
+    Scheduler(store.store, name="contract").pause_all()
+    url = f"/actions/run_again?fire_id={fired.fire_id}"
+    refused = do(client, url)
+    assert refused.status_code == 409
+    assert "would not run now, because everything is paused; resume everything first" in refused.text
+    assert do(client, url, even_if_paused="yes").is_success
+
+
+def test_incidents_name_instants_in_the_zone_of_the_reader(store: Harness, client: TestClient) -> None:
+    store.clock.set(datetime(2026, 3, 28, 12, tzinfo=UTC))
+    store.node()
+    store.schedule(job(), CronTrigger("0 30 2 * * ?", "in-the-gap", time_zone="Europe/Berlin"))
+    text = client.get("/?zone=Asia/Tokyo").text
+    assert "move forward by 1h at" in text
+    assert "2026-03-29 10:00:00 JST" in text
+    assert "UTC" not in re.sub(r"<nav.*?</nav>|<details class=\"pop\">.*?</details>", "", text, flags=re.DOTALL)
+
+
+def test_a_node_whose_clock_is_off_is_an_incident_that_leads_to_the_node(
+    store: Harness, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.node("node 1")
+    store.node("other")
+    monkeypatch.setattr(store.store, "node_facts", lambda: {"node 1": {"clock_ahead": -3.2}})
+    text = client.get("/").text
+    assert "The clock of node node 1 is -3.2 s off." in text
+    assert "recorded starts and ends are" in text
+    link = re.search(r'<h3><a href="([^"]+)"', text)
+    assert link is not None
+    page = client.get(unescape(link[1])).text
+    assert "<h1>Node <bdi>node 1</bdi></h1>" in page
+    assert ">other<" not in page
+    assert unescape(page).count('href="/executions?node=node+1') == 2, "the number of its executions, and a button"
+
+
+def test_a_node_that_is_gone_leads_to_its_executions(store: Harness, client: TestClient) -> None:
+    store.node("a")
+    page = client.get("/nodes?node=<gone>").text
+    assert "No node “<bdi>&lt;gone&gt;</bdi>” is in the cluster" in page
+    assert 'href="/executions?node=%3Cgone%3E"' in page
+
+
+def test_what_only_the_history_knows_has_a_page_that_leads_to_its_executions(
+    store: Harness, client: TestClient
+) -> None:
+    node = store.node()
+    store.schedule(job(), once("t"))
+    store.complete(node, store.fire_one(node))
+    for url, said, executions in (
+        ("/trigger?name=t", "Trigger DEFAULT.t is not stored any more", "trigger=t&trigger_group=DEFAULT"),
+        ("/job?name=job", "Job DEFAULT.job was deleted, or it went with its last trigger", "job=job&job_group=DEFAULT"),
+    ):
+        page = client.get(url)
+        assert page.status_code == 404
+        assert said in page.text
+        link = f"/executions?{executions}"
+        assert f'href="{escape(link)}"' in page.text
+        assert "1 execution<" in client.get(link).text
+    never = client.get("/trigger?name=never")
+    assert (never.status_code, "not stored any more" in never.text) == (404, False)
+    assert client.get("/job?name=never").status_code == 404
+
+
+def test_a_trigger_in_error_promises_no_next_fire(store: Harness, client: TestClient) -> None:
+    store.schedule(job(), every(60, "t", start=at(60)))
+    store.set_state(key("t"), TriggerState.ERROR)
+    page = client.get("/trigger?name=t").text
+    assert "It does not fire before it is reset from ERROR." in page
+    assert "none before it is reset; it was due" in page
+    assert "then choose “Reset from error”." in page
+
+
+def test_an_empty_list_names_only_the_filters_that_were_given(client: TestClient) -> None:
+    page = re.sub(r"<[^>]+>", "", client.get("/jobs?contains=zzz&group=&job_type=").text)
+    assert "No jobs match contains “zzz”." in page
+
+
+def test_an_error_within_a_dialog_has_no_page_around_it(client: TestClient) -> None:
+    token = re.search(r'name="csrf_token" value="([^"]+)"', client.get("/actions/pause?kind=everything").text)
+    assert token is not None
+    fields = {"csrf_token": token[1], "of": "triggers", "scope": "selected"}
+    answer = client.post("/actions/pause", data=fields, headers={"X-Dialog": "yes"})
+    assert answer.status_code == 400
+    assert "No triggers are selected" in answer.text
+    assert "data-close" in answer.text
+    assert "<nav" not in answer.text
+    assert "<nav" in client.post("/actions/pause", data=fields).text
+
+
+def test_a_span_that_ends_before_it_begins_is_refused_in_the_words_of_the_form(
+    store: Harness, client: TestClient
+) -> None:
+    store.schedule(job(), every(60, "t", start=at(60)))
+    url = "/actions/backfill?kind=trigger&group=DEFAULT&name=t&start=2026-03-02T12:00&end=2026-03-01T12:00"
+    assert "“Until before” must be later than “From”" in client.get(url).text
