@@ -12,6 +12,7 @@ from quartzpy.cli.cells import Cells
 from quartzpy.cli.exits import USAGE
 from quartzpy.cli.filters import JOB_FILTERS, TRIGGER_FILTERS
 from quartzpy.cli.keys import trigger_key
+from quartzpy.cli.kinds import KindGroup
 from quartzpy.cli.listing import print_json, terminal_width
 from quartzpy.cli.sheet import Sheet
 from quartzpy.cli.show import GROUP_HELP, draw_times
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from quartzpy.operations.schedule_texts import SchedulePreview
 
 
-@click.group()
+@click.group(cls=KindGroup)
 def delete() -> None:
     """Delete jobs with all their triggers, or triggers."""
 

@@ -38,6 +38,13 @@ OWNER = "declared-jobs"
 """The default owner, which is that of the plugin `DeclaredJobs` as well."""
 _COLOURS = {"+": "alive", "~": "late", "-": "dead"}
 _Command = Callable[..., Any]
+_import_option = click.option(
+    "--import",
+    "modules",
+    multiple=True,
+    metavar="MODULE",
+    help="Import a module first, for job types with a type_name and calendars of your own.",
+)
 
 
 def _sync_options(command: Callable[..., None]) -> _Command:
@@ -52,6 +59,7 @@ def _sync_options(command: Callable[..., None]) -> _Command:
 
     decorated: Any = collected
     for option in (
+        _import_option,
         click.option("--json", "json_output", is_flag=True, help="Print JSON."),
         click.option("--program-version", help="Change nothing if a newer version of the owner's program has."),
         click.option(
@@ -72,13 +80,15 @@ def _sync_options(command: Callable[..., None]) -> _Command:
 @scheduler_options
 @_sync_options
 @click.option("--exit-code", is_flag=True, help="Exit with status 1 if there are changes.")
-def plan(target: Target, file: Path, options: dict[str, Any], json_output: bool, exit_code: bool) -> None:
+def plan(
+    target: Target, file: Path, options: dict[str, Any], json_output: bool, modules: Sequence[str], exit_code: bool
+) -> None:
     """Show what `apply` would change.
 
     FILE is TOML, or YAML with the extra yaml. The modules of its job types are imported.
     """
     with target.client() as scheduler:
-        found = _plan(scheduler, _declared(file), options)
+        found = _plan(scheduler, _declared(file, modules), options)
         _print_plan(found, json_output=json_output)
     if found and exit_code:
         sys.exit(NOT_OK)
@@ -89,7 +99,15 @@ def plan(target: Target, file: Path, options: dict[str, Any], json_output: bool,
 @_sync_options
 @click.option("--reason", default="", help="The reason, for the audit log.")
 @click.option("--yes", "confirmed", is_flag=True, help="Do not ask for confirmation.")
-def apply(target: Target, file: Path, options: dict[str, Any], json_output: bool, reason: str, confirmed: bool) -> None:
+def apply(
+    target: Target,
+    file: Path,
+    options: dict[str, Any],
+    json_output: bool,
+    modules: Sequence[str],
+    reason: str,
+    confirmed: bool,
+) -> None:
     """Store the jobs, triggers and calendars that FILE declares.
 
     All are stored or none, and those that differ are updated. A trigger whose schedule does not change keeps its
@@ -97,7 +115,7 @@ def apply(target: Target, file: Path, options: dict[str, Any], json_output: bool
     never removed. Each change is recorded in the audit log.
     """
     with target.operations() as operations:
-        declared = _declared(file)
+        declared = _declared(file, modules)
         found = _plan(operations.scheduler, declared, options)
         if not json_output:
             _print_plan(found, json_output=False)
@@ -117,16 +135,11 @@ def _plan(scheduler: BaseScheduler, declared: Declarations, options: dict[str, A
     return scheduler.sync(declared.jobs, calendars=declared.calendars, **options, apply=False)
 
 
-def _declared(file: Path) -> Declarations:
+def _declared(file: Path, modules: Sequence[str]) -> Declarations:
     from quartzpy.scheduling.declarations import load_definitions
 
-    _import_from_here()
+    _import_modules(modules)
     return load_definitions(file)
-
-
-def _import_from_here() -> None:
-    """Let programs in the current directory be imported, as with `python -m`."""
-    sys.path.insert(0, os.getcwd())
 
 
 def _print_plan(found: SyncPlan, *, json_output: bool) -> None:
@@ -181,9 +194,7 @@ def _shown(value: Any) -> str:
 @click.option("--group", help="Only jobs of this group; * may stand in front and at the end.")
 @click.option("--contains", help="Only jobs with this part in their names.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="The file. [default: standard output]")
-@click.option(
-    "--import", "modules", multiple=True, metavar="MODULE", help="Import a module that defines calendars of your own."
-)
+@_import_option
 def export(
     target: Target, group: str | None, contains: str | None, output: Path | None, modules: Sequence[str]
 ) -> None:
@@ -218,8 +229,8 @@ def export(
 
 
 def _import_modules(names: Sequence[str]) -> None:
-    if names:
-        _import_from_here()
+    """Import modules. From now on, programs in the current directory can be imported, as with `python -m`."""
+    sys.path.insert(0, os.getcwd())
     for name in names:
         try:
             import_module(name)

@@ -186,7 +186,7 @@ class Filters:
         kind = self._set.kind
         scheduler = f"the scheduler {operations.scheduler.name!r}"
         if not self:
-            return faint(f"{scheduler} has no {kind}s")
+            return faint(f"{scheduler} has no {'actions in its audit log' if kind == 'action' else f'{kind}s'}")
         return faint(f"no {kind} matches {self}; {scheduler} has {_in_all(kind, operations)}")
 
 

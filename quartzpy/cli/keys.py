@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from quartzpy.errors import (
     InvalidKeyError,
+    InvalidValueError,
     JobNotFoundError,
     ObjectNotFoundError,
     SettingsError,
@@ -17,6 +18,7 @@ from quartzpy.errors import (
 )
 from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey, nearest
 from quartzpy.matchers import GroupMatcher
+from quartzpy.scheduling.verbs.queries import checked_fire_id
 from quartzpy.texts import quoted
 
 if TYPE_CHECKING:
@@ -57,6 +59,20 @@ def likely_trigger_key(scheduler: BaseScheduler, text: str, group: str | None = 
         if not readings:
             raise
         return readings[0]
+
+
+def execution_id(text: str) -> int:
+    """Return the id of an execution.
+
+    Raises:
+        SettingsError: no execution can have this id.
+    """
+    try:
+        return checked_fire_id(text)
+    except InvalidValueError:
+        raise SettingsError(
+            f"FIRE_ID: the number of an execution, as `quartzpy executions` lists it (got {quoted(text)})"
+        ) from None
 
 
 def group_matcher(text: str | None) -> GroupMatcher | None:

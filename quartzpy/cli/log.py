@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from quartzpy.cli.keys import execution_id
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.texts import visible
 
@@ -18,7 +19,7 @@ def log(target: Target, fire_id: str) -> None:
     seconds old. Control characters are written as escapes.
     """
     with target.client() as scheduler:
-        text = scheduler.execution_log(fire_id)
+        text = scheduler.execution_log(execution_id(fire_id))
     if text is None:
         click.echo(f"execution {fire_id} has no log lines", err=True)
     else:

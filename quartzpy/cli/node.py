@@ -35,13 +35,15 @@ def load_app(path: str) -> BaseScheduler:
 
     module_name, colon, attribute = path.partition(":")
     if not colon or not module_name or not attribute:
-        raise click.BadParameter(f"{path!r}: must be module:scheduler, as in billing.jobs:scheduler")
+        raise click.BadParameter(
+            f"{path!r}: must be module:scheduler, as in billing.jobs:scheduler", param_hint="--app"
+        )
     # Programs in the current directory can be imported, as with `python -m`.
     sys.path.insert(0, os.getcwd())
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise click.BadParameter(f"{path!r}: {error}") from error
+        raise click.BadParameter(f"{path!r}: {error}", param_hint="--app") from error
     for part in attribute.split("."):
         found = getattr(found, part, None)
     if callable(found) and not isinstance(found, BaseScheduler | AsyncScheduler) and _takes_no_arguments(found):
@@ -50,7 +52,9 @@ def load_app(path: str) -> BaseScheduler:
         found.store_decorated()
         found = found.blocking
     if not isinstance(found, BaseScheduler):
-        raise click.BadParameter(f"{path!r}: must be a Scheduler or a function that returns one (got {found!r})")
+        raise click.BadParameter(
+            f"{path!r}: must be a Scheduler or a function that returns one (got {found!r})", param_hint="--app"
+        )
     return found
 
 

@@ -11,6 +11,7 @@ from quartzpy.cli import completion
 from quartzpy.cli.action import Request, act_on, action_options
 from quartzpy.cli.filters import JOB_FILTERS, TRIGGER_FILTERS, choice
 from quartzpy.cli.keys import group_matcher
+from quartzpy.cli.kinds import KindGroup
 from quartzpy.cli.subjects import Chosen, Subjects, one, subject_options
 from quartzpy.cli.target import Target
 from quartzpy.states import Missed
@@ -27,12 +28,12 @@ _missed = click.option(
 )
 
 
-@click.group()
+@click.group(cls=KindGroup)
 def pause() -> None:
     """Pause triggers, the triggers of jobs, groups, or everything."""
 
 
-@click.group()
+@click.group(cls=KindGroup)
 def resume() -> None:
     """Resume what was paused."""
 

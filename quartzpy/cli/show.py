@@ -13,7 +13,8 @@ import click
 
 from quartzpy.cli import completion
 from quartzpy.cli.cells import Cells
-from quartzpy.cli.keys import job_key, likely_trigger_key, trigger_key
+from quartzpy.cli.keys import execution_id, job_key, likely_trigger_key, trigger_key
+from quartzpy.cli.kinds import KindGroup
 from quartzpy.cli.layout import Column
 from quartzpy.cli.list_definitions import TRIGGERS
 from quartzpy.cli.list_executions import EXECUTIONS, MISFIRES, RUNNING, UPCOMING
@@ -91,7 +92,7 @@ def _of(listing: Listing[Any], *names: str) -> Sequence[Column[Any]]:
 _PAST_RUNS = _of(EXECUTIONS, "id", "state", "scheduled", "waited", "ran", "attempt", "node", "error")
 
 
-@click.group()
+@click.group(cls=KindGroup)
 def show() -> None:
     """Show all that is known about one object.
 
@@ -219,7 +220,8 @@ def _time_columns(sheet: Sheet, times: Sequence[Any]) -> Sequence[Column[Any]]:
 @click.argument("fire_id", shell_complete=completion.RUNNING)
 def execution(target: Target, output: _Output, fire_id: str) -> None:
     """Show the execution FIRE_ID with its times, attempts, error and log lines."""
-    output.show(lambda operations: operations.execution(fire_id), draw_execution)
+    number = execution_id(fire_id)
+    output.show(lambda operations: operations.execution(number), draw_execution)
 
 
 def draw_execution(sheet: Sheet, view: ExecutionView) -> None:
@@ -356,8 +358,13 @@ def why(target: Target, output: _Output, trigger: str, group: str | None) -> Non
         try:
             job = job_key(scheduler, trigger, group)
         except JobNotFoundError:
-            # This error suggests the nearest trigger.
-            trigger_key(scheduler, trigger, group)
+            try:
+                # This error suggests the nearest trigger.
+                trigger_key(scheduler, trigger, group)
+            except TriggerNotFoundError as error:
+                raise TriggerNotFoundError(
+                    str(error).replace("there is no trigger", "there is no trigger and no job", 1)
+                ) from None
             raise
         records = scheduler.triggers(job=job).page(_MOST_EXPLAINED)
         found: dict[str, Sequence[str]] = {str(record.key): operations.why(record.key) for record in records}

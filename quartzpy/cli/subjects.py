@@ -12,8 +12,7 @@ import click
 from quartzpy.cli import completion
 from quartzpy.cli.cells import Cells
 from quartzpy.cli.filters import EXECUTION_FILTERS, JOB_FILTERS, TRIGGER_FILTERS, Filters, FilterSet
-from quartzpy.cli.keys import job_key, trigger_key
-from quartzpy.scheduling.verbs.queries import checked_fire_id
+from quartzpy.cli.keys import execution_id, job_key, trigger_key
 from quartzpy.texts import numbered, visible
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ def _key(operations: Operations, filters: FilterSet, text: str, group: str | Non
     if filters is JOB_FILTERS:
         return job_key(operations.scheduler, text, group)
     if filters is EXECUTION_FILTERS:
-        return checked_fire_id(text)
+        return execution_id(text)
     return trigger_key(operations.scheduler, text, group)
 
 

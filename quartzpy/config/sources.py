@@ -224,7 +224,8 @@ def _table(path: Path) -> dict[str, Any]:
     for key in keys:
         found = found.get(key) if isinstance(found, dict) else None
     if not isinstance(found, dict):
-        raise SettingsError(f"{path} has no table [{'.'.join(keys)}]")
+        only = "" if path.name == "pyproject.toml" else f"; only a file named {CONFIG_FILE} needs none"
+        raise SettingsError(f"{path} has no table [{'.'.join(keys)}]{only}")
     return found
 
 

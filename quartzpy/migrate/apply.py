@@ -93,6 +93,9 @@ class _Application:
         self._held = held
         self._owned = store.owned(plan.owner)
         self._owned_jobs = set(self._owned.jobs)
+        # Computed before any transaction, which must not wait for it: there may be a million keys.
+        wanted = {one.trigger.key for job in plan.jobs for one in job.triggers}
+        self._dropped = sorted(self._owned.triggers - wanted)
         self._outcome = ImportOutcome()
         self._action_id: int | None = None
         self._committed = 0
@@ -193,10 +196,9 @@ class _Application:
 
     def _gone(self, store: JobStore) -> set[TriggerKey]:
         """Return the triggers that the plan no longer has, and that have been paused since an earlier import."""
-        wanted = {one.trigger.key for job in self._plan.jobs for one in job.triggers}
         return {
             key
-            for keys in _chunks(sorted(self._owned.triggers - wanted))
+            for keys in _chunks(self._dropped)
             for key, record in store.triggers(keys).items()
             if record.paused_by == BY
         }

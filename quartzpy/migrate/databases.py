@@ -72,7 +72,12 @@ def reading(url: str) -> Iterator[Rows]:
     try:
         parsed = make_url(database_url(url))
         engine = create_engine(parsed)
-    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+    except ArgumentError:
+        raise SettingsError(
+            "--from: must be a URL, of JDBC (jdbc:postgresql://host/database) or of SQLAlchemy"
+            " (postgresql+psycopg://user@host/database)"
+        ) from None
+    except (NoSuchModuleError, ImportError) as error:
         raise SettingsError(f"--from: {reason(error)}") from error
     backend = parsed.get_backend_name()
     if backend == "sqlite" and parsed.database and not Path(parsed.database).exists():

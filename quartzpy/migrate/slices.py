@@ -21,8 +21,8 @@ from quartzpy.triggers.schedule_hash import schedule_hash
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes, look_ahead
 
-SLICE = 1_000
-"""The number of jobs and triggers that one transaction stores."""
+SLICE = 200
+"""The number of jobs and triggers that one transaction stores. Their comparison must not hold it up for seconds."""
 BY = "quartzpy import"
 HELD = "held by an import; an import without --paused resumes it"
 """The reason of the pause of triggers that were imported with `held`."""

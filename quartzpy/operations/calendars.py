@@ -77,7 +77,8 @@ def year(source: Source, name: str, of_year: int) -> CalendarYear:
     store = source.store
     names = store.calendar_names()
     if check_name(name, "calendar name") not in names:
-        raise CalendarNotFoundError(f"calendar {name!r} is not stored; {did_you_mean(name, names, 'stored calendars')}")
+        hint = did_you_mean(name, names, "calendars") if names else "no calendar is stored"
+        raise CalendarNotFoundError(f"there is no calendar {name!r}; {hint}")
     summary, calendar = _summary(store, name)
     triggers = store.find_triggers(TriggerQuery(calendar=name), MOST_TRIGGERS + 1)
     excluded, partly = ((), ()) if calendar is None else excluded_days(calendar, of_year)

@@ -40,7 +40,7 @@ def examine(store: JobStore, *, repair: bool = False) -> Report:
         findings = store.audit()
     except QuartzpyError as error:
         # The message of the error contains the advice.
-        refusal = Finding(Severity.ERROR, "unusable", f"{type(error).__name__}: {error}", "")
+        refusal = Finding(Severity.ERROR, "unusable", f"{type(error).__name__}: {' '.join(str(error).split())}", "")
         return Report((refusal,), repairs)
     return Report(tuple(findings), repairs)
 

@@ -21,6 +21,7 @@ in `trigger = ["0 0 2 * * ?"]`. A trigger without a name takes the job's name an
 
 from __future__ import annotations
 
+import sys
 import tomllib
 import typing
 from collections.abc import Collection, Mapping
@@ -35,7 +36,7 @@ from quartzpy.instants import as_instant
 from quartzpy.job_data import decode
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.function_job import ARGS, KWARGS
-from quartzpy.jobs.job import JobDetail, JobTypes, job_types
+from quartzpy.jobs.job import Job, JobDetail, JobTypes, job_types
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import DEFAULT_GROUP, JobKey, check_name
@@ -68,7 +69,9 @@ def load_definitions(path: str | Path, *, types: JobTypes = job_types) -> Declar
     where = Path(path)
     try:
         text = where.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise SettingsError(f"{where}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
         raise SettingsError(f"{where}: cannot be read: {error}") from error
     return definitions(_parsed(where, text), str(where), types=types)
 
@@ -158,11 +161,13 @@ def _job(given: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Tr
         raise SettingsError(f"{where}: trigger is a list of tables ([[job.trigger]])")
     name = table.pop("type")
     try:
-        if not _loaded(name, types):
+        type_name = name if _loaded(name, types) else _type_name_of_class(name)
+        if type_name is None:
             raise InvalidJobError(
-                f"type {quoted(name)} is not registered by any module; it must be module:class, or a type_name"
+                f"type {quoted(name)} is not registered by any imported module; write module:class, or import the"
+                " module that defines it (--import of quartzpy plan and apply)"
             )
-        job = JobDetail(types.find(name), **_job_values(table, where))
+        job = JobDetail(types.find(type_name), **_job_values(table, where))
         given = [
             read_trigger(one, job.group, f"{where}: trigger {number}") for number, one in enumerate(triggers, start=1)
         ]
@@ -182,6 +187,15 @@ def _loaded(name: str, types: JobTypes) -> bool:
     except Exception as error:
         # The import runs user code, which may raise anything.
         raise InvalidJobError(f"type {quoted(name)}: its module cannot be imported: {reason(error)}") from error
+
+
+def _type_name_of_class(path: str) -> str | None:
+    """Return the `type_name` of the class at "module:class", whose module was imported; None if there is none."""
+    module, _, name = path.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found.type_name if isinstance(found, type) and issubclass(found, Job) and found is not Job else None
 
 
 def _job_values(table: dict[str, Any], where: str) -> dict[str, Any]:

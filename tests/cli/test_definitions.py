@@ -170,6 +170,26 @@ def test_an_export_is_applied_elsewhere_and_exported_the_same(
     assert terminal.ok("export", "--group", "nothing").endswith("job = []\n")
 
 
+def test_a_type_with_a_name_of_its_own_is_declared_by_its_class_or_its_module(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    name = f"named_{terminal.scheduler.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(
+        f"from quartzpy import Job\nclass Report(Job, type_name='shop.{name}'):\n    def execute(self, context): ...\n"
+    )
+    declared = '[[job]]\ntype = "{}"\nname = "report"\ntrigger = "0 0 2 * * ?"\n'
+    by_name, by_class = tmp_path / "by_name.toml", tmp_path / "by_class.toml"
+    by_name.write_text(declared.format(f"shop.{name}"))
+    by_class.write_text(declared.format(f"{name}:Report"))
+    refused = terminal.run("plan", str(by_name))
+    assert refused.status == 2
+    assert f"type 'shop.{name}' is not registered by any imported module; write module:class, or import" in refused.err
+    assert f"    type: shop.{name}\n" in terminal.ok("plan", str(by_class))
+    terminal.ok("apply", str(by_name), "--import", name, "--yes")
+    assert terminal.ok("plan", str(by_class), "--exit-code").startswith("nothing to change")
+    assert f'type = "shop.{name}"' in terminal.ok("export")
+
+
 CALENDARS = """
 import datetime
 from dataclasses import dataclass

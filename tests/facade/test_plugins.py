@@ -140,7 +140,7 @@ def test_a_yaml_file_declares_jobs(tmp_path: Path) -> None:
         ('[[job]]\ntype = "x"', "job 1: name is missing"),
         ('[[job]]\ntype = "x"\nname = "x"\ndurabel = true', r"'durabel' is not known; did you mean durable\?"),
         ('[[job]]\ntype = "nowhere:X"\nname = "x"', r"job 1 \(x\): No module named 'nowhere'"),
-        ('[[job]]\ntype = "tests.facade.jobs:Nobody"\nname = "x"', "is not registered by any module"),
+        ('[[job]]\ntype = "tests.facade.jobs:Nobody"\nname = "x"', "is not registered by any imported module"),
         (
             '[[job]]\ntype = "tests.facade.jobs:Recorded"\nname = "x"\n'
             '[[job.trigger]]\nexpression = "0 * * * * ?"\nmisfire = "fire_all"',

@@ -528,7 +528,7 @@ def test_a_command_sets_the_mode_of_a_node_and_notifies(stored: Harness, operati
     subscription.close()
     assert latest(operations).subject == "node app-1"
     assert (latest(operations).before, latest(operations).after) == ({"mode": "STANDBY"}, {"mode": "RUNNING"})
-    with pytest.raises(ObjectNotFoundError, match="node 'app-2' is not registered; the nodes are app-1"):
+    with pytest.raises(ObjectNotFoundError, match=r"there is no node 'app-2'; did you mean app-1\?"):
         operations.actions.drain("app-2")
     stored.store.leave(node)
 

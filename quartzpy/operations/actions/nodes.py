@@ -9,7 +9,7 @@ from quartzpy.operations.results import ActionResult
 from quartzpy.operations.selection import Subject, named
 from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
 from quartzpy.states import NodeMode
-from quartzpy.texts import quoted
+from quartzpy.texts import did_you_mean, quoted
 
 
 class NodeActions(BaseActions):
@@ -43,8 +43,8 @@ class NodeActions(BaseActions):
         def change(verbs: OwnTransactionVerbs) -> Change:
             nodes = {one.instance_id: one for one in verbs.store.list_nodes().nodes}
             if node not in nodes or verbs.store.set_node_mode(node, mode) is None:
-                known = ", ".join(sorted(nodes)) or "none"
-                raise ObjectNotFoundError(f"node {quoted(node)} is not registered; the nodes are {known}")
+                hint = did_you_mean(node, nodes, "nodes") if nodes else "no node is running"
+                raise ObjectNotFoundError(f"there is no node {quoted(node)}; {hint}")
             return Change(f"Node {node} was told to be {mode}.", {"mode": nodes[node].mode}, {"mode": mode}, (node,))
 
         return self._one(action, named(Subject.NODE, node), reason, change)
