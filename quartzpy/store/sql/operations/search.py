@@ -18,7 +18,7 @@ _HAS = """lower({column} COLLATE "C") LIKE %(pattern)s::text COLLATE "C" """
 _FIRST = """
 SELECT {kind}_group, {kind}_name
   FROM (SELECT {kind}_group, {kind}_name FROM {table}
-         WHERE sched_name = %(sched)s ORDER BY {kind}_group, {kind}_name LIMIT 50000) AS first
+         WHERE sched_name = %(sched)s ORDER BY {kind}_group, {kind}_name LIMIT 200000) AS first
  WHERE {name} OR {group}
  ORDER BY {kind}_group, {kind}_name LIMIT %(limit)s::int
 """
