@@ -70,7 +70,7 @@ def test_a_calendar_has_the_days_that_it_excludes(store: Harness, operations: Op
     assert len(operations.calendar("weekdays").excluded) == 104
     day = operations.calendar("day", 2024)
     assert (len(day.excluded), len(day.partly_excluded)) == (0, 366)
-    with pytest.raises(CalendarNotFoundError, match="'holidayz' is not stored; did you mean holidays"):
+    with pytest.raises(CalendarNotFoundError, match="there is no calendar 'holidayz'; did you mean holidays"):
         operations.calendar("holidayz")
     with pytest.raises(InvalidValueError, match="year: must be a number from 1970"):
         operations.calendar("day", 1)
