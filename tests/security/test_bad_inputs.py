@@ -286,7 +286,7 @@ ROWS: dict[str, Row] = {
         E.InvalidCronError,
         r"expected 6 or 7 fields",
     ),
-    "30 a job that is disabled": (run_disabled, E.IllegalStateChangeError, r"DEFAULT\.stored is disabled; call"),
+    "30 a job that is disabled": (run_disabled, E.IllegalStateChangeError, r"DEFAULT\.stored is disabled; enable it"),
     "31 a matcher of nothing": (
         lambda c: c.pause_trigger_group(None),  # type: ignore[arg-type]
         E.InvalidMatcherError,
