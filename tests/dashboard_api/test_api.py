@@ -182,7 +182,7 @@ def test_repeated_states_select_any_of_them(api: Api, world: int) -> None:
         ("trigger?name=none", 404, "trigger DEFAULT.none is not stored"),
         ("execution?fire_id=999999", 404, "execution 999999 is not known"),
         ("execution?fire_id=-1", 400, "fire_id: must be"),
-        ("calendar?name=none", 404, "calendar 'none' is not stored"),
+        ("calendar?name=none", 404, "there is no calendar 'none'"),
         ("timeline?start=yesterday", 400, "start: must be an instant"),
         ("timeline?start=2026-03-02T12:00:00", 400, "start: needs a time zone"),
         ("triggers?state=HUNGRY", 400, "state: must be among"),

@@ -85,16 +85,18 @@ def test_our_code_schedules_in_a_transaction(names: dict[str, Any], postgres_dsn
 
 
 @pytest.mark.parametrize("task", [each for each in TASKS if "Celery beat" in TASKS[each]])
-def test_the_code_for_celery_runs(task: str) -> None:
-    from celery import Celery
+def test_the_code_for_celery_runs(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from celery import Celery, _state
     from celery.beat import Scheduler as Beat
     from celery.schedules import crontab
 
     code = TASKS[task]["Celery beat"]
     app = Celery("shop", broker="memory://", set_as_current=False)
 
-    # A shared task would be registered with each application that is made later, as other tests do.
-    @app.task(name="shop.report", shared=False)
+    # A task would be registered with each application that is made later, as other tests do.
+    monkeypatch.setattr(_state, "_on_app_finalizers", set())
+
+    @app.task(name="shop.report")
     def report() -> None: ...
 
     names = {"app": app, "crontab": crontab, "report": report, "when": datetime.now(UTC) + timedelta(days=1)}

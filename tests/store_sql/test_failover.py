@@ -47,15 +47,15 @@ class Pair(NamedTuple):
         return f"postgresql+psycopg://{url.username}:{url.password}@{hosts}/{url.database}"
 
     def promote(self) -> None:
-        done = self.standby._pg_ctl("-w", "promote")
+        done = self.standby._files.pg_ctl("-w", "promote")
         assert done.returncode == 0, done.stdout
 
     def stop_primary(self) -> None:
-        assert self.primary._pg_ctl("-m", "fast", "-w", "stop").returncode == 0
+        assert self.primary._files.pg_ctl("-m", "fast", "-w", "stop").returncode == 0
 
     def start_primary(self) -> None:
         """On the port that it had."""
-        assert self.primary._pg_ctl("-w", "-l", str(self.primary.log_path), "start").returncode == 0
+        assert self.primary._files.pg_ctl("-w", "-l", str(self.primary.log_path), "start").returncode == 0
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_a_failover_is_noticed_at_the_next_connection_and_the_old_primary_is_not
     store._connections.drop_idle()
     assert port_of(store) == pair.standby.port
     assert len(told) == 1
-    assert pair.standby._pg_ctl("-m", "fast", "-w", "stop").returncode == 0
+    assert pair.standby._files.pg_ctl("-m", "fast", "-w", "stop").returncode == 0
     with pytest.raises(StoreUnavailableError, match="timeline 1, which a failover to timeline 2"):
         port_of(store)
 

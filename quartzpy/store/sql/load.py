@@ -49,7 +49,7 @@ SELECT waiting_due.due, waiting_due.late + held.late,
                  LIMIT %(most)s::int) AS held_row, clock) AS held,
        (SELECT count(*) AS number
           FROM (SELECT FROM $triggers
-                 WHERE sched_name = %(sched)s AND trigger_state = 'ERROR'
+                 WHERE sched_name || '' = %(sched)s AND trigger_state = 'ERROR'
                  LIMIT %(most)s::int) AS error_row) AS in_error,
        (SELECT count(*) FILTER (WHERE state = 'ACQUIRED') AS claimed,
                count(*) FILTER (WHERE state = 'EXECUTING') AS executing
