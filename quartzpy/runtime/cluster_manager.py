@@ -19,7 +19,7 @@ from quartzpy.execution.epoch import Epoch
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.peer_watch import PeerWatch
 from quartzpy.runtime.schema_watch import SchemaWatch
-from quartzpy.runtime.service import NO_REST, EpochService
+from quartzpy.runtime.service import NO_REST, EpochService, rest_after
 from quartzpy.store.protocol import CheckIn, JobStore, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
 
@@ -183,6 +183,4 @@ class ClusterManager(EpochService):
         self._has_more_to_purge = purged >= PURGE_ROWS
         if not self._has_more_to_purge:
             return self.period
-        shortest, longest = PURGE_REST
-        spent = self._clock.monotonic() - at
-        return min(max(spent * (1 / PURGE_SHARE - 1), shortest), longest)
+        return rest_after(self._clock.monotonic() - at, 1 / PURGE_SHARE - 1, PURGE_REST)

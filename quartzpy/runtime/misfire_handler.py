@@ -19,7 +19,7 @@ from quartzpy.events.events import TriggerFinalized, TriggerMisfired
 from quartzpy.events.listeners import Listeners
 from quartzpy.execution.epoch import Epoch
 from quartzpy.runtime.outage import StoreWatch
-from quartzpy.runtime.service import EpochService
+from quartzpy.runtime.service import EpochService, rest_after
 from quartzpy.store.protocol import DispatchKey, JobStore
 from quartzpy.store.store_time import StoreTime
 
@@ -34,8 +34,7 @@ LONGEST_REST = 15.0
 
 def rest_in_backlog(spent: float) -> float:
     """Return the seconds to rest after a batch of a backlog that took `spent` seconds."""
-    shortest, longest = BACKLOG_REST
-    return min(max(spent * REST_SHARE, shortest), longest)
+    return rest_after(spent, REST_SHARE, BACKLOG_REST)
 
 
 class MisfireHandler(EpochService):

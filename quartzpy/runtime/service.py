@@ -156,6 +156,12 @@ class Service(ABC):
         return self._outage.failed(error)
 
 
+def rest_after(spent: float, times: float, bounds: tuple[float, float]) -> float:
+    """Return `times` the seconds that a piece of work took, within bounds: so a busy machine is left more time."""
+    shortest, longest = bounds
+    return min(max(spent * times, shortest), longest)
+
+
 def _named(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"
