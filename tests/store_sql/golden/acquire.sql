@@ -90,7 +90,8 @@ CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'
      WHEN l.overlap_policy = 'buffer_one' AND l.rank = greatest(l.max_concurrent - l.running, 0) + 1
           AND NOT EXISTS (SELECT FROM qrtz_triggers w
                            WHERE w.sched_name = %(sched)s AND w.job_group = l.job_group AND w.job_name = l.job_name
-                             AND w.concurrency_key = l.concurrency_key AND w.trigger_state = 'BLOCKED') THEN 'BLOCK'
+                             AND w.concurrency_key = l.concurrency_key AND w.trigger_state = 'BLOCKED' OFFSET 0)
+          THEN 'BLOCK'
      ELSE 'SKIP' END ELSE 'CLAIM' END
       FROM limited l WHERE l.overlap_policy <> 'block'
 ),

@@ -13,6 +13,6 @@ UPDATE qrtz_triggers t
                AND NOT o.upcoming_is_complete
                AND (o.calendar_name IS NULL
                     OR EXISTS (SELECT FROM qrtz_calendars c WHERE c.sched_name = o.sched_name
-                                  AND c.calendar_name = o.calendar_name AND c.revision = w.revision))
+                                  AND c.calendar_name = o.calendar_name AND c.revision = w.revision OFFSET 0))
                FOR NO KEY UPDATE SKIP LOCKED) AS x) AS r
  WHERE t.ctid = r.row

@@ -109,7 +109,7 @@ done AS (
  OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM countable))
  OR 
 NOT EXISTS (SELECT FROM qrtz_job_details j
-             WHERE j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name)
+             WHERE j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name OFFSET 0)
 ) AND e.fire_id NOT IN (SELECT fire_id FROM must_wait) AND e.fire_id NOT IN (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers)
     RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result, e.log
 ),

@@ -28,7 +28,7 @@ late AS MATERIALIZED (
            AND t.catch_up_until IS NULL
            AND (t.calendar_name IS NULL
                 OR EXISTS (SELECT FROM qrtz_calendars c WHERE c.sched_name = t.sched_name
-                              AND c.calendar_name = t.calendar_name AND c.revision = m.revision))
+                              AND c.calendar_name = t.calendar_name AND c.revision = m.revision OFFSET 0))
            FOR UPDATE SKIP LOCKED) AS mine
 ),
 -- Those that have another fire time.

@@ -45,7 +45,7 @@ removed AS (
      WHERE f.fire_id = o.fire_id
        AND (NOT o.runs_again OR f.fire_id IN (SELECT fire_id FROM repeatable)
             OR NOT EXISTS (SELECT FROM qrtz_job_details j WHERE j.sched_name = f.sched_name
-                              AND j.job_group = f.job_group AND j.job_name = f.job_name))
+                              AND j.job_group = f.job_group AND j.job_name = f.job_name OFFSET 0))
        AND f.fire_id NOT IN (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers)
     RETURNING f.*
 ),
@@ -179,7 +179,7 @@ terminated AS (
      WHERE f.state = 'EXECUTING'
        AND NOT (f.requests_recovery
                 AND EXISTS (SELECT FROM qrtz_job_details j WHERE j.sched_name = f.sched_name
-                               AND j.job_group = f.job_group AND j.job_name = f.job_name))
+                               AND j.job_group = f.job_group AND j.job_name = f.job_name OFFSET 0))
         ON CONFLICT DO NOTHING
     RETURNING fire_id
 )

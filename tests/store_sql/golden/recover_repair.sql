@@ -5,9 +5,9 @@ WITH stuck AS MATERIALIZED (
        AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
        AND CASE t.trigger_state
            WHEN 'ACQUIRED' THEN NOT EXISTS (
-               SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = t.fire_id AND f.state = 'ACQUIRED')
+               SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = t.fire_id AND f.state = 'ACQUIRED' OFFSET 0)
            WHEN 'COMPLETE' THEN t.fire_id IS NOT NULL AND t.owner IS NULL AND NOT EXISTS (
-               SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = t.fire_id)
+               SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = t.fire_id OFFSET 0)
            ELSE t.overlap_policy = 'skip' OR coalesce(t.max_concurrent, 1000000) > (
                SELECT count(*) FROM qrtz_fired_triggers f
                 WHERE f.sched_name = t.sched_name AND f.job_group = t.job_group AND f.job_name = t.job_name

@@ -19,6 +19,7 @@ from quartzpy.states import CompletionInstruction
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.db.statement import BY_KEY
 from quartzpy.store.sql.steps import failures, plain_completions
 from quartzpy.store.sql.steps.completion_effects import effects
 from quartzpy.store.sql.steps.continuations import UNFOLLOWED, continued, followers
@@ -111,9 +112,9 @@ _ENDING = f"""
     SELECT e.fire_id, f.job_group, f.job_name, e.outcome FROM ended e {_executing("e", _ITS_JOB)}
      WHERE e.retry_after IS NULL"""
 _IS_REPEATABLE = "(e.retry_after IS NULL OR e.fire_id IN (SELECT fire_id FROM repeatable))"
-_NO_JOB = """
+_NO_JOB = f"""
 NOT EXISTS (SELECT FROM $job_details j
-             WHERE j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name)
+             WHERE j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name {BY_KEY})
 """
 
 

@@ -9,6 +9,7 @@ from quartzpy.store.protocol import Completion, Node
 from quartzpy.store.protocol.outcomes import NOT_FAILED
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.db.statement import BY_KEY
 from quartzpy.store.sql.steps.orphans import orphans
 
 # Resets the node deaths of jobs of which an execution has now succeeded.
@@ -26,7 +27,7 @@ UPDATE $job_details j SET node_deaths = 0
 
 # Appends fire times if nothing else has: the schedule, the calendar and the last instant must be those from which they
 # were computed.
-REFILL = """
+REFILL = f"""
 UPDATE $triggers t
    SET upcoming = t.upcoming || r.more::timestamptz[], upcoming_is_complete = r.is_complete
   FROM (SELECT x.row, w.more, w.is_complete
@@ -42,7 +43,7 @@ UPDATE $triggers t
                AND NOT o.upcoming_is_complete
                AND (o.calendar_name IS NULL
                     OR EXISTS (SELECT FROM $calendars c WHERE c.sched_name = o.sched_name
-                                  AND c.calendar_name = o.calendar_name AND c.revision = w.revision))
+                                  AND c.calendar_name = o.calendar_name AND c.revision = w.revision {BY_KEY}))
                FOR NO KEY UPDATE SKIP LOCKED) AS x) AS r
  WHERE t.ctid = r.row
 """

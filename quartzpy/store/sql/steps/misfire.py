@@ -20,6 +20,7 @@ from quartzpy.store.protocol import DispatchKey, MisfireOutcome, Node
 from quartzpy.store.sql.db import rows
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.session import SqlSession, require_epoch
+from quartzpy.store.sql.db.statement import BY_KEY
 from quartzpy.store.sql.steps.guard import GUARD, NODE
 from quartzpy.store.sql.steps.misfire_rule import USUAL_RULE
 from quartzpy.texts import storable_text
@@ -85,7 +86,7 @@ late AS MATERIALIZED (
            AND t.catch_up_until IS NULL
            AND (t.calendar_name IS NULL
                 OR EXISTS (SELECT FROM $calendars c WHERE c.sched_name = t.sched_name
-                              AND c.calendar_name = t.calendar_name AND c.revision = m.revision))
+                              AND c.calendar_name = t.calendar_name AND c.revision = m.revision {BY_KEY}))
            FOR UPDATE SKIP LOCKED) AS mine
 ),
 -- Those that have another fire time.

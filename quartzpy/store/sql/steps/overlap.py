@@ -15,6 +15,8 @@ The acquire step and the fire step put their candidates into a CTE `candidates` 
 
 from __future__ import annotations
 
+from quartzpy.store.sql.db.statement import BY_KEY
+
 
 def running(of: str) -> str:
     """Return the SQL, a query, that counts the executions that use up the limit of the trigger in the row `of`."""
@@ -25,13 +27,14 @@ def running(of: str) -> str:
 
 
 # The decision about a trigger that is due, `l`, of a job that does not wait for a slot.
-_OVERLAP = """
+_OVERLAP = f"""
 CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'
      WHEN l.overlap_policy = 'cancel_other' AND l.rank <= l.max_concurrent THEN 'BLOCK'
      WHEN l.overlap_policy = 'buffer_one' AND l.rank = greatest(l.max_concurrent - l.running, 0) + 1
           AND NOT EXISTS (SELECT FROM $triggers w
                            WHERE w.sched_name = %(sched)s AND w.job_group = l.job_group AND w.job_name = l.job_name
-                             AND w.concurrency_key = l.concurrency_key AND w.trigger_state = 'BLOCKED') THEN 'BLOCK'
+                             AND w.concurrency_key = l.concurrency_key AND w.trigger_state = 'BLOCKED' {BY_KEY})
+          THEN 'BLOCK'
      ELSE 'SKIP' END"""
 
 _AT_LIMIT = """

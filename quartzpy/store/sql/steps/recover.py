@@ -21,6 +21,7 @@ from quartzpy.store.sql.db.conninfo import session_prefix
 from quartzpy.store.sql.db.listen import news
 from quartzpy.store.sql.db.locks import MAKE, LockName
 from quartzpy.store.sql.db.session import SqlSession, require_epoch
+from quartzpy.store.sql.db.statement import BY_KEY
 from quartzpy.store.sql.steps.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
 from quartzpy.store.sql.steps.continuations import UNFOLLOWED, continued, followers
 from quartzpy.store.sql.steps.guard import GUARD
@@ -77,7 +78,7 @@ removed AS (
      WHERE f.fire_id = o.fire_id
        AND (NOT o.runs_again OR f.fire_id IN (SELECT fire_id FROM repeatable)
             OR NOT EXISTS (SELECT FROM $job_details j WHERE j.sched_name = f.sched_name
-                              AND j.job_group = f.job_group AND j.job_name = f.job_name))
+                              AND j.job_group = f.job_group AND j.job_name = f.job_name {BY_KEY}))
        AND f.fire_id NOT IN ({UNFOLLOWED})
     RETURNING f.*
 ),
@@ -130,7 +131,7 @@ terminated AS (
      WHERE f.state = 'EXECUTING'
        AND NOT (f.requests_recovery
                 AND EXISTS (SELECT FROM $job_details j WHERE j.sched_name = f.sched_name
-                               AND j.job_group = f.job_group AND j.job_name = f.job_name))
+                               AND j.job_group = f.job_group AND j.job_name = f.job_name {BY_KEY}))
         ON CONFLICT DO NOTHING
     RETURNING fire_id
 )
@@ -173,16 +174,16 @@ SELECT job_group, job_name FROM poison ORDER BY 1, 2
 
 # Triggers in a state that says that something holds them, when nothing does. This is possible only by editing tables,
 # or if a step skipped a row that a transaction had locked.
-STUCK = """
+STUCK = f"""
     SELECT t.trigger_group, t.trigger_name, t.trigger_state, t.job_group, t.job_name
       FROM $triggers t
      WHERE t.sched_name = %(sched)s
        AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
        AND CASE t.trigger_state
            WHEN 'ACQUIRED' THEN NOT EXISTS (
-               SELECT FROM $fired_triggers f WHERE f.fire_id = t.fire_id AND f.state = 'ACQUIRED')
+               SELECT FROM $fired_triggers f WHERE f.fire_id = t.fire_id AND f.state = 'ACQUIRED' {BY_KEY})
            WHEN 'COMPLETE' THEN t.fire_id IS NOT NULL AND t.owner IS NULL AND NOT EXISTS (
-               SELECT FROM $fired_triggers f WHERE f.fire_id = t.fire_id)
+               SELECT FROM $fired_triggers f WHERE f.fire_id = t.fire_id {BY_KEY})
            ELSE t.overlap_policy = 'skip' OR coalesce(t.max_concurrent, 1000000) > (
                SELECT count(*) FROM $fired_triggers f
                 WHERE f.sched_name = t.sched_name AND f.job_group = t.job_group AND f.job_name = t.job_name
