@@ -32,6 +32,7 @@ from quartzpy.store.sql import migrations, near_keys, pages
 from quartzpy.store.sql.db.conninfo import session_settings
 from quartzpy.store.sql.db.session import names
 from quartzpy.store.sql.db.statement import as_text, prepare
+from quartzpy.store.sql.operations import search
 from quartzpy.store.sql.steps.acquire import ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL
 from quartzpy.store.sql.steps.due import NEXT_DUE
 from quartzpy.store.sql.steps.misfire import MOVE
@@ -336,6 +337,18 @@ def test_the_hint_for_a_key_that_is_not_stored_reads_few_keys(
     group: str,
 ) -> None:
     assert 0 < read(explain(text, group=group, name="t5000x", limit=LIMIT)) <= 4 * LIMIT + 10 * 5
+
+
+@filled(Fill(FILL_HISTORY + FILL_PAGES), Fill(FILL_HISTORY + FILL_PAGES, "good"))
+@pytest.mark.parametrize("kind", [JobKey, TriggerKey])
+def test_a_page_of_the_search_reads_no_more_keys_than_it_may_examine(
+    explain: Callable[..., list[dict[str, Any]]], kind: type[JobKey] | type[TriggerKey]
+) -> None:
+    page = {"pattern": "%nothing%", "walked": LIMIT, "among": 500, "after_group": "", "after_name": ""}
+    assert read(explain(search.MATCHING[kind], **page)) <= 501
+    assert read(explain(search.LAST_EXAMINED[kind], **page)) <= 501
+    near = {"part": "t5", "exact_group": "DEFAULT", "exact_name": "t5", "pattern": "%t5%"}
+    assert 0 < read(explain(search.NEAR[kind], **near)) <= 3 * LIMIT + 10
 
 
 @filled(Fill(FILL_HISTORY), Fill(FILL_HISTORY, "good"))

@@ -124,5 +124,5 @@ READS: tuple[Read, ...] = (
         (*p.PAGE, p.ACTOR, p.AUDITED, p.SUBJECT, p.ACTION_STATE, p.SINCE, p.UNTIL),
     ),
     Read("/system", "system", "The store, its tables and locks.", (p.EXAMINE,)),
-    Read("/search", "search", "What has a text in its name.", (p.TEXT, p.FEW)),
+    Read("/search", "search", "What has a text in its name.", (p.TEXT, p.FEW, p.AFTER)),
 )

@@ -36,7 +36,6 @@ from quartzpy.store.protocol.fires import (
 )
 from quartzpy.store.protocol.firing import FiringStore, JobTransaction
 from quartzpy.store.protocol.operations import (
-    FoundKeys,
     GroupTally,
     LockRecord,
     MinuteRecord,
@@ -114,7 +113,6 @@ __all__ = [
     "FiredTrigger",
     "Firing",
     "FiringStore",
-    "FoundKeys",
     "GroupTally",
     "Holdings",
     "JobEntry",

@@ -11,7 +11,6 @@ from quartzpy.placement import Placement
 from quartzpy.states import ActionState, NodeMode
 from quartzpy.store.protocol import (
     ActionEntry,
-    FoundKeys,
     GroupTally,
     LockRecord,
     Minutes,
@@ -21,6 +20,7 @@ from quartzpy.store.protocol import (
     Tallies,
 )
 from quartzpy.store.records import ExecutionRecord
+from quartzpy.store.searches import FoundKeys, KeySearch, SearchPosition
 from quartzpy.store.sql import actions
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.operations import history, search, server, usage
@@ -64,8 +64,8 @@ class SqlOperationsStore:
     def job_group_tallies(self, limit: int, after: str | None, *, most: int) -> list[GroupTally]:
         return usage.group_tallies(self._session, usage.JOB_GROUPS, limit, after, most)
 
-    def find_keys(self, text: str, limit: int) -> FoundKeys:
-        return search.find_keys(self._session, text, limit)
+    def find_keys(self, keys: KeySearch, after: SearchPosition | None) -> FoundKeys:
+        return search.find_keys(self._session, keys, after)
 
     def node_facts(self) -> dict[str, dict[str, Any]]:
         return facts.read(self._session)
