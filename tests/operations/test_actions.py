@@ -412,6 +412,25 @@ def test_failed_executions_run_again_by_filter(store: Harness, operations: Opera
     assert sorted(one.job_key.name for one in operations.scheduler.triggers(group=MANUAL_TRIGGERS)) == ["a", "c"]
 
 
+def test_only_triggers_that_change_are_counted_as_paused_and_resumed(store: Harness, operations: Operations) -> None:
+    store.schedule(job("ended"), once("ended"))
+    store.fire_one(store.node())
+    store.schedule(job("later"), once("a", at(3600)), once("b", at(3600)), once("c", at(3600)))
+    assert store.state("ended") == "COMPLETE"
+    actions = operations.actions
+    actions.pause(TriggerKey("c"))
+    paused = actions.pause(Selection.triggers())
+    assert (paused.count, paused.failed, paused.keys) == (2, 0, (key("a"), key("b")))
+    assert latest(operations).count == 2
+    assert actions.pause(Selection.triggers()).text == "Paused no triggers."
+    assert actions.pause(Selection.triggers(), reason="stocktaking").count == 3, "their note changes"
+    actions.resume(TriggerKey("c"))
+    assert actions.resume(Selection.triggers()).count == 2
+    named = actions.pause([key("ended"), key("a"), key("absent")])
+    assert (named.count, [one.key for one in named.failures]) == (1, ["DEFAULT.absent", "DEFAULT.ended"])
+    assert "COMPLETE and does not fire" in named.failures[1].error
+
+
 def test_jobs_are_paused_enabled_and_deleted_by_filter(store: Harness, operations: Operations) -> None:
     for name in ("a", "b"):
         store.schedule(job(name, "g"), once(name, at(3600), group="g"))
