@@ -25,8 +25,9 @@ CREATE TABLE qrtz_audit (
     before JSONB,
     after JSONB,
     error TEXT,
+    updated_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_audit_pkey PRIMARY KEY (sched_name, id),
-    CONSTRAINT qrtz_audit_state_check CHECK (state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'REFUSED'))
+    CONSTRAINT qrtz_audit_state_check CHECK (state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'INTERRUPTED', 'REFUSED'))
 );
 
 CREATE INDEX qrtz_audit_subject ON qrtz_audit (subject, id);

@@ -314,7 +314,7 @@ class Operations:
             actor: the name of the actor.
             action: the name of the action: "pause", "trigger", ...
             subject: the whole subject, as an entry shows it.
-            state: "RUNNING", "DONE", ...; see `ActionState`.
+            state: "RUNNING", "SUCCEEDED", ...; see `ActionState`.
             since: the earliest instant at which the action began.
             until: the action began before this instant.
 

@@ -198,7 +198,10 @@ def upgrade() -> None:
         sa.Column("before", JSONB(), nullable=True),
         sa.Column("after", JSONB(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
-        sa.CheckConstraint("state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'REFUSED')", name="qrtz_audit_state_check"),
+        sa.Column("updated_at", Instant, nullable=True),
+        sa.CheckConstraint(
+            "state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'INTERRUPTED', 'REFUSED')", name="qrtz_audit_state_check"
+        ),
         sa.PrimaryKeyConstraint("sched_name", "id", name="qrtz_audit_pkey"),
         schema=schema,
     )

@@ -218,6 +218,10 @@ class ActionLog:
             if count:
                 raise _interrupted(error, f"{past} {_counted(selected.kind, count)}, and then failed") from error
             raise
+        except BaseException as error:
+            # Ctrl-C, or the end of the process.
+            self._end(action_id, ActionState.INTERRUPTED, count, failed, failures, type(error).__name__)
+            raise
         state = ActionState.FAILED if failed and not count else ActionState.SUCCEEDED
         self._end(action_id, state, count, failed, failures, None)
         text = f"{past} {_counted(selected.kind, count)}."
@@ -265,7 +269,7 @@ class ActionLog:
         if error is None:
             store.update_action(action_id, state=state, count=count, after_text=after)
         else:
-            # The store may be unavailable. The row then stays RUNNING, with the count of the slices that are done.
+            # The store may be unavailable. The row then stays RUNNING until it is marked as INTERRUPTED.
             with suppress(QuartzpyError):
                 store.update_action(action_id, state=state, count=count, after_text=after, error=error)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from quartzpy.jobs.fired_trigger import FiredTrigger
-from quartzpy.store.protocol.actions import ActionEntry, ActionStore
+from quartzpy.store.protocol.actions import ACTION_SILENCE, UNHEARD, ActionEntry, ActionStore
 from quartzpy.store.protocol.cluster import (
     MAX_NODE_DEATHS,
     CheckIn,
@@ -95,9 +95,11 @@ class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, Operation
 
 
 __all__ = [
+    "ACTION_SILENCE",
     "MANY",
     "MAX_NODE_DEATHS",
     "NO_NOTE",
+    "UNHEARD",
     "AcquiredTrigger",
     "Acquisition",
     "ActionEntry",

@@ -321,6 +321,10 @@ class RamJobStore(RamSchedulingStore, RamQueryStore, RamOperationsStore):
         with self._lock:
             actions.update(self._tables, action_id, state, count, after_text, error)
 
+    def interrupt_actions(self, silent_for: timedelta) -> int:
+        with self._lock:
+            return actions.interrupt(self._tables, silent_for)
+
     def set_node_mode(self, instance_id: str, mode: NodeMode) -> datetime | None:
         with self._lock:
             since = actions.set_mode(self._tables, instance_id, mode)

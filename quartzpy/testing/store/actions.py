@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -50,6 +51,31 @@ def test_a_running_action_is_updated_until_it_has_ended(store: Harness) -> None:
     assert (ended.before, ended.after) == ({"state": "WAITING"}, {"failed": 1})
     store.store.update_action(number, state=ActionState.FAILED, count=1, error="late")
     assert actions(store) == [ended], "an action that has ended does not change"
+
+
+def test_an_action_that_is_not_updated_is_interrupted_and_goes_on_if_its_process_was_only_slow(store: Harness) -> None:
+    silent, busy = store.store.record_action(ENTRY), store.store.record_action(ENTRY)
+    store.store.record_action(replace(ENTRY, state=ActionState.SUCCEEDED))
+    store.store.update_action(silent, state=ActionState.RUNNING, count=200)
+    store.clock.advance(2 * MINUTE)
+    store.store.update_action(busy, state=ActionState.RUNNING, count=100)
+    assert store.store.interrupt_actions(2 * MINUTE) == 0
+    assert len(actions(store, state=ActionState.RUNNING)) == 2
+    assert store.store.interrupt_actions(MINUTE) == 1
+    assert store.store.interrupt_actions(MINUTE) == 0
+    [found] = actions(store, state=ActionState.INTERRUPTED)
+    assert (found.action_id, found.count, found.ended_at) == (silent, 200, START)
+    assert found.error is not None
+    store.store.update_action(silent, state=ActionState.RUNNING, count=400)
+    assert [(one.action_id, one.error) for one in actions(store, state=ActionState.RUNNING)] == [
+        (busy, None),
+        (silent, None),
+    ]
+    store.store.update_action(silent, state=ActionState.SUCCEEDED, count=500)
+    assert [one.count for one in actions(store, state=ActionState.SUCCEEDED)] == [0, 500]
+    store.clock.advance(2 * MINUTE)
+    store.store.purge_history(None, limit=10, ended_triggers=HOUR)
+    assert [one.action_id for one in actions(store, state=ActionState.INTERRUPTED)] == [busy], "a node marks it"
 
 
 def test_actions_are_found_by_each_filter_latest_first(store: Harness) -> None:

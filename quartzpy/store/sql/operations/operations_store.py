@@ -84,5 +84,8 @@ class SqlOperationsStore:
     ) -> None:
         actions.update(self._session, action_id, state, count, after_text, error)
 
+    def interrupt_actions(self, silent_for: timedelta) -> int:
+        return actions.interrupt(self._session, silent_for)
+
     def set_node_mode(self, instance_id: str, mode: NodeMode) -> datetime | None:
         return actions.set_mode(self._session, instance_id, mode)
