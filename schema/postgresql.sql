@@ -227,6 +227,8 @@ CREATE TABLE qrtz_scheduler_state (
 )
  WITH (fillfactor = 50);
 
+COMMENT ON TABLE qrtz_scheduler_state IS 'tables of revision 0001, usable by releases from revision 0001 on';
+
 CREATE TABLE qrtz_triggers (
     sched_name VARCHAR(200) NOT NULL,
     trigger_group VARCHAR(200) NOT NULL,

@@ -486,6 +486,7 @@ def upgrade() -> None:
         sa.CheckConstraint("mode IN ('RUNNING', 'STANDBY', 'DRAINING')", name="qrtz_scheduler_state_mode_check"),
         sa.PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
         postgresql_with={"fillfactor": "50"},
+        comment="tables of revision 0001, usable by releases from revision 0001 on",
         schema=schema,
     )
     op.create_table(
