@@ -167,9 +167,10 @@ class ActionLog:
 
         def work(verbs: OwnTransactionVerbs) -> _T:
             done = change(verbs)
-            for one, made in done.rows:
-                row = replace(entry, subject=_short(one))
-                verbs.store.record_action(_ended(row, ActionState.SUCCEEDED, made.count, made.before, made.after))
+            rows = ((replace(entry, subject=_short(one)), made) for one, made in done.rows)
+            verbs.store.record_actions(
+                [_ended(row, ActionState.SUCCEEDED, made.count, made.before, made.after) for row, made in rows]
+            )
             return done.result
 
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -51,6 +51,10 @@ class ActionStore(Protocol):
 
     def record_action(self, entry: ActionEntry) -> int:
         """Add an action to the audit log, with the store's time; return its id. `clear` keeps the audit log."""
+        ...
+
+    def record_actions(self, entries: Sequence[ActionEntry]) -> None:
+        """Add actions, as `record_action` does with one, in this order and in few round trips."""
         ...
 
     def update_action(

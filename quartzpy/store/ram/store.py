@@ -315,6 +315,11 @@ class RamJobStore(RamSchedulingStore, RamQueryStore, RamOperationsStore):
         with self._lock:
             return actions.record(self._tables, entry)
 
+    def record_actions(self, entries: Sequence[ActionEntry]) -> None:
+        with self._lock:
+            for entry in entries:
+                actions.record(self._tables, entry)
+
     def update_action(
         self, action_id: int, *, state: ActionState, count: int, after_text: str | None = None, error: str | None = None
     ) -> None:

@@ -10,6 +10,7 @@ from quartzpy.states import ActionState, NodeMode
 from quartzpy.store.protocol import ActionEntry, Notification
 from quartzpy.store.queries import ActionQuery, Position
 from quartzpy.store.records import ActionRecord
+from quartzpy.store.sql.batches import chunks
 from quartzpy.store.sql.conditions import all_of
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.steps import purge
@@ -21,6 +22,17 @@ VALUES (nextval('$fire_ids'), %(sched)s, $now, CASE WHEN %(state)s::text <> 'RUN
         %(actor)s, %(role)s, %(action)s, %(subject)s, %(reason)s, %(state)s::text, %(count)s::bigint,
         %(before)s::jsonb, %(after)s::jsonb, %(error)s, CASE WHEN %(state)s::text = 'RUNNING' THEN $now END)
 RETURNING id
+"""
+RECORD_SEVERAL = """
+INSERT INTO $audit (id, sched_name, at, ended_at, actor, role, action, subject, reason, state, count, before, after,
+                    error, updated_at)
+SELECT nextval('$fire_ids'), %(sched)s, $now, CASE WHEN state <> 'RUNNING' THEN $now END,
+       actor, role, action, subject, reason, state, count, before::jsonb, after::jsonb, error,
+       CASE WHEN state = 'RUNNING' THEN $now END
+  FROM unnest(%(actors)s::text[], %(roles)s::text[], %(actions)s::text[], %(subjects)s::text[], %(reasons)s::text[],
+              %(states)s::text[], %(counts)s::bigint[], %(befores)s::text[], %(afters)s::text[], %(errors)s::text[])
+       WITH ORDINALITY AS entry(actor, role, action, subject, reason, state, count, before, after, error, number)
+ ORDER BY number
 """
 
 UPDATE = """
@@ -86,6 +98,26 @@ def record(session: SqlSession, entry: ActionEntry) -> int:
         )
     )
     return int(added.rows[0][0])
+
+
+def record_several(session: SqlSession, entries: Sequence[ActionEntry]) -> None:
+    """Add actions to the audit log, in batches; see `ActionStore.record_actions`."""
+    for some in chunks(entries):
+        session.unlocked(
+            session.send(
+                RECORD_SEVERAL,
+                actors=[one.actor for one in some],
+                roles=[one.role for one in some],
+                actions=[one.action for one in some],
+                subjects=[one.subject for one in some],
+                reasons=[one.reason for one in some],
+                states=[str(one.state) for one in some],
+                counts=[one.count for one in some],
+                befores=[one.before_text for one in some],
+                afters=[one.after_text for one in some],
+                errors=[one.error for one in some],
+            )
+        )
 
 
 def update(

@@ -38,6 +38,17 @@ def test_an_action_that_has_ended_already_has_its_end(store: Harness) -> None:
     assert (found.ended_at, found.state, found.error) == (START, ActionState.FAILED, "no")
 
 
+def test_several_actions_are_recorded_in_their_order(store: Harness) -> None:
+    ended = ActionEntry("bob", "admin", "apply", "job g.j", state=ActionState.SUCCEEDED, count=1, after_text='{"a": 1}')
+    store.store.record_actions([ENTRY, ended, replace(ended, subject="job g.k", error="no")])
+    store.store.record_actions([])
+    last, middle, first = actions(store)
+    assert (first.subject, first.state, first.ended_at, first.updated_at) == (ENTRY.subject, "RUNNING", None, START)
+    assert (first.before, first.after, first.reason) == ({"state": "WAITING"}, None, "stocktaking")
+    assert (middle.actor, middle.after, middle.count, middle.ended_at) == ("bob", {"a": 1}, 1, START)
+    assert (last.subject, last.error, last.updated_at) == ("job g.k", "no", None)
+
+
 def test_a_running_action_is_updated_until_it_has_ended(store: Harness) -> None:
     number = store.store.record_action(ENTRY)
     store.clock.advance(MINUTE)

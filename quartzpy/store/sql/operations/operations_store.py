@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -78,6 +78,9 @@ class SqlOperationsStore:
 
     def record_action(self, entry: ActionEntry) -> int:
         return actions.record(self._session, entry)
+
+    def record_actions(self, entries: Sequence[ActionEntry]) -> None:
+        actions.record_several(self._session, entries)
 
     def update_action(
         self, action_id: int, *, state: ActionState, count: int, after_text: str | None = None, error: str | None = None
