@@ -19,6 +19,7 @@ from quartzpy.cli.doctor import doctor
 from quartzpy.cli.exits import INTERNAL, INTERRUPTED, status_of
 from quartzpy.cli.health import health
 from quartzpy.cli.imports import import_
+from quartzpy.cli.incidents import incidents
 from quartzpy.cli.list_cluster import audit, nodes
 from quartzpy.cli.list_definitions import jobs, triggers
 from quartzpy.cli.list_executions import executions, misfires, running, upcoming
@@ -36,7 +37,23 @@ from quartzpy.texts import reason, visible
 _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     (
         "See",
-        (top, jobs, triggers, executions, running, misfires, upcoming, nodes, calendars, groups, limits, locks, audit),
+        (
+            *(
+                top,
+                incidents,
+                jobs,
+                triggers,
+                executions,
+                running,
+                misfires,
+                upcoming,
+                nodes,
+                calendars,
+                groups,
+                limits,
+            ),
+            *(locks, audit),
+        ),
     ),
     ("Understand", (show, why, log, doctor, health, tail)),
     ("Run", (trigger, cancel, run_again, backfill)),
