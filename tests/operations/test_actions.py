@@ -19,6 +19,7 @@ from quartzpy.errors import (
     InvalidValueError,
     JobNotFoundError,
     ObjectNotFoundError,
+    OutcomeUnknownError,
     StoreUnavailableError,
     TriggerNotFoundError,
 )
@@ -400,6 +401,28 @@ def test_an_action_whose_store_fails_keeps_the_slices_that_are_done(
     assert (found.subject, found.count, found.state) == ("all triggers", 4, "FAILED")
     assert "the server closed the connection" in (found.error or "")
     assert store.states(*(f"t{n}" for n in range(6))) == ["PAUSED"] * 4 + ["WAITING"] * 2
+
+
+@pytest.mark.parametrize("error", [OutcomeUnknownError("the answer was lost"), KeyboardInterrupt()], ids=str)
+def test_a_slice_that_is_committed_before_an_error_is_counted(
+    store: Harness, operations: Operations, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    monkeypatch.setattr(log, "SLICE", 2)
+    store.schedule(job(), *(once(f"t{n}", at(3600)) for n in range(6)))
+    together, calls = operations.scheduler._store.together, []
+
+    def lose_the_answer(work: Callable[[Any], Any]) -> Any:
+        calls.append(together(work))
+        if len(calls) == 2:
+            raise error
+        return calls[-1]
+
+    monkeypatch.setattr(operations.scheduler._store, "together", lose_the_answer)
+    with pytest.raises(type(error)):
+        operations.actions.pause(Selection.triggers())
+    assert store.states(*(f"t{n}" for n in range(6))) == ["PAUSED"] * 4 + ["WAITING"] * 2
+    found = latest(operations)
+    assert (found.count, found.state, found.ended_at is not None) == (4, "FAILED", True)
 
 
 def test_failed_executions_run_again_by_filter(store: Harness, operations: Operations) -> None:
