@@ -93,4 +93,4 @@ def test_a_raised_limit_wakes_the_node_of_the_caller(make_scheduler: Callable[..
     held = client.trigger_job("index")
     wait_until(lambda: "rate limit" in client.why(held.key)[0], "the trigger to be held back")
     client.modify_job("index", rate_limit="10/s")
-    assert held.wait(10).outcome == "SUCCEEDED"
+    assert held.wait(30).outcome == "SUCCEEDED"

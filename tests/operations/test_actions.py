@@ -547,7 +547,7 @@ def test_a_command_sets_the_mode_of_a_node_and_notifies(stored: Harness, operati
         getattr(operations.actions, command)("app-1", reason="maintenance")
         [seen] = operations.cluster().nodes
         assert seen.mode == mode
-    assert Notification.COMMANDED in subscription.wait(5)
+    assert Notification.COMMANDED in subscription.wait(30)
     subscription.close()
     assert latest(operations).subject == "node app-1"
     assert (latest(operations).before, latest(operations).after) == ({"mode": "STANDBY"}, {"mode": "RUNNING"})
