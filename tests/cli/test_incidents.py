@@ -16,7 +16,6 @@ from quartzpy.operations.incidents import Remedy
 from tests.cli.conftest import Terminal
 
 
-
 class Report(Job):
     def execute(self, context: JobExecutionContext) -> None: ...
 
