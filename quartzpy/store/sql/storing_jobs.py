@@ -130,9 +130,15 @@ def _copied(jobs: Sequence[JobDetail]) -> dict[str, list[Any]]:
     }
 
 
-def _jobs(
-    session: SqlSession, jobs: Sequence[JobDetail], *, replace: bool, keeps_data: bool, keeps_persisted: bool
+def job_statement(
+    session: SqlSession,
+    jobs: Sequence[JobDetail],
+    *,
+    replace: bool,
+    keeps_data: bool = False,
+    keeps_persisted: bool = True,
 ) -> Send:
+    """Return `STORE_JOBS` for these jobs."""
     return session.send(
         STORE_JOBS,
         replace=replace,
@@ -163,7 +169,7 @@ def store_some_jobs(
     keeps_persisted: bool = True,
 ) -> list[JobKey]:
     """Store jobs; return those whose triggers have copies of outdated values."""
-    store = _jobs(session, jobs, replace=replace, keeps_data=keeps_data, keeps_persisted=keeps_persisted)
+    store = job_statement(session, jobs, replace=replace, keeps_data=keeps_data, keeps_persisted=keeps_persisted)
     if not replace and session.decides_at_once:
         # No stored job changes, so the triggers are stored in the same round trip.
         transaction.send_with_next(store, lambda sent: _check_stored(session, transaction, jobs, sent))
@@ -204,6 +210,7 @@ def _check_same_jobs(session: SqlSession, transaction: Transaction, jobs: Sequen
     """Raise ObjectAlreadyExistsError if one of these jobs is stored with different values."""
     if not jobs:
         return
+    session.expects_new = False
     stored = [
         rows.job(*row) for row in transaction.send(session.send(JOBS, **key_columns(job.key for job in jobs)))[0].rows
     ]

@@ -139,6 +139,8 @@ RETURNING t.trigger_group, t.trigger_name, t.generation < (SELECT generation FRO
           $now, t.job_group, t.job_name, t.job_type, t.max_concurrent, t.overlap_policy, t.placement,
           t.rate_limit::text
 """
+# The positions of these columns in the rows that it returns.
+AT_COLUMN, NOW_COLUMN = 3, 4
 
 
 class NotOrdinaryError(JobStoreError):
@@ -157,7 +159,10 @@ def _misfire_rule(prepared: PreparedTrigger, settles_later: bool) -> str:
     return "SCHEDULER" if prepared.trigger.misfire_threshold is None else "OWN"
 
 
-def _triggers(session: SqlSession, prepared: Sequence[PreparedTrigger], *, replace: bool, settles_later: bool) -> Send:
+def trigger_statement(
+    session: SqlSession, prepared: Sequence[PreparedTrigger], *, replace: bool, settles_later: bool = False
+) -> Send:
+    """Return `STORE_TRIGGERS` for these triggers."""
     triggers = [p.trigger for p in prepared]
     keys = [trigger.job_key for trigger in triggers]
     return session.send(
@@ -218,7 +223,9 @@ def store_triggers(
 
     def batch(some: Sequence[PreparedTrigger | UnpreparedTrigger]) -> _Batch:
         prepared = [_with_current_calendar(one.prepared(now), revisions) for one in some]
-        return _Batch(prepared, bound(_triggers(session, prepared, replace=replace, settles_later=settles_later)))
+        return _Batch(
+            prepared, bound(trigger_statement(session, prepared, replace=replace, settles_later=settles_later))
+        )
 
     earliest: datetime | None = None
     began: list[TriggerKey] = []
@@ -243,7 +250,7 @@ def store_triggers(
         last += _check_many(session, copies)
         last += [news(session)]
     elif began:
-        last += [session.send(SETTLE_NEW, **key_columns(began)), *_announcement(session, prepared)]
+        last += [session.send(SETTLE_NEW, **key_columns(began)), *announcement(session, fire_times(prepared))]
     if last and session.decides_at_once:
         last.insert(0, session.lock(LockName.TRIGGER_ACCESS))
     try:
@@ -302,10 +309,10 @@ def _store_some_triggers(
     before = session.clock.now()
     sent = transaction.send(*sends)[0]
     if sent.rows:
-        agrees = session.clock.agrees(sent.rows[-1][4], before)
+        agrees = session.clock.agrees(sent.rows[-1][NOW_COLUMN], before)
         if is_estimate and not agrees:
             raise WrongEstimateError("the estimate of the database's clock was wrong")
-    stored = [_StoredTrigger(row[0], row[1], row[2], row[3], row[5:]) for row in sent.rows]
+    stored = [_StoredTrigger(row[0], row[1], row[2], row[AT_COLUMN], row[5:]) for row in sent.rows]
     if len(stored) < len(prepared):
         there = {(one.group, one.name) for one in stored}
         stored += _same_triggers(session, transaction, [p for p in prepared if order_of(p) not in there])
@@ -321,6 +328,7 @@ def _same_triggers(
         JobNotFoundError: a trigger was not stored because its job is not stored.
         ObjectAlreadyExistsError: a trigger is stored with different values.
     """
+    session.expects_new = False
     jobs, triggers = transaction.send(
         session.send(HOLD_JOBS, **key_columns({p.trigger.job_key for p in missing if p.trigger.job_key})),
         session.send(TRIGGERS, **key_columns(p.trigger.key for p in missing)),
@@ -347,10 +355,10 @@ def _check_many(session: SqlSession, copies: Collection[tuple[Any, ...]]) -> lis
     return [session.send(STILL_ORDINARY, **dict(zip(names, columns, strict=True)))]
 
 
-def _announcement(session: SqlSession, prepared: Sequence[PreparedTrigger]) -> list[Send]:
-    due = [
+def fire_times(prepared: Sequence[PreparedTrigger]) -> list[tuple[JobKey, datetime]]:
+    """Return the next fire times of triggers, each with the key of its job."""
+    return [
         (p.trigger.job_key, p.progress.next_fire_time)
         for p in prepared
         if p.trigger.job_key is not None and p.progress.next_fire_time is not None
     ]
-    return announcement(session, due)
