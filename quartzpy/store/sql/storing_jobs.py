@@ -21,7 +21,7 @@ from quartzpy.store.sql.steps.settling import (
     OUT_OF_DATE,
 )
 
-STORE_JOBS = """
+_INSERT_JOBS = """
 INSERT INTO $job_details AS j (sched_name, job_group, job_name, description, job_type, is_durable, max_concurrent,
        overlap_policy, concurrency_key, rate_limit, placement, persists_data, requests_recovery, retry_policy, timeout,
        pause_after_failures, job_data, continuations, display_name, capture_logs)
@@ -37,7 +37,9 @@ SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable,
             rate_limit, placement, persists,
             recovery, retry, timeout, pause_after, data, continuations, display_name, capture_logs)
  ORDER BY w.job_group, w.job_name
-    ON CONFLICT (sched_name, job_group, job_name) DO UPDATE
+    ON CONFLICT (sched_name, job_group, job_name) DO """
+
+STORE_JOBS = f"""{_INSERT_JOBS}UPDATE
    SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
        max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
        concurrency_key = excluded.concurrency_key, rate_limit = excluded.rate_limit, placement = excluded.placement,
@@ -53,6 +55,8 @@ SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable,
  WHERE %(replace)s::bool
 RETURNING j.job_group, j.job_name, j.xmax <> 0
 """
+
+STORE_NEW_JOBS = f"{_INSERT_JOBS}NOTHING"
 
 # For jobs that will be replaced: do the values change of which their triggers have copies?
 COMPARE_JOBS = """
@@ -133,14 +137,15 @@ def _copied(jobs: Sequence[JobDetail]) -> dict[str, list[Any]]:
 def job_statement(
     session: SqlSession,
     jobs: Sequence[JobDetail],
+    text: str = STORE_JOBS,
     *,
-    replace: bool,
+    replace: bool = False,
     keeps_data: bool = False,
     keeps_persisted: bool = True,
 ) -> Send:
-    """Return `STORE_JOBS` for these jobs."""
+    """Return the statement that stores jobs."""
     return session.send(
-        STORE_JOBS,
+        text,
         replace=replace,
         keeps_data=keeps_data,
         keeps_persisted=keeps_persisted,

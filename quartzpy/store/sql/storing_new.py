@@ -22,8 +22,8 @@ from quartzpy.store.sql.db.listen import announcement, news
 from quartzpy.store.sql.db.locks import LOCK, LockName
 from quartzpy.store.sql.db.session import SqlSession, Transaction
 from quartzpy.store.sql.steps.settling import SETTLE_NEW
-from quartzpy.store.sql.storing_jobs import job_statement
-from quartzpy.store.sql.storing_triggers import AT_COLUMN, NOW_COLUMN, fire_times, trigger_statement
+from quartzpy.store.sql.storing_jobs import STORE_NEW_JOBS, job_statement
+from quartzpy.store.sql.storing_triggers import AT_COLUMN, NOW_COLUMN, STORE_NEW_TRIGGERS, fire_times, trigger_statement
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger
 
 MOST = 100
@@ -99,9 +99,9 @@ def store_new(
     now = session.clock.now()
     due = fire_times(prepared)
     is_due = now is not None and any(at <= now for _, at in due)
-    store = [trigger_statement(session, prepared, replace=False)] if prepared else []
+    store = [trigger_statement(session, prepared, STORE_NEW_TRIGGERS)] if prepared else []
     if jobs:
-        store.insert(0, job_statement(session, jobs, replace=False))
+        store.insert(0, job_statement(session, jobs, STORE_NEW_JOBS))
     lock = session.send(
         LOCK_IF_NEW,
         lock=LockName.TRIGGER_ACCESS,

@@ -89,7 +89,10 @@ _KEEP_PROGRESS = ", ".join(
 # take the rows in the same order, so that two that store the same do not deadlock.
 _KEY = key_of("w.data::jsonb", "j")
 
-STORE_TRIGGERS = f"""
+
+
+def _insert_triggers(state: str, held: str) -> str:
+    return f"""
 WITH before AS MATERIALIZED (SELECT nextval('$fire_ids') AS generation)
 INSERT INTO $triggers AS t (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
        max_concurrent, overlap_policy, placement, rate_limit,
@@ -99,7 +102,7 @@ INSERT INTO $triggers AS t (sched_name, generation, trigger_group, trigger_name,
        calendar_name, job_data, schedule_hash)
 SELECT %(sched)s, nextval('$fire_ids'), w.trigger_group, w.trigger_name, w.job_group, w.job_name, j.job_type,
        j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, {_KEY}, w.description, w.kind, w.schedule::jsonb,
-       {state_of("w", "j", _KEY)}, {held_by_mode("w")}, w.next_fire_time,
+       {state}, {held}, w.next_fire_time,
        w.prev_fire_time, w.upcoming::timestamptz[], w.is_complete, w.times, w.start_time, w.end_time, w.priority,
        w.misfire, CASE WHEN j.rate_limit IS NULL OR w.rule = 'NEW' THEN w.rule ELSE 'RATE_LIMIT' END, w.threshold,
        w.calendar, w.data::jsonb, w.hash
@@ -119,7 +122,10 @@ SELECT %(sched)s, nextval('$fire_ids'), w.trigger_group, w.trigger_name, w.job_g
        FOR KEY SHARE) AS j
  WHERE before.generation > 0
  ORDER BY w.trigger_group, w.trigger_name
-    ON CONFLICT (sched_name, trigger_group, trigger_name) DO UPDATE
+    ON CONFLICT (sched_name, trigger_group, trigger_name) DO """
+
+
+STORE_TRIGGERS = f"""{_insert_triggers(state_of("w", "j", _KEY), held_by_mode("w"))}UPDATE
    SET {_KEEP_PROGRESS},
        schedule = CASE WHEN {SAME_SCHEDULE} THEN {_KEPT_SCHEDULE} ELSE excluded.schedule END,
        misfire_rule = CASE WHEN {SAME_SCHEDULE} THEN {_KEPT_RULE} ELSE excluded.misfire_rule END,
@@ -138,6 +144,10 @@ SELECT %(sched)s, nextval('$fire_ids'), w.trigger_group, w.trigger_name, w.job_g
 RETURNING t.trigger_group, t.trigger_name, t.generation < (SELECT generation FROM before), t.next_fire_time,
           $now, t.job_group, t.job_name, t.job_type, t.max_concurrent, t.overlap_policy, t.placement,
           t.rate_limit::text
+"""
+# The state is found out under the lock.
+STORE_NEW_TRIGGERS = f"""{_insert_triggers("'WAITING'", "false")}NOTHING
+RETURNING t.trigger_group, t.trigger_name, false, t.next_fire_time, $now
 """
 # The positions of these columns in the rows that it returns.
 AT_COLUMN, NOW_COLUMN = 3, 4
@@ -160,13 +170,18 @@ def _misfire_rule(prepared: PreparedTrigger, settles_later: bool) -> str:
 
 
 def trigger_statement(
-    session: SqlSession, prepared: Sequence[PreparedTrigger], *, replace: bool, settles_later: bool = False
+    session: SqlSession,
+    prepared: Sequence[PreparedTrigger],
+    text: str = STORE_TRIGGERS,
+    *,
+    replace: bool = False,
+    settles_later: bool = False,
 ) -> Send:
-    """Return `STORE_TRIGGERS` for these triggers."""
+    """Return the statement that stores triggers."""
     triggers = [p.trigger for p in prepared]
     keys = [trigger.job_key for trigger in triggers]
     return session.send(
-        STORE_TRIGGERS,
+        text,
         replace=replace,
         groups=[t.group for t in triggers],
         names=[t.name for t in triggers],
