@@ -18,7 +18,7 @@ from quartzpy.store.protocol import JobEntry
 from quartzpy.store.sql.batches import key_columns
 from quartzpy.store.sql.db.clock_estimate import TOLERANCE
 from quartzpy.store.sql.db.flight import Result
-from quartzpy.store.sql.db.listen import announcement, news
+from quartzpy.store.sql.db.listen import DUE, announcement, news
 from quartzpy.store.sql.db.locks import LOCK, LockName
 from quartzpy.store.sql.db.session import SqlSession, Transaction
 from quartzpy.store.sql.steps.settling import SETTLE_NEW
@@ -112,7 +112,7 @@ def store_new(
         latest=now + LATENESS if is_estimate and now else None,
     )
     settle = [session.send(SETTLE_NEW, **keys)] if prepared else []
-    wake = [news(session)] if is_due else announcement(session, due)
+    wake = [news(session, DUE)] if is_due else announcement(session, due)
 
     def work(transaction: Transaction) -> Result:
         try:

@@ -90,7 +90,6 @@ _KEEP_PROGRESS = ", ".join(
 _KEY = key_of("w.data::jsonb", "j")
 
 
-
 def _insert_triggers(state: str, held: str) -> str:
     return f"""
 WITH before AS MATERIALIZED (SELECT nextval('$fire_ids') AS generation)
