@@ -82,12 +82,23 @@ class Expectation:
         self._backlog: _Backlog | None = None
         self._floor: _Floor | None = None
         self._changes = 0
+        self._is_announced = False
 
     def forget(self) -> None:
         """Expect anything, after a change to triggers that was not looked at."""
         self._seen = None
         self._backlog = None
         self.look_at_everything()
+
+    def note_announcement(self) -> None:
+        """Note that another process has announced a trigger that is due."""
+        self._is_announced = True
+        self.look_at_everything()
+
+    def take_announcement(self) -> bool:
+        """Return whether a trigger that is due was announced since the last call."""
+        is_announced, self._is_announced = self._is_announced, False
+        return is_announced
 
     def look_at_everything(self) -> None:
         """Let the next look begin with the earliest fire time: another process has stored a trigger."""
