@@ -11,6 +11,15 @@ import pytest
 from benchmarks import nodes
 
 
+def run_a_node() -> None:
+    node = nodes.NodeProcess("postgresql://nobody@127.0.0.1:1/none")
+    try:
+        node.wait_until_ready()
+        node.start()
+    finally:
+        node.stop()
+
+
 @pytest.mark.parametrize("ends", ["at once", "later"])
 def test_a_node_that_ends_by_itself_leaves_no_pipe_open(monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
     """A pipe that is left open fails whichever test runs when it is collected."""
@@ -26,12 +35,7 @@ def test_a_node_that_ends_by_itself_leaves_no_pipe_open(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(subprocess, "Popen", begin)
     with pytest.raises((nodes.NodeError, OSError)):
-        node = nodes.NodeProcess("postgresql://nobody@127.0.0.1:1/none")
-        try:
-            node.wait_until_ready()
-            node.start()
-        finally:
-            node.stop()
+        run_a_node()
     [process] = started
     for stream in (process.stdin, process.stdout):
         assert stream is not None
