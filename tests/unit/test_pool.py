@@ -147,6 +147,15 @@ def test_a_lease_that_nobody_ended_ends_as_garbage(world: World) -> None:
     assert world.pool.usage() == (0, 2)
 
 
+def test_a_lease_that_another_thread_held_during_a_fork_does_not_end_the_session_of_the_parent(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    world.pool.lease()
+    gc.collect()
+    assert len(world.open) == 1
+
+
 def test_a_closed_pool_keeps_no_connection(world: World) -> None:
     idle, busy = world.pool.lease(), world.pool.lease()
     idle.give_back()

@@ -121,9 +121,8 @@ def _driver_of_sqlalchemy(given: Any) -> Any:
     if "sqlalchemy.orm" in sys.modules:
         from sqlalchemy.orm import Session, scoped_session
 
-        session = given() if isinstance(given, scoped_session) else given
-        if isinstance(session, Session):
-            given = session.connection()
+        given = given() if isinstance(given, scoped_session) else given
+        given = given.connection() if isinstance(given, Session) else given
     if not isinstance(given, Connection):
         return given
     if not given.in_transaction():

@@ -9,6 +9,7 @@ last is used first, so that few stay warm under a low load.
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import threading
 from abc import ABC, abstractmethod
@@ -80,6 +81,7 @@ class OwnPool(Pool):
         seconds: float,
     ) -> None:
         self._size = size
+        self.process = os.getpid()
         self._connect = connect
         self._is_current = is_current
         self._seconds = seconds
@@ -171,7 +173,9 @@ class OwnLease(Lease):
             self.pool.end(self, usable=False)
 
     def __del__(self) -> None:
-        self.discard()
+        # In a forked process, closing the connection would end the session of its parent.
+        if self.pool is not None and self.pool.process == os.getpid():
+            self.discard()
 
 
 def _close(connection: psycopg.Connection[Any]) -> None:

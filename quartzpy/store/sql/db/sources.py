@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import psycopg
 
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.errors import SettingsError
+from quartzpy.errors import QuartzpyError, SettingsError
 from quartzpy.store.sql.db.conninfo import JOB_SETTINGS, connect_arguments, session_name, session_settings
 from quartzpy.store.sql.db.database import translate
 from quartzpy.store.sql.db.pool import OwnPool, Pool
@@ -157,7 +157,13 @@ class FunctionSource(_OwnSource):
         self._function = connect
 
     def _connect(self, role: str, settings: Mapping[str, str]) -> psycopg.Connection[Any]:
-        connection = self._function()
+        try:
+            connection = self._function()
+        except (QuartzpyError, psycopg.Error, OSError):
+            raise
+        except Exception as error:
+            # It may be an error of any library. The node takes it as one of the database, and tries again.
+            raise translate(error) from error
         if not isinstance(connection, psycopg.Connection):
             raise SettingsError(f"connect: must return a psycopg connection (got {connection!r})")
         try:
