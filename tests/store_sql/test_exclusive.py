@@ -7,8 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from quartzpy.config.config import SchedulerConfig
-from quartzpy.errors import InvalidValueError, StoreUnavailableError
+from quartzpy.errors import InvalidValueError, OutcomeUnknownError, StoreUnavailableError
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.sql.store import SqlJobStore
 from tests.database import connect_to
@@ -16,22 +15,34 @@ from tests.database import connect_to
 MakeStore = Callable[..., SqlJobStore]
 
 
-def test_a_connection_that_is_lost_in_it_is_an_error_of_ours(postgres_dsn: str) -> None:
-    store = SqlJobStore(postgres_dsn, SchedulerConfig())
-    store.open()
+END_TRANSACTIONS = (
+    "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid() AND state LIKE 'idle in transaction%'"
+)
 
+
+def test_a_connection_that_is_lost_in_it_is_an_error_of_ours(store: SqlJobStore, postgres_dsn: str) -> None:
     def loses_its_connection(inside: JobStore) -> None:
         with connect_to(postgres_dsn) as other:
-            other.execute(
-                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid() AND state LIKE 'idle in transaction%'"
-            )
+            other.execute(END_TRANSACTIONS)
         inside.now()
 
     with pytest.raises(StoreUnavailableError):
         store.exclusively(loses_its_connection)
     assert store.now()
-    store.close()
+
+
+def test_a_connection_that_is_lost_at_the_commit_leaves_the_outcome_unknown(
+    store: SqlJobStore, postgres_dsn: str
+) -> None:
+    def loses_its_connection(inside: JobStore) -> None:
+        inside.pause_all()
+        with connect_to(postgres_dsn) as other:
+            other.execute(END_TRANSACTIONS)
+
+    with pytest.raises(OutcomeUnknownError):
+        store.together(loses_its_connection)
+    assert store.now()
 
 
 def test_an_error_in_it_rolls_back_and_keeps_the_connection(store: SqlJobStore) -> None:
