@@ -24,6 +24,8 @@ IMAGE_VARIABLE = "QUARTZPY_TEST_PG"
 DOCKER_SOCKET = Path("/var/run/docker.sock")
 DOCKER_ANSWERS_WITHIN = 2
 TEMPLATE = "quartzpy_template"
+PATIENCE = 60
+"""The limit of a connection attempt, in seconds: a busy machine takes longer than the few seconds of a program."""
 
 
 def libpq_url(dsn: str) -> str:
@@ -55,7 +57,7 @@ class Server:
         return self.url.set(database=database).render_as_string(hide_password=False)
 
     def connect(self, database: str | None = None) -> psycopg.Connection[Any]:
-        return connect_to(self.dsn_of(database or str(self.url.database)), connect_timeout=5)
+        return connect_to(self.dsn_of(database or str(self.url.database)), connect_timeout=PATIENCE)
 
     @property
     def version(self) -> str:

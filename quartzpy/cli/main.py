@@ -20,6 +20,7 @@ from quartzpy.texts import reason, visible
 _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "See": {
         "top": "top.command",
+        "incidents": "incidents",
         "jobs": "list_definitions",
         "triggers": "list_definitions",
         "executions": "list_executions",

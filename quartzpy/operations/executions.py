@@ -13,12 +13,13 @@ from quartzpy.job_data import decode, decode_value
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
 from quartzpy.operations import possible
 from quartzpy.operations.source import EXAMINED as EXAMINED_ROWS
-from quartzpy.operations.source import Source, attempt, examined_page, last_line, page_of
+from quartzpy.operations.source import Source, attempt, examined_page, page_of
 from quartzpy.scheduling.paging import Page
 from quartzpy.states import ExecutionState, Outcome
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord
+from quartzpy.texts import headline
 
 EXAMINED = 20_000
 """The number of executions that a page examines."""
@@ -73,7 +74,7 @@ def summary(record: ExecutionRecord) -> ExecutionSummary:
         waited=_span(record.scheduled_fire_time, record.fire_time),
         queued=_span(record.fire_time, record.started_at),
         ran=_span(record.started_at, record.ended_at),
-        error=last_line(record.error),
+        error=headline(record.error),
         recovering=record.recovering,
     )
 
@@ -244,7 +245,7 @@ def _why(record: ExecutionRecord, elapsed: timedelta | None) -> list[str]:
         case ExecutionState.PROCESSING:
             said.append(f"Node {node} fired it {_seconds(elapsed)} ago, and it has not ended.")
         case ExecutionState.FAILED:
-            said.append(f"It failed: {last_line(record.error) or 'no error was recorded'}.")
+            said.append(f"It failed: {headline(record.error) or 'no error was recorded'}.")
             said.append(
                 f"The next attempt is scheduled for {record.retry_at.isoformat()}."
                 if record.retry_at

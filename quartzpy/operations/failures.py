@@ -10,10 +10,11 @@ from quartzpy.job_data import decode
 from quartzpy.jobs.repetition import nominal_fire
 from quartzpy.keys import TriggerKey
 from quartzpy.operations.incidents import FAILURES_IN_A_ROW, MOST_OF_A_KIND, FailureRow
-from quartzpy.operations.source import attempt, last_line
+from quartzpy.operations.source import attempt
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.records import ExecutionRecord
+from quartzpy.texts import headline
 
 LOOKED_AT = 10
 """The number of a trigger's last executions that are looked at."""
@@ -56,7 +57,7 @@ def in_a_row(store: JobStore, failures: Collection[ExecutionRecord], now: dateti
                 len(failed),
                 len(failed) < len(records) or len(records) < LOOKED_AT,
                 final.fire_id,
-                last_line(final.error),
+                headline(final.error),
                 failed[-1].ended_at or now,
                 failed[0].job_key in jobs,
                 trigger is not None and trigger.state in _FIRES,

@@ -12,7 +12,7 @@ from quartzpy.placement import Placement
 from quartzpy.scheduling.advice import PYTHON, Advice
 from quartzpy.states import JobMode, MisfireAction, NodeMode, TriggerState
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord, RunningRecord, TriggerRecord
-from quartzpy.texts import numbered
+from quartzpy.texts import headline, numbered
 
 MISFIRES_TOLD = timedelta(days=1)
 """An older misfire is mentioned only if the trigger has not fired since."""
@@ -66,10 +66,10 @@ def _state(seen: Situation) -> list[str]:
             node = "a node" if holder is None else f"node {holder.instance_id}"
             return [f"It is claimed by {node}, which will fire it at {_instant(seen)}."]
         case TriggerState.PAUSED:
-            return [f"It is paused{_why_paused(seen)}. Once it is resumed, its next fire time is {_instant(seen)}."]
+            return [f"{_paused(seen)}. Once it is resumed, its next fire time is {_instant(seen)}."]
         case TriggerState.PAUSED_BLOCKED:
             return [
-                f"It is paused{_why_paused(seen)}, and its job is also at its concurrency limit.",
+                f"{_paused(seen)}, and its job is also at its concurrency limit.",
                 *_limit(seen),
             ]
         case TriggerState.BLOCKED:
@@ -77,7 +77,7 @@ def _state(seen: Situation) -> list[str]:
         case TriggerState.COMPLETE:
             return ["It has ended and will not fire any more."]
         case TriggerState.ERROR:
-            reason = f" ({seen.trigger.error.splitlines()[-1]})" if seen.trigger.error else ""
+            reason = f" ({headline(seen.trigger.error)})" if seen.trigger.error else ""
             return [f"It is in ERROR{reason}. Remove the cause, then {seen.advice.reset(seen.trigger.key)}."]
 
 
@@ -177,7 +177,7 @@ def _obstacles(placement: Placement, nodes: Sequence[NodeRecord]) -> list[str]:
     return found
 
 
-def _why_paused(seen: Situation) -> str:
+def _paused(seen: Situation) -> str:
     reasons = []
     if seen.job_mode is JobMode.DISABLED:
         reasons.append("its job is disabled")
@@ -192,10 +192,11 @@ def _why_paused(seen: Situation) -> str:
     if seen.job_group_paused and seen.trigger.job_key is not None:
         reasons.append(f"the group {seen.trigger.job_key.group!r} of its job is paused")
     trigger = seen.trigger
-    since = f" since {trigger.paused_at.isoformat(timespec='seconds')}" if trigger.paused_at else ""
+    at = trigger.paused_at
+    paused = "It is paused" if at is None else f"It has been paused since {at.isoformat(timespec='seconds')}"
     by = f" by {trigger.paused_by}" if trigger.paused_by else ""
     reason = f" ({trigger.pause_reason})" if trigger.pause_reason else ""
-    return f"{since}{by}{reason}{', because ' if reasons else ''}{' and '.join(reasons)}"
+    return f"{paused}{by}{reason}{', because ' if reasons else ''}{' and '.join(reasons)}"
 
 
 def _limit(seen: Situation) -> list[str]:
@@ -251,7 +252,7 @@ def _history(seen: Situation) -> list[str]:
 
 
 def _last_execution(last: ExecutionRecord) -> str:
-    reason = f": {last.error.splitlines()[-1]}" if last.error else ""
+    reason = f": {headline(last.error)}" if last.error else ""
     retried = f" The next attempt is scheduled for {last.retry_at.isoformat()}." if last.retry_at else ""
     return f"Its last execution, of {last.scheduled_fire_time.isoformat()}, ended as {last.outcome}{reason}.{retried}"
 

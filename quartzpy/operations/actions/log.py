@@ -213,10 +213,12 @@ class ActionLog:
                 keys += done.changed[: MOST_KEYS - len(keys)]
                 failures += done.failures[: MOST_KEYS - len(failures)]
                 first = next(slices, None)
-        except Exception as error:
+        except BaseException as error:
+            # Also Ctrl-C: nobody else would ever record the end of this action.
             self._end(action_id, ActionState.FAILED, count, failed, failures, reason(error))
-            if count:
-                raise _interrupted(error, f"{past} {_counted(selected.kind, count)}, and then failed") from error
+            done_before = f"{past} {_counted(selected.kind, count)}, and then failed"
+            if count and (interrupted := _interrupted(error, done_before)) is not None:
+                raise interrupted from error
             raise
         state = ActionState.FAILED if failed and not count else ActionState.SUCCEEDED
         self._end(action_id, state, count, failed, failures, None)
@@ -328,14 +330,14 @@ def _keys_of(kind: Subject, records: Iterable[Any]) -> Iterator[Any]:
     yield from (record.fire_id for record in records if record.fire_id is not None)
 
 
-def _interrupted(error: Exception, done: str) -> Exception:
-    """Return the error of an action that has changed some of its subjects, which says so."""
+def _interrupted(error: BaseException, done: str) -> Exception | None:
+    """Return an error that says that some subjects were changed; None if the given one is not of the store."""
     match error:
         case StoreUnavailableError():
             return StoreUnavailableError(f"{done}: {error}", sqlstate=error.sqlstate)
         case OutcomeUnknownError():
             return OutcomeUnknownError(f"{done}: {error}")
-    return error
+    return None
 
 
 def _counted(kind: Subject, count: int) -> str:

@@ -53,6 +53,7 @@ class ActionStore(Protocol):
     ) -> None:
         """Update the state and the count of an action that is RUNNING. In any other state it is left as it is.
 
+        The count never falls: the caller may not know of the last change that it made, because the answer was lost.
         If `state` is not RUNNING, the action has ended now. `after_text` and `error` replace the old values unless
         they are None.
         """

@@ -46,7 +46,7 @@ def update(
     tables.actions[action_id] = replace(
         known,
         state=state,
-        count=count,
+        count=max(known.count, count),
         ended_at=None if state is ActionState.RUNNING else tables.now(),
         after_text=known.after_text if after_text is None else after_text,
         error=known.error if error is None else error,

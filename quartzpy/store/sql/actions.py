@@ -22,9 +22,10 @@ VALUES (nextval('$fire_ids'), %(sched)s, $now, CASE WHEN %(state)s::text <> 'RUN
 RETURNING id
 """
 
+# The count never falls: a slice whose answer was lost has raised it beyond the count that the caller knows of.
 UPDATE = """
 UPDATE $audit
-   SET state = %(state)s::text, count = %(count)s::bigint,
+   SET state = %(state)s::text, count = greatest(count, %(count)s::bigint),
        ended_at = CASE WHEN %(state)s::text <> 'RUNNING' THEN $now END,
        after = coalesce(%(after)s::jsonb, after), error = coalesce(%(error)s, error)
  WHERE sched_name = %(sched)s AND id = %(id)s::bigint AND state = 'RUNNING'

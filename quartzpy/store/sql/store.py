@@ -371,6 +371,7 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
             self._session.channel,
             is_current=self._connections.is_current,
             on_triggers=self._session.expectation.look_at_everything,
+            on_due=self._session.expectation.note_announcement,
         )
 
 

@@ -60,6 +60,8 @@ class SqlSession:
         """True if triggers waited to be reconciled at the last check; see `settling`."""
         self.expectation = Expectation()
         self.clock = ClockEstimate()
+        self.expects_new = False
+        """True if the last call that stored without replacing found nothing of it stored; see `storing_new`."""
         self.has_rate_limits = False
         """True if a job had a rate limit at the last check; see `rate_limits`."""
         self.purged_up_to: datetime | None = None
