@@ -15,10 +15,9 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import URL
+from sqlalchemy import URL, make_url
 
 from quartzpy.embedded import EmbeddedPostgres
-from quartzpy.store.sql.db.database import parse_dsn
 
 DSN_VARIABLE = "QUARTZPY_TEST_DSN"
 IMAGE_VARIABLE = "QUARTZPY_TEST_PG"
@@ -51,7 +50,7 @@ class Server:
     """A server on which databases are made and dropped."""
 
     def __init__(self, dsn: str, kind: str) -> None:
-        self.url: URL = parse_dsn(dsn)
+        self.url: URL = make_url(dsn)
         self.kind = kind
 
     def dsn_of(self, database: str) -> str:

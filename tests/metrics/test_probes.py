@@ -21,7 +21,7 @@ from quartzpy.metrics import Metrics
 from quartzpy.metrics.exposition import OPEN_METRICS, PLAIN
 from quartzpy.metrics.server import MOST_REQUESTS
 from quartzpy.runtime import schema_watch
-from quartzpy.store.sql import migrations
+from quartzpy.store.sql import migrations, schema_version
 from quartzpy.store.sql.db.naming import version_table
 from tests.database import connect_to
 from tests.facade import jobs
@@ -103,7 +103,7 @@ def test_tables_that_change_under_a_node_make_it_unready(
         wait_until(lambda: asked(metrics.port, "/readyz")[0] == 503)
         assert "revision 9999, which is newer than this release" in asked(metrics.port, "/readyz")[1]["problems"][0]
         assert asked(metrics.port, "/healthz")[0] == 200
-        stamp(migrations.HEAD)
+        stamp(schema_version.HEAD)
         wait_until(lambda: asked(metrics.port, "/readyz")[0] == 200)
         user.execute("DROP TABLE qrtz_scheduler_state CASCADE")
         wait_until(lambda: asked(metrics.port, "/readyz")[0] == 503)
