@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from quartzpy.calendars.annual import AnnualCalendar
-from quartzpy.errors import JobNotFoundError, ObjectAlreadyExistsError, OutcomeUnknownError
+from quartzpy.errors import JobNotFoundError, JobStoreError, ObjectAlreadyExistsError, OutcomeUnknownError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
@@ -140,6 +140,13 @@ def test_a_trigger_with_a_calendar_is_stored_the_long_way(expecting: SqlJobStore
     one = prepare(trigger, NOW, stored.calendar, stored.revision)
     expecting.store_jobs([JobEntry(None, [one])], replace=False)
     assert tried == []
+
+
+def test_a_key_that_is_given_twice_is_not_stored_once(expecting: SqlJobStore, tried: list[str]) -> None:
+    with pytest.raises(JobStoreError):
+        expecting.store_jobs([JobEntry(NEW), JobEntry(NEW.with_values({"description": "another"}))], replace=False)
+    assert tried == []
+    assert expecting.job(NEW.key) is None
 
 
 def test_a_late_flight_is_repeated_with_the_real_time(
