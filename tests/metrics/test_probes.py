@@ -21,7 +21,7 @@ from quartzpy.metrics import Metrics
 from quartzpy.metrics.exposition import OPEN_METRICS, PLAIN
 from quartzpy.metrics.server import MOST_REQUESTS
 from quartzpy.runtime import schema_watch
-from quartzpy.store.sql import migrations
+from quartzpy.store.sql import migrations, schema_version
 from quartzpy.store.sql.db.naming import version_table
 from quartzpy.store.sql.store import SqlJobStore
 from tests.database import connect_to
@@ -114,7 +114,7 @@ def test_tables_that_change_under_a_node_make_it_unready(
             wait_until(lambda: len(checks) > 1)
             return asked(metrics.port, "/readyz")[0]
 
-        mark = f"tables of revision 9999, usable by releases from revision {migrations.HEAD} on"
+        mark = f"tables of revision 9999, usable by releases from revision {schema_version.HEAD} on"
         user.execute(f"COMMENT ON TABLE qrtz_scheduler_state IS '{mark}'".encode())
         stamp("9999")
         assert asked_again() == 200, "a rolling upgrade has begun"
@@ -123,7 +123,7 @@ def test_tables_that_change_under_a_node_make_it_unready(
         wait_until(lambda: asked(metrics.port, "/readyz")[0] == 503)
         assert "revision 9999, which is newer than this release" in asked(metrics.port, "/readyz")[1]["problems"][0]
         assert asked(metrics.port, "/healthz")[0] == 200
-        stamp(migrations.HEAD)
+        stamp(schema_version.HEAD)
         wait_until(lambda: asked(metrics.port, "/readyz")[0] == 200)
         user.execute("DROP TABLE qrtz_scheduler_state CASCADE")
         wait_until(lambda: asked(metrics.port, "/readyz")[0] == 503)

@@ -34,7 +34,7 @@ from quartzpy.store.sql.db.session import names
 from quartzpy.store.sql.db.statement import as_text, prepare
 from quartzpy.store.sql.operations import search
 from quartzpy.store.sql.steps.acquire import ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL
-from quartzpy.store.sql.steps.due import NEXT_DUE
+from quartzpy.store.sql.steps.due import LOCK_IF_DUE, NEXT_DUE
 from quartzpy.store.sql.steps.misfire import MOVE
 from quartzpy.store.sql.steps.purge import PURGE
 from quartzpy.store.sql.steps.rate_limits import ADMIT, NEXT_TURN
@@ -410,8 +410,8 @@ STATISTICS = ["none", "good", "WAITING", "PAUSED", "COMPLETE"]
 @filled(*(Fill(statistics=statistics) for statistics in STATISTICS))
 @pytest.mark.parametrize(
     "text",
-    [ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE],
-    ids=["acquire", "acquire without limits", "acquire for one pool", "next due"],
+    [ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE, LOCK_IF_DUE],
+    ids=["acquire", "acquire without limits", "acquire for one pool", "next due", "lock if due"],
 )
 def test_due_triggers_are_read_off_the_front_of_their_index(
     explain: Callable[[str], list[dict[str, Any]]],

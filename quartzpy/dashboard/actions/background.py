@@ -76,8 +76,9 @@ class BackgroundActions:
         running = _Running(act, total, self._moved, self._stopping)
         with self._lock:
             self._running = [one for one in self._running if not one.ended.is_set()]
+            # First, because the system may refuse a thread, and `close` waits for those in the list.
+            running.thread.start()
             self._running.append(running)
-        running.thread.start()
         running.ended.wait(PATIENCE if patience is None else patience)
         # Without its id in the audit log, nobody could follow it.
         running.begun.wait()

@@ -216,11 +216,12 @@ class ActionLog:
                 first = next(slices, None)
         except Exception as error:
             self._end(action_id, ActionState.FAILED, count, failed, failures, reason(error))
-            if count:
-                raise _interrupted(error, f"{past} {_counted(selected.kind, count)}, and then failed") from error
+            done_before = f"{past} {_counted(selected.kind, count)}, and then failed"
+            if count and (interrupted := _interrupted(error, done_before)) is not None:
+                raise interrupted from error
             raise
         except BaseException as error:
-            # Ctrl-C, or the end of the process.
+            # Ctrl-C, or the end of the process: nobody else records the end of this action so soon.
             self._end(action_id, ActionState.INTERRUPTED, count, failed, failures, type(error).__name__)
             raise
         state = ActionState.FAILED if failed and not count else ActionState.SUCCEEDED
@@ -333,14 +334,14 @@ def _keys_of(kind: Subject, records: Iterable[Any]) -> Iterator[Any]:
     yield from (record.fire_id for record in records if record.fire_id is not None)
 
 
-def _interrupted(error: Exception, done: str) -> Exception:
-    """Return the error of an action that has changed some of its subjects, which says so."""
+def _interrupted(error: BaseException, done: str) -> Exception | None:
+    """Return an error that says that some subjects were changed; None if the given one is not of the store."""
     match error:
         case StoreUnavailableError():
             return StoreUnavailableError(f"{done}: {error}", sqlstate=error.sqlstate)
         case OutcomeUnknownError():
             return OutcomeUnknownError(f"{done}: {error}")
-    return error
+    return None
 
 
 def _counted(kind: Subject, count: int) -> str:

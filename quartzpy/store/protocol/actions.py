@@ -62,8 +62,9 @@ class ActionStore(Protocol):
     ) -> None:
         """Update the state and the count of an action that is RUNNING. One that has ended is left as it is.
 
-        If `state` is not RUNNING, the action has ended now. `after_text` replaces the old value unless it is None. An
-        action that was marked as INTERRUPTED is updated as well: its process was slow, and not dead.
+        The count never falls: the caller may not know of the last change that it made, because the answer was lost.
+        If `state` is not RUNNING, the action has ended now. `after_text` and `error` replace the old values unless
+        they are None. An action that was marked as INTERRUPTED is updated as well: its process was slow, and not dead.
         """
         ...
 

@@ -48,7 +48,7 @@ def update(
     tables.actions[action_id] = replace(
         known,
         state=state,
-        count=count,
+        count=max(known.count, count),
         ended_at=None if is_running else now,
         after_text=known.after_text if after_text is None else after_text,
         error=error,

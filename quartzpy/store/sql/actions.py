@@ -35,9 +35,10 @@ SELECT nextval('$fire_ids'), %(sched)s, $now, CASE WHEN state <> 'RUNNING' THEN 
  ORDER BY number
 """
 
+# The count never falls: a slice whose answer was lost has raised it beyond the count that the caller knows of.
 UPDATE = """
 UPDATE $audit
-   SET state = %(state)s::text, count = %(count)s::bigint,
+   SET state = %(state)s::text, count = greatest(count, %(count)s::bigint),
        ended_at = CASE WHEN %(state)s::text <> 'RUNNING' THEN $now END,
        updated_at = CASE WHEN %(state)s::text = 'RUNNING' THEN $now END,
        after = coalesce(%(after)s::jsonb, after), error = %(error)s

@@ -55,6 +55,9 @@ def test_a_running_action_is_updated_until_it_has_ended(store: Harness) -> None:
     store.store.update_action(number, state=ActionState.RUNNING, count=200)
     [found] = actions(store)
     assert (found.count, found.ended_at) == (200, None)
+    store.store.update_action(number, state=ActionState.RUNNING, count=100)
+    [found] = actions(store)
+    assert found.count == 200, "it never falls: the caller may not know of its last change"
     after = json.dumps({"failed": 1})
     store.store.update_action(number, state=ActionState.SUCCEEDED, count=300, after_text=after)
     [ended] = actions(store)
