@@ -11,7 +11,7 @@ from quartzpy.errors import SchemaError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import cluster as clusters
 from quartzpy.operations import incidents as causes
-from quartzpy.operations.agenda import WAITING, PlannedRun, agenda
+from quartzpy.operations.agenda import PlannedRun, agenda
 from quartzpy.operations.clock_changes import upcoming_changes
 from quartzpy.operations.cluster import NodeState, NodeView
 from quartzpy.operations.counts import MOST_COUNTED, Count, counted
@@ -48,6 +48,7 @@ MOST_EXAMINED = 2_000
 _MINUTE = timedelta(minutes=1)
 DUE = timedelta(seconds=2)
 """The delay from which a trigger counts as due while all workers are busy."""
+_TO_COME = frozenset({ExecutionState.SCHEDULED})
 _FAILED = frozenset({ExecutionState.FAILED})
 _FAILED_OR_LOST = frozenset({ExecutionState.FAILED, ExecutionState.TERMINATED})
 
@@ -162,7 +163,7 @@ class _Seen:
 
     def _find_due(self) -> list[ExecutionRecord]:
         """Return the triggers that could fire, except those that a rate limit holds back."""
-        found = self._store.find_executions(ExecutionQuery(states=WAITING, until=self.now - DUE), MOST_DUE)
+        found = self._store.find_executions(ExecutionQuery(states=_TO_COME, until=self.now - DUE), MOST_DUE)
         if not found:
             return found
         records = self._store.triggers({record.trigger_key for record in found})

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -308,7 +309,7 @@ def test_a_pipe_that_is_closed_early_is_no_error(postgres_dsn: str, make_client:
     client = make_client("piped")
     later = datetime.now(UTC) + timedelta(hours=1)
     client.schedule_job(JobDetail(Quick, "job"), [SimpleTrigger(f"t{n}", start_time=later) for n in range(500)])
-    command = f"{sys.executable} -m quartzpy triggers --name piped --dsn '{postgres_dsn}' | head -1"
+    command = f"{shlex.quote(sys.executable)} -m quartzpy triggers --name piped --dsn '{postgres_dsn}' | head -1"
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout.startswith("TRIGGER")
     assert re.fullmatch(r"more follow: --after \S+\n", done.stderr)

@@ -19,7 +19,7 @@ def test_all_that_many_threads_bring_at_once_begins() -> None:
         ended.release()
 
     def bring() -> None:
-        together.wait(10)
+        together.wait(30)
         for _ in range(200):
             loop.run(work())
 
@@ -37,7 +37,7 @@ def test_what_arrives_after_one_that_cannot_begin_begins_nevertheless() -> None:
     go_on, ended = threading.Event(), threading.Event()
 
     async def blocks() -> None:
-        go_on.wait(10)
+        go_on.wait(30)
 
     async def works() -> None:
         ended.set()
@@ -50,7 +50,7 @@ def test_what_arrives_after_one_that_cannot_begin_begins_nevertheless() -> None:
     loop.run(_NotACoroutine(), done=refuses)  # type: ignore[arg-type]
     loop.run(works())
     go_on.set()
-    assert ended.wait(10)
+    assert ended.wait(30)
     loop.close(5)
 
 
@@ -64,10 +64,10 @@ class _Held:
 
         async def blocks() -> None:
             began.set()
-            self._go_on.wait(10)
+            self._go_on.wait(30)
 
         self.loop.run(blocks())
-        assert began.wait(10)
+        assert began.wait(30)
 
     def let_go(self) -> None:
         self._go_on.set()
@@ -105,7 +105,7 @@ def test_work_that_has_ended_keeps_nothing() -> None:
         return loop.run(work(), done=ended.set), weakref.ref(thing)
 
     begun, thing = start()
-    assert ended.wait(10)
+    assert ended.wait(30)
     loop.close(5)
     gc.collect()
     assert begun.task is None

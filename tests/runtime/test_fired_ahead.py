@@ -86,9 +86,9 @@ def test_a_continuation_of_a_started_task_does_not_wait_for_a_slot() -> None:
     pool = fast_pool(1, Clock())
     began, resumed = threading.Event(), threading.Event()
     pool.submit([began.set, lambda: None])
-    assert began.wait(5)
+    assert began.wait(30)
     pool.resume(resumed.set)
-    assert resumed.wait(5)
+    assert resumed.wait(30)
     pool.take_back(0.0)
     pool.close()
 
@@ -100,12 +100,12 @@ def test_what_waits_behind_a_job_that_turned_out_to_be_long_is_taken_back() -> N
 
     def long() -> None:
         began.set()
-        go_on.wait(10)
+        go_on.wait(30)
         pool.release(1.0)
 
     waiting = [lambda: None, lambda: None]
     pool.submit([long, *waiting])
-    assert began.wait(5)
+    assert began.wait(30)
     assert pool.take_back(PATIENCE) == []
     clock.now += 2 * PATIENCE
     assert set(pool.take_back(PATIENCE)) == set(waiting)
@@ -126,7 +126,7 @@ def test_what_waits_behind_long_jobs_is_taken_back_although_tasks_still_start() 
 
     def long() -> None:
         began.release()
-        go_on.wait(10)
+        go_on.wait(30)
 
     pool.submit([long] * 100)
     for _ in range(2):

@@ -34,6 +34,7 @@ STATEMENTS = {
     "acquire_unlimited": acquire.ACQUIRE_UNLIMITED,
     "acquire_unlimited_of_one_pool": acquire.ACQUIRE_UNLIMITED_OF_ONE_POOL,
     "acquire_next_due": due.NEXT_DUE,
+    "acquire_lock_if_due": due.LOCK_IF_DUE,
     "acquire_reconcile_new": settling.RECONCILE_NEW,
     "fire": fire.FIRE,
     "fire_unlimited": fire.FIRE_UNLIMITED,

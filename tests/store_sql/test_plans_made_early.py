@@ -108,6 +108,8 @@ def everyday_life(store: SqlJobStore, node: Node, round_: int) -> int:
         PreparedTrigger(one.trigger, one.progress, UpcomingFireTimes())
         for one in (once(f"claimed{n}", plain, interval=timedelta(hours=1), repeat_count=9) for n in range(3))
     ]
+    # What comes after something new is expected to be new as well, and stored by other statements.
+    store.store_jobs([JobEntry(JobDetail(TYPE, f"new-{round_}", durable=True))], replace=False)
     store.store_jobs(
         [
             JobEntry(plain, [*(once(f"once{n}", plain) for n in range(3)), *claimed]),
@@ -143,6 +145,8 @@ def everyday_life(store: SqlJobStore, node: Node, round_: int) -> int:
             for one, instruction in zip(begun, instructions, strict=False)
         ]
         store.complete(node, completions)
+    store._session.expectation.note_announcement()
+    store.acquire(node, [opening], limit=BATCH, look_ahead=minute, misfire_threshold=10 * minute)
     store.recover_misfires(node, [DispatchKey(TYPE)], threshold=minute, limit=BATCH)
     return len(fired)
 

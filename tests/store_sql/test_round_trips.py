@@ -133,16 +133,39 @@ def test_firing_acquired_triggers_is_one_round_trip(remote: SqlJobStore, proxy: 
     assert len(firing.fired) == BATCH
 
 
-def test_storing_a_job_with_its_triggers_is_two_round_trips(remote: SqlJobStore, proxy: Proxy) -> None:
+def store_new(store: SqlJobStore, job: JobDetail) -> None:
+    trigger = SimpleTrigger(job.name, job_key=job.key, start_time=datetime.now(UTC))
+    store.store_jobs([JobEntry(job, [prepare(trigger, datetime.now(UTC), None)])], replace=False)
+    assert store.job(job.key) is not None
+    assert store.trigger(trigger.key) is not None
+
+
+def counted(proxy: Proxy, work: Callable[[], None]) -> int:
+    before = proxy.flights
+    work()
+    return proxy.flights - before
+
+
+def test_storing_a_new_job_with_its_triggers_is_one_round_trip_after_another_one_was_new(
+    remote: SqlJobStore, proxy: Proxy
+) -> None:
     warm(remote, register(remote))
-    for name in ("first", "second"):  # with statements that are new to the connection, and again
-        job = replace(JOB, name=name)
-        trigger = SimpleTrigger(name, job_key=job.key, start_time=datetime.now(UTC))
-        mine = prepare(trigger, datetime.now(UTC), None)
-        with flights(proxy, 2):
-            remote.store_jobs([JobEntry(job, [mine])], replace=False)
-        assert remote.job(job.key) is not None
-        assert remote.trigger(trigger.key) is not None
+    jobs = [replace(JOB, name=f"job{number}") for number in range(4)]
+    asks = 2  # the two questions at the end of `store_new`
+    assert [counted(proxy, lambda job=job: store_new(remote, job)) - asks for job in jobs] == [2, 1, 1, 1]
+
+
+def test_what_is_stored_already_is_not_expected_to_be_new_again(remote: SqlJobStore, proxy: Proxy) -> None:
+    warm(remote, register(remote))
+    entry = JobEntry(JOB, [prepared("t", age=-SECOND)])
+    remote.store_jobs([entry], replace=False)
+
+    def again() -> None:
+        remote.store_jobs([entry], replace=False)
+
+    # The first time there are the flight that fails and the rollback; then: both, the stored job, the stored trigger
+    # with its job, COMMIT.
+    assert [counted(proxy, again) for _ in range(3)] == [2 + 4, 4, 4]
 
 
 @pytest.mark.parametrize("count", [0, 1])
@@ -234,7 +257,7 @@ def test_a_job_is_read_before_it_is_run_by_hand_only_where_its_data_has_a_type(
         job = JobDetail(job_class, "job", data={"region": "eu"}, durable=True)
         client.add_job(job)
         client.trigger_job(job.key)
-        with flights(proxy, reads + 1 + 2):  # the pauses; the trigger, the lock with COMMIT; the time is estimated
+        with flights(proxy, reads + 1 + 1):  # the pauses; the trigger with COMMIT; the time is estimated
             client.trigger_job(job.key)
     finally:
         client.shutdown()

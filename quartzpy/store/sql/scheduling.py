@@ -7,6 +7,7 @@ last flight, under TRIGGER_ACCESS, where the steps skip locked rows and so never
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
@@ -20,6 +21,7 @@ from quartzpy.store.sql.db.session import SqlSession, Transaction
 from quartzpy.store.sql.lookups import JOBS
 from quartzpy.store.sql.removing import DELETE_TRIGGERS, VOID_CLAIMS
 from quartzpy.store.sql.storing_jobs import store_some_jobs
+from quartzpy.store.sql.storing_new import NotNewError, may_be_new, store_new
 from quartzpy.store.sql.storing_triggers import NotOrdinaryError, WrongEstimateError, order_of, store_triggers
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger
 
@@ -43,6 +45,14 @@ def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: boo
     estimate = session.clock.now() if needs_now else None
     now = session.now() if needs_now and estimate is None else estimate
     ordinary = True
+    if may_be_new(session, entries, given, replace=replace):
+        jobs = sorted((entry.job for entry in entries if entry.job is not None), key=lambda job: job.key)
+        with contextlib.suppress(NotNewError):
+            prepared = [one.prepared(now) for one in given]
+            return store_new(session, jobs, prepared, is_estimate=estimate is not None)
+    if not replace:
+        # Unless it finds something stored.
+        session.expects_new = True
     while True:
         try:
             return _store_at(

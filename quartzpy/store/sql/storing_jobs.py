@@ -21,7 +21,7 @@ from quartzpy.store.sql.steps.settling import (
     OUT_OF_DATE,
 )
 
-STORE_JOBS = """
+_INSERT_JOBS = """
 INSERT INTO $job_details AS j (sched_name, job_group, job_name, description, job_type, is_durable, max_concurrent,
        overlap_policy, concurrency_key, rate_limit, placement, persists_data, requests_recovery, retry_policy, timeout,
        pause_after_failures, job_data, continuations, display_name, capture_logs)
@@ -37,7 +37,9 @@ SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable,
             rate_limit, placement, persists,
             recovery, retry, timeout, pause_after, data, continuations, display_name, capture_logs)
  ORDER BY w.job_group, w.job_name
-    ON CONFLICT (sched_name, job_group, job_name) DO UPDATE
+    ON CONFLICT (sched_name, job_group, job_name) DO """
+
+STORE_JOBS = f"""{_INSERT_JOBS}UPDATE
    SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
        max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
        concurrency_key = excluded.concurrency_key, rate_limit = excluded.rate_limit, placement = excluded.placement,
@@ -54,19 +56,28 @@ SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable,
 RETURNING j.job_group, j.job_name, j.xmax <> 0
 """
 
-# For jobs that will be replaced: do the values change of which their triggers have copies?
+STORE_NEW_JOBS = f"{_INSERT_JOBS}NOTHING"
+
+# For jobs that will be replaced: do the values change of which their triggers have copies? Each job is looked up by its
+# key and locked in the order of the keys. A join of both lists was planned for the few jobs that the table had at its
+# last ANALYZE, and compared each job with all others.
 COMPARE_JOBS = """
 SELECT j.job_group, j.job_name,
        (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
            IS DISTINCT FROM (w.job_type, w.max_concurrent, w.overlap_policy, w.placement, w.rate_limit)
            -- The data, which the values of its key come from, may be another.
            OR j.concurrency_key IS NOT NULL OR w.concurrency_key IS NOT NULL
-  FROM unnest(%(groups)s::text[], %(names)s::text[], %(types)s::text[], %(limits)s::int[], %(overlap_policy)s::text[],
-              %(placements)s::text[], %(concurrency_keys)s::text[], %(rate_limits)s::text[]::jsonb[])
-       AS w(job_group, job_name, job_type, max_concurrent, overlap_policy, placement, concurrency_key, rate_limit)
-  JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
- ORDER BY j.job_group, j.job_name
-   FOR NO KEY UPDATE OF j
+  FROM (SELECT *
+          FROM unnest(%(groups)s::text[], %(names)s::text[], %(types)s::text[], %(limits)s::int[],
+                      %(overlap_policy)s::text[], %(placements)s::text[], %(concurrency_keys)s::text[],
+                      %(rate_limits)s::text[]::jsonb[])
+               AS given(job_group, job_name, job_type, max_concurrent, overlap_policy, placement, concurrency_key,
+                        rate_limit)
+         ORDER BY job_group, job_name) AS w
+ CROSS JOIN LATERAL (
+    SELECT * FROM $job_details o
+     WHERE o.sched_name = %(sched)s AND o.job_group = w.job_group AND o.job_name = w.job_name
+       FOR NO KEY UPDATE) AS j
 """
 
 # The state and the claim of a trigger once nothing holds it.
@@ -130,11 +141,18 @@ def _copied(jobs: Sequence[JobDetail]) -> dict[str, list[Any]]:
     }
 
 
-def _jobs(
-    session: SqlSession, jobs: Sequence[JobDetail], *, replace: bool, keeps_data: bool, keeps_persisted: bool
+def job_statement(
+    session: SqlSession,
+    jobs: Sequence[JobDetail],
+    text: str = STORE_JOBS,
+    *,
+    replace: bool = False,
+    keeps_data: bool = False,
+    keeps_persisted: bool = True,
 ) -> Send:
+    """Return the statement that stores jobs."""
     return session.send(
-        STORE_JOBS,
+        text,
         replace=replace,
         keeps_data=keeps_data,
         keeps_persisted=keeps_persisted,
@@ -163,7 +181,7 @@ def store_some_jobs(
     keeps_persisted: bool = True,
 ) -> list[JobKey]:
     """Store jobs; return those whose triggers have copies of outdated values."""
-    store = _jobs(session, jobs, replace=replace, keeps_data=keeps_data, keeps_persisted=keeps_persisted)
+    store = job_statement(session, jobs, replace=replace, keeps_data=keeps_data, keeps_persisted=keeps_persisted)
     if not replace and session.decides_at_once:
         # No stored job changes, so the triggers are stored in the same round trip.
         transaction.send_with_next(store, lambda sent: _check_stored(session, transaction, jobs, sent))
@@ -204,6 +222,7 @@ def _check_same_jobs(session: SqlSession, transaction: Transaction, jobs: Sequen
     """Raise ObjectAlreadyExistsError if one of these jobs is stored with different values."""
     if not jobs:
         return
+    session.expects_new = False
     stored = [
         rows.job(*row) for row in transaction.send(session.send(JOBS, **key_columns(job.key for job in jobs)))[0].rows
     ]

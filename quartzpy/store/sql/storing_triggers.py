@@ -89,7 +89,9 @@ _KEEP_PROGRESS = ", ".join(
 # take the rows in the same order, so that two that store the same do not deadlock.
 _KEY = key_of("w.data::jsonb", "j")
 
-STORE_TRIGGERS = f"""
+
+def _insert_triggers(state: str, held: str) -> str:
+    return f"""
 WITH before AS MATERIALIZED (SELECT nextval('$fire_ids') AS generation)
 INSERT INTO $triggers AS t (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
        max_concurrent, overlap_policy, placement, rate_limit,
@@ -99,7 +101,7 @@ INSERT INTO $triggers AS t (sched_name, generation, trigger_group, trigger_name,
        calendar_name, job_data, schedule_hash)
 SELECT %(sched)s, nextval('$fire_ids'), w.trigger_group, w.trigger_name, w.job_group, w.job_name, j.job_type,
        j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, {_KEY}, w.description, w.kind, w.schedule::jsonb,
-       {state_of("w", "j", _KEY)}, {held_by_mode("w")}, w.next_fire_time,
+       {state}, {held}, w.next_fire_time,
        w.prev_fire_time, w.upcoming::timestamptz[], w.is_complete, w.times, w.start_time, w.end_time, w.priority,
        w.misfire, CASE WHEN j.rate_limit IS NULL OR w.rule = 'NEW' THEN w.rule ELSE 'RATE_LIMIT' END, w.threshold,
        w.calendar, w.data::jsonb, w.hash
@@ -119,7 +121,10 @@ SELECT %(sched)s, nextval('$fire_ids'), w.trigger_group, w.trigger_name, w.job_g
        FOR KEY SHARE) AS j
  WHERE before.generation > 0
  ORDER BY w.trigger_group, w.trigger_name
-    ON CONFLICT (sched_name, trigger_group, trigger_name) DO UPDATE
+    ON CONFLICT (sched_name, trigger_group, trigger_name) DO """
+
+
+STORE_TRIGGERS = f"""{_insert_triggers(state_of("w", "j", _KEY), held_by_mode("w"))}UPDATE
    SET {_KEEP_PROGRESS},
        schedule = CASE WHEN {SAME_SCHEDULE} THEN {_KEPT_SCHEDULE} ELSE excluded.schedule END,
        misfire_rule = CASE WHEN {SAME_SCHEDULE} THEN {_KEPT_RULE} ELSE excluded.misfire_rule END,
@@ -139,6 +144,12 @@ RETURNING t.trigger_group, t.trigger_name, t.generation < (SELECT generation FRO
           $now, t.job_group, t.job_name, t.job_type, t.max_concurrent, t.overlap_policy, t.placement,
           t.rate_limit::text
 """
+# The state is found out under the lock.
+STORE_NEW_TRIGGERS = f"""{_insert_triggers("'WAITING'", "false")}NOTHING
+RETURNING t.trigger_group, t.trigger_name, false, t.next_fire_time, $now
+"""
+# The positions of these columns in the rows that it returns.
+AT_COLUMN, NOW_COLUMN = 3, 4
 
 
 class NotOrdinaryError(JobStoreError):
@@ -157,11 +168,19 @@ def _misfire_rule(prepared: PreparedTrigger, settles_later: bool) -> str:
     return "SCHEDULER" if prepared.trigger.misfire_threshold is None else "OWN"
 
 
-def _triggers(session: SqlSession, prepared: Sequence[PreparedTrigger], *, replace: bool, settles_later: bool) -> Send:
+def trigger_statement(
+    session: SqlSession,
+    prepared: Sequence[PreparedTrigger],
+    text: str = STORE_TRIGGERS,
+    *,
+    replace: bool = False,
+    settles_later: bool = False,
+) -> Send:
+    """Return the statement that stores triggers."""
     triggers = [p.trigger for p in prepared]
     keys = [trigger.job_key for trigger in triggers]
     return session.send(
-        STORE_TRIGGERS,
+        text,
         replace=replace,
         groups=[t.group for t in triggers],
         names=[t.name for t in triggers],
@@ -218,7 +237,9 @@ def store_triggers(
 
     def batch(some: Sequence[PreparedTrigger | UnpreparedTrigger]) -> _Batch:
         prepared = [_with_current_calendar(one.prepared(now), revisions) for one in some]
-        return _Batch(prepared, bound(_triggers(session, prepared, replace=replace, settles_later=settles_later)))
+        return _Batch(
+            prepared, bound(trigger_statement(session, prepared, replace=replace, settles_later=settles_later))
+        )
 
     earliest: datetime | None = None
     began: list[TriggerKey] = []
@@ -243,7 +264,7 @@ def store_triggers(
         last += _check_many(session, copies)
         last += [news(session)]
     elif began:
-        last += [session.send(SETTLE_NEW, **key_columns(began)), *_announcement(session, prepared)]
+        last += [session.send(SETTLE_NEW, **key_columns(began)), *announcement(session, fire_times(prepared))]
     if last and session.decides_at_once:
         last.insert(0, session.lock(LockName.TRIGGER_ACCESS))
     try:
@@ -302,10 +323,10 @@ def _store_some_triggers(
     before = session.clock.now()
     sent = transaction.send(*sends)[0]
     if sent.rows:
-        agrees = session.clock.agrees(sent.rows[-1][4], before)
+        agrees = session.clock.agrees(sent.rows[-1][NOW_COLUMN], before)
         if is_estimate and not agrees:
             raise WrongEstimateError("the estimate of the database's clock was wrong")
-    stored = [_StoredTrigger(row[0], row[1], row[2], row[3], row[5:]) for row in sent.rows]
+    stored = [_StoredTrigger(row[0], row[1], row[2], row[AT_COLUMN], row[5:]) for row in sent.rows]
     if len(stored) < len(prepared):
         there = {(one.group, one.name) for one in stored}
         stored += _same_triggers(session, transaction, [p for p in prepared if order_of(p) not in there])
@@ -321,6 +342,7 @@ def _same_triggers(
         JobNotFoundError: a trigger was not stored because its job is not stored.
         ObjectAlreadyExistsError: a trigger is stored with different values.
     """
+    session.expects_new = False
     jobs, triggers = transaction.send(
         session.send(HOLD_JOBS, **key_columns({p.trigger.job_key for p in missing if p.trigger.job_key})),
         session.send(TRIGGERS, **key_columns(p.trigger.key for p in missing)),
@@ -347,10 +369,10 @@ def _check_many(session: SqlSession, copies: Collection[tuple[Any, ...]]) -> lis
     return [session.send(STILL_ORDINARY, **dict(zip(names, columns, strict=True)))]
 
 
-def _announcement(session: SqlSession, prepared: Sequence[PreparedTrigger]) -> list[Send]:
-    due = [
+def fire_times(prepared: Sequence[PreparedTrigger]) -> list[tuple[JobKey, datetime]]:
+    """Return the next fire times of triggers, each with the key of its job."""
+    return [
         (p.trigger.job_key, p.progress.next_fire_time)
         for p in prepared
         if p.trigger.job_key is not None and p.progress.next_fire_time is not None
     ]
-    return announcement(session, due)

@@ -21,7 +21,7 @@ CASE WHEN
     AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
                      WHERE f.sched_name = %(sched)s AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL))
  THEN 'WAITING'
-     ELSE CASE (
+     ELSE coalesce(nullif(ltrim(
 CASE WHEN 
 EXISTS (SELECT FROM qrtz_paused_trigger_groups p
          WHERE p.sched_name = %(sched)s
@@ -44,30 +44,7 @@ CASE WHEN j.concurrency_key IS NULL THEN ''
                                    ->> j.concurrency_key, '') AS value) AS k) END
 ) AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
      THEN '_BLOCKED' ELSE '' END
-) WHEN '' THEN 'WAITING' WHEN '_BLOCKED' THEN 'BLOCKED' ELSE (
-CASE WHEN 
-EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-         WHERE p.sched_name = %(sched)s
-           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = o.trigger_group)
-                OR (p.scope = 'JOB' AND p.group_name = o.job_group)))
-          OR 
-(EXISTS (SELECT FROM qrtz_job_details m
-          WHERE m.sched_name = %(sched)s AND m.job_group = o.job_group AND m.job_name = o.job_name
-            AND (m.mode = 'DISABLED' OR (m.mode = 'MANUAL' AND o.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
- OR (o.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-     AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = %(sched)s AND p.scope = 'MANUAL')))
-     THEN 'PAUSED' ELSE '' END ||
-CASE WHEN j.overlap_policy = 'block' AND j.max_concurrent <= (
-              SELECT count(*) FROM qrtz_fired_triggers f
-               WHERE f.sched_name = %(sched)s AND f.job_group = o.job_group AND f.job_name = o.job_name
-                 AND f.concurrency_key = (
-CASE WHEN j.concurrency_key IS NULL THEN ''
-     ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-             FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(o.job_data, '{}'))
-                                   ->> j.concurrency_key, '') AS value) AS k) END
-) AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
-     THEN '_BLOCKED' ELSE '' END
-) END END
+, '_'), ''), 'WAITING') END
  ELSE o.trigger_state END AS new_state,
                (NOT 
 (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = %(sched)s)

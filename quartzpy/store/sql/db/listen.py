@@ -26,7 +26,7 @@ from quartzpy.store.sql.db.session import SqlSession
 
 # Rows that this transaction has written itself are recognised by their xmin.
 ANNOUNCE = """
-SELECT pg_notify(%(channel)s, %(news)s)
+SELECT pg_notify(%(channel)s, CASE WHEN bool_or(w.at <= $now) THEN %(news_of_due)s ELSE %(news)s END)
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(at)s::timestamptz[]) AS w(job_group, job_name, at)
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
  WHERE w.at <= $now
@@ -41,6 +41,8 @@ HAVING count(*) > 0
 
 _KNOWN = frozenset(Notification)
 _OF_TRIGGERS = {Notification.SCHEDULED, Notification.RESUMED}
+DUE = "due"
+"""Sent in place of SCHEDULED if a trigger is due already: nodes that expect nothing else claim it without a look."""
 NOTIFY = "SELECT pg_notify(%(channel)s, %(news)s)"
 
 
@@ -61,6 +63,7 @@ def announcement(
             ANNOUNCE,
             channel=session.channel,
             news=what,
+            news_of_due=DUE if what is Notification.SCHEDULED else what,
             groups=[key.group for key in soonest],
             names=[key.name for key in soonest],
             at=list(soonest.values()),
@@ -68,7 +71,7 @@ def announcement(
     ]
 
 
-def news(session: SqlSession, what: Notification = Notification.SCHEDULED) -> Send:
+def news(session: SqlSession, what: str = Notification.SCHEDULED) -> Send:
     """Return a notification to all nodes, also of released claims: nodes may be asleep beyond their fire times."""
     return session.send(NOTIFY, channel=session.channel, news=what)
 
@@ -83,10 +86,12 @@ class Listener:
         *,
         is_current: Callable[[object], bool],
         on_triggers: Callable[[], None],
+        on_due: Callable[[], None],
     ) -> None:
         self._connection = connection
         self._is_current = is_current
         self._on_triggers = on_triggers
+        self._on_due = on_due
         self._lock = threading.Lock()
         # The reading end becomes readable when the writing end is closed.
         self._interrupted, self._interrupt = socket.socketpair()
@@ -111,13 +116,19 @@ class Listener:
                 return ()
             pgconn.consume_input()
             received: set[Notification] = set()
+            is_due = False
             while (notification := pgconn.notifies()) is not None:
                 # A node of a later release may send notifications that this release does not know.
                 if (word := notification.extra.decode(errors="replace")) in _KNOWN:
                     received.add(Notification(word))
+                elif word == DUE:
+                    received.add(Notification.SCHEDULED)
+                    is_due = True
             if pgconn.status != psycopg.pq.ConnStatus.OK:
                 raise StoreUnavailableError("the LISTEN connection was lost")
-            if received & _OF_TRIGGERS:
+            if is_due:
+                self._on_due()
+            elif received & _OF_TRIGGERS:
                 self._on_triggers()
             return received
         except (psycopg.Error, OSError, ValueError) as error:

@@ -3,6 +3,9 @@
 There are two statements. `ACQUIRE_UNLIMITED` takes triggers of jobs without a limit, as nothing has to be decided about
 them; `ACQUIRE` takes all. The first leaves triggers of jobs with a limit where they are, and `NEXT_DUE`, which follows
 in the same flight, tells that they are due. So a wrong expectation costs a second flight, and never a fire.
+
+A node that expects nothing looks first, without the lock. If it was told that a trigger is due, it looks and claims in
+one flight, in which the lock is taken only if a trigger is due and the lock is free.
 """
 
 from __future__ import annotations
@@ -17,8 +20,8 @@ from quartzpy.store.sql.db.expectation import Look
 from quartzpy.store.sql.db.rows import by_outcome
 from quartzpy.store.sql.db.session import SqlSession, require_epoch
 from quartzpy.store.sql.steps.claims import ADVANCED, CLAIMED, OF_TRIGGER, RESULT, SKIPPED, STORED
-from quartzpy.store.sql.steps.due import NEXT_DUE, front
-from quartzpy.store.sql.steps.guard import NODE
+from quartzpy.store.sql.steps.due import LOCK_IF_DUE, NEXT_DUE, front
+from quartzpy.store.sql.steps.guard import NODE, NODE_IF_LOCKED
 from quartzpy.store.sql.steps.misfire_rule import caught_up
 from quartzpy.store.sql.steps.overlap import OTHERS_BLOCKED, OTHERS_CANCELLED, decisions
 from quartzpy.store.sql.steps.rate_limits import around
@@ -60,9 +63,9 @@ t.prev_fire_time AS previous_time, t.coalesced_fire_times,
 _NEXT = "CASE WHEN d.is_due THEN t.upcoming[1] ELSE t.next_fire_time END"
 
 
-def _acquire_unlimited(*, of_one_pool: bool) -> str:
+def _acquire_unlimited(*, of_one_pool: bool, node: str = NODE) -> str:
     return f"""
-WITH {NODE.lstrip()},
+WITH {node.lstrip()},
 -- The triggers that this node can take.
 candidates AS MATERIALIZED ({front(_IS_DUE, of_one_pool=of_one_pool)}
 ),
@@ -91,6 +94,11 @@ advanced AS (
 ACQUIRE_UNLIMITED = _acquire_unlimited(of_one_pool=False)
 # Most nodes have one executor and no groups. They save two sorts.
 ACQUIRE_UNLIMITED_OF_ONE_POOL = _acquire_unlimited(of_one_pool=True)
+# The same after `LOCK_IF_DUE`. They find nothing, and write nothing, if that has not taken the lock.
+_IF_LOCKED = {
+    ACQUIRE_UNLIMITED: _acquire_unlimited(of_one_pool=False, node=NODE_IF_LOCKED),
+    ACQUIRE_UNLIMITED_OF_ONE_POOL: _acquire_unlimited(of_one_pool=True, node=NODE_IF_LOCKED),
+}
 
 
 def acquire(
@@ -106,12 +114,13 @@ def acquire(
     """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
     step = _Step(session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over)
     slots = step.slots
+    is_announced = session.expectation.take_announcement()
     if not session.has_new and not session.has_rate_limits:
         if not session.expectation.is_due(slots, look_ahead):
             # This look takes no lock and writes nothing, so it costs the cluster much less than a step that finds
             # nothing.
-            found = step.peek()
-            if not found.is_due(look_ahead):
+            found = (step.claim_if_due() if is_announced else None) or step.peek()
+            if found.taken or not found.is_due(look_ahead):
                 return found.outcome()
         elif (since := session.expectation.backlog(slots)) is not None:
             # At high load: what is left need not be looked up after each batch.
@@ -180,6 +189,23 @@ class _Step:
         session, look = self._session, self._next_look()
         [left] = session.read(session.send(NEXT_DUE, **self._due, since=look.since or ANY_TIME))
         return _noted(session, self.slots, _Flight(_Left(*require_epoch(self._node, left)), taken, None, look))
+
+    def claim_if_due(self) -> _Flight | None:
+        """Look at what waits, and claim triggers at once if the soonest is due and its job has no limit.
+
+        Return None if another transaction held the lock, which has probably claimed the trigger.
+        """
+        session, look = self._session, self._next_look()
+        since = look.since or ANY_TIME
+        look_ahead = self._take["look_ahead"]
+        locked, taken, left = session.unlocked(
+            session.send(LOCK_IF_DUE, **self._due, look_ahead=look_ahead, since=since),
+            session.send(_IF_LOCKED[self.unlimited], **self._due, **self._take, since=since),
+            session.send(NEXT_DUE, **self._due, since=since),
+        )
+        found = _Flight(_Left(*require_epoch(self._node, left)), taken.rows, None, look)
+        _noted(session, self.slots, found)
+        return None if not locked.rows and found.unlimited_is_due(look_ahead) else found
 
     def claim(self, text: str) -> _Flight:
         """Claim triggers, and look at what waits then."""
@@ -250,6 +276,13 @@ class _Flight:
     def limited_is_due(self, look_ahead: timedelta) -> bool:
         """Return whether a trigger of a job with a limit is left that is due."""
         return self.left.soonest_limited is not None and self.left.soonest_limited <= self.left.now + look_ahead
+
+    def unlimited_is_due(self, look_ahead: timedelta) -> bool:
+        """Return whether the soonest trigger that is left is due and its job has no limit."""
+        left = self.left
+        return (
+            left.soonest is not None and left.soonest != left.soonest_limited and left.soonest <= left.now + look_ahead
+        )
 
     def outcome(self) -> Acquisition:
         left = self.left

@@ -8,6 +8,8 @@ the planner, but can have an entry for each running one-shot trigger.
 
 from __future__ import annotations
 
+from quartzpy.store.sql.steps.guard import NODE
+
 _RULES = "(VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)"
 
 
@@ -103,4 +105,31 @@ SELECT node.at,
          ORDER BY t.next_fire_time
          LIMIT 1
      ) AS first_of_key) AS known
+"""
+
+# Takes the lock of the acquire step if a trigger without a limit is due, and unless another transaction has the lock.
+# A lock writes to the log of the server, so a node that would find nothing does not take it.
+LOCK_IF_DUE = f"""
+WITH {NODE.lstrip()}
+SELECT 1
+  FROM $locks
+ WHERE sched_name = %(sched)s AND lock_name = 'TRIGGER_ACCESS'
+   AND EXISTS (
+    SELECT FROM node
+     CROSS JOIN unnest(%(job_types)s::text[], %(placements)s::text[]) AS dispatch_key(job_type, placement)
+     CROSS JOIN {_RULES}
+     CROSS JOIN LATERAL (
+        SELECT t.max_concurrent
+          FROM $triggers t
+         WHERE t.sched_name = %(sched)s AND t.job_type = dispatch_key.job_type
+           AND t.placement = dispatch_key.placement
+           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+           AND t.next_fire_time <= node.at + %(look_ahead)s::interval
+           AND t.next_fire_time >= %(since)s::timestamptz
+           AND {_is_in_time("node.at")}
+         ORDER BY t.next_fire_time
+         LIMIT 1
+     ) AS first_of_key
+     WHERE first_of_key.max_concurrent IS NULL)
+   FOR UPDATE SKIP LOCKED
 """

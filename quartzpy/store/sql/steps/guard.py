@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from quartzpy.store.sql.db.locks import TAKEN
+
 NODE = """
 -- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
 -- `at` is the one instant by which the whole step decides.
@@ -9,6 +11,8 @@ node AS MATERIALIZED (
     SELECT $now AS at FROM $scheduler_state
      WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
 )"""
+
+NODE_IF_LOCKED = f"{NODE.rstrip().removesuffix(')')}      AND {TAKEN.strip()}\n)"
 
 # No row means that the epoch is no longer registered.
 GUARD = """

@@ -65,20 +65,23 @@ ORDINARY = """
     AND NOT EXISTS (SELECT FROM $fired_triggers f
                      WHERE f.sched_name = %(sched)s AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL))
 """
-_STATE_WORD = f"""
-CASE WHEN {ORDINARY} THEN 'WAITING'
-     ELSE CASE {{suffixes}} WHEN '' THEN 'WAITING' WHEN '_BLOCKED' THEN 'BLOCKED' ELSE {{suffixes}} END END
+
+
+def state_of(row: str, job: str, key: str, *, ordinary: str = ORDINARY) -> str:
+    """Return the SQL for the state of a new trigger `row` of `job` that has the concurrency key `key`.
+
+    `ordinary` may be a column that has the value of `ORDINARY`.
+    """
+    suffixes = NEW_STATE.format(row=row, job=job, key=f"({key})")
+    return f"""
+CASE WHEN {ordinary} THEN 'WAITING'
+     ELSE coalesce(nullif(ltrim({suffixes}, '_'), ''), 'WAITING') END
 """
 
 
-def state_of(row: str, job: str, key: str) -> str:
-    """Return the SQL for the state of a new trigger `row` of `job` that has the concurrency key `key`."""
-    return _STATE_WORD.format(suffixes=f"({NEW_STATE.format(row=row, job=job, key=f'({key})')})")
-
-
-def held_by_mode(row: str) -> str:
+def held_by_mode(row: str, *, ordinary: str = ORDINARY) -> str:
     """Return the SQL that is true if only a mode pauses a new trigger `row`, so that leaving the mode resumes it."""
-    return f"(NOT {ORDINARY} AND NOT {_GROUP_IS_PAUSED.format(row=row)} AND {MODE_FORBIDS.format(row=row)})"
+    return f"(NOT {ordinary} AND NOT {_GROUP_IS_PAUSED.format(row=row)} AND {MODE_FORBIDS.format(row=row)})"
 
 
 _KEY = key_of("t.job_data", "j")
@@ -91,11 +94,17 @@ CASE WHEN t.misfire_rule IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
      WHEN t.misfire_instruction = 'ignore' OR t.catch_up_until IS NOT NULL THEN 'IGNORE'
      WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
 """
-COPIES = (
-    "job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,"
-    f" placement = j.placement, concurrency_key = {_KEY}, rate_limit = j.rate_limit, misfire_rule = {RULE_OF_JOB},"
-    " rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END"
-)
+
+
+def _copies(key: str) -> str:
+    return (
+        "job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,"
+        f" placement = j.placement, concurrency_key = {key}, rate_limit = j.rate_limit, misfire_rule = {RULE_OF_JOB},"
+        " rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END"
+    )
+
+
+COPIES = _copies(_KEY)
 """The SQL, for SET, that copies what a trigger has of its job `j`."""
 
 _OTHER_JOB = """
@@ -104,22 +113,32 @@ _OTHER_JOB = """
 """
 OUT_OF_DATE = f"({_OTHER_JOB} OR {IS_OTHER_KEY})"
 
-# Under the lock: compares newly stored triggers with the current pauses, running executions and jobs.
+_STORED_KEY = key_of("o.job_data", "d")
+# Under the lock: compares newly stored triggers with the current pauses, running executions and jobs. Each value is
+# computed once, because the server prepares every subquery of a statement before it runs, whether it is used or not.
 SETTLE_NEW = f"""
-UPDATE $triggers t SET trigger_state = {state_of("t", "j", _KEY)}, held_by_mode = {held_by_mode("t")}, {COPIES}
-  FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
- CROSS JOIN LATERAL (
-    SELECT o.ctid AS row, o.job_group, o.job_name FROM $triggers o
-     WHERE o.sched_name = %(sched)s AND o.trigger_group = k.trigger_group AND o.trigger_name = k.trigger_name
-     LIMIT 1) AS own
- CROSS JOIN LATERAL (
-    SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.concurrency_key, d.rate_limit, d.job_data
-      FROM $job_details d
-     WHERE d.sched_name = %(sched)s AND d.job_group = own.job_group AND d.job_name = own.job_name
-     LIMIT 1) AS j
- WHERE t.ctid = own.row
+UPDATE $triggers t SET trigger_state = j.new_state, held_by_mode = j.new_hold, {_copies("j.new_key")}
+  FROM (SELECT o.row, d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.rate_limit,
+               {_STORED_KEY} AS new_key,
+               {state_of("o", "d", _STORED_KEY, ordinary="usual.is_so")} AS new_state,
+               {held_by_mode("o", ordinary="usual.is_so")} AS new_hold
+          FROM (SELECT {ORDINARY} AS is_so) AS usual
+         CROSS JOIN unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
+         CROSS JOIN LATERAL (
+            SELECT o.ctid AS row, o.trigger_group, o.job_group, o.job_name, o.job_data FROM $triggers o
+             WHERE o.sched_name = %(sched)s AND o.trigger_group = k.trigger_group AND o.trigger_name = k.trigger_name
+             LIMIT 1) AS o
+         CROSS JOIN LATERAL (
+            SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.concurrency_key, d.rate_limit,
+                   d.job_data
+              FROM $job_details d
+             WHERE d.sched_name = %(sched)s AND d.job_group = o.job_group AND d.job_name = o.job_name
+             LIMIT 1) AS d
+        OFFSET 0) AS j
+ WHERE t.ctid = j.row
    AND t.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
-   AND (t.trigger_state <> {state_of("t", "j", _KEY)} OR t.held_by_mode <> {held_by_mode("t")} OR {OUT_OF_DATE})
+   AND (t.trigger_state <> j.new_state OR t.held_by_mode <> j.new_hold OR {_OTHER_JOB}
+        OR t.concurrency_key <> j.new_key)
 """
 
 _SETTLED_RULE = USUAL_RULE.replace("t.rate_limit", "s.rate_limit")
