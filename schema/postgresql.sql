@@ -25,8 +25,9 @@ CREATE TABLE qrtz_audit (
     before JSONB,
     after JSONB,
     error TEXT,
+    updated_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_audit_pkey PRIMARY KEY (sched_name, id),
-    CONSTRAINT qrtz_audit_state_check CHECK (state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'REFUSED'))
+    CONSTRAINT qrtz_audit_state_check CHECK (state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'INTERRUPTED', 'REFUSED'))
 );
 
 CREATE INDEX qrtz_audit_subject ON qrtz_audit (subject, id);
@@ -225,6 +226,8 @@ CREATE TABLE qrtz_scheduler_state (
     CONSTRAINT qrtz_scheduler_state_mode_check CHECK (mode IN ('RUNNING', 'STANDBY', 'DRAINING'))
 )
  WITH (fillfactor = 50);
+
+COMMENT ON TABLE qrtz_scheduler_state IS 'tables of revision 0001, usable by releases from revision 0001 on';
 
 CREATE TABLE qrtz_triggers (
     sched_name VARCHAR(200) NOT NULL,

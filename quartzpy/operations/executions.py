@@ -14,6 +14,7 @@ from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
 from quartzpy.operations import possible
 from quartzpy.operations.source import EXAMINED as EXAMINED_ROWS
 from quartzpy.operations.source import Source, attempt, examined_page, page_of
+from quartzpy.scheduling.explain import span_in_words
 from quartzpy.scheduling.paging import Page
 from quartzpy.states import ExecutionState, Outcome
 from quartzpy.store.protocol import JobStore
@@ -25,6 +26,8 @@ EXAMINED = 20_000
 """The number of executions that a page examines."""
 MOST_ATTEMPTS = 50
 """The largest number of attempts that are shown of one execution."""
+GRACE = timedelta(seconds=10)
+"""The time after its timeout in which an execution may still stop: it also waits for a worker, and then cleans up."""
 _REPEATED = re.compile(r"(?:retry_\d+|recover_.*)_(\d{1,19})", re.DOTALL)
 
 
@@ -189,7 +192,7 @@ def view(source: Source, fire_id: int) -> ExecutionView:
         progress=None if running is None else running.progress,
         progress_message=None if running is None else running.progress_message,
         attempts=tuple(map(summary, _attempts(store, record))),
-        why=tuple(_why(record, elapsed)),
+        why=(*_why(record, elapsed), *_past_timeout(store, record, elapsed)),
         unreadable=bad_data or bad_result,
         actions=possible.on_execution(
             record.state,
@@ -208,7 +211,7 @@ def _attempts(store: JobStore, record: ExecutionRecord) -> list[ExecutionRecord]
     chain = [record]
     while len(chain) < MOST_ATTEMPTS and (before := _repeated(store, chain[0])) is not None:
         chain.insert(0, before)
-    while len(chain) < MOST_ATTEMPTS and (after := _repetition(store, chain[-1])) is not None:
+    while len(chain) < MOST_ATTEMPTS and (after := repetition(store, chain[-1])) is not None:
         chain.append(after)
     return chain
 
@@ -220,7 +223,8 @@ def _repeated(store: JobStore, record: ExecutionRecord) -> ExecutionRecord | Non
     return None if found is None else store.execution(int(found[1]))
 
 
-def _repetition(store: JobStore, record: ExecutionRecord) -> ExecutionRecord | None:
+def repetition(store: JobStore, record: ExecutionRecord) -> ExecutionRecord | None:
+    """Return the next attempt after an execution, at any stage; None if there is none, or it is no longer stored."""
     if record.retry_at is not None:
         key = TriggerKey(f"retry_{record.attempt}_{record.fire_id}", RETRYING_JOBS)
     elif record.outcome is Outcome.TERMINATED and record.instance_id is not None:
@@ -271,8 +275,20 @@ def _why(record: ExecutionRecord, elapsed: timedelta | None) -> list[str]:
     return said
 
 
+def _past_timeout(store: JobStore, record: ExecutionRecord, elapsed: timedelta | None) -> list[str]:
+    if elapsed is None or elapsed <= GRACE:
+        return []
+    job, _ = attempt(lambda: store.job(record.job_key))
+    if job is None or job.timeout is None or elapsed <= job.timeout + GRACE:
+        return []
+    return [
+        f"It ignores its timeout of {_seconds(job.timeout)}, and occupies a worker. A thread cannot be stopped from"
+        " outside: restart the node to free the worker."
+    ]
+
+
 def _seconds(span: timedelta | None) -> str:
-    return "an unknown time" if span is None else f"{span.total_seconds():.3g} s"
+    return "an unknown time" if span is None else span_in_words(span)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ def full_pools(
                 f"{'The only worker' if workers == 1 else f'All {workers} workers'} of executor {executor!r}"
                 f" {'is' if workers == 1 else 'are'} busy, and {numbered(waiting, 'trigger is', 'triggers are')} due.",
                 (
-                    *map(_runs, longest),
+                    *map(runs, longest),
                     *(
                         f"Node {pool.node} has {numbered(pool.workers, 'worker', 'workers')}."
                         for pool in of_nodes_[:MOST_REMEDIES]
@@ -123,7 +123,7 @@ def full_pools(
     return found
 
 
-def _runs(row: RunningView) -> str:
+def runs(row: RunningView) -> str:
     elapsed = "only claimed" if row.elapsed is None else f"running for {short_span(row.elapsed)}"
     asked = ", and asked to stop" if row.cancel_requested else ""
     return f"Execution {row.fire_id} of job {row.job} on node {row.node}: {elapsed}{asked}."
@@ -155,7 +155,7 @@ def blocked_jobs(blocked: Sequence[TriggerRecord], running: Sequence[RunningView
                 str(job),
                 f"Job {job} is at its concurrency limit, and"
                 f" {numbered(len(records), 'trigger waits', 'triggers wait')} for it.",
-                (*map(_runs, longest), f"Waiting: {names}{', ...' * (len(records) > MOST_REMEDIES)}."),
+                (*map(runs, longest), f"Waiting: {names}{', ...' * (len(records) > MOST_REMEDIES)}."),
                 since,
                 _cancels(longest),
                 records[0].key,

@@ -198,7 +198,10 @@ def upgrade() -> None:
         sa.Column("before", JSONB(), nullable=True),
         sa.Column("after", JSONB(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
-        sa.CheckConstraint("state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'REFUSED')", name="qrtz_audit_state_check"),
+        sa.Column("updated_at", Instant, nullable=True),
+        sa.CheckConstraint(
+            "state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'INTERRUPTED', 'REFUSED')", name="qrtz_audit_state_check"
+        ),
         sa.PrimaryKeyConstraint("sched_name", "id", name="qrtz_audit_pkey"),
         schema=schema,
     )
@@ -483,6 +486,7 @@ def upgrade() -> None:
         sa.CheckConstraint("mode IN ('RUNNING', 'STANDBY', 'DRAINING')", name="qrtz_scheduler_state_mode_check"),
         sa.PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
         postgresql_with={"fillfactor": "50"},
+        comment="tables of revision 0001, usable by releases from revision 0001 on",
         schema=schema,
     )
     op.create_table(

@@ -16,6 +16,7 @@ from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.clock import SystemClock
 from quartzpy.dashboard import create_app
 from quartzpy.dashboard.actions import background
+from quartzpy.dashboard.api import app as api
 from quartzpy.errors import ObjectNotFoundError, StoreUnavailableError
 from quartzpy.keys import TriggerKey
 from quartzpy.operations import ActionProgress, Operations, Selection
@@ -60,6 +61,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Gated:
     monkeypatch.setattr(log, "SLICE", 2)
     monkeypatch.setattr(background, "PATIENCE", 0.2)
     monkeypatch.setattr(background, "LAST_SLICE", 60)
+    monkeypatch.setattr(api, "PATIENCE", 0.2)
     return made
 
 
@@ -117,12 +119,33 @@ def test_a_long_action_answers_at_once_and_leads_to_its_progress(
     assert f'href="{progress.partition("?")[0]}"' in client.get("/audit").text
 
 
+def test_a_long_action_by_the_api_is_accepted_and_has_an_address_with_its_progress(
+    client: TestClient, scheduler: Scheduler, store: Gated
+) -> None:
+    client.get("/triggers")
+    proof = {"x-csrf-token": client.cookies["quartzpy_csrf"]}
+    body = {"selection": {"triggers": {}}, "reason": "stocktaking"}
+    answer = client.post("/api/v1/actions/pause", json=body, headers=proof)
+    assert answer.status_code == 202
+    accepted = answer.json()
+    assert accepted == {"action_id": accepted["action_id"], "changed": 2, "failed": 0, "total": TRIGGERS}
+    place = answer.headers["location"]
+    assert place == f"/api/v1/audit-entry?action_id={accepted['action_id']}"
+    seen = client.get(place).json()
+    assert (seen["state"], seen["count"], seen["reason"]) == ("RUNNING", 2, "stocktaking")
+    store.gate.set()
+    wait_until(lambda: client.get(place).json()["state"] == "SUCCEEDED", "the end of the action")
+    assert (client.get(place).json()["count"], paused(scheduler)) == (TRIGGERS, TRIGGERS)
+    at_once = client.post("/api/v1/actions/pause", json={"selection": {"trigger": {"name": "t-1"}}}, headers=proof)
+    assert (at_once.status_code, at_once.json()["count"]) == (200, 1)
+
+
 def test_an_action_in_another_process_shows_its_count(client: TestClient, scheduler: Scheduler, store: Gated) -> None:
     progress = pause_all(client).headers["location"]
     assert store.reached.wait(60)
     other = TestClient(create_app(scheduler), **LOCAL)
     seen = text_of(other, progress)
-    assert "2 changed. This process does not carry it out" in seen
+    assert "2 changed. Another process carries it out." in seen
     store.gate.set()
     wait_until(lambda: paused(scheduler) == TRIGGERS, "the end of the action")
 

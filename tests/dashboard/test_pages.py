@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.dashboard import create_app
 from quartzpy.keys import TriggerKey
-from quartzpy.operations import Operations
+from quartzpy.operations import Operations, search
 from quartzpy.testing import SchedulerHarness
 from tests.dashboard.conftest import LOCAL
 from tests.dashboard.scene import HOSTILE
@@ -65,6 +65,19 @@ def test_an_empty_list_says_what_it_looked_for(client: TestClient) -> None:
     page = client.get("/jobs?contains=<b>nothing").text
     assert "No jobs match" in page
     assert "&lt;b&gt;nothing" in page
+
+
+def test_a_search_that_stopped_says_so_and_goes_on(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The last letters of a name, which no index finds.
+    texts = [client.get("/search?q=othing-like-this").text]
+    assert "Search on" not in texts[0]
+    monkeypatch.setattr(search, "SEARCHED", 1)
+    texts = [client.get("/search?q=othing-like-this").text]
+    while (on := re.search(r'rel="next" href="([^"]*)"', texts[-1])) is not None:
+        assert "more are left" in texts[-1]
+        texts.append(client.get(unescape(on[1])).text)
+    assert len(texts) > 2
+    assert "No more names have" in texts[-1]
 
 
 @pytest.mark.parametrize(

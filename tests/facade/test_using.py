@@ -321,10 +321,11 @@ def waits_for_a_lock(engine: Engine) -> bool:
         return bool(connection.execute(text(WAITING)).scalar_one())
 
 
-@pytest.mark.parametrize("wrong", [None, "postgresql://", object(), 3])
+@pytest.mark.parametrize("wrong", [None, "postgresql://ann:secret@db/app", object(), 3])
 def test_something_else_is_refused(client: Scheduler, wrong: object) -> None:
-    with pytest.raises(InvalidValueError, match="using: expected a SQLAlchemy Connection or Session"):
+    with pytest.raises(InvalidValueError, match="using: expected a SQLAlchemy Connection or Session") as refused:
         client.using(wrong)
+    assert "secret" not in str(refused.value)
 
 
 def test_a_connection_without_a_transaction_is_refused(client: Scheduler, engine: Engine, postgres_dsn: str) -> None:

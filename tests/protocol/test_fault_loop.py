@@ -99,6 +99,18 @@ def acquire(stage: Stage, other: DrivenNode) -> Prepared:
 
 
 @operation
+def acquire_announced(stage: Stage, other: DrivenNode) -> Prepared:
+    node = stage.living("a")
+    # It expects nothing then, so it claims at once what it is told of.
+    node.schedule()
+    scheduled(stage)
+    # The soonest one has to be of a job without a limit.
+    stage.schedule(job("early"), once("early", at(-1)))
+    stage.store_of("a")._session.expectation.note_announcement()
+    return Prepared(node.schedule, [node])
+
+
+@operation
 def fire(stage: Stage, other: DrivenNode) -> Prepared:
     node = stage.living("a")
     scheduled(stage)
@@ -331,7 +343,7 @@ def faults(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
     made.end()
 
 
-STEPS = ("acquire", "fire", "release", "settle", "complete", "misfire", "recover")
+STEPS = ("acquire", "acquire-announced", "fire", "release", "settle", "complete", "misfire", "recover")
 """The steps of the protocol: all their flights, in every run."""
 OF_NODES = (*STEPS, "register", "check-in", "leave")
 
@@ -441,10 +453,14 @@ def test_an_abandoned_round_trip_may_commit_at_any_later_moment(
     [
         *(
             (name, mode, 0)
-            for name in ("acquire", "fire", "release")
+            for name in ("acquire", "acquire-announced", "fire", "release")
             for mode in (Mode.ANSWER_LOST, Mode.TRIGGERS_HELD)
         ),
-        *((name, Mode.LATE, behind) for name in ("acquire", "fire", "release", "settle") for behind in (1, 2)),
+        *(
+            (name, Mode.LATE, behind)
+            for name in ("acquire", "acquire-announced", "fire", "release", "settle")
+            for behind in (1, 2)
+        ),
     ],
 )
 def test_the_next_passes_end_the_difference_with_no_check_in(

@@ -103,9 +103,7 @@ def test_only_a_trigger_that_is_due_is_announced_as_due(
     assert not store._session.expectation.take_announcement()
 
 
-def test_a_new_trigger_is_announced_as_due_as_well(
-    store: SqlJobStore, other: SqlJobStore, news: Subscription
-) -> None:
+def test_a_new_trigger_is_announced_as_due_as_well(store: SqlJobStore, other: SqlJobStore, news: Subscription) -> None:
     other.store_jobs([JobEntry(PLAIN)], replace=False)
     assert other._session.expects_new
     other.now()
@@ -159,7 +157,11 @@ def test_a_node_that_finds_the_lock_taken_looks_and_waits_only_for_a_trigger_tha
 
 
 def test_a_node_that_finds_the_lock_taken_leaves_it_if_the_trigger_is_gone_then(
-    store: SqlJobStore, node: Node, other: SqlJobStore, connect: Connect, flights: list[str],
+    store: SqlJobStore,
+    node: Node,
+    other: SqlJobStore,
+    connect: Connect,
+    flights: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     add(other, PLAIN, "t")

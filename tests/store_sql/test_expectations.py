@@ -216,6 +216,7 @@ def test_a_look_that_was_overtaken_by_a_change_sets_no_front(store: SqlJobStore)
     assert expected.next_look("slots", sees_all=False).since is None
 
 
+@pytest.mark.usefixtures("dear")
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_change_that_another_thread_notes_at_the_same_moment_is_looked_for(
     monkeypatch: pytest.MonkeyPatch, is_first: bool

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigg
 from quartzpy.errors import AuthenticationError, SchemaError, StoreUnavailableError
 from quartzpy.store.sql import migrations, schema_version
 from quartzpy.store.sql.db.tables import metadata
-from tests.database import execute
+from tests.database import connect_to, execute
 from tools import table_columns
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -139,11 +140,50 @@ def test_a_store_on_an_absent_older_newer_or_damaged_schema_says_what_mends_it(f
         migrations.check(dsn)
 
 
+def test_the_tables_say_of_which_revision_they_are_and_who_can_use_them(fresh_database: Fresh) -> None:
+    dsn = fresh_database()
+    migrations.upgrade(dsn)
+    migrations.upgrade(dsn, "x", prefix="other_")
+    with connect_to(dsn) as connection:
+        for schema, prefix in ((None, "qrtz_"), ("x", "other_")):
+            assert (
+                schema_version.usable_from(connection, schema_version.HEAD, schema, prefix) in schema_version.REVISIONS
+            )
+            assert schema_version.usable_from(connection, "9999", schema, prefix) is None
+
+
+def test_newer_tables_are_used_if_they_say_that_this_release_can(fresh_database: Fresh) -> None:
+    dsn = fresh_database()
+    migrations.upgrade(dsn)
+    execute(dsn, "ALTER TABLE qrtz_triggers ADD COLUMN of_the_future integer")
+    execute(dsn, "UPDATE qrtz_alembic_version SET version_num = '9999'")
+
+    def say(revision: str, since: str) -> None:
+        mark = f"tables of revision {revision}, usable by releases from revision {since} on"
+        execute(dsn, f"COMMENT ON TABLE qrtz_scheduler_state IS '{mark}'")
+
+    say("9999", schema_version.HEAD)
+    with Scheduler(dsn, name="old", idle_wait="50ms") as scheduler:
+        scheduler.schedule_job(
+            JobDetail("x:y", "job"), SimpleTrigger("later", start_time=datetime(2090, 1, 1, tzinfo=UTC))
+        )
+        assert scheduler.triggers().count() == 1
+    migrations.check(dsn)
+    for revision, since in (("9999", "9998"), ("9998", schema_version.HEAD), ("", "")):
+        say(revision, since)
+        with pytest.raises(SchemaError, match="do not say that this release can use them"):
+            Scheduler(dsn).jobs()
+    say("9999", schema_version.HEAD)
+    execute(dsn, "ALTER TABLE qrtz_triggers DROP COLUMN upcoming CASCADE")
+    with pytest.raises(SchemaError, match="lacks upcoming"):
+        Scheduler(dsn).jobs()
+
+
 def test_an_older_schema_is_named_as_such(fresh_database: Fresh, monkeypatch: pytest.MonkeyPatch) -> None:
     dsn = fresh_database()
     migrations.upgrade(dsn)
     monkeypatch.setattr(schema_version, "REVISIONS", (schema_version.HEAD, "0002"))
-    monkeypatch.setattr(migrations, "HEAD", "0002")
+    monkeypatch.setattr(schema_version, "HEAD", "0002")
     migrations.upgrade(dsn, "x", "0001")
     with pytest.raises(SchemaError, match="older than this release's 0002; run `quartzpy db upgrade --schema x`"):
         Scheduler(dsn, schema="x").jobs()

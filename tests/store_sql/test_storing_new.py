@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from quartzpy.calendars.annual import AnnualCalendar
-from quartzpy.errors import JobNotFoundError, ObjectAlreadyExistsError
+from quartzpy.errors import JobNotFoundError, JobStoreError, ObjectAlreadyExistsError, OutcomeUnknownError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
@@ -142,6 +142,13 @@ def test_a_trigger_with_a_calendar_is_stored_the_long_way(expecting: SqlJobStore
     assert tried == []
 
 
+def test_a_key_that_is_given_twice_is_not_stored_once(expecting: SqlJobStore, tried: list[str]) -> None:
+    with pytest.raises(JobStoreError):
+        expecting.store_jobs([JobEntry(NEW), JobEntry(NEW.with_values({"description": "another"}))], replace=False)
+    assert tried == []
+    assert expecting.job(NEW.key) is None
+
+
 def test_a_late_flight_is_repeated_with_the_real_time(
     expecting: SqlJobStore, tried: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +195,66 @@ def test_a_pause_that_is_committed_while_the_flight_waits_for_the_lock_counts(
     assert record is not None
     assert record.state is TriggerState.PAUSED
     assert tried == ["stored"]
+
+
+def test_a_row_that_another_transaction_holds_is_awaited_without_the_lock(
+    expecting: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]], tried: list[str]
+) -> None:
+    holder, observer = connect(), connect()
+    holder.execute("BEGIN")
+    holder.execute("SELECT FROM qrtz_job_details WHERE job_name = 'old' FOR UPDATE")
+    storing = threading.Thread(
+        target=expecting.store_jobs, args=([JobEntry(None, [a_trigger("t", OLD)])],), kwargs={"replace": False}
+    )
+    storing.start()
+    wait_until(lambda: _waiting(observer) == 1)
+    with observer.transaction():
+        observer.execute("SELECT FROM qrtz_locks FOR UPDATE NOWAIT")
+    holder.execute("ROLLBACK")
+    storing.join()
+    assert tried == ["stored"]
+    assert expecting.trigger(TriggerKey("t")) is not None
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_key_that_another_transaction_is_storing_is_new_only_if_that_one_rolls_back(
+    expecting: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]], tried: list[str], commits: bool
+) -> None:
+    observer = connect()
+    storing = threading.Thread(
+        target=expecting.store_jobs, args=([JobEntry(NEW, [a_trigger("t")])],), kwargs={"replace": False}
+    )
+    holder = connect()
+    holder.execute("BEGIN")
+    holder.execute(
+        'INSERT INTO qrtz_job_details SELECT (jsonb_populate_record(j, \'{"job_name": "new"}\')).*'
+        " FROM qrtz_job_details j WHERE j.job_name = 'old'"
+    )
+    storing.start()
+    wait_until(lambda: _waiting(observer) == 1)
+    holder.execute("COMMIT" if commits else "ROLLBACK")
+    storing.join()
+    assert tried == ["NotNewError" if commits else "stored"]
+    assert expecting.trigger(TriggerKey("t")) is not None
+
+
+def test_what_was_stored_before_its_answer_was_lost_is_there_and_may_be_stored_again(
+    expecting: SqlJobStore, tried: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = JobEntry(NEW, [a_trigger("t")])
+    fly_on = expecting._connections.fly_on
+
+    def lost(*args: Any, **named: Any) -> Any:
+        fly_on(*args, **named)
+        raise OutcomeUnknownError("the connection broke during the commit")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(expecting._connections, "fly_on", lost)
+        with pytest.raises(OutcomeUnknownError):
+            expecting.store_jobs([entry], replace=False)
+    assert tried == ["OutcomeUnknownError"]
+    assert expecting.trigger(TriggerKey("t")) is not None
+    assert expecting.store_jobs([entry], replace=False) == NOW
 
 
 def _waiting(connection: psycopg.Connection[Any]) -> int:

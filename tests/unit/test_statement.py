@@ -10,6 +10,8 @@ from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.store.sql.db.session import names
 from quartzpy.store.sql.db.statement import as_text, prepare
 
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
 
 @pytest.mark.parametrize(
     ("value", "text"),
@@ -28,6 +30,9 @@ from quartzpy.store.sql.db.statement import as_text, prepare
         (['"', "a"], b'{"\\"",a}'),
         (["a", None], b"{a,NULL}"),
         ([[1, 2], []], b'{"{1,2}","{}"}'),
+        ([(NOON, NOON), ()], b'{"{2026-01-01T12:00:00+00:00,2026-01-01T12:00:00+00:00}","{}"}'),
+        ([(NOON, None), (NOON,)], b'{"{2026-01-01T12:00:00+00:00,NULL}","{2026-01-01T12:00:00+00:00}"}'),
+        ([(NOON,), None], b'{"{2026-01-01T12:00:00+00:00}",NULL}'),
         ((False, True), b"{f,t}"),
     ],
 )

@@ -5,6 +5,7 @@ It checks the version table, and that every table and column exists; it needs ne
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import psycopg
@@ -17,6 +18,8 @@ from quartzpy.store.sql.db.table_columns import TABLES
 REVISIONS = ("0001",)
 """All revisions that this release knows, the oldest first."""
 HEAD = REVISIONS[-1]
+_MARK = re.compile(r"tables of revision (\S+), usable by releases from revision (\S+) on")
+_FOUND_MARK = b"SELECT obj_description(to_regclass(%s), 'pg_class')"
 
 _FOUND = b"""
 SELECT c.relname, a.attname
@@ -45,10 +48,11 @@ def stamped(connection: psycopg.Connection[Any], schema: str | None, prefix: str
 
 
 def verify(connection: psycopg.Connection[Any], schema: str | None, prefix: str = DEFAULT_TABLE_PREFIX) -> None:
-    """Check that this release can work with the database's tables.
+    """Check that this release can work with the database's tables: its own, or newer ones that say so.
 
     Raises:
-        SchemaError: tables are missing, older or newer; the message names the command that repairs it.
+        SchemaError: tables are missing or older, or newer ones that this release cannot use; the message says what
+            repairs it.
     """
     where = f"schema {schema}" if schema else "the database"
     option = f" --schema {schema}" if schema else ""
@@ -57,12 +61,13 @@ def verify(connection: psycopg.Connection[Any], schema: str | None, prefix: str 
     revision = stamped(connection, schema, prefix)
     if revision is None:
         raise SchemaError(f"there are no quartzpy tables in {where}; run `quartzpy db upgrade{option}`")
-    if revision not in REVISIONS:
+    is_newer = revision not in REVISIONS
+    if is_newer and usable_from(connection, revision, schema, prefix) not in REVISIONS:
         raise SchemaError(
-            f"the tables in {where} are of revision {revision}, which is newer than this release ({HEAD});"
-            " it needs a newer quartzpy"
+            f"the tables in {where} are of revision {revision}, which is newer than this release ({HEAD}), and do not"
+            " say that this release can use them; it needs a newer quartzpy"
         )
-    if revision != HEAD:
+    if revision != HEAD and not is_newer:
         raise SchemaError(
             f"the tables in {where} are of revision {revision}, older than this release's {HEAD};"
             f" run `quartzpy db upgrade{option}`"
@@ -77,6 +82,18 @@ def verify(connection: psycopg.Connection[Any], schema: str | None, prefix: str 
             raise SchemaError(
                 f"table {name} in {where} lacks {', '.join(sorted(missing))}; run `quartzpy db check{option}`"
             )
+
+
+def usable_from(connection: psycopg.Connection[Any], revision: str, schema: str | None, prefix: str) -> str | None:
+    """Return the oldest revision whose release can use the tables of `revision`, as the database's tables say.
+
+    A migration writes it into the comment of the table `scheduler_state`, with its own revision. None if the comment is
+    that of an earlier revision: then the migration has not said that older releases can use its tables.
+    """
+    name = renamed("qrtz_scheduler_state", prefix)
+    found = connection.execute(_FOUND_MARK, [f'"{schema}".{name}' if schema else name]).fetchone()
+    mark = _MARK.fullmatch((found and found[0]) or "")
+    return mark[2] if mark is not None and mark[1] == revision else None
 
 
 def columns(

@@ -7,7 +7,7 @@ store everything instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from datetime import datetime, timedelta
 
 import psycopg
@@ -23,7 +23,14 @@ from quartzpy.store.sql.db.locks import LOCK, LockName
 from quartzpy.store.sql.db.session import SqlSession, Transaction
 from quartzpy.store.sql.steps.settling import SETTLE_NEW
 from quartzpy.store.sql.storing_jobs import STORE_NEW_JOBS, job_statement
-from quartzpy.store.sql.storing_triggers import AT_COLUMN, NOW_COLUMN, STORE_NEW_TRIGGERS, fire_times, trigger_statement
+from quartzpy.store.sql.storing_triggers import (
+    AT_COLUMN,
+    NOW_COLUMN,
+    STORE_NEW_TRIGGERS,
+    fire_times,
+    order_of,
+    trigger_statement,
+)
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger
 
 MOST = 100
@@ -75,9 +82,15 @@ def may_be_new(
         and not replace
         and max(len(given), len(entries)) <= MOST
         and not any(entry.keeps_data for entry in entries)
+        and _are_distinct([entry.job.key for entry in entries if entry.job is not None])
+        and _are_distinct([order_of(one) for one in given])
         # Calendars have to be held before the fire times that depend on them are stored.
         and all(one.trigger.calendar is None for one in given)
     )
+
+
+def _are_distinct(keys: Sequence[Hashable]) -> bool:
+    return len(set(keys)) == len(keys)
 
 
 def store_new(

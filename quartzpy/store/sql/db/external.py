@@ -16,6 +16,7 @@ from psycopg import pq
 
 from quartzpy.errors import InvalidValueError, StoreUnavailableError
 from quartzpy.store.sql.db.flight import AnyConnection, Result, Send, fly, undo
+from quartzpy.texts import quoted
 
 SAVE, RELEASE = b"SAVEPOINT quartzpy", b"RELEASE SAVEPOINT quartzpy"
 UNDO = b"ROLLBACK TO SAVEPOINT quartzpy"
@@ -24,11 +25,17 @@ ACCEPTED = (
     "using: expected a SQLAlchemy Connection or Session (also the asynchronous ones, on psycopg or asyncpg), a psycopg"
     " connection, or Django's connection"
 )
+
 ENDED = "using: the transaction has ended or failed; begin another one"
 AUTOCOMMIT = (
     "using: the connection is in autocommit mode, so there is no transaction to join: begin one first (in Django, call"
     " this inside atomic())"
 )
+
+
+def shown(given: object) -> str:
+    """Return a refused object for a message; not a text, which may be a URL with its password."""
+    return "a str" if isinstance(given, str) else quoted(given)
 
 
 class ExternalTransaction(ABC):
@@ -101,7 +108,7 @@ def external_transaction(given: Any, seconds: float) -> ExternalTransaction:
     if isinstance(driver, psycopg.AsyncConnection) and driver is not given:
         raise InvalidValueError(f"{ACCEPTED}; inside run_sync, pass the AsyncSession or AsyncConnection itself")
     if not isinstance(driver, psycopg.Connection):
-        raise InvalidValueError(f"{ACCEPTED} (got {given!r})")
+        raise InvalidValueError(f"{ACCEPTED} (got {shown(given)})")
     if driver.pgconn.transaction_status == pq.TransactionStatus.IDLE:
         if driver.autocommit:
             raise InvalidValueError(AUTOCOMMIT)

@@ -26,6 +26,7 @@ from quartzpy.store.sql.db.external import (
     ExternalTransaction,
     PsycopgTransaction,
     check_psycopg,
+    shown,
 )
 from quartzpy.store.sql.db.flight import Result, Send
 from quartzpy.store.sql.db.statement import as_text
@@ -52,7 +53,7 @@ async def external_transaction(given: Any, seconds: float) -> AsyncPsycopgTransa
         check_psycopg(driver)
         return AsyncPsycopgTransaction(driver, seconds)
     if not is_asyncpg(driver):
-        raise InvalidValueError(f"{ACCEPTED} (got {given!r})")
+        raise InvalidValueError(f"{ACCEPTED} (got {shown(given)})")
     if not driver.is_in_transaction():
         raise InvalidValueError(AUTOCOMMIT)
     return AsyncpgTransaction(driver, asyncio.get_running_loop(), seconds)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 from string import Template
 from typing import Any
 
@@ -91,6 +92,9 @@ def array(values: list[Any] | tuple[Any, ...]) -> str:
     # Most columns of a batch have one type, and most texts need no escapes: both are found out for all values at once.
     if kind is str and "\\" not in (joined := '","'.join(values)) and joined.count('"') == 2 * (len(values) - 1):
         return f'{{"{joined}"}}'
+    # The same for lists of instants, whose text has nothing to escape.
+    if (kind is tuple or kind is list) and set(map(type, chain.from_iterable(values))) == {datetime}:
+        return "{" + ",".join(['"{' + ",".join(map(datetime.isoformat, value)) + '}"' for value in values]) + "}"
     return "{" + ",".join(map(_ITEMS.get(kind, _item), values)) + "}"
 
 

@@ -23,6 +23,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "before",
         "after",
         "error",
+        "updated_at",
     ),
     "qrtz_calendars": (
         "sched_name",

@@ -143,7 +143,7 @@ UPDATE $triggers t SET trigger_state = 'ERROR', error = late.reason
 
 MOST_LEFT = 10_000
 # The positions of these columns in a row of LATE.
-_GENERATION, _PLACE = -7, -3
+_SCHEDULE, _GENERATION, _PLACE = 6, -7, -3
 _TREATED = {"SKIP": Missed.SKIP, "ONCE": Missed.ONCE}
 
 
@@ -159,6 +159,8 @@ class _Late:
     coalesced: bool
     """True if the late fire also represents others that were missed before it."""
     row: str
+    schedule: str
+    """The column `schedule`."""
     missed_policy: Missed
     resumed_at: datetime | None
     """The instant up to which fires are skipped."""
@@ -201,13 +203,12 @@ def recover_misfires(
     if not misfires:
         return MisfireOutcome(now, more=more)
     done = {(group, name) for group, name in written.rows}
-    handled = {one.to.trigger.key: one for one in misfires if (one.to.trigger.group, one.to.trigger.name) in done}
-    following = {key: one.to.progress.next_fire_time for key, one in handled.items()}
+    handled = [one for one in misfires if (one.to.trigger.group, one.to.trigger.name) in done]
     return MisfireOutcome(
         now,
-        {key: one.missed for key, one in handled.items()},
-        tuple(key for key, instant in following.items() if instant is None),
-        min(filter(None, following.values()), default=None),
+        {one.to.trigger.key: one.missed for one in handled},
+        tuple(one.to.trigger.key for one in handled if one.to.progress.next_fire_time is None),
+        min((at for one in handled if (at := one.to.progress.next_fire_time) is not None), default=None),
         more=more,
     )
 
@@ -279,7 +280,10 @@ def _move(
             previous=[m.progress.previous_fire_time for m in moves],
             times=[m.progress.times_triggered for m in moves],
             starts=[m.trigger.start_time for m in moves],
-            schedules=[rows.schedule_text(m.trigger) for m in moves],
+            schedules=[
+                one.schedule if m.trigger is one.trigger else rows.schedule_text(m.trigger)
+                for one, m in zip(late, moves, strict=True)
+            ],
             upcoming=[m.upcoming.instants for m in moves],
             complete=[m.upcoming.is_complete for m in moves],
             revisions=[one.revision for one in late],
@@ -303,6 +307,7 @@ def _late(row: tuple[Any, ...], patterns: dict[tuple[Any, ...], SimpleTrigger]) 
         revision,
         coalesced,
         place,
+        row[_SCHEDULE],
         _TREATED.get(rule, Missed.MISFIRE),
         resumed_at,
     )
