@@ -60,8 +60,8 @@ SCHEDULER_NAMES: Mapping[str, str] = {
     "close": "scheduler.shutdown()",
     # Quartz
     "get_scheduler_name": "scheduler.name",
-    "get_meta_data": "scheduler.metadata()",
-    "get_metadata": "scheduler.metadata()",
+    "get_meta_data": "scheduler.metadata",
+    "get_metadata": "scheduler.metadata",
     "get_currently_executing_jobs": "scheduler.currently_executing_jobs()",
     "get_job_keys": "scheduler.job_keys()",
     "get_trigger_keys": "scheduler.trigger_keys()",
@@ -70,6 +70,11 @@ SCHEDULER_NAMES: Mapping[str, str] = {
     "get_context": "scheduler.context",
     "is_shutdown": "scheduler.is_shut_down",
     # Of events, and of other verbs
+    "calendars": 'scheduler.calendar_names(), and scheduler.get_calendar("holidays")',
+    "update_job": 'scheduler.modify_job("nightly", ...) for its options, and scheduler.reschedule_job for its trigger',
+    **dict.fromkeys(
+        ("upcoming", "next_fire_times"), "scheduler.triggers() has the next fire times, and trigger.upcoming(5) more"
+    ),
     **dict.fromkeys(("on", "on_event", "listen", "subscribe"), "scheduler.listeners.add_listener(callback)"),
     **dict.fromkeys(("is_running", "is_alive"), "scheduler.is_started and scheduler.is_in_standby"),
     **dict.fromkeys(("rerun", "retry"), "scheduler.run_again(fire_id) runs an execution that has ended once more"),
@@ -87,8 +92,39 @@ HANDLE_NAMES: Mapping[str, str] = {
     "next_run_time": "handle.next_fire_time",
     "id": "handle.key",
     "name": "handle.key.name",
+    "next": "handle.next_fire_time",
+    **dict.fromkeys(("history", "executions"), "scheduler.executions(job=handle.key)"),
+    "why": "scheduler.why(handle.key.name) explains a trigger of that name",
 }
 """The same for the handle of a job."""
+
+QUERY_NAMES: Mapping[str, str] = {
+    "limit": "query[:5] is a list of the first five records, and query.page(5) a page of them",
+    **dict.fromkeys(("all", "to_list", "fetchall"), "list(query)"),
+    **dict.fromkeys(("filter", "filter_by", "where"), 'filters are arguments: scheduler.executions(state="FAILED")'),
+    **dict.fromkeys(("one", "one_or_none", "get"), "query.first()"),
+    **dict.fromkeys(("exists", "any"), "bool(query)"),
+    **dict.fromkeys(("offset", "skip"), "query[20:30]"),
+}
+"""The same for a query of jobs, triggers, executions or misfires."""
+
+CONTEXT_NAMES: Mapping[str, str] = {
+    **dict.fromkeys(("args", "kwargs"), "a function gets them as its parameters; context.job_data is all data"),
+    "logger": "context.log",
+    "job": "context.job_key, and context.job_detail",
+    "job_name": "context.job_key.name",
+    "trigger_name": "context.trigger_key.name",
+    **dict.fromkeys(("node", "node_name"), "context.instance_id"),
+    **dict.fromkeys(("is_cancelled", "canceled", "is_canceled"), "context.cancelled"),
+    **dict.fromkeys(
+        ("report_progress", "set_progress", "update_progress"), "context.progress(0.5), or context.progress(5, 10)"
+    ),
+    "retry": 'raise the error, which a RetryPolicy of the job repeats; context.snooze("5m") runs the job again later',
+    "session": "with context.transaction() as connection, Session(connection) as session",
+    **dict.fromkeys(("id", "execution_id", "run_id"), "context.fire_id"),
+    **dict.fromkeys(("scheduled_time", "run_time"), "context.scheduled_fire_time, and context.fire_time"),
+}
+"""The same for the context of an execution."""
 
 FUNCTION_NAMES: Mapping[str, str] = {
     "delay": "scheduler.schedule_job({0}, at(), args=[...]) runs it once on a node; {0}(...) calls it here",

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
+from quartzpy.other_names import QUERY_NAMES, Hinted
 from quartzpy.texts import check_storable, quoted
 
 DEFAULT_LIMIT = 100
@@ -57,13 +58,15 @@ class Page(Sequence[_T]):
         return f"Page({list(self._records)!r}, next_cursor={self.next_cursor!r})"
 
 
-class Query(Iterable[_T], Generic[_T]):
+class Query(Hinted, Iterable[_T], Generic[_T]):
     """The records that a query selects. It reads nothing until it is used, and reads again at each use.
 
     Iterating reads all records, page by page, in a fixed order. Records that are stored, removed or changed in the
     meantime do not shift the others: a record that exists all the time appears exactly once. A query is true if it
     selects at least one record. It has no length, because counting is a separate query: see `count`.
     """
+
+    _other_names = QUERY_NAMES
 
     def __init__(
         self,

@@ -15,8 +15,10 @@ from quartzpy import (
     AsyncScheduler,
     CronTrigger,
     JobDetail,
+    JobExecutionContext,
     JobFunction,
     JobKey,
+    Query,
     ScheduledJob,
     Scheduler,
     at,
@@ -26,6 +28,7 @@ from quartzpy import (
     job,
     other_names,
 )
+from quartzpy.testing import SchedulerHarness
 from tests.facade import functions
 
 untyped: Any = quartzpy
@@ -44,6 +47,10 @@ def tick() -> None:
 
 def takes(a: int, b: int = 0) -> None:
     pass
+
+
+def looks(context: JobExecutionContext) -> None:
+    context.set_progress(0.5)  # type: ignore[attr-defined]
 
 
 def generates() -> Iterator[int]:
@@ -179,6 +186,22 @@ def test_handles_hint_too(scheduler: Any) -> None:
         handle.modify(max_instances=1)
 
 
+def test_queries_and_contexts_hint_too(scheduler: Any) -> None:
+    with pytest.raises(AttributeError, match=r"query\[:5\]"):
+        scheduler.executions().limit(5)
+    with pytest.raises(AttributeError, match=r'scheduler\.executions\(state="FAILED"\)'):
+        scheduler.jobs().filter(name="x")
+    harness = SchedulerHarness()
+    harness.schedule_job(looks, at(harness.now))
+    [done] = harness.run_pending()
+    assert "hint: context.progress(0.5)" in (done.error or "")
+
+
+def test_the_clock_of_a_harness_refuses_a_text() -> None:
+    with pytest.raises(errors.InvalidValueError, match=r"instant: must be a datetime \(got str\)"):
+        SchedulerHarness().advance_to("2026-10-21T00:00:00Z")  # type: ignore[arg-type]
+
+
 def test_the_async_scheduler_hints_too() -> None:
     scheduler: Any = AsyncScheduler("memory://", name="other-names")
     with pytest.raises(AttributeError, match=r"'AsyncScheduler' object .* scheduler\.jobs\(\)"):
@@ -214,6 +237,8 @@ def test_a_property_that_fails_with_an_attribute_error_keeps_it() -> None:
         (ScheduledJob, other_names.HANDLE_NAMES),
         (JobFunction, other_names.FUNCTION_NAMES),
         (cron, other_names.BUILDER_NAMES),
+        (Query, other_names.QUERY_NAMES),
+        (JobExecutionContext, other_names.CONTEXT_NAMES),
     ],
 )
 def test_no_hint_is_for_a_name_that_exists(owner: object, names: dict[str, str]) -> None:
@@ -225,7 +250,8 @@ def test_hints_name_methods_that_exist(hint: str) -> None:
     for word in hint.replace("@", " ").replace("(", " ").replace(";", " ").split():
         if word.startswith("scheduler."):
             name = word.removeprefix("scheduler.").split(".")[0].rstrip(",.")
-            assert hasattr(Scheduler("memory://"), name), name
+            found = getattr(Scheduler("memory://"), name)
+            assert callable(found) or f"scheduler.{name}(" not in hint, f"{name} is not a method"
 
 
 def test_a_job_function_shows_its_name() -> None:

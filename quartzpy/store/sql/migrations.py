@@ -25,7 +25,7 @@ from quartzpy.store.sql.db.moved_tables import tables_of
 from quartzpy.store.sql.db.naming import renamed, renamed_sql, version_table
 from quartzpy.store.sql.db.urls import parse_dsn
 from quartzpy.store.sql.db.views import VIEWS
-from quartzpy.store.sql.schema_version import HEAD, columns, stamped, verify, version_place
+from quartzpy.store.sql.schema_version import HEAD, columns, stamped, verify, verify_revision, version_place
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 # Alembic's context is one per process.
 _ALEMBIC = threading.Lock()
 _VIEW_KINDS = ["v"]
+MOST_DIFFERENCES = 10
+"""The number of differences between tables that `check` lists."""
 _UPGRADE_LOCK = "SELECT pg_advisory_xact_lock(hashtext('quartzpy:' || :place))"
 
 
@@ -150,16 +152,43 @@ def check(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PR
     with _connected(dsn, schema, prefix) as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
-        verify(driver, schema, prefix)
+        where, option = verify_revision(driver, schema, prefix)
         if stamped(driver, schema, prefix) != HEAD:
-            # The tables of a newer release, which this one can use, may differ.
+            # The tables of a newer release, which this one can use, may have more columns.
+            verify(driver, schema, prefix)
             return
-        _verify_views(driver, schema, prefix)
         context = MigrationContext.configure(connection, opts=comparison_options(schema, prefix))
         differences = compare_metadata(context, tables_of(schema, prefix))
-    if differences:
-        shown = "; ".join(str(difference) for difference in differences[:5])
-        raise SchemaError(f"the tables differ from this release's: {shown}")
+        if differences:
+            shown = "; ".join(in_words(difference) for difference in differences[:MOST_DIFFERENCES])
+            more = f"; and {len(differences) - MOST_DIFFERENCES} more" * (len(differences) > MOST_DIFFERENCES)
+            raise SchemaError(
+                f"the tables in {where} differ from those of revision {HEAD}: {shown}{more}. Something other than"
+                " `quartzpy db upgrade` has changed them: restore them from a backup, or change them to what"
+                f" `quartzpy db sql{option}` prints"
+            )
+        _verify_views(driver, schema, prefix)
+
+
+def in_words(difference: Any) -> str:
+    """Return a difference that alembic found, from the tables as they should be: "table t lacks column c (TEXT)"."""
+    match difference:
+        case ("add_table", table):
+            return f"table {table.name} is missing"
+        case ("remove_table", table):
+            return f"table {table.name} does not belong there"
+        case ("add_column", _, table, column):
+            return f"table {table} lacks column {column.name} ({column.type})"
+        case ("remove_column", _, table, column):
+            return f"column {column.name} of table {table} does not belong there"
+        case ("add_index", index):
+            return f"index {index.name} of table {index.table.name} is missing or different"
+        case ("remove_index", index):
+            return f"index {index.name} of table {index.table.name} does not belong there or is different"
+        case [(str(kind), _, table, column, _, found, wanted), *_]:
+            return f"{kind.removeprefix('modify_')} of column {column} of table {table} is {found}, not {wanted}"
+        case _:
+            return str(difference)
 
 
 def comparison_options(schema: str | None, prefix: str) -> dict[str, Any]:

@@ -54,6 +54,27 @@ def verify(connection: psycopg.Connection[Any], schema: str | None, prefix: str 
         SchemaError: tables are missing or older, or newer ones that this release cannot use; the message says what
             repairs it.
     """
+    where, option = verify_revision(connection, schema, prefix)
+    found = columns(connection, schema, prefix, _TABLE_KINDS)
+    for table, names in TABLES.items():
+        name = renamed(table, prefix)
+        if name not in found:
+            raise SchemaError(f"table {name} is missing in {where}; run `quartzpy db check{option}`")
+        missing = set(names) - found[name]
+        if missing:
+            raise SchemaError(
+                f"table {name} in {where} lacks {', '.join(sorted(missing))}; run `quartzpy db check{option}`"
+            )
+
+
+def verify_revision(connection: psycopg.Connection[Any], schema: str | None, prefix: str) -> tuple[str, str]:
+    """Check that this release can work with tables of the database's revision, whatever columns they have.
+
+    Returns the place of the tables in words, and the options of commands that lead to it.
+
+    Raises:
+        SchemaError: as `verify`.
+    """
     where = f"schema {schema}" if schema else "the database"
     option = f" --schema {schema}" if schema else ""
     if prefix != DEFAULT_TABLE_PREFIX:
@@ -72,16 +93,7 @@ def verify(connection: psycopg.Connection[Any], schema: str | None, prefix: str 
             f"the tables in {where} are of revision {revision}, older than this release's {HEAD};"
             f" run `quartzpy db upgrade{option}`"
         )
-    found = columns(connection, schema, prefix, _TABLE_KINDS)
-    for table, names in TABLES.items():
-        name = renamed(table, prefix)
-        if name not in found:
-            raise SchemaError(f"table {name} is missing in {where}; run `quartzpy db check{option}`")
-        missing = set(names) - found[name]
-        if missing:
-            raise SchemaError(
-                f"table {name} in {where} lacks {', '.join(sorted(missing))}; run `quartzpy db check{option}`"
-            )
+    return where, option
 
 
 def usable_from(connection: psycopg.Connection[Any], revision: str, schema: str | None, prefix: str) -> str | None:
