@@ -11,10 +11,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import make_url
 
 from quartzpy.errors import AuthenticationError, LeaseLostError, OutcomeUnknownError, StoreUnavailableError
 from quartzpy.store.process_identity import own_process, session_tag
+from quartzpy.store.sql.db.urls import parse_dsn
 from quartzpy.store.sql.store import SqlJobStore
 from tests.proxy import Proxy
 from tests.store_sql.conftest import NAME, register
@@ -72,12 +72,12 @@ def test_a_connection_that_was_ended_while_idle_is_not_used(store: SqlJobStore, 
 def test_of_several_servers_one_that_swallows_packets_is_not_the_first_each_time(
     make_store: Make, postgres_dsn: str, proxy: Proxy
 ) -> None:
-    url = make_url(postgres_dsn)
+    url = parse_dsn(postgres_dsn)
     remote = make_store(postgres_dsn)
     node = register(remote)
     proxy.black_hole()
-    both = {"host": ["127.0.0.1:" + str(proxy.port), f"{url.host}:{url.port or 5432}"]}
-    remote._connections._source._url = url.set(host=None, port=None, query=both)
+    both = {"host": f"127.0.0.1,{url.host}", "port": f"{proxy.port},{url.port or 5432}"}
+    remote._connections._source._url = replace(url, host=None, port=None, query=both)
     with pytest.raises(StoreUnavailableError):
         remote.check_in(node, within=0.5)
     assert remote.check_in(node, within=10).nodes
@@ -94,7 +94,7 @@ def test_an_expired_epoch_costs_no_connection(store: SqlJobStore) -> None:
 def test_a_wrong_password_is_named_as_such(make_store: Make, postgres_dsn: str) -> None:
     store = make_store()
     node = register(store)
-    store._connections._source._url = make_url(postgres_dsn).set(username="nobody_of_this_name")
+    store._connections._source._url = replace(parse_dsn(postgres_dsn), username="nobody_of_this_name")
     with pytest.raises((AuthenticationError, StoreUnavailableError), match="nobody_of_this_name"):
         store.check_in(node)
 
