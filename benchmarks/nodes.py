@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
 from benchmarks.machine import ROOT
@@ -48,7 +48,11 @@ class NodeProcess:
             text=True,
         )
         order = {"url": url, "settings": {**SETTINGS, **settings}, "switch_interval": switch_interval}
-        self._tell(json.dumps(order))
+        try:
+            self._tell(json.dumps(order))
+        except OSError as error:
+            self.stop()
+            raise NodeError(f"the node ended with status {self._process.returncode}") from error
 
     @property
     def pid(self) -> int:
@@ -94,7 +98,9 @@ class NodeProcess:
             self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                stream.close()
+                # What was not written to a process that has ended cannot be flushed.
+                with suppress(OSError):
+                    stream.close()
 
     def _tell(self, line: str) -> None:
         assert self._process.stdin is not None

@@ -1,11 +1,12 @@
-"""The types that `Scheduler.using` accepts, for type checkers, and the distinction between them.
+"""The types of engines, and of what `Scheduler.using` accepts, for type checkers, and the distinction between them.
 
 Importing this imports no driver that is not there.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+import sys
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
 
 _ASYNCHRONOUS = frozenset({"AsyncConnection", "AsyncSession", "async_scoped_session"})
 
@@ -16,6 +17,15 @@ def is_asynchronous(connection: object) -> bool:
         kind.__name__ in _ASYNCHRONOUS or kind.__module__.partition(".")[0] == "asyncpg"
         for kind in type(connection).__mro__
     )
+
+
+def is_engine(database: object) -> TypeGuard[Engine]:
+    """Return True if this is an engine of SQLAlchemy, without importing SQLAlchemy."""
+    if "sqlalchemy.engine" not in sys.modules:
+        return False
+    from sqlalchemy.engine import Engine
+
+    return isinstance(database, Engine)
 
 
 class DjangoConnection(Protocol):
@@ -30,6 +40,7 @@ class DjangoConnection(Protocol):
 if TYPE_CHECKING:
     import psycopg
     from sqlalchemy import Connection
+    from sqlalchemy.engine import Engine
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
     from sqlalchemy.orm import Session, scoped_session
 

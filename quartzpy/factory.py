@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from quartzpy.clock import SystemClock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.config.sources import URL, load_settings
+from quartzpy.connection_types import is_engine
 from quartzpy.errors import SettingsError
 from quartzpy.jobs.job import job_types
 from quartzpy.jobs.job_factory import JobFactory, new_instance
@@ -45,7 +46,7 @@ def make_store(
     if isinstance(database, JobStore) and connect is None:
         return database
     # A process needs one kind of store at most: the children of a process pool need none, and a node on PostgreSQL does
-    # not need the in-memory store. SQLAlchemy alone takes half of a second of processor time and 20 MiB.
+    # not need the in-memory store.
     if database == IN_MEMORY and connect is None:
         from quartzpy.store.ram.store import RamJobStore
 
@@ -56,11 +57,9 @@ def make_store(
             " Engine, or connect=..., a function that returns a new psycopg connection; Scheduler.from_config() takes"
             " the URL from the environment variable QUARTZPY_URL"
         )
-    from sqlalchemy.engine import Engine
-
     from quartzpy.store.sql.store import SqlJobStore
 
-    if database is not None and not (isinstance(database, Engine) or (isinstance(database, str) and database)):
+    if database is not None and not (is_engine(database) or (isinstance(database, str) and database)):
         kind = type(database).__name__
         hint = "; an AsyncEngine is for AsyncScheduler" if kind == "AsyncEngine" else ""
         raise SettingsError(

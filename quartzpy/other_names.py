@@ -6,7 +6,9 @@ are part of errors only: nothing here makes a wrong name work, and neither `dir`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+import inspect
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
@@ -33,6 +35,8 @@ SCHEDULER_NAMES: Mapping[str, str] = {
     "remove_schedule": 'scheduler.unschedule_job("nightly") removes a trigger',
     "pause_schedule": 'scheduler.pause_trigger("nightly")',
     "unpause_schedule": 'scheduler.resume_trigger("nightly")',
+    "history": "scheduler.executions() lists the executions, and scheduler.misfires() the missed fires",
+    "delete": 'scheduler.delete_job("nightly")',
     "run_until_stopped": _RUN,
     "start_in_background": _RUN,
     "pause": 'scheduler.pause_job("nightly") pauses a job, scheduler.pause_all() all, scheduler.standby() this node',
@@ -56,8 +60,8 @@ SCHEDULER_NAMES: Mapping[str, str] = {
     "close": "scheduler.shutdown()",
     # Quartz
     "get_scheduler_name": "scheduler.name",
-    "get_meta_data": "scheduler.metadata()",
-    "get_metadata": "scheduler.metadata()",
+    "get_meta_data": "scheduler.metadata",
+    "get_metadata": "scheduler.metadata",
     "get_currently_executing_jobs": "scheduler.currently_executing_jobs()",
     "get_job_keys": "scheduler.job_keys()",
     "get_trigger_keys": "scheduler.trigger_keys()",
@@ -65,6 +69,19 @@ SCHEDULER_NAMES: Mapping[str, str] = {
     "get_listener_manager": "scheduler.listeners",
     "get_context": "scheduler.context",
     "is_shutdown": "scheduler.is_shut_down",
+    # Of events, and of other verbs
+    "calendars": 'scheduler.calendar_names(), and scheduler.get_calendar("holidays")',
+    "update_job": 'scheduler.modify_job("nightly", ...) for its options, and scheduler.reschedule_job for its trigger',
+    **dict.fromkeys(
+        ("upcoming", "next_fire_times"), "scheduler.triggers() has the next fire times, and trigger.upcoming(5) more"
+    ),
+    **dict.fromkeys(("on", "on_event", "listen", "subscribe"), "scheduler.listeners.add_listener(callback)"),
+    **dict.fromkeys(("is_running", "is_alive"), "scheduler.is_started and scheduler.is_in_standby"),
+    **dict.fromkeys(("rerun", "retry"), "scheduler.run_again(fire_id) runs an execution that has ended once more"),
+    **dict.fromkeys(("cancel_execution", "kill"), "scheduler.cancel(fire_id) asks a running execution to stop"),
+    **dict.fromkeys(("pause_jobs", "pause_group"), 'scheduler.pause_job_group("reports")'),
+    **dict.fromkeys(("serve", "wait"), _RUN),
+    **dict.fromkeys(("at", "schedule_once", "once"), "scheduler.schedule_job(report, at(instant))"),
 }
 """Attributes that users of other libraries look for on a scheduler, each with the line to write here."""
 
@@ -75,12 +92,44 @@ HANDLE_NAMES: Mapping[str, str] = {
     "next_run_time": "handle.next_fire_time",
     "id": "handle.key",
     "name": "handle.key.name",
+    "next": "handle.next_fire_time",
+    **dict.fromkeys(("history", "executions"), "scheduler.executions(job=handle.key)"),
+    "why": "scheduler.why(handle.key.name) explains a trigger of that name",
 }
 """The same for the handle of a job."""
+
+QUERY_NAMES: Mapping[str, str] = {
+    "limit": "query[:5] is a list of the first five records, and query.page(5) a page of them",
+    **dict.fromkeys(("all", "to_list", "fetchall"), "list(query)"),
+    **dict.fromkeys(("filter", "filter_by", "where"), 'filters are arguments: scheduler.executions(state="FAILED")'),
+    **dict.fromkeys(("one", "one_or_none", "get"), "query.first()"),
+    **dict.fromkeys(("exists", "any"), "bool(query)"),
+    **dict.fromkeys(("offset", "skip"), "query[20:30]"),
+}
+"""The same for a query of jobs, triggers, executions or misfires."""
+
+CONTEXT_NAMES: Mapping[str, str] = {
+    **dict.fromkeys(("args", "kwargs"), "a function gets them as its parameters; context.job_data is all data"),
+    "logger": "context.log",
+    "job": "context.job_key, and context.job_detail",
+    "job_name": "context.job_key.name",
+    "trigger_name": "context.trigger_key.name",
+    **dict.fromkeys(("node", "node_name"), "context.instance_id"),
+    **dict.fromkeys(("is_cancelled", "canceled", "is_canceled"), "context.cancelled"),
+    **dict.fromkeys(
+        ("report_progress", "set_progress", "update_progress"), "context.progress(0.5), or context.progress(5, 10)"
+    ),
+    "retry": 'raise the error, which a RetryPolicy of the job repeats; context.snooze("5m") runs the job again later',
+    "session": "with context.transaction() as connection, Session(connection) as session",
+    **dict.fromkeys(("id", "execution_id", "run_id"), "context.fire_id"),
+    **dict.fromkeys(("scheduled_time", "run_time"), "context.scheduled_fire_time, and context.fire_time"),
+}
+"""The same for the context of an execution."""
 
 FUNCTION_NAMES: Mapping[str, str] = {
     "delay": "scheduler.schedule_job({0}, at(), args=[...]) runs it once on a node; {0}(...) calls it here",
     "apply_async": "scheduler.schedule_job({0}, at(), args=[...]) runs it once on a node; {0}(...) calls it here",
+    "schedule": 'scheduler.schedule_job({0}, "0 0 2 * * ?")',
     "s": '{0}.detail("name", args=[...]) is a job that calls it with these arguments',
     "si": '{0}.detail("name", args=[...]) is a job that calls it with these arguments',
     "retry": "@job(retry=RetryPolicy(attempts=5)) retries failed executions",
@@ -96,13 +145,28 @@ OPTION_NAMES: Mapping[str, str] = {
     "misfire_grace_time": 'the trigger has the lateness of a misfire: every("10s", misfire_threshold="30s")',
     "next_run_time": 'the trigger has the start: every("10s", start_time=...)',
     "jobstore": "a scheduler has one store, its database",
-    "jitter": "a trigger spreads its fires: Jitter",
+    "jitter": 'a trigger spreads its fires: Jitter(trigger=every("10s"), up_to="1s")',
     "time_limit": 'timeout="5m"',
     "soft_time_limit": 'timeout="5m"',
     "title": 'display_name="Nightly report"',
     "label": 'display_name="Nightly report"',
     "log_level": 'capture_logs="INFO" keeps the log lines of each execution in the history',
-    "max_retries": "retry=RetryPolicy(attempts=5)",
+    **dict.fromkeys(("retries", "max_retries", "max_attempts", "attempts"), "retry=RetryPolicy(attempts=5)"),
+    **dict.fromkeys(
+        ("time_zone", "timezone", "tz", "zone"),
+        'the trigger has the time zone: CronTrigger("0 0 2 * * ?", time_zone="Europe/Berlin")',
+    ),
+    **dict.fromkeys(
+        ("calendar", "calendar_name"), 'the trigger has the calendar: CronTrigger("0 0 2 * * ?", calendar="holidays")'
+    ),
+    **dict.fromkeys(
+        ("start", "start_time", "start_date", "start_at"), 'the trigger has the start: every("10s", start_time=...)'
+    ),
+    **dict.fromkeys(("end", "end_time", "end_date", "until"), 'the trigger has the end: every("10s", end_time=...)'),
+    "priority": 'the trigger has the priority: every("10s", priority=9)',
+    "misfire": 'the trigger decides how missed fires are handled: every("10s", misfire="...")',
+    "repeat_count": 'the trigger has the number of fires: every("10s", repeat_count=9) fires ten times',
+    "func": "the function comes first: schedule_job(report, every('10s'))",
     **dict.fromkeys(("weeks", "days", "hours", "minutes", "seconds"), "an interval is a trigger: every(minutes=10)"),
     **dict.fromkeys(("hour", "minute", "second", "day_of_week", "day"), "a cron trigger is cron.daily_at(2, 30)"),
     "run_date": "an instant is a trigger: at(datetime(2026, 12, 24, 18, tzinfo=UTC))",
@@ -150,21 +214,46 @@ def _no_attribute(owner: str, name: str, hint: str) -> AttributeError:
     return AttributeError(f"{owner} has no attribute {name!r}; hint: {hint}", name=name, obj=None)
 
 
+def advice(name: str, known: Collection[str], hints: Mapping[str, str]) -> str:
+    """Return what an error says about an unknown argument: the line to write, the right name, or all names."""
+    alias = ARGUMENT_ALIASES.get(name, name)
+    if name in hints:
+        return f"hint: {hints[name]}"
+    if alias in known:
+        return f"did you mean {alias}?"
+    if alias in hints:
+        return f"hint: {hints[alias]}"
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"the arguments are {', '.join(known)}"
+
+
 def refuses(hints: Mapping[str, str]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Return a decorator that adds hints for unknown keyword arguments to a function's TypeError."""
+    """Return a decorator that adds advice on an unknown keyword argument to a function's TypeError."""
 
     def made(function: Callable[_P, _R]) -> Callable[_P, _R]:
         @wraps(function)
         def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            for name in kwargs:
-                if name in hints:
-                    called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
-                    raise TypeError(f"{called}() has no argument {name!r}; hint: {hints[name]}")
-            return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            except TypeError:
+                refused = _refused(function, kwargs, hints)
+                if refused is None:
+                    raise
+            raise refused
 
         return checked
 
     return made
+
+
+def _refused(function: Callable[..., Any], given: Collection[str], hints: Mapping[str, str]) -> TypeError | None:
+    parameters = inspect.signature(function).parameters.values()
+    known = [one.name for one in parameters if one.name != "self"]
+    unknown = [name for name in given if name not in known]
+    if not unknown or any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return None
+    called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+    return TypeError(f"{called}() has no argument {unknown[0]!r}; {advice(unknown[0], known, hints)}")
 
 
 def constructor_refuses(hints: Mapping[str, str]) -> Callable[[_C], _C]:
@@ -180,16 +269,59 @@ def constructor_refuses(hints: Mapping[str, str]) -> Callable[[_C], _C]:
 BLOCKING_ARGUMENTS: Mapping[str, str] = {"block": _RUN, "blocking": _RUN, "paused": "scheduler.start(standby=True)"}
 """Arguments of other libraries for which users look on `start`."""
 
+SETTING_NAMES: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("url", "dsn", "db_url", "database", "database_url", "engine", "data_store", "store"),
+        'the database is the first argument: Scheduler("postgresql+psycopg://user@host/database")',
+    ),
+    **dict.fromkeys(
+        ("timezone", "tz", "time_zone"), 'each trigger has its time zone: CronTrigger(..., time_zone="Europe/Berlin")'
+    ),
+    **dict.fromkeys(("id", "scheduler_name", "cluster"), 'name="billing"; nodes of one name are one cluster'),
+    **dict.fromkeys(("jobstores", "job_stores"), "a scheduler has one store, its database"),
+}
+"""Settings of other libraries for which users look on `Scheduler`, each with the line to write here."""
+
 SCHEDULING_ARGUMENTS: Mapping[str, str] = {
     **{name: f"use schedule_job; {hint}" for name, hint in OPTION_NAMES.items()},
     "trigger": "scheduler.schedule_job(report, every(seconds=10)); add_job stores a job without triggers",
 }
 """Arguments of other libraries for which users look on `add_job`, which stores a job without a trigger here."""
 
-CRON_ARGUMENTS: Mapping[str, str] = dict.fromkeys(
-    ("year", "month", "day", "week", "day_of_week", "hour", "minute", "second"),
-    'cron.daily_at(2, 30), or an expression: CronTrigger("0 30 2 * * ?")',
-)
+ARGUMENT_ALIASES: Mapping[str, str] = {
+    **dict.fromkeys(("timezone", "tz", "zone", "tzinfo"), "time_zone"),
+    **dict.fromkeys(("start", "start_date", "start_at", "begin"), "start_time"),
+    **dict.fromkeys(("end", "end_date", "end_at", "until"), "end_time"),
+    **dict.fromkeys(("misfire_instruction", "misfire_policy", "coalesce"), "misfire"),
+    "misfire_grace_time": "misfire_threshold",
+    **dict.fromkeys(("calendar_name", "modified_by_calendar"), "calendar"),
+    "id": "name",
+    **dict.fromkeys(("expr", "cron", "crontab"), "expression"),
+    **dict.fromkeys(("max_attempts", "max_retries", "retries", "tries"), "attempts"),
+    **dict.fromkeys(("backoff", "multiplier", "exponential"), "factor"),
+    **dict.fromkeys(("retry_on", "exceptions"), "on"),
+    **dict.fromkeys(("wait", "countdown", "base_delay"), "delay"),
+    **dict.fromkeys(("dates", "days", "holidays"), "excluded_dates"),
+}
+"""Arguments of other libraries, each with the argument of the same meaning here, where a function has it."""
+
+TRIGGER_ARGUMENTS: Mapping[str, str] = {
+    "time_zone": 'a time of day has a time zone: cron.daily_at(2, 30, time_zone="Europe/Berlin")',
+    "jitter": 'Jitter(trigger=every("10s"), up_to="1s") spreads the fires of a trigger',
+    **dict.fromkeys(("at", "time", "at_time", "hour"), "a time of day is cron.daily_at(2, 30)"),
+    **dict.fromkeys(("repeat", "count", "times", "max_runs"), "repeat_count=9 fires ten times"),
+    **dict.fromkeys(("month", "months", "year", "years"), 'CalendarIntervalTrigger(interval=1, unit="month")'),
+    **dict.fromkeys(("second", "minute", "day", "week"), "every(minutes=5)"),
+}
+"""Arguments for which users look on a trigger, each with the line to write here."""
+
+CRON_ARGUMENTS: Mapping[str, str] = {
+    **TRIGGER_ARGUMENTS,
+    **dict.fromkeys(
+        ("year", "month", "day", "week", "day_of_week", "hour", "minute", "second"),
+        'cron.daily_at(2, 30), or an expression: CronTrigger("0 30 2 * * ?")',
+    ),
+}
 """Arguments of other libraries for which users look on `CronTrigger`."""
 
 

@@ -148,9 +148,11 @@ class ActionState(StrEnum):
     """The state of an action of an operator in the audit log."""
 
     RUNNING = "RUNNING"
-    """The action began and has not ended. If its process died, it stays in this state."""
+    """The action began and has not ended."""
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
+    INTERRUPTED = "INTERRUPTED"
+    """The process that carried out the action ended before it. What was changed until then stays changed."""
     REFUSED = "REFUSED"
     """The actor's role did not permit the action; nothing was changed."""
 

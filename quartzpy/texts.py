@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import reprlib
 from collections.abc import Iterable
 from typing import Any
@@ -12,6 +13,10 @@ from quartzpy.errors import InvalidValueError
 
 MAX_DESCRIPTION_LENGTH = 1_000
 _LONGEST_QUOTED = 200
+_FRAME = re.compile(r'  File "|Traceback')
+_GROUP = "Exception Group Traceback ("
+_MARGIN = re.compile(r" *[|+] ?")
+"""The frame that is drawn around the traceback of an exception group."""
 
 _repr = reprlib.Repr()
 _repr.maxlevel = 3
@@ -43,6 +48,23 @@ def reason(error: BaseException) -> str:
     except Exception:
         text = type(error).__name__
     return text if len(text) <= _LONGEST_QUOTED else f"{text[:_LONGEST_QUOTED]}..."
+
+
+def headline(error: str | None) -> str | None:
+    """Return the line of a stored error that names the error: "ConnectionError: connection refused".
+
+    It follows the last frame of a traceback. What comes after it, the further lines of a long message and the notes of
+    the exception, means nothing alone. In the traceback of an exception group it is the line of the last exception that
+    has frames. An error without a traceback begins with its line.
+    """
+    if error is None:
+        return None
+    lines = error.strip().splitlines()
+    if _GROUP in error:
+        lines = [_MARGIN.sub("", line, count=1) for line in lines]
+    start = next((number for number in reversed(range(len(lines))) if _FRAME.match(lines[number])), -1) + 1
+    named = (line for line in lines[start:] if line.strip() and not (start and line.startswith(" ")))
+    return next(named, lines[-1] if lines else "")
 
 
 def did_you_mean(name: str, known: Iterable[str], names: str) -> str:

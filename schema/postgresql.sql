@@ -25,8 +25,9 @@ CREATE TABLE qrtz_audit (
     before JSONB,
     after JSONB,
     error TEXT,
+    updated_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_audit_pkey PRIMARY KEY (sched_name, id),
-    CONSTRAINT qrtz_audit_state_check CHECK (state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'REFUSED'))
+    CONSTRAINT qrtz_audit_state_check CHECK (state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'INTERRUPTED', 'REFUSED'))
 );
 
 CREATE INDEX qrtz_audit_subject ON qrtz_audit (subject, id);
@@ -225,6 +226,8 @@ CREATE TABLE qrtz_scheduler_state (
     CONSTRAINT qrtz_scheduler_state_mode_check CHECK (mode IN ('RUNNING', 'STANDBY', 'DRAINING'))
 )
  WITH (fillfactor = 50);
+
+COMMENT ON TABLE qrtz_scheduler_state IS 'tables of revision 0001, usable by releases from revision 0001 on';
 
 CREATE TABLE qrtz_triggers (
     sched_name VARCHAR(200) NOT NULL,
@@ -429,7 +432,12 @@ coming AS (
 SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, known.fire_time, t.priority,
        known.number > cardinality(t.upcoming) AND NOT t.upcoming_is_complete AS more_follow
   FROM coming t
- CROSS JOIN LATERAL unnest(t.next_fire_time || t.upcoming) WITH ORDINALITY AS known(fire_time, number)
+ CROSS JOIN LATERAL (
+    SELECT t.next_fire_time, 1
+    UNION ALL
+    SELECT later.at, later.number + 1
+      FROM unnest(t.upcoming) WITH ORDINALITY AS later(at, number)
+     WHERE t.upcoming[1] <= statement_timestamp() + interval '24 hours') AS known(fire_time, number)
  WHERE known.fire_time > statement_timestamp() AND known.fire_time <= statement_timestamp() + interval '24 hours';
 
 CREATE VIEW qrtz_node_health AS

@@ -18,7 +18,7 @@ from quartzpy.store.sql import migrations
 from tests.chaos.options import add_chaos_option
 from tests.cluster.options import add_restart_option
 from tests.conformance.options import add_conformance_option
-from tests.database import TEMPLATE, Server, empty_tables, server
+from tests.database import PATIENCE, TEMPLATE, Server, empty_tables, server
 from tests.ha import options as ha
 from tests.leftovers import stop_leftover_nodes
 from tests.protocol.options import add_protocol_option
@@ -98,7 +98,7 @@ def _worker_database(postgres_server: Server) -> Iterator[str]:
     """A database with our tables, for this process."""
     name = f"{TEMPLATE}_{uuid.uuid4().hex[:12]}"
     dsn = postgres_server.create(name)
-    migrations.upgrade(dsn)
+    migrations.upgrade(f"{dsn}?connect_timeout={PATIENCE}")
     yield name
     postgres_server.drop(name)
 

@@ -15,16 +15,17 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import URL
+from sqlalchemy import URL, make_url
 
 from quartzpy.embedded import EmbeddedPostgres
-from quartzpy.store.sql.db.database import parse_dsn
 
 DSN_VARIABLE = "QUARTZPY_TEST_DSN"
 IMAGE_VARIABLE = "QUARTZPY_TEST_PG"
 DOCKER_SOCKET = Path("/var/run/docker.sock")
 DOCKER_ANSWERS_WITHIN = 2
 TEMPLATE = "quartzpy_template"
+PATIENCE = 60
+"""The limit of a connection attempt, in seconds: a busy machine takes longer than the few seconds of a program."""
 
 
 def libpq_url(dsn: str) -> str:
@@ -49,14 +50,14 @@ class Server:
     """A server on which databases are made and dropped."""
 
     def __init__(self, dsn: str, kind: str) -> None:
-        self.url: URL = parse_dsn(dsn)
+        self.url: URL = make_url(dsn)
         self.kind = kind
 
     def dsn_of(self, database: str) -> str:
         return self.url.set(database=database).render_as_string(hide_password=False)
 
     def connect(self, database: str | None = None) -> psycopg.Connection[Any]:
-        return connect_to(self.dsn_of(database or str(self.url.database)), connect_timeout=5)
+        return connect_to(self.dsn_of(database or str(self.url.database)), connect_timeout=PATIENCE)
 
     @property
     def version(self) -> str:

@@ -81,6 +81,7 @@ def _resources(executions: int) -> list[str]:
         "/execution": {"fire_id": str(executions // 2)},
         "/calendar": {"name": CALENDAR},
         "/search": {"text": "trigger-4711"},
+        "/audit-entry": {"action_id": "1"},
     }
     return [_url(f"/api/v1{read.path}", asked.get(read.path, {})) for read in READS]
 

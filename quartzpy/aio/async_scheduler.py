@@ -48,7 +48,7 @@ def _synchronous(database: Any) -> str | Engine | None:
     if type(database).__name__ != "AsyncEngine":
         given: str | Engine | None = database
         return given
-    from quartzpy.store.sql.db.database import url_of_async_engine
+    from quartzpy.store.sql.db.urls import url_of_async_engine
 
     return url_of_async_engine(database.url)
 

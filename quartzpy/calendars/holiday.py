@@ -11,12 +11,14 @@ from typing import Any, ClassVar, Self
 from quartzpy.calendars.base import BaseCalendar, WholeDayCalendar
 from quartzpy.errors import InvalidCalendarError
 from quartzpy.instants import Converted
+from quartzpy.other_names import constructor_refuses
 from quartzpy.texts import quoted
 
 MAX_EXCLUDED_DATES = 100_000
 """The maximum number of dates, as many as 270 years have. They are read with each trigger that names the calendar."""
 
 
+@constructor_refuses({})
 @dataclass(frozen=True)
 class HolidayCalendar(WholeDayCalendar):
     """A calendar that excludes the given dates."""

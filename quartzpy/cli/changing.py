@@ -61,7 +61,7 @@ def reset(target: Target, request: Request, chosen: Chosen) -> None:
 @click.command()
 @action_options
 @click.argument("trigger", shell_complete=completion.TRIGGERS)
-@click.argument("schedule")
+@click.argument("words", nargs=-1, required=True, metavar="SCHEDULE")
 @click.option("--group", help=GROUP_HELP)
 @click.option("--zone", help="The time zone of the schedule. [default: that of the trigger]")
 @click.pass_context
@@ -70,7 +70,7 @@ def reschedule(
     target: Target,
     request: Request,
     trigger: str,
-    schedule: str,
+    words: tuple[str, ...],
     group: str | None,
     zone: str | None,
 ) -> None:
@@ -80,6 +80,9 @@ def reschedule(
     "0 0 2 ? * MON-FRI"), an interval ("every 15m"), or the instant of a single fire ("2026-12-24T18:00+01:00").
     --dry-run shows its next fire times.
     """
+    if len(words) > 1:
+        raise click.UsageError(f"Quote the schedule, which has blanks: {context.command_path} {trigger} '...'", context)
+    schedule = words[0]
     with target.operations() as operations:
         key = trigger_key(operations.scheduler, trigger, group)
         preview = operations.actions.preview_schedule(schedule, zone, trigger=key)

@@ -55,10 +55,10 @@ def current(target: Target) -> None:
 @database_options
 def check(target: Target) -> None:
     """Check that the tables, with all columns and indexes, are those of this release."""
-    from quartzpy.store.sql import migrations
+    from quartzpy.store.sql import migrations, schema_version
 
     migrations.check(target.dsn, target.schema, prefix=target.table_prefix)
-    click.echo(f"revision {migrations.HEAD}: the tables match this release")
+    click.echo(f"revision {schema_version.HEAD}: the tables match this release")
 
 
 @db.command()

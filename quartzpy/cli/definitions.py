@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from importlib import import_module
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,7 +21,7 @@ from quartzpy.cli.keys import group_matcher
 from quartzpy.cli.listing import print_json
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import InvalidValueError, UnsupportedKindError
-from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey
+from quartzpy.keys import UNSCHEDULED_GROUPS
 from quartzpy.scheduling.sync import Existing
 from quartzpy.states import TriggerState
 from quartzpy.texts import quoted, reason, visible
@@ -32,10 +32,14 @@ if TYPE_CHECKING:
     from quartzpy.operations.changed_values import ChangedValue
     from quartzpy.scheduling.scheduler import BaseScheduler
     from quartzpy.scheduling.sync import Change, Declarations, SyncPlan
+    from quartzpy.store.records import JobRecord, TriggerRecord
     from quartzpy.triggers.trigger import Trigger
 
 OWNER = "declared-jobs"
 """The default owner, which is that of the plugin `DeclaredJobs` as well."""
+_JOBS_TOGETHER = 500
+_FEW_TRIGGERS = 100
+"""The number of triggers of a job up to which an export reads them together with those of other jobs."""
 _COLOURS = {"+": "alive", "~": "late", "-": "dead"}
 _Command = Callable[..., Any]
 _import_option = click.option(
@@ -287,13 +291,13 @@ def _stored(
     The names of the calendars that these use are added to `used`, and the reasons why others are not exported to
     `skipped`.
     """
-    for record in scheduler.jobs(group=group_matcher(group), contains=contains):
+    for record, stored in _with_triggers(scheduler, scheduler.jobs(group=group_matcher(group), contains=contains)):
         try:
             job = record.job
         except Exception as error:
             skipped.append(f"job {record.key} cannot be read: {reason(error)}")
             continue
-        triggers = _triggers_of(scheduler, record.key, skipped, used)
+        triggers = _readable(stored, skipped, used)
         first = next(triggers, None)
         if first is not None:
             yield job, chain([first], triggers)
@@ -303,10 +307,21 @@ def _stored(
             skipped.append(f"job {record.key} has no trigger that is still to fire, and is not durable")
 
 
-def _triggers_of(
-    scheduler: BaseScheduler, job: JobKey, skipped: list[str], used: set[str | None] | None
-) -> Iterator[Trigger]:
-    for one in scheduler.triggers(job=job):
+def _with_triggers(
+    scheduler: BaseScheduler, jobs: Iterable[JobRecord]
+) -> Iterator[tuple[JobRecord, Iterable[TriggerRecord]]]:
+    """Yield each job with its triggers. Those of jobs that have few are read for many jobs together."""
+    every = iter(jobs)
+    while some := list(islice(every, _JOBS_TOGETHER)):
+        few = [record.key for record in some if record.trigger_count <= _FEW_TRIGGERS]
+        of_few = scheduler._usable_store().triggers_of_jobs(few)
+        for record in some:
+            many = record.trigger_count > _FEW_TRIGGERS
+            yield record, scheduler.triggers(job=record.key) if many else of_few.get(record.key, ())
+
+
+def _readable(triggers: Iterable[TriggerRecord], skipped: list[str], used: set[str | None] | None) -> Iterator[Trigger]:
+    for one in triggers:
         if one.key.group in UNSCHEDULED_GROUPS or one.state is TriggerState.COMPLETE:
             continue
         try:

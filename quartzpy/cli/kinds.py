@@ -15,8 +15,9 @@ class KindGroup(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             kinds = self.list_commands(ctx)
+            example = next((kind for kind in ("job", "trigger") if kind in kinds), kinds[0])
             raise click.UsageError(
-                f"{error.format_message()} The kind comes first, as in `{ctx.command_path} {kinds[0]} {args[0]}`; the"
+                f"{error.format_message()} The kind comes first, as in `{ctx.command_path} {example} {args[-1]}`; the"
                 f" kinds are {', '.join(kinds)}.",
                 ctx,
             ) from None

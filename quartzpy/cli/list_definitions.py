@@ -28,7 +28,7 @@ TRIGGERS: Listing[TriggerSummary] = Listing(
         Column("trigger", lambda one: one.key, middle=True, readable=28),
         Column("state", lambda one: one.state, rigid=True, is_state=True),
         Column("next", lambda one: one.next_fire_time, rigid=True),
-        Column("schedule", lambda one: one.schedule if one.unreadable is None else f"unreadable: {one.unreadable}"),
+        Column("schedule", lambda one: one.schedule),
         Column("zone", lambda one: one.zone, drop=7),
         Column("job", lambda one: one.job, drop=8, middle=True),
         Column("calendar", lambda one: one.calendar, drop=6),

@@ -44,9 +44,7 @@ CALENDARS: Listing[CalendarSummary] = Listing(
         Column("calendar", lambda one: one.name, middle=True, readable=28),
         Column("kind", lambda one: one.kind, rigid=True),
         Column("zone", lambda one: one.zone, drop=2),
-        Column(
-            "description", lambda one: one.description if one.unreadable is None else f"unreadable: {one.unreadable}"
-        ),
+        Column("description", lambda one: one.unreadable or one.description),
         Column("revision", lambda one: one.revision, drop=1, rigid=True, right=True),
     ),
 )

@@ -1,63 +1,122 @@
-"""The command line `quartzpy COMMAND`. Commands import their dependencies when they run, to start fast."""
+"""The command line `quartzpy COMMAND`.
+
+To start fast, it imports only the command that is called, and a command imports its dependencies when it runs.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from keyword import iskeyword
 
 import click
 
-from quartzpy.cli.changing import delete, reschedule, reset
-from quartzpy.cli.completion import completion
-from quartzpy.cli.config import config
-from quartzpy.cli.cron import cron
-from quartzpy.cli.dashboard import dashboard
-from quartzpy.cli.db import db
-from quartzpy.cli.definitions import apply, export, plan
-from quartzpy.cli.demo import demo
-from quartzpy.cli.doctor import doctor
 from quartzpy.cli.exits import INTERNAL, INTERRUPTED, status_of
-from quartzpy.cli.health import health
-from quartzpy.cli.imports import import_
-from quartzpy.cli.list_cluster import audit, nodes
-from quartzpy.cli.list_definitions import jobs, triggers
-from quartzpy.cli.list_executions import executions, misfires, running, upcoming
-from quartzpy.cli.list_limits import calendars, groups, limits, locks
-from quartzpy.cli.log import log
-from quartzpy.cli.node import node
-from quartzpy.cli.pausing import disable, drain, enable, pause, resume, resume_node, skip_next, standby
-from quartzpy.cli.running import backfill, cancel, run_again, trigger
-from quartzpy.cli.show import show, why
-from quartzpy.cli.tail import tail
-from quartzpy.cli.top.command import top
 from quartzpy.errors import QuartzpyError
 from quartzpy.texts import reason, visible
 
-_SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
-    (
-        "See",
-        (top, jobs, triggers, executions, running, misfires, upcoming, nodes, calendars, groups, limits, locks, audit),
-    ),
-    ("Understand", (show, why, log, doctor, health, tail)),
-    ("Run", (trigger, cancel, run_again, backfill)),
-    ("Hold back", (pause, resume, skip_next, enable, disable)),
-    ("Change", (reschedule, reset, delete)),
-    ("Command a node", (drain, standby, resume_node)),
-    ("Keep jobs in files", (plan, apply, export, import_)),
-    ("Set up", (demo, node, dashboard, db, config, cron, completion)),
-)
+_SECTIONS: Mapping[str, Mapping[str, str]] = {
+    "See": {
+        "top": "top.command",
+        "incidents": "incidents",
+        "jobs": "list_definitions",
+        "triggers": "list_definitions",
+        "executions": "list_executions",
+        "running": "list_executions",
+        "misfires": "list_executions",
+        "upcoming": "list_executions",
+        "nodes": "list_cluster",
+        "calendars": "list_limits",
+        "groups": "list_limits",
+        "limits": "list_limits",
+        "locks": "list_limits",
+        "audit": "list_cluster",
+    },
+    "Understand": {
+        "show": "show",
+        "why": "show",
+        "log": "log",
+        "doctor": "doctor",
+        "health": "health",
+        "tail": "tail",
+    },
+    "Run": {
+        "trigger": "running",
+        "cancel": "running",
+        "run-again": "running",
+        "backfill": "running",
+    },
+    "Hold back": {
+        "pause": "pausing",
+        "resume": "pausing",
+        "skip-next": "pausing",
+        "enable": "pausing",
+        "disable": "pausing",
+    },
+    "Change": {
+        "reschedule": "changing",
+        "reset": "changing",
+        "delete": "changing",
+    },
+    "Command a node": {
+        "drain": "pausing",
+        "standby": "pausing",
+        "resume-node": "pausing",
+    },
+    "Keep jobs in files": {
+        "plan": "definitions",
+        "apply": "definitions",
+        "export": "definitions",
+        "import": "imports",
+    },
+    "Set up": {
+        "demo": "demo",
+        "node": "node",
+        "dashboard": "dashboard",
+        "db": "db",
+        "config": "config",
+        "cron": "cron",
+        "completion": "completion",
+    },
+}
+"""The commands, by what they are for, and the modules that define them."""
 
 
 class _Sections(click.Group):
     """Lists its commands by what they are for."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, commands in _SECTIONS:
+        for title, names in _SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(str(one.name), one.get_short_help_str(limit=100)) for one in commands])
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=100)) for name in names])
 
 
-@click.group(cls=_Sections, context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(Mapping[str, click.Command]):
+    """The commands by their names; each is imported when it is asked for."""
+
+    def __init__(self) -> None:
+        self._modules = {name: module for names in _SECTIONS.values() for name, module in names.items()}
+        self._imported: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._imported:
+            module = import_module(f"quartzpy.cli.{self._modules[name]}")
+            variable = name.replace("-", "_")
+            command = getattr(module, f"{variable}_" if iskeyword(variable) else variable)
+            assert isinstance(command, click.Command)
+            self._imported[name] = command
+        return self._imported[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+
+@click.group(cls=_Sections, commands=_Commands(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="quartzpy")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def cli(debug: bool) -> None:
@@ -65,11 +124,6 @@ def cli(debug: bool) -> None:
 
     The commands find the database by --url, QUARTZPY_URL, or url in the nearest quartzpy.toml.
     """
-
-
-for _, commands in _SECTIONS:
-    for command in commands:
-        cli.add_command(command)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import inspect
 import logging
@@ -45,7 +46,11 @@ def load_app(path: str) -> BaseScheduler:
     except ModuleNotFoundError as error:
         raise click.BadParameter(f"{path!r}: {error}", param_hint="--app") from error
     for part in attribute.split("."):
-        found = getattr(found, part, None)
+        if not hasattr(found, part):
+            near = difflib.get_close_matches(part, vars(found) if hasattr(found, "__dict__") else (), n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise click.BadParameter(f"{path!r}: {module_name} has no {part!r}{hint}", param_hint="--app")
+        found = getattr(found, part)
     if callable(found) and not isinstance(found, BaseScheduler | AsyncScheduler) and _takes_no_arguments(found):
         found = found()
     if isinstance(found, AsyncScheduler):

@@ -51,10 +51,10 @@ class Sheet:
                     f"{_INDENT}{line}" for line in self._wrapped(self._cells.sentence(sentence), len(_INDENT))
                 ]
 
-    def plain(self, sentences: Iterable[str]) -> None:
-        """Add sentences without a title."""
+    def plain(self, sentences: Iterable[str], *, indent: int = 0) -> None:
+        """Add sentences without a title, behind `indent` spaces."""
         for sentence in sentences:
-            self._lines += self._wrapped(self._cells.sentence(sentence), 0)
+            self._lines += [" " * indent + line for line in self._wrapped(self._cells.sentence(sentence), indent)]
 
     def lines(self, title: str, text: str | None) -> None:
         """Add a text of several lines as it is, except that control characters become escapes."""

@@ -120,7 +120,7 @@ def _draw_job(sheet: Sheet, view: JobView) -> None:
             "display name": one.display_name,
             "type": one.job_type,
             "description": one.description,
-            "unreadable": one.unreadable,
+            "problem": one.unreadable,
             "next": one.next_fire_time,
             "previous": one.previous_fire_time,
             "triggers": str(one.triggers),
@@ -172,7 +172,7 @@ def draw_trigger(sheet: Sheet, view: TriggerView) -> None:
             "job": one.job if view.job_display_name is None else f"{one.job} ({view.job_display_name})",
             "type": one.job_type,
             "description": one.description,
-            "unreadable": one.unreadable,
+            "problem": one.unreadable,
             "schedule": one.schedule,
             "in words": one.words if one.words != one.schedule else None,
             "zone": one.zone,
@@ -248,7 +248,7 @@ def draw_execution(sheet: Sheet, view: ExecutionView) -> None:
             "retry at": one.retry_at,
             "recovering": one.recovering or None,
             "result": view.result,
-            "unreadable": view.unreadable,
+            "problem": view.unreadable,
         }
     )
     sheet.sentences("Why", view.why)
@@ -322,7 +322,7 @@ def _draw_calendar(sheet: Sheet, view: CalendarYear) -> None:
             "kind": one.kind,
             "zone": one.zone,
             "description": one.description,
-            "unreadable": one.unreadable,
+            "problem": one.unreadable,
             "revision": one.revision,
             "used by": ", ".join(map(str, view.triggers)) + (", ..." if view.has_more_triggers else ""),
         }

@@ -16,6 +16,7 @@ from quartzpy.errors import InvalidKeyError, SettingsError
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.keys import check_name, unique_name
 from quartzpy.logs.captured import DEFAULT_LIMIT, SMALLEST_LIMIT
+from quartzpy.other_names import SETTING_NAMES
 from quartzpy.placement import DEFAULT_EXECUTOR
 from quartzpy.texts import did_you_mean, quoted
 
@@ -322,5 +323,10 @@ class SchedulerConfig:
         known = {setting.name for setting in fields(cls)}
         for name in settings:
             if name not in known:
-                raise SettingsError(f"{name} is not a setting; {did_you_mean(name, sorted(known), 'settings')}")
+                hint = (
+                    f"hint: {SETTING_NAMES[name]}"
+                    if name in SETTING_NAMES
+                    else did_you_mean(name, sorted(known), "settings")
+                )
+                raise SettingsError(f"{name} is not a setting; {hint}")
         return cls(**settings)

@@ -78,7 +78,7 @@ class _QuartzParser(FieldParser):
         )
 
     def _wrong_count(self, tokens: list[tuple[str, int]]) -> NoReturn:
-        hint = ""
+        hint = "; a crontab line has five"
         if len(tokens) == 5:
             hint = "; five fields are a crontab line, which CrontabExpression and CronTrigger.from_crontab read"
         position = tokens[7][1] if len(tokens) > 7 else len(self._expression.rstrip(" \t"))
@@ -91,7 +91,9 @@ class _QuartzParser(FieldParser):
             self._fail("day-of-month and day-of-week cannot both be '?'", position, DAY_OF_WEEK)
         both_given = day != "?" and weekday != "?"
         if both_given and day_or is None:
-            hint = "write '?' for the one that does not restrict the days"
+            texts = [token for token, _ in tokens]
+            texts[5 if weekday == "*" else 3] = "?"
+            hint = f"write '?' for the one that does not restrict the days: '{' '.join(texts)}'"
             if "*" not in (day, weekday):
                 hint = "or say how they combine: day_or=True (either matches) or day_or=False (both match)"
             self._fail(

@@ -76,7 +76,7 @@ def create_app(
         await run_in_threadpool(background.close)
 
     app = Starlette(
-        routes=_routes(authenticator, operations),
+        routes=_routes(authenticator, operations, background),
         middleware=[Middleware(SecurityHeaders), Middleware(_Authenticated, authenticator)],
         exception_handlers=error_pages.HANDLERS,
         lifespan=lifespan,
@@ -87,9 +87,10 @@ def create_app(
     return app
 
 
-def _routes(authenticator: Authenticator, operations: Operations) -> list[BaseRoute]:
+def _routes(authenticator: Authenticator, operations: Operations, background: BackgroundActions) -> list[BaseRoute]:
     api = create_api(
         operations.advising(API),
+        background,
         actor_of=lambda request: request.state.actor,
         check_request=lambda request: check_csrf(request, None),
         refused=ForgedRequestError,

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from quartzpy.errors import QuartzpyError
 from quartzpy.scheduling.cluster_events import ClusterEvent, ExecutionEnded, ExecutionStarted
 from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.texts import reason
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +80,7 @@ class LiveHub:
         self._thread: threading.Thread | None = None
         self._guard = threading.Lock()
         self._rest = threading.Event()
+        self._is_outage = False
         self.closed = False
 
     async def stream(self) -> AsyncIterator[str]:
@@ -110,14 +112,21 @@ class LiveHub:
 
     def _start(self) -> None:
         if self._thread is None and not self.closed:
-            self._thread = threading.Thread(target=self._watch, name="quartzpy-dashboard-live", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._watch, name="quartzpy-dashboard-live", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                # The system refuses another thread; the next stream tries again.
+                logger.warning("dashboard: the pages are not updated: %s", error)
+            else:
+                self._thread = thread
 
     def _watch(self) -> None:
         while self._is_needed():
             try:
                 self._publish_events()
-            except QuartzpyError as error:
+            except Exception as error:
+                # Without this thread no page would change any more.
                 self._publish_outage(error)
 
     def _is_needed(self) -> bool:
@@ -137,16 +146,27 @@ class LiveHub:
                     self._publish(_topic(event))
                 if events.outage is not None:
                     self._publish_outage(events.outage)
+                else:
+                    self._note_end_of_outage()
                 if time.monotonic() >= schedule_at:
                     schedule_at = time.monotonic() + SCHEDULE_EVERY
                     self._publish(SCHEDULE)
 
-    def _publish_outage(self, error: QuartzpyError) -> None:
+    def _publish_outage(self, error: Exception) -> None:
         """Have each page ask again, whatever it shows: so its reader learns of the outage."""
-        logger.warning("dashboard: the events of the cluster are unavailable: %s", error)
+        if not self._is_outage:
+            self._is_outage = True
+            known = isinstance(error, QuartzpyError)
+            text = "dashboard: the events of the cluster are unavailable: %s"
+            logger.warning(text, reason(error), exc_info=None if known else error)
         for topic in (EXECUTIONS, NODES, SCHEDULE):
             self._publish(topic)
         self._rest.wait(RETRY_AFTER)
+
+    def _note_end_of_outage(self) -> None:
+        if self._is_outage:
+            self._is_outage = False
+            logger.warning("dashboard: the events of the cluster are available again")
 
     def _publish(self, topic: str) -> None:
         for watcher in tuple(self._watchers):

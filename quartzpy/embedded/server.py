@@ -25,6 +25,9 @@ from quartzpy.errors import StoreUnavailableError
 DATABASE = "quartzpy"
 _FAST_AND_FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 _START_TRIES = 5
+CONNECT_TIMEOUT = 30
+"""The limit of a connection attempt, in seconds. A server that is not there refuses at once; one on a busy machine may
+take long, and must not be taken for one that does not run."""
 
 StopMode = Literal["fast", "immediate"]
 
@@ -216,7 +219,7 @@ class EmbeddedPostgres:
             password=self._files.password,
             dbname=database,
             autocommit=True,
-            connect_timeout=5,
+            connect_timeout=CONNECT_TIMEOUT,
         )
 
     def _answers(self) -> bool:

@@ -17,6 +17,7 @@ from quartzpy.jobs.retry import policy_from_text
 from quartzpy.logs.captured import LogCapture
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, FiredTrigger
+from quartzpy.texts import headline
 from quartzpy.triggers.completion import CompletedExecution
 from quartzpy.triggers.trigger import any_kind_chooses
 
@@ -193,7 +194,7 @@ class EndingExecution(Execution):
                 fired.job_key,
                 fired.trigger_key,
                 what,
-                described.rpartition("\n")[2] if is_short else described,
+                headline(described) if is_short else described,
                 exc_info=error if is_short else None,
                 extra=self.log_attributes,
             )

@@ -8,6 +8,7 @@ from quartzpy.texts import storable_text
 
 MAX_ERROR_LENGTH = 8_192
 """The maximum length of an error in the history. Its start is cut, as the end of a traceback is the most useful."""
+_CUT = "[...]"
 
 
 def can_be_written(error: BaseException) -> bool:
@@ -24,7 +25,14 @@ def describe(error: BaseException) -> str:
     try:
         text = "".join(traceback.format_exception(error))
         if len(text) > MAX_ERROR_LENGTH:
-            text = "[...]" + text[-MAX_ERROR_LENGTH:]
+            text = _shortened(text, "".join(traceback.format_exception_only(error)))
         return storable_text(text).rstrip()
     except BaseException:
         return f"<unprintable {type(error).__name__}>"
+
+
+def _shortened(text: str, message: str) -> str:
+    # A message of many kilobytes, such as an SQL statement with all its parameters, names the error at its start.
+    if len(message) > MAX_ERROR_LENGTH // 2 and text.endswith(message):
+        text = text.removesuffix(message) + message[: MAX_ERROR_LENGTH // 2] + _CUT
+    return text if len(text) <= MAX_ERROR_LENGTH else _CUT + text[-MAX_ERROR_LENGTH:]

@@ -14,6 +14,7 @@ from quartzpy.jobs.fire_facts import FireFacts
 from quartzpy.jobs.progress import Progress
 from quartzpy.jobs.running_execution import RunningExecution
 from quartzpy.logs.run_logger import RunLogger
+from quartzpy.other_names import CONTEXT_NAMES, Hinted
 from quartzpy.texts import check_description
 
 if TYPE_CHECKING:
@@ -22,13 +23,15 @@ if TYPE_CHECKING:
     from quartzpy.jobs.job import Job
 
 
-class JobExecutionContext(FireFacts):
+class JobExecutionContext(Hinted, FireFacts):
     """The context of one execution, passed to `Job.execute`: its trigger, times, data and operations.
 
     `scheduled_fire_time` is the instant of the schedule; `fire_time` is the instant at which the fire was committed.
     `fire_id` identifies the execution and is greater than that of every earlier execution of the job, so that an
     external resource can use it as a fencing token and reject a smaller one.
     """
+
+    _other_names = CONTEXT_NAMES
 
     def __init__(
         self,

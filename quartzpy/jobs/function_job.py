@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -16,10 +17,18 @@ from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey
 from quartzpy.main_module import import_path
-from quartzpy.other_names import FUNCTION_NAMES, Hinted
+from quartzpy.other_names import FUNCTION_NAMES, OPTION_NAMES, Hinted, advice
 from quartzpy.texts import quoted
 
 ARGS, KWARGS = "args", "kwargs"
+_OPTIONS = sorted({one.name for one in fields(JobDetail)} - {"job", "name", "group", "data"} | {"type_name"})
+_NOT_OPTIONS: Mapping[str, str] = {
+    **OPTION_NAMES,
+    **dict.fromkeys(
+        ("name", "group", "data", "args", "kwargs"), 'schedule_job(report, "0 0 2 * * ?", name="nightly", args=[...])'
+    ),
+    "id": 'schedule_job(report, "0 0 2 * * ?", name="nightly"); type_name="report" names the type in the database',
+}
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -71,6 +80,15 @@ class JobFunction(Hinted, Generic[_P, _R]):
         Raises:
             InvalidJobDataError: the function does not take such arguments.
         """
+        if isinstance(args, str | bytes | Mapping) or not isinstance(args, Iterable):
+            raise InvalidJobDataError(
+                f"{self.job_class.type_name}: args: a list of arguments is needed, as args=['eu'] (got {quoted(args)})"
+            )
+        if kwargs is not None and not isinstance(kwargs, Mapping):
+            raise InvalidJobDataError(
+                f"{self.job_class.type_name}: kwargs: a dict of arguments is needed, as kwargs={{'region': 'eu'}}"
+                f" (got {quoted(kwargs)})"
+            )
         data = {**(data or {}), ARGS: list(args), KWARGS: dict(kwargs or {})}
         unknown = sorted(data.keys() - self._named - {ARGS, KWARGS}) if self._context_name is None else []
         if unknown:
@@ -173,12 +191,24 @@ def job(
     instead of the import path; the other options are defaults for the function's `JobDetail`s.
 
     Raises:
-        InvalidJobTypeError: the object is not a function of a module, so other processes could not import it.
+        InvalidJobTypeError: the object is not a function of a module, so other processes could not import it; or it is
+            a generator.
+        InvalidJobError: an option has a wrong value.
     """
+
+    for option in defaults:
+        if option not in _OPTIONS:
+            raise TypeError(f"job() has no argument {option!r}; {advice(option, _OPTIONS, _NOT_OPTIONS)}")
+    JobDetail("checked", "checked", **defaults)
 
     def made(function: Callable[_P, _R]) -> JobFunction[_P, _R]:
         if not inspect.isfunction(function):
             raise InvalidJobTypeError(f"@job: a function is needed (got {function!r})")
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise InvalidJobTypeError(
+                f"@job: {function.__qualname__} is a generator: a call runs none of its code; remove the yield,"
+                " or return a list"
+            )
         if type_name is None and "<" in function.__qualname__:
             raise InvalidJobTypeError(
                 f"@job: {function.__qualname__} cannot be found by other nodes; define it at the top of a module,"

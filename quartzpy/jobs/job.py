@@ -36,7 +36,7 @@ from quartzpy.keys import (
 )
 from quartzpy.logs.levels import checked_level
 from quartzpy.main_module import import_path
-from quartzpy.other_names import OPTION_NAMES
+from quartzpy.other_names import OPTION_NAMES, constructor_refuses
 from quartzpy.placement import Placement
 from quartzpy.states import OverlapPolicy
 from quartzpy.texts import check_description, did_you_mean
@@ -214,6 +214,7 @@ def _takes_context(execute: Callable[..., Any]) -> bool:
     return True
 
 
+@constructor_refuses(OPTION_NAMES)
 @dataclass(frozen=True)
 class JobDetail:
     """A job as it is stored: its type, its data and its rules.
@@ -280,6 +281,7 @@ class JobDetail:
         for name, value in _FALLBACKS.items():
             if getattr(self, name) is _NOT_GIVEN:
                 given(self, name, value)
+        given(self, "_has_unique_name", self.name is UNNAMED)
         job_type_of(self.job)
         given(self, "name", given_name(self.name, "job name"))
         check_name(self.group, "job group")
@@ -305,6 +307,11 @@ class JobDetail:
         placement = Placement.of(self.executor, self.execution_group, self.requires)
         given(self, "executor", placement.executor or None)
         given(self, "requires", placement.requires)
+
+    @property
+    def has_unique_name(self) -> bool:
+        """True if the job was made without a name, so that its name differs each time the program makes it."""
+        return bool(self.__dict__["_has_unique_name"])
 
     def _says(self, name: str) -> bool:
         value = getattr(self, name)
@@ -346,7 +353,9 @@ class JobDetail:
             raise InvalidJobError(f"overlap_policy: {', '.join(OverlapPolicy)} (got {self.overlap_policy!r})")
         object.__setattr__(self, "overlap_policy", OverlapPolicy(self.overlap_policy))
         if self.retry is not None and not isinstance(self.retry, RetryPolicy):
-            raise InvalidJobError(f"retry: a RetryPolicy, or None (got {self.retry!r})")
+            raise InvalidJobError(
+                f"retry: a RetryPolicy is needed, as RetryPolicy(attempts=5), or None (got {self.retry!r})"
+            )
         if self.timeout is not None:
             object.__setattr__(self, "timeout", as_span(self.timeout, "timeout", InvalidJobError, above_zero=True))
 

@@ -13,17 +13,21 @@ from quartzpy.job_data import decode, decode_value
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
 from quartzpy.operations import possible
 from quartzpy.operations.source import EXAMINED as EXAMINED_ROWS
-from quartzpy.operations.source import Source, attempt, examined_page, last_line, page_of
+from quartzpy.operations.source import Source, attempt, examined_page, page_of
+from quartzpy.scheduling.explain import span_in_words
 from quartzpy.scheduling.paging import Page
 from quartzpy.states import ExecutionState, Outcome
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord
+from quartzpy.texts import headline
 
 EXAMINED = 20_000
 """The number of executions that a page examines."""
 MOST_ATTEMPTS = 50
 """The largest number of attempts that are shown of one execution."""
+GRACE = timedelta(seconds=10)
+"""The time after its timeout in which an execution may still stop: it also waits for a worker, and then cleans up."""
 _REPEATED = re.compile(r"(?:retry_\d+|recover_.*)_(\d{1,19})", re.DOTALL)
 
 
@@ -73,7 +77,7 @@ def summary(record: ExecutionRecord) -> ExecutionSummary:
         waited=_span(record.scheduled_fire_time, record.fire_time),
         queued=_span(record.fire_time, record.started_at),
         ran=_span(record.started_at, record.ended_at),
-        error=last_line(record.error),
+        error=headline(record.error),
         recovering=record.recovering,
     )
 
@@ -188,7 +192,7 @@ def view(source: Source, fire_id: int) -> ExecutionView:
         progress=None if running is None else running.progress,
         progress_message=None if running is None else running.progress_message,
         attempts=tuple(map(summary, _attempts(store, record))),
-        why=tuple(_why(record, elapsed)),
+        why=(*_why(record, elapsed, now), *_past_timeout(store, record, elapsed)),
         unreadable=bad_data or bad_result,
         actions=possible.on_execution(
             record.state,
@@ -207,7 +211,7 @@ def _attempts(store: JobStore, record: ExecutionRecord) -> list[ExecutionRecord]
     chain = [record]
     while len(chain) < MOST_ATTEMPTS and (before := _repeated(store, chain[0])) is not None:
         chain.insert(0, before)
-    while len(chain) < MOST_ATTEMPTS and (after := _repetition(store, chain[-1])) is not None:
+    while len(chain) < MOST_ATTEMPTS and (after := repetition(store, chain[-1])) is not None:
         chain.append(after)
     return chain
 
@@ -219,7 +223,8 @@ def _repeated(store: JobStore, record: ExecutionRecord) -> ExecutionRecord | Non
     return None if found is None else store.execution(int(found[1]))
 
 
-def _repetition(store: JobStore, record: ExecutionRecord) -> ExecutionRecord | None:
+def repetition(store: JobStore, record: ExecutionRecord) -> ExecutionRecord | None:
+    """Return the next attempt after an execution, at any stage; None if there is none, or it is no longer stored."""
     if record.retry_at is not None:
         key = TriggerKey(f"retry_{record.attempt}_{record.fire_id}", RETRYING_JOBS)
     elif record.outcome is Outcome.TERMINATED and record.instance_id is not None:
@@ -230,7 +235,7 @@ def _repetition(store: JobStore, record: ExecutionRecord) -> ExecutionRecord | N
     return next(iter(store.find_executions(query, 1)), None)
 
 
-def _why(record: ExecutionRecord, elapsed: timedelta | None) -> list[str]:
+def _why(record: ExecutionRecord, elapsed: timedelta | None, now: datetime) -> list[str]:
     said = []
     waited = _span(record.scheduled_fire_time, record.fire_time)
     queued = _span(record.fire_time, record.started_at)
@@ -244,12 +249,12 @@ def _why(record: ExecutionRecord, elapsed: timedelta | None) -> list[str]:
         case ExecutionState.PROCESSING:
             said.append(f"Node {node} fired it {_seconds(elapsed)} ago, and it has not ended.")
         case ExecutionState.FAILED:
-            said.append(f"It failed: {last_line(record.error) or 'no error was recorded'}.")
-            said.append(
-                f"The next attempt is scheduled for {record.retry_at.isoformat()}."
-                if record.retry_at
-                else "No retry follows: its retry policy is exhausted, or it has none."
-            )
+            said.append(f"It failed: {headline(record.error) or 'no error was recorded'}.")
+            if record.retry_at is None:
+                said.append("No retry follows: its retry policy is exhausted, or it has none.")
+            else:
+                verb = "is" if record.retry_at > now else "was"
+                said.append(f"The next attempt {verb} scheduled for {record.retry_at.isoformat()}.")
         case ExecutionState.TERMINATED:
             said.append(f"Node {node} was shut down or died before it ended.")
         case ExecutionState.SKIPPED:
@@ -270,8 +275,20 @@ def _why(record: ExecutionRecord, elapsed: timedelta | None) -> list[str]:
     return said
 
 
+def _past_timeout(store: JobStore, record: ExecutionRecord, elapsed: timedelta | None) -> list[str]:
+    if elapsed is None or elapsed <= GRACE:
+        return []
+    job, _ = attempt(lambda: store.job(record.job_key))
+    if job is None or job.timeout is None or elapsed <= job.timeout + GRACE:
+        return []
+    return [
+        f"It ignores its timeout of {_seconds(job.timeout)}, and occupies a worker. A thread cannot be stopped from"
+        " outside: restart the node to free the worker."
+    ]
+
+
 def _seconds(span: timedelta | None) -> str:
-    return "an unknown time" if span is None else f"{span.total_seconds():.3g} s"
+    return "an unknown time" if span is None else span_in_words(span)
 
 
 @dataclass(frozen=True, slots=True)

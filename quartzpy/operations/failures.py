@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
 
 from quartzpy.job_data import decode
 from quartzpy.jobs.repetition import nominal_fire
 from quartzpy.keys import TriggerKey
+from quartzpy.operations.executions import MOST_ATTEMPTS, repetition
 from quartzpy.operations.incidents import FAILURES_IN_A_ROW, MOST_OF_A_KIND, FailureRow
-from quartzpy.operations.source import attempt, last_line
-from quartzpy.states import Outcome, TriggerState
+from quartzpy.operations.source import attempt
+from quartzpy.states import ExecutionState, Outcome, TriggerState
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.records import ExecutionRecord
+from quartzpy.texts import headline
 
 LOOKED_AT = 10
 """The number of a trigger's last executions that are looked at."""
 RECENT = timedelta(days=7)
 _FIRES = frozenset({TriggerState.WAITING, TriggerState.ACQUIRED, TriggerState.BLOCKED})
+_UNDECIDED = frozenset({ExecutionState.SCHEDULED, ExecutionState.ENQUEUED, ExecutionState.PROCESSING})
 _Fire = tuple[TriggerKey, datetime]
 
 
@@ -35,10 +38,7 @@ def in_a_row(store: JobStore, failures: Collection[ExecutionRecord], now: dateti
     keys = list(dict.fromkeys(key for key, _ in fires))[:MOST_OF_A_KIND]
     last = store.last_executions(keys, LOOKED_AT)
     in_a_row = {
-        key: failed
-        for key in keys
-        if len(failed := list(takewhile(lambda record: _has_failed(record, fires), last.get(key, ()))))
-        >= FAILURES_IN_A_ROW
+        key: failed for key in keys if len(failed := _failed(store, last.get(key, ()), fires)) >= FAILURES_IN_A_ROW
     }
     if not in_a_row:
         return []
@@ -54,15 +54,41 @@ def in_a_row(store: JobStore, failures: Collection[ExecutionRecord], now: dateti
                 key,
                 failed[0].job_key,
                 len(failed),
-                len(failed) < len(records) or len(records) < LOOKED_AT,
+                failed[-1] is not records[-1] or len(records) < LOOKED_AT,
                 final.fire_id,
-                last_line(final.error),
+                headline(final.error),
                 failed[-1].ended_at or now,
                 failed[0].job_key in jobs,
                 trigger is not None and trigger.state in _FIRES,
             )
         )
     return found
+
+
+def _failed(store: JobStore, records: Sequence[ExecutionRecord], fires: Collection[_Fire]) -> list[ExecutionRecord]:
+    """Return the executions in a row that failed for good, the latest first.
+
+    The latest fires do not end the row while their retries are to come: otherwise a job that always fails would be in
+    order between a first attempt and its last one.
+    """
+    retried = list(takewhile(lambda record: record.retry_at is not None and not _has_failed(record, fires), records))
+    failed = list(takewhile(lambda record: _has_failed(record, fires), records[len(retried) :]))
+    is_row = len(failed) >= FAILURES_IN_A_ROW and all(_is_undecided(store, record) for record in retried)
+    return failed if is_row else []
+
+
+def _is_undecided(store: JobStore, record: ExecutionRecord) -> bool:
+    """Return True if an execution failed and is to be repeated, or is being repeated."""
+    for _ in range(MOST_ATTEMPTS):
+        if record.outcome is not Outcome.FAILED or record.retry_at is None:
+            return False
+        after = repetition(store, record)
+        if after is None:
+            return False
+        if after.state in _UNDECIDED:
+            return True
+        record = after
+    return True
 
 
 def _has_failed(record: ExecutionRecord, fires: Collection[_Fire]) -> bool:

@@ -19,11 +19,10 @@ from quartzpy.operations.executions import RunningView
 from quartzpy.operations.limits import PoolUsage
 from quartzpy.operations.schedules import short
 from quartzpy.operations.selection import Selection
-from quartzpy.operations.source import last_line
 from quartzpy.placement import Placement
 from quartzpy.store.findings import Severity
 from quartzpy.store.records import TriggerRecord
-from quartzpy.texts import numbered
+from quartzpy.texts import headline, numbered
 
 MOST_OF_A_KIND = 20
 """The largest number of incidents of one kind that are listed one by one."""
@@ -111,7 +110,7 @@ def full_pools(
                 f"{'The only worker' if workers == 1 else f'All {workers} workers'} of executor {executor!r}"
                 f" {'is' if workers == 1 else 'are'} busy, and {numbered(waiting, 'trigger is', 'triggers are')} due.",
                 (
-                    *map(_runs, longest),
+                    *map(runs, longest),
                     *(
                         f"Node {pool.node} has {numbered(pool.workers, 'worker', 'workers')}."
                         for pool in of_nodes_[:MOST_REMEDIES]
@@ -124,7 +123,7 @@ def full_pools(
     return found
 
 
-def _runs(row: RunningView) -> str:
+def runs(row: RunningView) -> str:
     elapsed = "only claimed" if row.elapsed is None else f"running for {short_span(row.elapsed)}"
     asked = ", and asked to stop" if row.cancel_requested else ""
     return f"Execution {row.fire_id} of job {row.job} on node {row.node}: {elapsed}{asked}."
@@ -156,7 +155,7 @@ def blocked_jobs(blocked: Sequence[TriggerRecord], running: Sequence[RunningView
                 str(job),
                 f"Job {job} is at its concurrency limit, and"
                 f" {numbered(len(records), 'trigger waits', 'triggers wait')} for it.",
-                (*map(_runs, longest), f"Waiting: {names}{', ...' * (len(records) > MOST_REMEDIES)}."),
+                (*map(runs, longest), f"Waiting: {names}{', ...' * (len(records) > MOST_REMEDIES)}."),
                 since,
                 _cancels(longest),
                 records[0].key,
@@ -201,9 +200,9 @@ def paused_overdue(
 
 def _paused(record: TriggerRecord) -> str:
     by = f" by {record.paused_by}" if record.paused_by else ""
-    since = f" since {_instant(record.paused_at)}" if record.paused_at else ""
+    paused = f"has been paused since {_instant(record.paused_at)}" if record.paused_at else "is paused"
     reason = f": {record.pause_reason}" if record.pause_reason else ""
-    return f"Trigger {record.key} is paused{since}{by}{reason}."
+    return f"Trigger {record.key} {paused}{by}{reason}."
 
 
 # --- triggers and jobs
@@ -216,7 +215,7 @@ def in_error(records: Sequence[TriggerRecord]) -> list[Incident]:
             "trigger-error",
             str(record.key),
             f"Trigger {record.key} is in ERROR and does not fire.",
-            (last_line(record.error) or "No reason was recorded.",),
+            (headline(record.error) or "No reason was recorded.",),
             record.previous_fire_time,
             (Remedy("reset", {"selection": record.key}, "reset trigger"),),
             record.key,

@@ -280,13 +280,19 @@ class Operations:
         """
         return system.system(self._source, examine=examine)
 
-    def search(self, text: str, *, limit: int = 20) -> SearchResults:
+    def search(self, text: str, *, limit: int = 20, after: str | None = None) -> SearchResults:
         """Return the jobs, triggers, nodes and calendars whose names contain a text, and the execution with that id.
 
+        Args:
+            text: a part of a name; the case of ASCII letters is ignored. A key is GROUP.NAME.
+            limit: the largest number of each kind.
+            after: the `next_cursor` of the page before. A page examines at most 50,000 jobs and 50,000 triggers.
+
         Raises:
-            InvalidValueError: the text is empty or cannot be stored, or the limit is not from 1 to 100.
+            InvalidValueError: the text is empty or cannot be stored, the limit is not from 1 to 100, or `after` is not
+                a cursor of a search.
         """
-        return search.search(self._source, text, limit)
+        return search.search(self._source, text, limit, after)
 
     def audit_log(
         self,
@@ -308,7 +314,7 @@ class Operations:
             actor: the name of the actor.
             action: the name of the action: "pause", "trigger", ...
             subject: the whole subject, as an entry shows it.
-            state: "RUNNING", "DONE", ...; see `ActionState`.
+            state: "RUNNING", "SUCCEEDED", ...; see `ActionState`.
             since: the earliest instant at which the action began.
             until: the action began before this instant.
 

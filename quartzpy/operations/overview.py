@@ -11,14 +11,15 @@ from quartzpy.errors import SchemaError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import cluster as clusters
 from quartzpy.operations import incidents as causes
-from quartzpy.operations.agenda import WAITING, PlannedRun, agenda
+from quartzpy.operations.agenda import PlannedRun, agenda
 from quartzpy.operations.clock_changes import upcoming_changes
 from quartzpy.operations.cluster import NodeState, NodeView
 from quartzpy.operations.counts import MOST_COUNTED, Count, counted
-from quartzpy.operations.executions import ExecutionSummary, RunningView, running_view
+from quartzpy.operations.executions import GRACE, ExecutionSummary, RunningView, running_view
 from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.failures import in_a_row
 from quartzpy.operations.incidents import Incident
+from quartzpy.operations.job_incidents import ignored_timeouts, without_node
 from quartzpy.operations.limits import placements_of, pools
 from quartzpy.operations.node_incidents import of_nodes
 from quartzpy.operations.source import Source, attempt
@@ -40,11 +41,14 @@ MOST_COUNTED_EXECUTIONS = 20_000
 """The number of executions from which throughput and lateness are computed."""
 MOST_FAILURES = 200
 MOST_DUE = 200
+MOST_SLOW = 200
+"""The number of running executions, the longest first, whose timeouts are looked up."""
 MOST_EXAMINED = 2_000
 """The number of executions among which those that are retried, or were lost with their node, are found."""
 _MINUTE = timedelta(minutes=1)
 DUE = timedelta(seconds=2)
 """The delay from which a trigger counts as due while all workers are busy."""
+_TO_COME = frozenset({ExecutionState.SCHEDULED})
 _FAILED = frozenset({ExecutionState.FAILED})
 _FAILED_OR_LOST = frozenset({ExecutionState.FAILED, ExecutionState.TERMINATED})
 
@@ -159,7 +163,7 @@ class _Seen:
 
     def _find_due(self) -> list[ExecutionRecord]:
         """Return the triggers that could fire, except those that a rate limit holds back."""
-        found = self._store.find_executions(ExecutionQuery(states=WAITING, until=self.now - DUE), MOST_DUE)
+        found = self._store.find_executions(ExecutionQuery(states=_TO_COME, until=self.now - DUE), MOST_DUE)
         if not found:
             return found
         records = self._store.triggers({record.trigger_key for record in found})
@@ -204,6 +208,8 @@ class _Seen:
             *of_nodes(self.cluster),
             *causes.unknown_types(due_of_type, self.cluster),
             *self._full_pools(due_of_job),
+            *self._without_node(),
+            *self._ignored_timeouts(),
             *self._stopped(),
         ]
         # A trigger in ERROR has an incident of its own, with the same error.
@@ -213,6 +219,32 @@ class _Seen:
         )
         found += causes.clock_changes(upcoming_changes(store, now))
         return causes.by_severity(found)
+
+    def _without_node(self) -> list[Incident]:
+        late: defaultdict[JobKey, list[TriggerKey]] = defaultdict(list)
+        types: dict[JobKey, str] = {}
+        for record in self._due:
+            if record.scheduled_fire_time < self.now - OVERDUE:
+                late[record.job_key].append(record.trigger_key)
+                types[record.job_key] = record.job_type
+        if not late:
+            return []
+        alive = {node.node for node in self.cluster.nodes if node.state is not NodeState.DEAD}
+        nodes = [record for record in self._nodes.nodes if record.instance_id in alive]
+        placements, _ = attempt(lambda: self._store.placements(list(late)))
+        return without_node(late, types, placements or {}, nodes)
+
+    def _ignored_timeouts(self) -> list[Incident]:
+        """Return incidents about the executions that have run longest, if they ignore their timeouts."""
+        slow = sorted(
+            (row for row in self.running if row.elapsed is not None and row.elapsed > GRACE),
+            key=lambda row: row.elapsed or timedelta(),
+            reverse=True,
+        )[:MOST_SLOW]
+        if not slow:
+            return []
+        jobs, _ = attempt(lambda: self._store.jobs({row.job for row in slow}))
+        return ignored_timeouts(slow, {key: job.timeout for key, job in (jobs or {}).items() if job.timeout})
 
     def _full_pools(self, due: Mapping[JobKey, int]) -> list[Incident]:
         if not due or not self._running:

@@ -112,11 +112,6 @@ def examined_page(
     return page
 
 
-def last_line(error: str | None) -> str | None:
-    """Return the last line of a traceback, which has the error itself."""
-    return None if error is None else error.strip().rpartition("\n")[2]
-
-
 def all_of(views: Iterable[_View | None]) -> tuple[_View, ...]:
     """Return the views that are not None."""
     return tuple(view for view in views if view is not None)

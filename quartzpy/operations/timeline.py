@@ -10,15 +10,15 @@ from enum import StrEnum
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.agenda import agenda
+from quartzpy.operations.agenda import planned_fires
 from quartzpy.operations.executions import running_view
 from quartzpy.operations.source import Source
 from quartzpy.states import ExecutionState
 
-MOST_BARS = 2_000
+MOST_BARS = 1_000
 """The largest number of bars of the past."""
 MOST_PLANNED = 500
-"""The largest number of planned runs, each of which has to be computed."""
+"""The largest number of planned runs."""
 MOST_LANES = 100
 LONGEST = timedelta(days=7)
 MARGIN = timedelta(hours=1)
@@ -88,7 +88,7 @@ def timeline(source: Source, start: datetime, end: datetime, by: str) -> Timelin
     store = source.store
     now = store.now()
     past = store.executions_between(start, end, MOST_BARS, margin=MARGIN) if start < now else []
-    planned = agenda(store, now, max(now, start), end, MOST_PLANNED) if end > now else []
+    planned = planned_fires(store, now, max(now, start), end, MOST_PLANNED) if end > now else []
     bars = [
         *(
             Bar(
@@ -104,7 +104,7 @@ def timeline(source: Source, start: datetime, end: datetime, by: str) -> Timelin
             for record in past
         ),
         *_running(source, now, start, end),
-        *(Bar(run.at, None, ExecutionState.SCHEDULED, run.trigger, run.job, None, None, run.at) for run in planned),
+        *(Bar(at, None, ExecutionState.SCHEDULED, one.key, one.job_key, None, None, at) for at, one in planned),
     ]
     of_lane: defaultdict[str, list[Bar]] = defaultdict(list)
     for bar in bars:
@@ -120,7 +120,7 @@ def timeline(source: Source, start: datetime, end: datetime, by: str) -> Timelin
             for name in sorted(chosen)
         ),
         complete_since=min(one.ended_at for one in past if one.ended_at) if len(past) == MOST_BARS else start,
-        complete_until=planned[-1].at if len(planned) == MOST_PLANNED else end,
+        complete_until=planned[-1][0] if len(planned) == MOST_PLANNED else end,
         hidden_lanes=len(of_lane) - len(chosen),
     )
 

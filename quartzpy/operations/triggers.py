@@ -18,7 +18,6 @@ from quartzpy.operations.source import (
     Source,
     attempt,
     examined_page,
-    last_line,
     no_trigger,
     page_of,
     unreadable,
@@ -29,6 +28,7 @@ from quartzpy.states import JobMode, PublicState, TriggerState
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import MisfireQuery, TriggerQuery
 from quartzpy.store.records import TriggerRecord
+from quartzpy.texts import headline
 from quartzpy.triggers.trigger import Trigger
 
 OVERDUE = timedelta(seconds=10)
@@ -95,7 +95,7 @@ def summary(record: TriggerRecord, now: datetime) -> TriggerSummary:
         previous_fire_time=record.previous_fire_time,
         times_triggered=record.times_triggered,
         late=late_by(record, now),
-        error=last_line(record.error),
+        error=headline(record.error),
         paused_at=record.paused_at,
         paused_by=record.paused_by,
         pause_reason=record.pause_reason,

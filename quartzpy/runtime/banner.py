@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from quartzpy.config.config import Role, SchedulerConfig
 from quartzpy.config.executors import ExecutorConfig
+from quartzpy.texts import numbered
 
 LONGEST_LIST = 20
 """The maximum number of job types that are named. A program may have hundreds."""
@@ -65,12 +66,18 @@ def banner(
     return lines
 
 
+_UNITS = {
+    "threads": ("thread", "threads"),
+    "processes": ("process", "processes"),
+    "asyncio": ("event loop slot", "event loop slots"),
+}
+
+
 def _workers(config: SchedulerConfig) -> str:
-    pools = [f"default {config.workers} threads"]
+    pools = [f"default {numbered(config.workers, 'thread', 'threads')}"]
     for name, value in config.executors.items():
         pool = ExecutorConfig.of(value)
-        unit = "event loop slots" if pool.kind == "asyncio" else pool.kind
-        pools.append(f"{name} {pool.workers} {unit}")
+        pools.append(f"{name} {numbered(pool.workers, *_UNITS[pool.kind])}")
     return ", ".join(pools)
 
 

@@ -22,6 +22,7 @@ from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import EpochService, rest_after
 from quartzpy.store.protocol import DispatchKey, JobStore
 from quartzpy.store.store_time import StoreTime
+from quartzpy.texts import numbered
 
 BACKLOG_REST = 0.003, 0.05
 """The shortest and the longest rest, in seconds, between two batches of a backlog: who waits for the lock gets it."""
@@ -82,7 +83,9 @@ class MisfireHandler(EpochService):
         self._store_time.learn(outcome.now, began)
         if outcome.misfired:
             self._logger.info(
-                "%d triggers misfired, the first of them %s", len(outcome.misfired), next(iter(outcome.misfired))
+                "%s misfired, the first of them %s",
+                numbered(len(outcome.misfired), "trigger", "triggers"),
+                next(iter(outcome.misfired)),
             )
             self._scheduling_changed(outcome.earliest)
         for key, missed in outcome.misfired.items() if self._listeners else ():

@@ -1,4 +1,4 @@
-"""Watches that the tables of a running node remain those of its release."""
+"""Watches that the tables of a running node remain such that its release can use them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ logger = logging.getLogger(__name__)
 class SchemaWatch:
     """Knows what is wrong with the tables, by regular checks and by the errors of check-ins.
 
-    The start of a node checks them. Afterwards somebody may migrate them for another release, or drop them.
+    The start of a node checks them. Afterwards somebody may migrate them for another release, or drop them. Tables of a
+    newer release that say that this one can use them are in order: the node is part of a rolling upgrade.
     """
 
     def __init__(self, store: JobStore, clock: Clock) -> None:
@@ -50,6 +51,6 @@ class SchemaWatch:
             return
         self.problem = problem
         if problem is None:
-            logger.warning("the tables are those of this release again")
+            logger.warning("this release can use the tables again")
         else:
-            logger.error("the tables are not those of this release any more: %s", problem)
+            logger.error("this release cannot use the tables any more: %s", problem)

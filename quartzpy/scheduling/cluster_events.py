@@ -143,6 +143,9 @@ class ClusterEvents:
     def _subscribe(self) -> None:
         self._subscription = self._store().subscribe()
         self._watched_at = float("-inf")
+        if self._closed.is_set():
+            # Closed by another thread, which found no subscription to close.
+            self._unsubscribe()
 
     def _unsubscribe(self) -> None:
         subscription, self._subscription = self._subscription, None
@@ -181,8 +184,11 @@ class ClusterEvents:
     def _poll(self, *, first: bool = False) -> None:
         store = self._store()
         running = {row.fire_id: row for row in store.list_running() if row.state == "EXECUTING"}
-        ended = self._newly_ended(store)
+        is_deep = time.monotonic() - self._deep_poll_at >= DEEP_POLL_EVERY
+        ended = self._newly_ended(store, is_deep)
         nodes = {node.epoch: node for node in store.list_nodes().nodes}
+        # No query follows that could fail: what counts as reported is in the queue.
+        self._note_reported(ended, is_deep)
         events: list[ClusterEvent] = [NodeJoined(nodes[epoch]) for epoch in sorted(nodes.keys() - self._nodes.keys())]
         started = sorted(running.keys() - self._running.keys() - self._reported.keys())
         events += [ExecutionStarted(running[fire_id]) for fire_id in started]
@@ -192,10 +198,8 @@ class ClusterEvents:
         if not first:
             self._queue.extend(events)
 
-    def _newly_ended(self, store: JobStore) -> list[ExecutionRecord]:
+    def _newly_ended(self, store: JobStore, is_deep: bool) -> list[ExecutionRecord]:
         """Return the executions that have ended since the last poll, in the order of their end times."""
-        now = time.monotonic()
-        is_deep = now - self._deep_poll_at >= DEEP_POLL_EVERY
         oldest = max(self._began, self._seen_up_to - LOOKBACK)
         limit = FIRST_PAGE
         while True:
@@ -210,15 +214,17 @@ class ClusterEvents:
             for one in latest
             if one.ended_at is not None and one.ended_at >= oldest and _id(one) not in self._reported
         ]
-        for one in found:
+        return found[::-1]
+
+    def _note_reported(self, ended: list[ExecutionRecord], is_deep: bool) -> None:
+        for one in ended:
             assert one.ended_at is not None
             self._reported[_id(one)] = one.ended_at
             self._seen_up_to = max(self._seen_up_to, one.ended_at)
         if is_deep:
-            self._deep_poll_at = now
+            self._deep_poll_at = time.monotonic()
             oldest = self._seen_up_to - LOOKBACK
             self._reported = {fire_id: at for fire_id, at in self._reported.items() if at >= oldest}
-        return found[::-1]
 
 
 def _id(record: ExecutionRecord) -> int:

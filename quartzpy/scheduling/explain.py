@@ -12,7 +12,7 @@ from quartzpy.placement import Placement
 from quartzpy.scheduling.advice import PYTHON, Advice
 from quartzpy.states import JobMode, MisfireAction, NodeMode, TriggerState
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord, RunningRecord, TriggerRecord
-from quartzpy.texts import numbered
+from quartzpy.texts import headline, numbered
 
 MISFIRES_TOLD = timedelta(days=1)
 """An older misfire is mentioned only if the trigger has not fired since."""
@@ -66,10 +66,10 @@ def _state(seen: Situation) -> list[str]:
             node = "a node" if holder is None else f"node {holder.instance_id}"
             return [f"It is claimed by {node}, which will fire it at {_instant(seen)}."]
         case TriggerState.PAUSED:
-            return [f"It is paused{_why_paused(seen)}. Once it is resumed, its next fire time is {_instant(seen)}."]
+            return [f"{_paused(seen)}. Once it is resumed, its next fire time is {_instant(seen)}."]
         case TriggerState.PAUSED_BLOCKED:
             return [
-                f"It is paused{_why_paused(seen)}, and its job is also at its concurrency limit.",
+                f"{_paused(seen)}, and its job is also at its concurrency limit.",
                 *_limit(seen),
             ]
         case TriggerState.BLOCKED:
@@ -77,7 +77,7 @@ def _state(seen: Situation) -> list[str]:
         case TriggerState.COMPLETE:
             return ["It has ended and will not fire any more."]
         case TriggerState.ERROR:
-            reason = f" ({seen.trigger.error.splitlines()[-1]})" if seen.trigger.error else ""
+            reason = f" ({headline(seen.trigger.error)})" if seen.trigger.error else ""
             return [f"It is in ERROR{reason}. Remove the cause, then {seen.advice.reset(seen.trigger.key)}."]
 
 
@@ -88,12 +88,12 @@ def _waiting(seen: Situation) -> list[str]:
     if late < timedelta():
         calendar = seen.trigger.trigger.calendar
         within = f" (calendar {calendar!r} includes that instant)" if calendar else ""
-        return [f"It will fire at {_instant(seen)}{within}, in {_span(-late)}.", *_takers(seen)]
+        return [f"It will fire at {_instant(seen)}{within}, in {span_in_words(-late)}.", *_takers(seen)]
     held_until = seen.trigger.rate_limited_until
     if seen.job is not None and seen.job.rate_limit is not None and held_until is not None and held_until > seen.now:
         return [
-            f"It has been due for {_span(late)}; the rate limit of its job ({seen.job.rate_limit}) holds it back."
-            f" Rate limit: next at {held_until.isoformat()}, in {_span(held_until - seen.now)}.",
+            f"It has been due for {span_in_words(late)}; the rate limit of its job ({seen.job.rate_limit})"
+            f" holds it back. Rate limit: next at {held_until.isoformat()}, in {span_in_words(held_until - seen.now)}.",
             *_takers(seen),
         ]
     if seen.trigger.catch_up_until is not None:
@@ -107,8 +107,11 @@ def _waiting(seen: Situation) -> list[str]:
     waited = late if held_until is None else min(late, seen.now - held_until)
     if waited > threshold and not trigger.ignores_misfires:
         rule = f"its misfire instruction, {trigger.misfire}, will decide what becomes of this fire"
-        return [f"It is {_span(late)} late, which is a misfire (more than {_span(threshold)}): {rule}.", *_takers(seen)]
-    return [f"It has been due for {_span(late)}, and no node has claimed it yet.", *_takers(seen)]
+        return [
+            f"It is {span_in_words(late)} late, which is a misfire (more than {span_in_words(threshold)}): {rule}.",
+            *_takers(seen),
+        ]
+    return [f"It has been due for {span_in_words(late)}, and no node has claimed it yet.", *_takers(seen)]
 
 
 def _takers(seen: Situation) -> list[str]:
@@ -127,7 +130,7 @@ def _takers(seen: Situation) -> list[str]:
     placement = seen.job.placement
     able = [node for node in knowing if node.capabilities.allows(placement)]
     if not able:
-        return [f"No node that knows the job type can run it: {'; '.join(_obstacles(placement, knowing))}."]
+        return [f"No node that knows the job type can run it: {'; '.join(obstacles(placement, knowing))}."]
     taking = [node for node in able if node.mode is NodeMode.RUNNING]
     if not taking:
         idle = ", ".join(f"{node.instance_id} is {_MODES[node.mode]}" for node in able)
@@ -158,7 +161,7 @@ def _group_limits(placement: Placement, able: Sequence[NodeRecord]) -> list[str]
     return [f"Concurrency limit of {group} per node: {', '.join(limits)}."] if limits else []
 
 
-def _obstacles(placement: Placement, nodes: Sequence[NodeRecord]) -> list[str]:
+def obstacles(placement: Placement, nodes: Sequence[NodeRecord]) -> list[str]:
     """Return, for each node, the reasons why it cannot run the job."""
     found = []
     for node in nodes:
@@ -177,7 +180,7 @@ def _obstacles(placement: Placement, nodes: Sequence[NodeRecord]) -> list[str]:
     return found
 
 
-def _why_paused(seen: Situation) -> str:
+def _paused(seen: Situation) -> str:
     reasons = []
     if seen.job_mode is JobMode.DISABLED:
         reasons.append("its job is disabled")
@@ -192,10 +195,11 @@ def _why_paused(seen: Situation) -> str:
     if seen.job_group_paused and seen.trigger.job_key is not None:
         reasons.append(f"the group {seen.trigger.job_key.group!r} of its job is paused")
     trigger = seen.trigger
-    since = f" since {trigger.paused_at.isoformat(timespec='seconds')}" if trigger.paused_at else ""
+    at = trigger.paused_at
+    paused = "It is paused" if at is None else f"It has been paused since {at.isoformat(timespec='seconds')}"
     by = f" by {trigger.paused_by}" if trigger.paused_by else ""
     reason = f" ({trigger.pause_reason})" if trigger.pause_reason else ""
-    return f"{since}{by}{reason}{', because ' if reasons else ''}{' and '.join(reasons)}"
+    return f"{paused}{by}{reason}{', because ' if reasons else ''}{' and '.join(reasons)}"
 
 
 def _limit(seen: Situation) -> list[str]:
@@ -208,7 +212,7 @@ def _limit(seen: Situation) -> list[str]:
 def _executions(seen: Situation) -> list[str]:
     return [
         f"Execution {row.fire_id} of its job, fired by {row.trigger_key}, has been running on node {row.instance_id}"
-        f" for {_span(seen.now - row.fire_time)}."
+        f" for {span_in_words(seen.now - row.fire_time)}."
         for row in seen.running
         if row.state == "EXECUTING"
     ]
@@ -251,7 +255,7 @@ def _history(seen: Situation) -> list[str]:
 
 
 def _last_execution(last: ExecutionRecord) -> str:
-    reason = f": {last.error.splitlines()[-1]}" if last.error else ""
+    reason = f": {headline(last.error)}" if last.error else ""
     retried = f" The next attempt is scheduled for {last.retry_at.isoformat()}." if last.retry_at else ""
     return f"Its last execution, of {last.scheduled_fire_time.isoformat()}, ended as {last.outcome}{reason}.{retried}"
 
@@ -261,8 +265,11 @@ def _instant(seen: Situation) -> str:
     return "none" if at is None else at.isoformat()
 
 
-def _span(span: timedelta) -> str:
+def span_in_words(span: timedelta) -> str:
+    """Return a length of time to two or three digits: "250 ms", "2.5 s", "3 minutes"."""
     seconds = span.total_seconds()
+    if 0 < seconds < 0.001:
+        return "less than 1 ms"
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 120:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
+from functools import partial
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -14,10 +15,10 @@ from quartzpy.jobs.function_job import JobFunction
 from quartzpy.jobs.function_job import job as job_of_function
 from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.keys import JobKey
-from quartzpy.other_names import OPTION_NAMES, TRIGGER_WORDS
+from quartzpy.other_names import TRIGGER_WORDS
 from quartzpy.texts import quoted
 from quartzpy.triggers.cron import CronTrigger
-from quartzpy.triggers.plain import at, every
+from quartzpy.triggers.plain import TIME_OF_DAY, at, every, is_time_of_day
 from quartzpy.triggers.trigger import Trigger
 
 JobForm: TypeAlias = type[Job] | Callable[..., Any] | JobDetail
@@ -49,7 +50,7 @@ def as_job_detail(
             )
         return job
     if isinstance(job, type) and issubclass(job, Job):
-        return _detail(job, name or job.__name__, group, data=data, **options)
+        return _detail(job, job.__name__ if name is None else name, group, data=data, **options)
     if inspect.isfunction(job):
         job = job_of_function(job)
     if isinstance(job, JobFunction):
@@ -61,6 +62,11 @@ def as_job_detail(
         )
     if isinstance(job, Trigger | timedelta | datetime):
         raise InvalidJobError(f"job: the job comes first, then its triggers (got {quoted(job)} as the job)")
+    if isinstance(job, partial):
+        raise InvalidJobTypeError(
+            f"job: other nodes cannot find {quoted(job)}; give its function, and the arguments by args=[...] and"
+            " kwargs={...}"
+        )
     if callable(job):
         raise InvalidJobTypeError(
             f"job: {quoted(job)} cannot be found by other nodes; give a function of a module, or a Job subclass"
@@ -69,11 +75,28 @@ def as_job_detail(
     raise InvalidJobError(f"job: a Job subclass, a function or a JobDetail is needed (got {quoted(job)}){hint}")
 
 
+def check_named(job: JobDetail, again: str | None) -> None:
+    """Check that a job that a program stores at each of its starts has a name of its own.
+
+    A job that is made without a name has another one each time, so each start of each node would store another job.
+    `again` is what asks for it, or None if the job may be stored once.
+
+    Raises:
+        InvalidJobError: it has none.
+    """
+    if again is not None and job.has_unique_name:
+        function = job.job_type.rpartition(":")[2]
+        raise InvalidJobError(
+            f"{again}: a job of type {job.job_type} has no name, so each start would store another job; name it:"
+            f" {function}.detail('nightly', ...), or JobDetail(..., 'nightly')"
+        )
+
+
 def _detail(job: type[Job], name: str, group: str, **values: Any) -> JobDetail:
     try:
         return JobDetail(job, name, group, **values)
     except TypeError as error:
-        raise InvalidJobError(f"job {group}.{name}: {_without_init(error)}{_hint(values)}") from None
+        raise InvalidJobError(f"job {group}.{name}: {_without_class(error)}") from None
 
 
 def _function_detail(
@@ -81,23 +104,17 @@ def _function_detail(
 ) -> JobDetail:
     if data is not None and not isinstance(data, Mapping):
         raise InvalidJobError(f"data: the data of a function is a mapping (got {quoted(data)})")
+    name = job.__name__ if name is None else name
     try:
-        return job.detail(name or job.__name__, group, data=data, **options)
+        return job.detail(name, group, data=data, **options)
     except TypeError as error:
-        raise InvalidJobError(f"job {group}.{name or job.__name__}: {_without_init(error)}{_hint(options)}") from None
+        raise InvalidJobError(f"job {group}.{name}: {_without_class(error)}") from None
 
 
-def _without_init(error: TypeError) -> str:
+def _without_class(error: TypeError) -> str:
     return (
-        str(error)
-        .replace("JobDetail.__init__() got an", "")
-        .replace("unexpected keyword argument", "no option")
-        .strip()
+        str(error).replace("JobDetail() has no argument", "no option").replace("the arguments are", "the options are")
     )
-
-
-def _hint(options: Mapping[str, Any]) -> str:
-    return "".join(f"; hint: {OPTION_NAMES[name]}" for name in options if name in OPTION_NAMES)
 
 
 def as_triggers(given: object) -> list[Trigger]:
@@ -146,6 +163,8 @@ def as_trigger(given: object) -> Trigger:
         raise InvalidTriggerError(f"triggers: the job comes first, then its triggers (got the job {quoted(given)})")
     is_number = isinstance(given, int | float) and not isinstance(given, bool)
     hint = f"; an interval is written as every({given!r})" if is_number else ""
+    if isinstance(given, time):
+        hint = f"; {TIME_OF_DAY}"
     raise InvalidTriggerError(
         "triggers: a trigger, a cron text, an interval (timedelta) or an instant (aware datetime) is needed"
         f" (got {quoted(given)}){hint}"
@@ -156,6 +175,8 @@ def _meant(text: str, fields: int) -> str:
     """Return a hint for a text that is not a cron expression: the line that the user probably meant."""
     if text in TRIGGER_WORDS:
         return f"hint: {TRIGGER_WORDS[text]}"
+    if is_time_of_day(text):
+        return TIME_OF_DAY
     span = text.removeprefix("every ")
     try:
         as_span(span, "interval")

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
+from quartzpy.other_names import QUERY_NAMES, Hinted
 from quartzpy.texts import check_storable, quoted
 
 DEFAULT_LIMIT = 100
@@ -57,13 +58,15 @@ class Page(Sequence[_T]):
         return f"Page({list(self._records)!r}, next_cursor={self.next_cursor!r})"
 
 
-class Query(Iterable[_T], Generic[_T]):
+class Query(Hinted, Iterable[_T], Generic[_T]):
     """The records that a query selects. It reads nothing until it is used, and reads again at each use.
 
     Iterating reads all records, page by page, in a fixed order. Records that are stored, removed or changed in the
     meantime do not shift the others: a record that exists all the time appears exactly once. A query is true if it
     selects at least one record. It has no length, because counting is a separate query: see `count`.
     """
+
+    _other_names = QUERY_NAMES
 
     def __init__(
         self,
@@ -143,26 +146,43 @@ class Query(Iterable[_T], Generic[_T]):
         return f"<Query {self._name}>"
 
     def _encoded(self, position: tuple[Any, ...]) -> str:
-        values = [{_INSTANT: value.isoformat()} if isinstance(value, datetime) else value for value in position]
-        text = json.dumps([self._name, *values], separators=(",", ":"))
-        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+        return encoded_cursor(self._name, position)
 
     def _decoded(self, cursor: str) -> tuple[Any, ...]:
-        try:
-            padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
-            name, *values = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-            position = tuple(_decoded_value(value) for value in values)
-            fits = len(position) == len(self._shape) and all(map(isinstance, position, self._shape))
-        except Exception as error:
-            raise self._refused(cursor) from error
-        if name != self._name or not fits:
-            raise self._refused(cursor)
-        return position
+        return decoded_cursor(self._name, self._shape, cursor)
 
-    def _refused(self, cursor: object) -> InvalidValueError:
-        return InvalidValueError(
-            f"after: must be the next_cursor of a page of the same query, {self._name} (got {quoted(cursor)})"
-        )
+
+def encoded_cursor(name: str, position: tuple[Any, ...]) -> str:
+    """Return the cursor of a position in the query of that name."""
+    values = [{_INSTANT: value.isoformat()} if isinstance(value, datetime) else value for value in position]
+    text = json.dumps([name, *values], separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def decoded_cursor(name: str, shape: tuple[tuple[type, ...], ...], cursor: str) -> tuple[Any, ...]:
+    """Return the position of a cursor.
+
+    Args:
+        name: the name of the query.
+        shape: the types that each value of a position may have.
+        cursor: the cursor, which comes from outside.
+
+    Raises:
+        InvalidValueError: it is not a cursor of this query.
+    """
+    refused = InvalidValueError(
+        f"after: must be the next_cursor of a page of the same query, {name} (got {quoted(cursor)})"
+    )
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        of, *values = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        position = tuple(_decoded_value(value) for value in values)
+        fits = len(position) == len(shape) and all(map(isinstance, position, shape))
+    except Exception as error:
+        raise refused from error
+    if of != name or not fits:
+        raise refused
+    return position
 
 
 def _decoded_value(value: object) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
@@ -32,7 +33,13 @@ class Difference:
     declared: Any
 
     def __str__(self) -> str:
-        return f"{self.name} is {quoted(self.stored)}, not {quoted(self.declared)}"
+        return f"{self.name} is {_shown(self.stored)}, not {_shown(self.declared)}"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, timedelta) else quoted(value)
 
 
 def job_differences(declared: JobDetail, stored: JobDetail) -> list[Difference]:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from quartzpy.keys import JobKey, Key, TriggerKey
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.states import ENDED, ActionState, ExecutionState, JobMode, MisfireAction, TriggerState
 from quartzpy.store.records import ActionRecord, ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
@@ -255,11 +255,6 @@ _LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz
 def folded(text: str) -> str:
     """Return the text as a search compares it: with its ASCII letters in lower case."""
     return text.translate(_LOWER)
-
-
-def place(key: Key, text: str) -> tuple[bool, str, str]:
-    """Return the place of a key in the results of a search: names that begin with the text come first."""
-    return not folded(key.name).startswith(folded(text)), key.group, key.name
 
 
 def _one_group(matcher: GroupMatcher | None) -> GroupMatcher | None:

@@ -17,7 +17,7 @@ from quartzpy.execution.attempt import Attempt
 from quartzpy.execution.epoch import Epoch
 from quartzpy.execution.execution import Execution
 from quartzpy.execution.job_runner import JobRunner
-from quartzpy.instants import Span, as_span
+from quartzpy.instants import Span, as_instant, as_span
 from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.job import JobTypes, job_types
 from quartzpy.jobs.job_defaults import checked_defaults
@@ -157,8 +157,10 @@ class SchedulerHarness(SchedulingVerbs):
         takes longer.
 
         Raises:
-            InvalidValueError: `instant` is in the past, or there were more than a million executions.
+            InvalidValueError: `instant` is in the past or not an aware datetime, or there were more than a million
+                executions.
         """
+        instant = as_instant(instant, "instant", InvalidValueError)
         if not running or instant < self.now:
             self.clock.move_to(instant)
             return []

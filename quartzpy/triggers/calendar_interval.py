@@ -13,6 +13,7 @@ from quartzpy import time_zones
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import Converted, as_instant, zone
 from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.other_names import TRIGGER_ARGUMENTS, constructor_refuses
 from quartzpy.triggers.date_series import DateSeries
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
 
@@ -40,6 +41,7 @@ _DAYS = {IntervalUnit.DAY: 1, IntervalUnit.WEEK: 7}
 _MONTHS = {IntervalUnit.MONTH: 1, IntervalUnit.YEAR: 12}
 
 
+@constructor_refuses(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
 class CalendarIntervalTrigger(RecurringTrigger):
     """Fires at its start and then every `interval` units. `end_time` is exclusive.

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.other_names import TRIGGER_ARGUMENTS, constructor_refuses
 from quartzpy.triggers.completion import CompletedExecution
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
@@ -103,6 +104,7 @@ class _Combination(RecurringTrigger):
         return None
 
 
+@constructor_refuses(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
 class AnyOf(_Combination):
     """A trigger that fires whenever one of `triggers` does, and once if several do at the same instant.
@@ -149,6 +151,7 @@ class AnyOf(_Combination):
         return cls(triggers=tuple(_part_from_json(part) for part in schedule["triggers"]), **common)
 
 
+@constructor_refuses(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
 class AllOf(_Combination):
     """A trigger that fires when one of `triggers` fires and all others fired within `threshold` before.
@@ -239,6 +242,7 @@ class AllOf(_Combination):
         )
 
 
+@constructor_refuses(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
 class Jitter(_Combination):
     """A trigger that fires when `trigger` does, delayed each time by a different length below `up_to`.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from typing import Any, TypedDict, Unpack
 
 from quartzpy.errors import InvalidTriggerError
@@ -11,6 +12,8 @@ from quartzpy.instants import LONGEST_SPAN, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP, JobKey
 from quartzpy.texts import quoted
 from quartzpy.triggers.simple import SimpleTrigger
+
+TIME_OF_DAY = "a time of day is written as cron.daily_at(2, 30)"
 
 
 class _Options(TypedDict, total=False):
@@ -58,6 +61,8 @@ def every(
     for unit, number in units.items():
         if isinstance(number, bool) or not isinstance(number, int | float):
             raise InvalidTriggerError(f"{unit}: must be a number (got {quoted(number)})")
+    if options.keys() - _Options.__annotations__.keys():
+        SimpleTrigger(name, group, **options)  # It raises the error that names the unknown argument.
     if (interval is not None) == any(units.values()):
         raise InvalidTriggerError(
             "interval: give it either as a length of time, every('5m'), or by units, every(minutes=5)"
@@ -87,6 +92,8 @@ def at(
         InvalidTriggerError: The instant is not a datetime or has no time zone, or another value is wrong.
     """
     instant: object = run_date
+    if isinstance(run_date, time) or (isinstance(run_date, str) and is_time_of_day(run_date)):
+        raise InvalidTriggerError(f"run_date: {TIME_OF_DAY}; at() needs a date too (got {quoted(run_date)})")
     if isinstance(run_date, str):
         try:
             instant = datetime.fromisoformat(run_date)
@@ -96,6 +103,11 @@ def at(
             ) from None
     start = None if instant is None else as_instant(instant, "run_date")
     return SimpleTrigger(name, group, start_time=start, **options)
+
+
+def is_time_of_day(text: str) -> bool:
+    """Return whether a text is a time of day, such as "02:30"."""
+    return re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text.strip()) is not None
 
 
 IntervalTrigger = every

@@ -12,6 +12,7 @@ from quartzpy.cron_expressions.transitions import Passes, zone_windows
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import as_instant, zone
 from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.other_names import TRIGGER_ARGUMENTS, constructor_refuses
 from quartzpy.triggers.recurrence_parser import recurrence_set, split_start
 from quartzpy.triggers.recurrence_rule import RecurrenceSet
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
@@ -20,6 +21,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ONE_SECOND = timedelta(seconds=1)
 
 
+@constructor_refuses(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
 class RecurrenceTrigger(RecurringTrigger):
     """Fires by a rule of RFC 5545: `RecurrenceTrigger("friday", rule="FREQ=MONTHLY;BYDAY=-1FR")`.

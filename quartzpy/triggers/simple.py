@@ -12,6 +12,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import LATEST, Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP, check_name
+from quartzpy.other_names import TRIGGER_ARGUMENTS, constructor_refuses
 from quartzpy.states import Missed
 from quartzpy.texts import quoted
 from quartzpy.triggers.catching_up import caught_up_from
@@ -45,6 +46,7 @@ class SimpleMisfire(StrEnum):
     FIRE_ALL = FIRE_ALL
 
 
+@constructor_refuses(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
 class SimpleTrigger(Trigger):
     """A trigger that fires at its start, and then repeatedly after each `interval`.

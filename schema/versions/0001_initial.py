@@ -154,7 +154,12 @@ coming AS (
 SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, known.fire_time, t.priority,
        known.number > cardinality(t.upcoming) AND NOT t.upcoming_is_complete AS more_follow
   FROM coming t
- CROSS JOIN LATERAL unnest(t.next_fire_time || t.upcoming) WITH ORDINALITY AS known(fire_time, number)
+ CROSS JOIN LATERAL (
+    SELECT t.next_fire_time, 1
+    UNION ALL
+    SELECT later.at, later.number + 1
+      FROM unnest(t.upcoming) WITH ORDINALITY AS later(at, number)
+     WHERE t.upcoming[1] <= statement_timestamp() + interval '24 hours') AS known(fire_time, number)
  WHERE known.fire_time > statement_timestamp() AND known.fire_time <= statement_timestamp() + interval '24 hours'
 """,
     "qrtz_node_health": """
@@ -198,7 +203,10 @@ def upgrade() -> None:
         sa.Column("before", JSONB(), nullable=True),
         sa.Column("after", JSONB(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
-        sa.CheckConstraint("state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'REFUSED')", name="qrtz_audit_state_check"),
+        sa.Column("updated_at", Instant, nullable=True),
+        sa.CheckConstraint(
+            "state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'INTERRUPTED', 'REFUSED')", name="qrtz_audit_state_check"
+        ),
         sa.PrimaryKeyConstraint("sched_name", "id", name="qrtz_audit_pkey"),
         schema=schema,
     )
@@ -483,6 +491,7 @@ def upgrade() -> None:
         sa.CheckConstraint("mode IN ('RUNNING', 'STANDBY', 'DRAINING')", name="qrtz_scheduler_state_mode_check"),
         sa.PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
         postgresql_with={"fillfactor": "50"},
+        comment="tables of revision 0001, usable by releases from revision 0001 on",
         schema=schema,
     )
     op.create_table(

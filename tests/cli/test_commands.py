@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from unittest import mock
 
 import pytest
 
-from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger, WeeklyCalendar
+from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger, WeeklyCalendar, every
 from quartzpy.cli.main import main
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.sql.store import SqlJobStore
@@ -252,16 +253,21 @@ def test_an_error_is_one_line_and_overdue_triggers_are_reported(
     long_ago = datetime.now(UTC) - timedelta(minutes=5)
     zoned = CronTrigger("0 0 2 ? * MON-FRI", "zoned", time_zone="Europe/Berlin", calendar="workdays")
     client.add_calendar("workdays", WeeklyCalendar())
-    client.schedule_job(JobDetail(Quick, "job"), [SimpleTrigger("late", start_time=long_ago, misfire="ignore"), zoned])
+    client.schedule_job(
+        JobDetail(Quick, "job"),
+        [SimpleTrigger("late", start_time=long_ago, misfire="ignore"), zoned, every("1d", "odd")],
+    )
     with connect_to(postgres_dsn, autocommit=False) as connection:
         connection.execute(
             "UPDATE qrtz_triggers SET trigger_state = 'ERROR', error = %s WHERE trigger_name = 'zoned'",
             ["Traceback (most recent call last):\n  File ...\nValueError: no such region"],
         )
+        connection.execute("UPDATE qrtz_triggers SET schedule = '{}' WHERE trigger_name = 'odd'")
     options = ("--dsn", postgres_dsn, "--name", "overdue")
     _, text, warning = run("triggers", *options)
     rows = text.splitlines()[1:]
-    assert len(rows) == 2, "an error takes no line of its own"
+    assert len(rows) == 3, "an error takes no line of its own"
+    assert [row.count("unreadable") for row in rows if "odd" in row] == [1]
     [row] = [row for row in rows if "zoned" in row]
     for part in ("0 0 2 ? * MON-FRI", "Europe/Berlin", "workdays", "ValueError: no such region"):
         assert part in row
@@ -303,7 +309,7 @@ def test_a_pipe_that_is_closed_early_is_no_error(postgres_dsn: str, make_client:
     client = make_client("piped")
     later = datetime.now(UTC) + timedelta(hours=1)
     client.schedule_job(JobDetail(Quick, "job"), [SimpleTrigger(f"t{n}", start_time=later) for n in range(500)])
-    command = f"{sys.executable} -m quartzpy triggers --name piped --dsn '{postgres_dsn}' | head -1"
+    command = f"{shlex.quote(sys.executable)} -m quartzpy triggers --name piped --dsn '{postgres_dsn}' | head -1"
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout.startswith("TRIGGER")
     assert re.fullmatch(r"more follow: --after \S+\n", done.stderr)

@@ -21,6 +21,8 @@ from quartzpy import JobExecutionContext
 from tests.waiting import wait_until
 
 VARIABLE = "QUARTZPY_TEST_JOURNAL"
+LIMIT = 90.0
+"""The limit of each wait, in seconds. It belongs to a failure alone, so that a busy machine is none."""
 _FILE = threading.local()
 
 
@@ -77,14 +79,14 @@ class Journal:
             and all(getattr(line, name) == value for name, value in equals.items())
         ]
 
-    def wait_for(self, found: Callable[[list[Line]], bool], seconds: float, what: str) -> list[Line]:
+    def wait_for(self, found: Callable[[list[Line]], bool], what: str) -> list[Line]:
         lines: list[Line] = []
 
         def is_there() -> bool:
             lines[:] = self.lines()
             return found(lines)
 
-        wait_until(is_there, what, seconds=seconds, every=0.02, seen=lambda: f"the journal has {len(lines)} lines")
+        wait_until(is_there, what, seconds=LIMIT, every=0.02, seen=lambda: f"the journal has {len(lines)} lines")
         return lines
 
     def starts_by_instant(self) -> Counter[tuple[str, datetime]]:

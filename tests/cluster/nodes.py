@@ -68,14 +68,10 @@ class Cluster:
             )
 
     def wait_for_nodes(self, names: Collection[str]) -> None:
-        self.wait(
-            lambda: set(names) <= {node.instance_id for node in self.client.nodes().nodes},
-            60,
-            f"{names} to join",
-        )
+        self.wait(lambda: set(names) <= {node.instance_id for node in self.client.nodes().nodes}, f"{names} to join")
 
-    def wait(self, reached: Callable[[], Any], seconds: float, what: str) -> None:
-        wait_until(reached, what, seconds=seconds, every=0.02, seen=self.logs)
+    def wait(self, reached: Callable[[], Any], what: str) -> None:
+        wait_until(reached, what, seconds=journal.LIMIT, every=0.02, seen=self.logs)
 
     def logs(self) -> str:
         return "\n".join(
@@ -98,7 +94,7 @@ class Cluster:
 
     def terminate(self, name: str) -> int:
         self.send(name, signal.SIGTERM)
-        return self.processes[name].wait(20)
+        return self.processes[name].wait(journal.LIMIT)
 
     def stop(self) -> None:
         for process in self.processes.values():

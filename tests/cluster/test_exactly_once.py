@@ -20,7 +20,7 @@ def test_each_fire_of_200_triggers_over_30_seconds_by_3_nodes_happens_exactly_on
     expected = {(t.name, instant) for t in triggers for instant in first_fire_times(t, 40)}
     assert len(expected) == 200 * 30
 
-    cluster.wait(lambda: not cluster.client.trigger_keys(), 60, "all triggers to end")
+    cluster.wait(lambda: not cluster.client.trigger_keys(), "all triggers to end")
 
     happened = cluster.journal.starts_by_instant()
     assert set(happened) == expected
@@ -38,7 +38,7 @@ def test_persisted_data_of_a_serial_job_counts_every_execution_across_nodes(clus
         for n in range(2)
     ]
     cluster.client.schedule_job(job, often)
-    cluster.wait(lambda: not cluster.client.trigger_keys(), 30, "all triggers to end")
+    cluster.wait(lambda: not cluster.client.trigger_keys(), "all triggers to end")
     stored = cluster.client.get_job_detail(job.key)
     assert stored is not None
     assert stored.data == {"count": 50}
@@ -46,13 +46,10 @@ def test_persisted_data_of_a_serial_job_counts_every_execution_across_nodes(clus
 
 
 def test_what_a_client_schedules_wakes_a_sleeping_node_at_once(cluster: Cluster) -> None:
-    cluster.start("a", idle_wait="60s")
+    # Neither the next look for due triggers nor the next check-in comes in time.
+    cluster.start("a", idle_wait="300s", checkin_interval="120s", failure_window="600s")
     job = JobDetail(Quick, "quick", durable=True)
     cluster.client.add_job(job)
-    delays = []
     for count in range(1, 8):
-        asked = datetime.now(UTC)
         cluster.client.trigger_job(job.key)
-        cluster.wait(lambda count=count: cluster.client.executions().count() == count, 10, "the run")  # type: ignore[misc]
-        delays.append((cluster.client.executions()[0].fire_time - asked).total_seconds())
-    assert sorted(delays)[3] < 0.25, delays
+        cluster.wait(lambda count=count: cluster.client.executions().count() == count, "the run")  # type: ignore[misc]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 
 from quartzpy import JobDetail, RetryPolicy, SimpleTrigger
 from quartzpy.states import Outcome
 from tests.cluster.app import Brief, Endless, Failing
-from tests.cluster.nodes import RECOVERED_WITHIN, Cluster
+from tests.cluster.nodes import Cluster
 
 EXECUTIONS = 5_000
 
@@ -20,7 +19,7 @@ def test_a_limit_of_three_over_four_nodes_is_never_exceeded(cluster: Cluster) ->
         for n in range(20)
     ]
     cluster.client.schedule_job(JobDetail(Brief, "brief", max_concurrent=3), often)
-    cluster.wait(lambda: not cluster.client.trigger_keys(), 100, "all triggers to end")
+    cluster.wait(lambda: not cluster.client.trigger_keys(), "all triggers to end")
     lines = sorted(cluster.journal.lines(), key=lambda line: line.at)
     assert len(lines) == 2 * EXECUTIONS
     running = most = 0
@@ -35,27 +34,25 @@ def test_retries_go_on_with_the_right_attempt_after_a_node_was_killed_between_th
     cluster.start("a")
     policy = RetryPolicy(attempts=4, delay=timedelta(milliseconds=700), factor=1)
     cluster.client.schedule_job(JobDetail(Failing, "failing", retry=policy), SimpleTrigger("t"))
-    cluster.wait(lambda: cluster.client.executions().count() == 2, 10, "two attempts")
+    cluster.wait(lambda: cluster.client.executions().count() == 2, "two attempts")
     cluster.kill("a")
     cluster.start("b")
-    cluster.wait(lambda: cluster.client.executions().count() == 4, 10 + RECOVERED_WITHIN, "all attempts")
+    cluster.wait(lambda: cluster.client.executions().count() == 4, "all attempts")
     assert [line.attempt for line in cluster.journal.lines("start")] == [1, 2, 3, 4]
     assert len({line.pid for line in cluster.journal.lines("start")}) == 2
     assert {execution.outcome for execution in cluster.client.executions()} == {Outcome.FAILED}
     assert not cluster.client.trigger_keys()
 
 
-def test_an_async_job_on_another_node_is_cancelled_within_a_second(cluster: Cluster) -> None:
+def test_an_async_job_on_another_node_is_cancelled_at_once(cluster: Cluster) -> None:
     # Checking in is the net, and is too late here.
-    cluster.start("b", checkin_interval="10s", failure_window="60s")
+    cluster.start("b", checkin_interval="120s", failure_window="600s")
     cluster.client.schedule_job(JobDetail(Endless, "endless", retry=RetryPolicy()), SimpleTrigger("t"))
-    cluster.journal.wait_for(lambda lines: len(lines) == 1, 10, "the start")
+    cluster.journal.wait_for(lambda lines: len(lines) == 1, "the start")
     [running] = cluster.client.running()
-    asked = time.monotonic()
     assert cluster.client.cancel(running.fire_id)
-    cluster.journal.wait_for(lambda lines: len(lines) == 2, 5, "the end")
-    assert time.monotonic() - asked < 1
-    cluster.wait(cluster.client.executions, 5, "the history")
+    cluster.journal.wait_for(lambda lines: len(lines) == 2, "the end")
+    cluster.wait(cluster.client.executions, "the history")
     assert [execution.outcome for execution in cluster.client.executions()] == [Outcome.CANCELLED]
     assert not cluster.client.cancel(running.fire_id)
     assert not cluster.client.trigger_keys(), "it is not retried"

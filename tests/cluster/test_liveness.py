@@ -33,9 +33,7 @@ def test_a_job_that_kills_its_node_does_not_kill_one_after_the_other(make_cluste
     cluster = make_cluster(max_node_deaths=2)
     cluster.start("a", "b", "c")
     cluster.client.schedule_job(JobDetail(Deadly, "deadly", requests_recovery=True), SimpleTrigger("once"))
-    cluster.wait(
-        lambda: sum(process.poll() is not None for process in cluster.processes.values()) == 2, 30, "two deaths"
-    )
+    cluster.wait(lambda: sum(process.poll() is not None for process in cluster.processes.values()) == 2, "two deaths")
 
     def quarantined() -> bool:
         return any(
@@ -45,9 +43,9 @@ def test_a_job_that_kills_its_node_does_not_kill_one_after_the_other(make_cluste
             for record in cluster.client.triggers()
         )
 
-    cluster.wait(quarantined, 20, "the quarantine")
+    cluster.wait(quarantined, "the quarantine")
     cluster.client.schedule_job(JobDetail(Quick, "quick"), SimpleTrigger("afterwards"))
-    cluster.wait(lambda: cluster.client.executions(), 10, "the survivor to work on")
+    cluster.wait(lambda: cluster.client.executions(), "the survivor to work on")
     assert sum(process.poll() is None for process in cluster.processes.values()) == 1
     assert len(cluster.journal.lines("start")) == 3
 
@@ -56,13 +54,13 @@ def test_a_node_that_was_frozen_and_comes_back_did_not_die_of_its_job(cluster: C
     cluster.start("a")
     job = JobDetail(Long, "long", data={"seconds": 600}, requests_recovery=True)
     cluster.client.schedule_job(job, SimpleTrigger("once"))
-    cluster.journal.wait_for(lambda lines: bool(lines), 10, "the start")
+    cluster.journal.wait_for(lambda lines: bool(lines), "the start")
     cluster.start("b")
     cluster.send("a", signal.SIGSTOP)
-    cluster.journal.wait_for(lambda lines: any(line.recovering for line in lines), 20, "the recovery on b")
+    cluster.journal.wait_for(lambda lines: any(line.recovering for line in lines), "the recovery on b")
     assert node_deaths(cluster) == 1
     cluster.send("a", signal.SIGCONT)
-    cluster.wait(lambda: node_deaths(cluster) == 0, 20, "the death to be taken back")
+    cluster.wait(lambda: node_deaths(cluster) == 0, "the death to be taken back")
 
 
 SUICIDAL = """
@@ -113,7 +111,7 @@ def test_nodes_an_hour_ahead_and_an_hour_behind_fire_at_the_right_instants_and_a
         JobDetail(Quick, "quick"),
         SimpleTrigger("t", start_time=begin, interval=timedelta(milliseconds=200), repeat_count=29),
     )
-    cluster.wait(lambda: cluster.client.executions().count() == 30, 30, "all to run")
+    cluster.wait(lambda: cluster.client.executions().count() == 30, "all to run")
     assert set(cluster.journal.starts_by_instant().values()) == {1}
     for number, line in enumerate(sorted(cluster.journal.lines("start"), key=lambda line: line.scheduled)):
         assert line.at - (began_at + 0.2 * number) > -0.05, "not before its instant"

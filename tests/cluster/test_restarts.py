@@ -68,10 +68,10 @@ def test_restarts_at_random_moments_lose_no_instant_and_repeat_none(
             len(due) == len(names) and all(at is not None and at > now for at in due) and not cluster.client.running()
         )
 
-    cluster.wait(caught_up, 30, "the cluster to catch up")
+    cluster.wait(caught_up, "the cluster to catch up")
     for name in names:
         cluster.client.pause_job(name)
-    cluster.wait(lambda: not cluster.client.running(), 30, "the last executions to end")
+    cluster.wait(lambda: not cluster.client.running(), "the last executions to end")
 
     happened: dict[str, dict[float, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for line in lines(record):

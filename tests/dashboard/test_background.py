@@ -16,6 +16,7 @@ from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.clock import SystemClock
 from quartzpy.dashboard import create_app
 from quartzpy.dashboard.actions import background
+from quartzpy.dashboard.api import app as api
 from quartzpy.errors import ObjectNotFoundError, StoreUnavailableError
 from quartzpy.keys import TriggerKey
 from quartzpy.operations import ActionProgress, Operations, Selection
@@ -36,6 +37,8 @@ class Gated(RamJobStore):
     def __init__(self) -> None:
         super().__init__(SystemClock())
         self.gate = threading.Event()
+        self.reached = threading.Event()
+        """Set when the first slice is changed and reported."""
         self.error: Exception | None = None
 
     def pause_triggers(self, keys: Collection[TriggerKey], note: PauseNote = NO_NOTE) -> None:
@@ -50,11 +53,15 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Gated:
 
     def wait(running: background._Running, progress: ActionProgress) -> None:
         report(running, progress)
-        assert not progress.changed or made.gate.wait(20)
+        if progress.changed:
+            made.reached.set()
+            assert made.gate.wait(60)
 
     monkeypatch.setattr(background._Running, "_report", wait)
     monkeypatch.setattr(log, "SLICE", 2)
     monkeypatch.setattr(background, "PATIENCE", 0.2)
+    monkeypatch.setattr(background, "LAST_SLICE", 60)
+    monkeypatch.setattr(api, "PATIENCE", 0.2)
     return made
 
 
@@ -79,6 +86,11 @@ def pause_all(client: TestClient) -> Any:
     return client.post("/actions/pause", data={**form_of(asked.text), "next": "/triggers"}, follow_redirects=False)
 
 
+def open_after(store: Gated, event: threading.Event) -> None:
+    """Open the gate once something has happened."""
+    threading.Thread(target=lambda: event.wait(60) and store.gate.set(), daemon=True).start()
+
+
 def text_of(client: TestClient, url: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", client.get(url).text)).split())
 
@@ -94,6 +106,7 @@ def test_a_long_action_answers_at_once_and_leads_to_its_progress(
     assert answer.status_code == 303
     progress = answer.headers["location"]
     assert re.fullmatch(r"/audit/\d+\?next=%2Ftriggers", progress)
+    assert store.reached.wait(60)
     page = client.get(progress).text
     assert 'data-topics="audit schedule"' in page
     assert '<a class="button" href="/triggers">Back</a>' in page
@@ -106,11 +119,33 @@ def test_a_long_action_answers_at_once_and_leads_to_its_progress(
     assert f'href="{progress.partition("?")[0]}"' in client.get("/audit").text
 
 
+def test_a_long_action_by_the_api_is_accepted_and_has_an_address_with_its_progress(
+    client: TestClient, scheduler: Scheduler, store: Gated
+) -> None:
+    client.get("/triggers")
+    proof = {"x-csrf-token": client.cookies["quartzpy_csrf"]}
+    body = {"selection": {"triggers": {}}, "reason": "stocktaking"}
+    answer = client.post("/api/v1/actions/pause", json=body, headers=proof)
+    assert answer.status_code == 202
+    accepted = answer.json()
+    assert accepted == {"action_id": accepted["action_id"], "changed": 2, "failed": 0, "total": TRIGGERS}
+    place = answer.headers["location"]
+    assert place == f"/api/v1/audit-entry?action_id={accepted['action_id']}"
+    seen = client.get(place).json()
+    assert (seen["state"], seen["count"], seen["reason"]) == ("RUNNING", 2, "stocktaking")
+    store.gate.set()
+    wait_until(lambda: client.get(place).json()["state"] == "SUCCEEDED", "the end of the action")
+    assert (client.get(place).json()["count"], paused(scheduler)) == (TRIGGERS, TRIGGERS)
+    at_once = client.post("/api/v1/actions/pause", json={"selection": {"trigger": {"name": "t-1"}}}, headers=proof)
+    assert (at_once.status_code, at_once.json()["count"]) == (200, 1)
+
+
 def test_an_action_in_another_process_shows_its_count(client: TestClient, scheduler: Scheduler, store: Gated) -> None:
     progress = pause_all(client).headers["location"]
+    assert store.reached.wait(60)
     other = TestClient(create_app(scheduler), **LOCAL)
     seen = text_of(other, progress)
-    assert "2 changed. This process does not carry it out" in seen
+    assert "2 changed. Another process carries it out." in seen
     store.gate.set()
     wait_until(lambda: paused(scheduler) == TRIGGERS, "the end of the action")
 
@@ -121,7 +156,8 @@ def test_the_end_of_the_process_stops_an_action_after_a_slice_and_records_its_co
     app = create_app(scheduler, read_only=False)
     with TestClient(app, **LOCAL) as client:
         progress = pause_all(client).headers["location"]
-        threading.Timer(0.1, store.gate.set).start()
+        assert store.reached.wait(60)
+        open_after(store, app.state.background._stopping)
     [entry] = Operations(scheduler).audit_log(action="pause")
     assert (entry.state, entry.count, paused(scheduler)) == ("FAILED", 4, 4)
     assert "the process of the page ended" in (entry.error or "")
@@ -131,6 +167,7 @@ def test_the_end_of_the_process_stops_an_action_after_a_slice_and_records_its_co
 def test_a_store_that_fails_midway_leaves_a_count(client: TestClient, scheduler: Scheduler, store: Gated) -> None:
     store.error = StoreUnavailableError("no route to host")
     progress = pause_all(client).headers["location"]
+    assert store.reached.wait(60)
     store.gate.set()
     wait_until(lambda: "failed" in text_of(client, progress), "the failure")
     assert "2 changed. no route to host" in text_of(client, progress)
@@ -139,12 +176,25 @@ def test_a_store_that_fails_midway_leaves_a_count(client: TestClient, scheduler:
 def test_an_error_within_the_patience_of_the_request_says_what_was_done(
     client: TestClient, store: Gated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background, "PATIENCE", 20)
+    monkeypatch.setattr(background, "PATIENCE", 60)
     store.error = StoreUnavailableError("no route to host")
-    threading.Timer(0.2, store.gate.set).start()
+    open_after(store, store.reached)
     answer = pause_all(client)
     assert answer.status_code == 503
     assert "Paused 2 triggers, and then failed: no route to host" in answer.text
+
+
+def test_an_action_whose_thread_the_system_refuses_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    actions = background.BackgroundActions(lambda: None)
+    with monkeypatch.context() as refused:
+        refused.setattr(threading.Thread, "start", _refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            actions.run(lambda report: pytest.fail("it has begun"), 2)
+    actions.close()
+
+
+def _refuse(thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
 
 
 def test_a_report_that_raises_ends_the_action(scheduler: Scheduler) -> None:

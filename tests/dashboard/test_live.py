@@ -68,8 +68,11 @@ def test_a_stream_names_what_changed_and_the_thread_ends_with_the_last_stream(mo
         scheduler.shutdown()
 
 
-def test_every_page_asks_again_when_the_database_goes_away(postgres_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_page_asks_again_when_the_database_goes_away(
+    postgres_dsn: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(live, "SCHEDULE_EVERY", 0.1)
+    monkeypatch.setattr(live, "RETRY_AFTER", 0.02)
     with (
         Proxy.to(postgres_dsn) as link,
         Scheduler(link.through(postgres_dsn), name="away") as scheduler,
@@ -80,11 +83,80 @@ def test_every_page_asks_again_when_the_database_goes_away(postgres_dsn: str, mo
             await topics_until(stream, live.SCHEDULE)
             # From here on the hub is connected, and nothing runs.
             link.refuse()
-            await topics_until(stream, live.EXECUTIONS)
+            for _ in range(3):
+                await topics_until(stream, live.EXECUTIONS)
+            link.admit()
+            while "available again" not in caplog.text:
+                await asyncio.sleep(0.02)
             await stream.aclose()  # type: ignore[attr-defined]
             await gone()
 
         asyncio.run(asyncio.wait_for(read(), 60))
+    told = [one.getMessage() for one in caplog.records if one.name == live.__name__]
+    assert len(told) == 2, "however often it asks: one line when the outage begins, and one when it ends"
+    assert "are unavailable: " in told[0]
+
+
+def test_the_thread_outlives_an_error_that_nobody_expects(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(live, "RETRY_AFTER", 0.02)
+    scheduler = Scheduler("memory://", name="surprised")
+    events, failed = scheduler.cluster_events, []
+
+    def fail_once() -> object:
+        if not failed:
+            failed.append(KeyError("surprise"))
+            raise failed[0]
+        return events()
+
+    monkeypatch.setattr(scheduler, "cluster_events", fail_once)
+
+    async def read() -> None:
+        stream = LiveHub(scheduler).stream()
+        await topics_until(stream, live.EXECUTIONS)
+        while "available again" not in caplog.text:
+            await asyncio.sleep(0.02)
+        await stream.aclose()  # type: ignore[attr-defined]
+        await gone()
+
+    try:
+        asyncio.run(asyncio.wait_for(read(), 30))
+    finally:
+        scheduler.shutdown()
+    assert caplog.text.count("KeyError: 'surprise'") == 1, "with its traceback"
+
+
+def test_a_thread_that_the_system_refuses_is_started_by_the_next_stream(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    scheduler = Scheduler("memory://", name="refused")
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == THREAD:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    async def read() -> None:
+        hub = LiveHub(scheduler)
+        with monkeypatch.context() as refused:
+            refused.setattr(threading.Thread, "start", refuse)
+            first = hub.stream()
+            assert "hello" in await anext(first)
+        assert not watching()
+        second = hub.stream()
+        assert "hello" in await anext(second)
+        assert watching()
+        for one in (first, second):
+            await one.aclose()  # type: ignore[attr-defined]
+        await gone()
+
+    try:
+        asyncio.run(asyncio.wait_for(read(), 30))
+    finally:
+        scheduler.shutdown()
+    assert "the pages are not updated: can't start new thread" in caplog.text
 
 
 def test_a_silent_stream_is_kept_open_by_pings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,11 +13,12 @@ from starlette.testclient import TestClient
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.dashboard import create_app
 from quartzpy.keys import TriggerKey
-from quartzpy.operations import Operations
+from quartzpy.operations import Operations, search
 from quartzpy.testing import SchedulerHarness
 from tests.dashboard.conftest import LOCAL
 from tests.dashboard.scene import HOSTILE
 from tests.dashboard.troubles import Quick
+from tests.database import connect_to
 
 PAGES = ("/", "/jobs", "/triggers", "/executions", "/misfires", "/nodes")
 
@@ -67,6 +68,19 @@ def test_an_empty_list_says_what_it_looked_for(client: TestClient) -> None:
     assert "&lt;b&gt;nothing" in page
 
 
+def test_a_search_that_stopped_says_so_and_goes_on(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The last letters of a name, which no index finds.
+    texts = [client.get("/search?q=othing-like-this").text]
+    assert "Search on" not in texts[0]
+    monkeypatch.setattr(search, "SEARCHED", 1)
+    texts = [client.get("/search?q=othing-like-this").text]
+    while (on := re.search(r'rel="next" href="([^"]*)"', texts[-1])) is not None:
+        assert "more are left" in texts[-1]
+        texts.append(client.get(unescape(on[1])).text)
+    assert len(texts) > 2
+    assert "No more names have" in texts[-1]
+
+
 @pytest.mark.parametrize(
     ("path", "status", "text"),
     [
@@ -100,6 +114,23 @@ def test_an_execution_that_has_ended_shows_where_its_time_went() -> None:
     [ended] = harness.executions()
     page = TestClient(create_app(harness), **LOCAL).get(f"/executions/{ended.fire_id}").text
     assert re.findall(r"</i>(\w+) ", page) == ["waited", "queued", "ran"]
+
+
+def test_a_job_that_cannot_be_read_shows_no_rules_that_it_does_not_have(postgres_dsn: str) -> None:
+    with Scheduler(postgres_dsn, name="poisoned") as scheduler:
+        detail = JobDetail(Quick, "job", durable=True, max_concurrent=1, data={"region": "eu"})
+        scheduler.add_job(detail)
+        client = TestClient(create_app(scheduler), **LOCAL)
+        assert "at most 1" in client.get("/job?group=DEFAULT&name=job").text
+        with connect_to(postgres_dsn) as connection:
+            connection.execute(
+                "UPDATE qrtz_job_details SET retry_policy = '{}' WHERE sched_name = 'poisoned' AND job_name = 'job'"
+            )
+        page = client.get("/job?group=DEFAULT&name=job").text
+        scheduler.delete_job("job")
+    assert "unreadable: " in page
+    for wrong in ("no limit", "Timeout", "Durable", "<h2>Data</h2>"):
+        assert wrong not in page
 
 
 def test_relative_times_are_by_the_clock_of_the_store(

@@ -28,7 +28,7 @@ SETTINGS: dict[str, Any] = {
     "lock_timeout": "1s",
     "idle_wait": "2s",
     # A dead node stays to be seen; a node that is started again under its name takes over at once.
-    "failure_window": "60s",
+    "failure_window": "10m",
     "misfire_threshold": "10m",
 }
 ZONE = "Test/Summer"

@@ -12,6 +12,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from quartzpy import Scheduler
+from quartzpy.dashboard.actions.background import BackgroundActions
 from quartzpy.dashboard.api.app import PREFIX, create_api
 from quartzpy.operations import Actor, Operations, Role
 from tests.contract.conftest import sql_backends as sql_backends
@@ -42,7 +43,10 @@ def api(store: Harness) -> Iterator[Api]:
             raise RefusedError("the token is missing")
 
     operations = Operations(Scheduler(store.store, name="contract"))
-    inner = create_api(operations, actor_of=lambda _: found.actor, check_request=check, refused=RefusedError)
+    background = BackgroundActions(lambda: None)
+    inner = create_api(
+        operations, background, actor_of=lambda _: found.actor, check_request=check, refused=RefusedError
+    )
     app = Starlette(routes=[Mount(f"/ops{PREFIX}", app=inner)])
     with TestClient(app, base_url=f"http://testserver/ops{PREFIX}/", raise_server_exceptions=False) as client:
         found = Api(client, operations, Actor("ann", Role.ADMIN))

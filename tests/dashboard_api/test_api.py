@@ -81,9 +81,19 @@ ARGUMENTS = {
 }
 
 
+def _ids(api: Api, read: Read, fire_id: int) -> dict[str, str]:
+    """Return the parameters of a resource that has an id."""
+    match read.path:
+        case "/execution":
+            return {"fire_id": str(fire_id)}
+        case "/audit-entry":
+            return {"action_id": str(api.operations.audit_log(limit=1)[0].action_id)}
+    return {}
+
+
 @pytest.mark.parametrize("read", READS, ids=lambda read: read.path)
 def test_each_resource_answers_by_its_schema(api: Api, world: int, read: Read) -> None:
-    given = {"fire_id": str(world)} if read.path == "/execution" else ARGUMENTS.get(read.path, {})
+    given = ARGUMENTS.get(read.path, {}) | _ids(api, read, world)
     response = api.client.get(read.path.lstrip("/"), params=given)
     assert response.status_code == 200, response.text
     assert response.json() != {"items": [], "next_cursor": None, "examined": None}
@@ -104,7 +114,7 @@ def test_each_parameter_of_a_resource_is_accepted(api: Api, world: int, read: Re
         "job_type": "report",
         "node": "a",
         "name": "failing",
-        "fire_id": str(world),
+        **_ids(api, read, world),
         "limit": "7",
         "kind": "simple",
         "calendar": "weekdays",

@@ -120,7 +120,7 @@ class Paying(Job):
             connection.execute(text("INSERT INTO payments VALUES (1)"))
             if how == "wait":
                 ran.put(context)
-                go_on.wait(10)
+                go_on.wait(30)
             if how == "raise at first" and context.attempt == 1:
                 raise RuntimeError("not yet")
 
@@ -145,7 +145,7 @@ class Saving(Job):
             self.save(context, 1)
             if how == "wait":
                 ran.put(context)
-                go_on.wait(10)
+                go_on.wait(30)
             if how == "after its transaction":
                 with context.transaction():
                     pass

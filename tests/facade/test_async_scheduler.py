@@ -27,7 +27,7 @@ from quartzpy.states import PublicState
 from tests.facade import functions, jobs
 
 HOUR = timedelta(hours=1)
-NEVER_SOON = CronTrigger("0 0 0 1 1 ?", "t")
+NEVER_SOON = CronTrigger("0 0 0 1 1 ? 2090", "t")
 
 
 @pytest.fixture

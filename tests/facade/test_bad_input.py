@@ -155,9 +155,12 @@ CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
         r"job DEFAULT\.stored exists already and is different: .*pass replace=True",
     ),
     "a trigger key that is stored": (
-        lambda c: schedule(c, SimpleTrigger("stored")),
+        lambda c: schedule(
+            c, SimpleTrigger("stored", start_time=datetime(2026, 1, 1, tzinfo=UTC), interval=timedelta(hours=5))
+        ),
         errors.ObjectAlreadyExistsError,
-        r"trigger DEFAULT\.stored exists already and is different: .*pass replace=True",
+        r"trigger DEFAULT\.stored exists already and is different: .*start_time is \S+\+00:00, not"
+        r" 2026-01-01T00:00:00\+00:00; interval is \S+, not 5:00:00; .*pass replace=True",
     ),
     "the same key twice in one call": (
         lambda c: schedule(c, [SimpleTrigger("t"), SimpleTrigger("t")]),

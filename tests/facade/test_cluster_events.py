@@ -147,6 +147,54 @@ def test_an_outage_is_said_and_what_ended_meanwhile_is_reported_afterwards(
     assert ended.execution.trigger_key == TriggerKey("t")
 
 
+def test_a_poll_that_fails_midway_loses_no_end(
+    make_scheduler: MakeScheduler, watch: Callable[..., ClusterEvents], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = make_scheduler()
+    node.start()
+    events = watch(node, "10ms")
+    node.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("t"))
+    assert node.wait_until_recorded(1, SOON)
+    failed: list[str] = []
+    asked = {name: getattr(node._store, name) for name in ("list_running", "find_executions", "list_nodes")}
+
+    def fail_once(name: str) -> Callable[..., object]:
+        def ask(*arguments: object) -> object:
+            if name not in failed:
+                failed.append(name)
+                raise StoreUnavailableError("the connection was lost")
+            return asked[name](*arguments)
+
+        return ask
+
+    for name in asked:
+        monkeypatch.setattr(node._store, name, fail_once(name))
+    ended = heard(events, ExecutionEnded)
+    assert isinstance(ended, ExecutionEnded)
+    assert ended.execution.trigger_key == TriggerKey("t")
+    assert failed == ["list_running", "find_executions", "list_nodes"]
+
+
+def test_a_watch_that_is_closed_while_it_connects_again_keeps_no_connection(
+    client: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = client.cluster_events()
+    events._unsubscribe()
+    subscribe, closed = client._store.subscribe, []
+
+    def subscribe_slowly() -> object:
+        subscription = subscribe()
+        assert subscription is not None
+        close = subscription.close
+        monkeypatch.setattr(subscription, "close", lambda: (closed.append(subscription), close()))
+        events.close()
+        return subscription
+
+    monkeypatch.setattr(client._store, "subscribe", subscribe_slowly)
+    assert events.next(SOON) is None
+    assert len(closed) == 1
+
+
 def test_a_closed_watch_ends_for_who_waits_in_it(client: Scheduler) -> None:
     events = client.cluster_events()
     ended = threading.Event()

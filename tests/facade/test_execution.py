@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -70,10 +69,8 @@ def test_an_execution_is_cancelled_from_another_scheduler(
     scheduler.schedule_job(JobDetail(kind, "job", retry=RetryPolicy(delay=MOMENT)), SimpleTrigger("t"))
     identity = jobs.next_run().fire_id
     asking = scheduler if url == "memory://" else make_scheduler()
-    began = time.monotonic()
     assert asking.cancel(identity)
     assert scheduler.wait_until_recorded(1, SOON)
-    assert time.monotonic() - began < 1
     assert [execution.outcome for execution in scheduler.executions()] == [Outcome.CANCELLED]
     assert not scheduler.trigger_keys()
     assert not asking.cancel(identity)

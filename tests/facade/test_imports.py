@@ -11,6 +11,15 @@ import json, sys
 import quartzpy
 print(json.dumps(sorted(sys.modules)))
 """
+COMMAND = """
+import json, sys
+from quartzpy.cli.main import main
+try:
+    main(["calendars", "--help"])
+except SystemExit:
+    print()
+    print(json.dumps(sorted(sys.modules)))
+"""
 NODE = """
 import json, sys, threading
 import psycopg
@@ -39,19 +48,25 @@ def imported(program: str, *arguments: str) -> set[str]:
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=120, check=False
     )
     assert run.returncode == 0, run.stderr
-    return set(json.loads(run.stdout))
+    return set(json.loads(run.stdout.splitlines()[-1]))
 
 
 def test_import_quartzpy_does_not_import_the_database_driver() -> None:
     assert not imported(IMPORT).intersection({"sqlalchemy", "psycopg", "alembic", "multiprocessing"})
 
 
+def test_a_command_imports_no_other_command_and_no_driver_before_it_runs() -> None:
+    modules = imported(COMMAND)
+    assert "quartzpy.cli.list_limits" in modules
+    others = {"quartzpy.cli.list_cluster", "quartzpy.cli.show", "quartzpy.cli.top"}
+    assert not modules.intersection({*others, "sqlalchemy", "psycopg", "alembic", "rich"})
+
+
 def test_a_node_does_not_import_what_it_does_not_need(postgres_dsn: str) -> None:
     modules = imported(NODE, postgres_dsn)
-    assert "sqlalchemy" in modules
+    assert "psycopg" in modules
     unneeded = {
-        "sqlalchemy.orm",
-        "sqlalchemy.ext",
+        "sqlalchemy",
         "alembic",
         "rich",
         "multiprocessing",

@@ -159,7 +159,7 @@ def test_a_due_trigger_locked_by_a_transaction_costs_few_passes(
 ) -> None:
     scheduler = make(look_ahead="60s")
     scheduler.start()
-    scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), [soon("claimed", 3.0)])
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), [soon("claimed", 5.0)])
     wait_until(lambda: held_fire_ids(scheduler) == ["ACQUIRED"])
     passes = []
     for step in ("acquire", "fire"):

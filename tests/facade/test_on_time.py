@@ -10,10 +10,9 @@ import pytest
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.execution.attempt import LONGEST_LEAD
 from quartzpy.runtime.scheduler_thread import SchedulerThread
+from tests.waiting import wait_until
 
 COUNT = 40
-SOON = timedelta(seconds=30)
-
 started: list[tuple[datetime, JobExecutionContext]] = []
 
 
@@ -28,6 +27,11 @@ class StartsAsync(Job):
         started.append((datetime.now(UTC), context))
 
 
+def is_in_time(context: JobExecutionContext) -> bool:
+    """A fire that is committed too late has its real instant, so a busy machine has few of these."""
+    return context.fire_time == context.scheduled_fire_time
+
+
 @pytest.mark.parametrize("kind", [Starts, StartsAsync])
 def test_a_fire_is_committed_before_its_instant_and_the_job_starts_after_it(
     make_scheduler: Callable[..., Scheduler], monkeypatch: pytest.MonkeyPatch, kind: type[Job]
@@ -39,13 +43,15 @@ def test_a_fire_is_committed_before_its_instant_and_the_job_starts_after_it(
     started.clear()
     scheduler = make_scheduler(workers=10)
     scheduler.start()
-    begin = datetime.now(UTC) + timedelta(seconds=0.5)
-    triggers = [SimpleTrigger(f"t{n}", start_time=begin + n * timedelta(milliseconds=20)) for n in range(COUNT)]
+    begin, second = datetime.now(UTC) + timedelta(seconds=0.5), timedelta(seconds=1)
+    triggers = [
+        SimpleTrigger(f"t{n}", start_time=begin + n * second / COUNT, interval=second, repeat_count=None)
+        for n in range(COUNT)
+    ]
     scheduler.schedule_job(JobDetail(kind, "job"), triggers)
-    assert scheduler.wait_until_recorded(COUNT, SOON)
-    assert len(started) == COUNT
-    for instant, context in started:
+    wait_until(lambda: len(started) >= COUNT and any(is_in_time(context) for _, context in tuple(started)))
+    scheduler.pause_all()
+    for instant, context in tuple(started):
         assert context.scheduled_fire_time <= context.fire_time
         assert context.scheduled_fire_time <= instant
-    assert any(context.fire_time == context.scheduled_fire_time for _, context in started)
     assert all(one.started_at is not None and one.started_at >= one.fire_time for one in scheduler.executions())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime, time, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,8 +15,10 @@ from quartzpy import (
     AsyncScheduler,
     CronTrigger,
     JobDetail,
+    JobExecutionContext,
     JobFunction,
     JobKey,
+    Query,
     ScheduledJob,
     Scheduler,
     at,
@@ -25,6 +28,7 @@ from quartzpy import (
     job,
     other_names,
 )
+from quartzpy.testing import SchedulerHarness
 from tests.facade import functions
 
 untyped: Any = quartzpy
@@ -39,6 +43,22 @@ def plain() -> None:
 @job
 def tick() -> None:
     pass
+
+
+def takes(a: int, b: int = 0) -> None:
+    pass
+
+
+def looks(context: JobExecutionContext) -> None:
+    context.set_progress(0.5)  # type: ignore[attr-defined]
+
+
+def generates() -> Iterator[int]:
+    yield 1
+
+
+async def generates_async() -> AsyncIterator[int]:
+    yield 1
 
 
 @pytest.fixture
@@ -72,6 +92,70 @@ def scheduler() -> Any:
         (lambda s: s.schedule_job(plain, every(5), id="r"), errors.InvalidJobError, 'name="nightly"'),
         (lambda s: s.schedule_job(plain, every(5), replace_existing=True), errors.InvalidJobError, "replace=True"),
         (lambda s: s.schedule_job(tick, every(5), max_instances=1), errors.InvalidJobError, "max_concurrent=1"),
+        (
+            lambda s: s.schedule_job(plain, "0 2 * * *", timezone="CET"),
+            errors.InvalidJobError,
+            r"CronTrigger\(.*time_zone=",
+        ),
+        (lambda s: s.schedule_job(plain, every(5), calendar="h"), errors.InvalidJobError, r'calendar="holidays"'),
+        (lambda s: s.schedule_job(plain, every(5), retries=3), errors.InvalidJobError, r"RetryPolicy\(attempts=5\)"),
+        (lambda s: s.schedule_job(plain, every(5), retry=3), errors.InvalidJobError, r"RetryPolicy\(attempts=5\)"),
+        (lambda s: s.schedule_job(plain, every(5), executer="x"), errors.InvalidJobError, "did you mean executor"),
+        (
+            lambda s: s.schedule_job(plain, every(5), nonsense=1),
+            errors.InvalidJobError,
+            "the options are .*max_concurrent",
+        ),
+        (lambda s: s.schedule_job(plain, "02:30"), errors.InvalidTriggerError, r"cron\.daily_at\(2, 30\)"),
+        (lambda s: s.schedule_job(plain, time(2, 30)), errors.InvalidTriggerError, r"cron\.daily_at\(2, 30\)"),
+        (lambda s: s.schedule_job(plain, every(5), name=""), errors.InvalidKeyError, "job name"),
+        (lambda s: s.schedule_job(partial(takes, 1), every(5)), errors.InvalidJobTypeError, r"args=\[\.\.\.\]"),
+        (lambda s: s.schedule_job(takes, every(5), args="ab"), errors.InvalidJobDataError, r"args=\['eu'\] \(got 'ab'"),
+        (lambda s: s.schedule_job(takes, every(5), args=1), errors.InvalidJobDataError, r"args=\['eu'\] \(got 1"),
+        (lambda s: s.schedule_job(takes, every(5), args={"a": 1}), errors.InvalidJobDataError, r"args=\['eu'\]"),
+        (
+            lambda s: s.schedule_job(takes, every(5), kwargs=[1]),
+            errors.InvalidJobDataError,
+            r"kwargs=\{'region': 'eu'\}",
+        ),
+        (lambda s: s.schedule_job(generates, every(5)), errors.InvalidJobTypeError, "generates is a generator"),
+        (lambda s: s.schedule_job(generates_async, every(5)), errors.InvalidJobTypeError, "is a generator"),
+        (
+            lambda s: s.schedule_job(tick.detail(), every(5), replace=True),
+            errors.InvalidJobError,
+            r"tick has no name.*tick\.detail\('nightly'",
+        ),
+        (lambda s: s.sync([(tick.detail(), every(5))], owner="a"), errors.InvalidJobError, "^sync: .*tick has no name"),
+        (lambda s: s.schedule_jobs([(tick.detail(), [every(5)])], replace=True), errors.InvalidJobError, "has no name"),
+        (lambda _: untyped.job(max_instances=1), TypeError, "max_concurrent=1"),
+        (lambda _: untyped.job(name="nightly"), TypeError, r"schedule_job\(.*name="),
+        (lambda _: untyped.job(timout="5s"), TypeError, "did you mean timeout"),
+        (lambda _: untyped.job(retry=3), errors.InvalidJobError, r"RetryPolicy\(attempts=5\)"),
+        (lambda _: untyped.job(timeout="soon"), errors.InvalidJobError, "length of time"),
+        (lambda _: untyped_cron_trigger("0 2 * * *", timezone="CET"), TypeError, r"did you mean time_zone\?"),
+        (lambda _: untyped_cron_trigger("0 2 * * *", tz="CET"), TypeError, r"did you mean time_zone\?"),
+        (lambda _: untyped_cron_trigger("0 2 * * *", misfire_instruction="x"), TypeError, r"did you mean misfire\?"),
+        (lambda _: untyped_cron_trigger("0 2 * * *", jitter=5), TypeError, r"Jitter\(trigger="),
+        (lambda _: untyped.every("5s", start="now"), TypeError, r"did you mean start_time\?"),
+        (lambda _: untyped.every("5s", timezone="CET"), TypeError, r"cron\.daily_at\(2, 30, time_zone="),
+        (lambda _: untyped.every("1d", at="02:00"), TypeError, r"cron\.daily_at\(2, 30\)"),
+        (lambda _: untyped.every(months=1), TypeError, r'CalendarIntervalTrigger\(interval=1, unit="month"\)'),
+        (lambda _: untyped.every(minute=5), TypeError, r"every\(minutes=5\)"),
+        (lambda _: untyped.SimpleTrigger(interval="5s", count=3), TypeError, "repeat_count=9 fires ten times"),
+        (lambda _: untyped.Jitter("j", trigger=every("5s"), upto="1s"), TypeError, r"did you mean up_to\?"),
+        (lambda _: untyped.RetryPolicy(max_attempts=3), TypeError, r"did you mean attempts\?"),
+        (lambda _: untyped.RetryPolicy(backoff=2), TypeError, r"did you mean factor\?"),
+        (lambda _: untyped.HolidayCalendar(dates=[]), TypeError, r"did you mean excluded_dates\?"),
+        (lambda _: untyped.JobDetail(tick.job_class, "x", max_instances=1), TypeError, "max_concurrent=1"),
+        (lambda _: at("02:30"), errors.InvalidTriggerError, r"cron\.daily_at\(2, 30\); at\(\) needs a date too"),
+        (lambda _: untyped.Scheduler(url="memory://"), errors.SettingsError, r"first argument: Scheduler\("),
+        (
+            lambda _: untyped.Scheduler("memory://", timezone="CET"),
+            errors.SettingsError,
+            "each trigger has its time zone",
+        ),
+        (lambda s: s.history(), AttributeError, r"scheduler\.executions\(\)"),
+        (lambda s: s.rerun(7), AttributeError, r"scheduler\.run_again\(fire_id\)"),
         (lambda s: s.start(block=True), TypeError, r"scheduler\.run\(\) starts the node and blocks"),
         (lambda s: s.pause("x"), AttributeError, r'pause_job\("nightly"\)'),
         (lambda s: s.get_jobs(), AttributeError, r"scheduler\.jobs\(\)"),
@@ -100,6 +184,22 @@ def test_handles_hint_too(scheduler: Any) -> None:
         handle.remove()
     with pytest.raises(errors.InvalidJobError, match="max_concurrent=1"):
         handle.modify(max_instances=1)
+
+
+def test_queries_and_contexts_hint_too(scheduler: Any) -> None:
+    with pytest.raises(AttributeError, match=r"query\[:5\]"):
+        scheduler.executions().limit(5)
+    with pytest.raises(AttributeError, match=r'scheduler\.executions\(state="FAILED"\)'):
+        scheduler.jobs().filter(name="x")
+    harness = SchedulerHarness()
+    harness.schedule_job(looks, at(harness.now))
+    [done] = harness.run_pending()
+    assert "hint: context.progress(0.5)" in (done.error or "")
+
+
+def test_the_clock_of_a_harness_refuses_a_text() -> None:
+    with pytest.raises(errors.InvalidValueError, match=r"instant: must be a datetime \(got str\)"):
+        SchedulerHarness().advance_to("2026-10-21T00:00:00Z")  # type: ignore[arg-type]
 
 
 def test_the_async_scheduler_hints_too() -> None:
@@ -137,6 +237,8 @@ def test_a_property_that_fails_with_an_attribute_error_keeps_it() -> None:
         (ScheduledJob, other_names.HANDLE_NAMES),
         (JobFunction, other_names.FUNCTION_NAMES),
         (cron, other_names.BUILDER_NAMES),
+        (Query, other_names.QUERY_NAMES),
+        (JobExecutionContext, other_names.CONTEXT_NAMES),
     ],
 )
 def test_no_hint_is_for_a_name_that_exists(owner: object, names: dict[str, str]) -> None:
@@ -148,7 +250,8 @@ def test_hints_name_methods_that_exist(hint: str) -> None:
     for word in hint.replace("@", " ").replace("(", " ").replace(";", " ").split():
         if word.startswith("scheduler."):
             name = word.removeprefix("scheduler.").split(".")[0].rstrip(",.")
-            assert hasattr(Scheduler("memory://"), name), name
+            found = getattr(Scheduler("memory://"), name)
+            assert callable(found) or f"scheduler.{name}(" not in hint, f"{name} is not a method"
 
 
 def test_a_job_function_shows_its_name() -> None:

@@ -28,7 +28,7 @@ def test_the_record_and_the_explanation_say_who_paused_and_why(stored: Scheduler
     assert record.paused_at is not None
     at = record.paused_at.isoformat(timespec="seconds")
     assert stored.why(KEY)[0].startswith(
-        f"It is paused since {at} by ann (the warehouse is being moved). Once it is resumed"
+        f"It has been paused since {at} by ann (the warehouse is being moved). Once it is resumed"
     )
     stored.resume_trigger(KEY)
     assert "ann" not in stored.why(KEY)[0]

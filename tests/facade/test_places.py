@@ -132,7 +132,7 @@ def test_a_placement_that_was_never_seen_is_taken_at_once(make_scheduler: Make) 
     run_many(scheduler, 1, "first", job=jobs.Recorded)
     jobs.ran.get(timeout=30)
     run_many(scheduler, 1, "new", job=jobs.Recorded, execution_group="never-seen")
-    assert jobs.ran.get(timeout=2).job_key.name == "new"
+    assert jobs.ran.get(timeout=30).job_key.name == "new"
 
 
 def test_a_job_moves_to_another_executor(make_scheduler: Make) -> None:

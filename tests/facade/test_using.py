@@ -236,18 +236,16 @@ def test_an_open_transaction_blocks_no_other_trigger(scheduler: Scheduler, engin
 def test_other_nodes_hear_of_it_with_the_commit(
     make_scheduler: Callable[..., Scheduler], client: Scheduler, engine: Engine
 ) -> None:
-    node = make_scheduler(idle_wait="60s")
+    # Neither its next look for due triggers nor its next check-in comes in time.
+    node = make_scheduler(idle_wait="300s", checkin_interval="120s", failure_window="600s")
     node.start()
     client.add_job(JobDetail(jobs.Recorded, "job", durable=True))
-    delays = []
     for _ in range(7):
         threading.Event().wait(0.05)
         with engine.connect() as connection:
             client.using(connection).trigger_job(JobKey("job", "DEFAULT"))
-            committed = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
             connection.commit()
-        delays.append(jobs.next_run().fire_time - committed)
-    assert sorted(delays)[3] < timedelta(milliseconds=250), delays
+        assert jobs.next_run().job_key.name == "job"
 
 
 def test_the_scheduler_needs_no_connection_to_its_own_database(client: Scheduler, engine: Engine) -> None:
@@ -323,10 +321,11 @@ def waits_for_a_lock(engine: Engine) -> bool:
         return bool(connection.execute(text(WAITING)).scalar_one())
 
 
-@pytest.mark.parametrize("wrong", [None, "postgresql://", object(), 3])
+@pytest.mark.parametrize("wrong", [None, "postgresql://ann:secret@db/app", object(), 3])
 def test_something_else_is_refused(client: Scheduler, wrong: object) -> None:
-    with pytest.raises(InvalidValueError, match="using: expected a SQLAlchemy Connection or Session"):
+    with pytest.raises(InvalidValueError, match="using: expected a SQLAlchemy Connection or Session") as refused:
         client.using(wrong)
+    assert "secret" not in str(refused.value)
 
 
 def test_a_connection_without_a_transaction_is_refused(client: Scheduler, engine: Engine, postgres_dsn: str) -> None:

@@ -21,8 +21,9 @@ from quartzpy.metrics import Metrics
 from quartzpy.metrics.exposition import OPEN_METRICS, PLAIN
 from quartzpy.metrics.server import MOST_REQUESTS
 from quartzpy.runtime import schema_watch
-from quartzpy.store.sql import migrations
+from quartzpy.store.sql import migrations, schema_version
 from quartzpy.store.sql.db.naming import version_table
+from quartzpy.store.sql.store import SqlJobStore
 from tests.database import connect_to
 from tests.facade import jobs
 from tests.metrics.scrape import fetched, parsed
@@ -34,7 +35,7 @@ Make = Callable[..., tuple[Scheduler, Metrics]]
 
 def asked(port: int | None, path: str, method: str = "GET") -> tuple[int, Any]:
     try:
-        with urlopen(Request(f"http://127.0.0.1:{port}{path}", method=method), timeout=10) as answer:
+        with urlopen(Request(f"http://127.0.0.1:{port}{path}", method=method), timeout=60) as answer:
             status, body = answer.status, answer.read()
     except HTTPError as error:
         with error:
@@ -92,6 +93,14 @@ def test_tables_that_change_under_a_node_make_it_unready(
     dsn = fresh_database()
     migrations.upgrade(dsn)
     scheduler, metrics = make(dsn, checkin_interval="100ms", failure_window="20s")
+    checks: list[None] = []
+    check_tables = SqlJobStore.check_tables
+
+    def checking(store: SqlJobStore) -> None:
+        check_tables(store)
+        checks.append(None)
+
+    monkeypatch.setattr(SqlJobStore, "check_tables", checking)
     scheduler.start()
     wait_until(lambda: asked(metrics.port, "/readyz")[0] == 200)
     with connect_to(dsn) as user:
@@ -99,11 +108,22 @@ def test_tables_that_change_under_a_node_make_it_unready(
         def stamp(revision: str) -> None:
             user.execute(f"UPDATE {version_table('qrtz_')} SET version_num = %s".encode(), [revision])
 
+        def asked_again() -> int:
+            """Return the status after another check of the tables."""
+            checks.clear()
+            wait_until(lambda: len(checks) > 1)
+            return asked(metrics.port, "/readyz")[0]
+
+        mark = f"tables of revision 9999, usable by releases from revision {schema_version.HEAD} on"
+        user.execute(f"COMMENT ON TABLE qrtz_scheduler_state IS '{mark}'".encode())
+        stamp("9999")
+        assert asked_again() == 200, "a rolling upgrade has begun"
+        user.execute("COMMENT ON TABLE qrtz_scheduler_state IS NULL")
         stamp("9999")
         wait_until(lambda: asked(metrics.port, "/readyz")[0] == 503)
         assert "revision 9999, which is newer than this release" in asked(metrics.port, "/readyz")[1]["problems"][0]
         assert asked(metrics.port, "/healthz")[0] == 200
-        stamp(migrations.HEAD)
+        stamp(schema_version.HEAD)
         wait_until(lambda: asked(metrics.port, "/readyz")[0] == 200)
         user.execute("DROP TABLE qrtz_scheduler_state CASCADE")
         wait_until(lambda: asked(metrics.port, "/readyz")[0] == 503)

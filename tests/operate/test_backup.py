@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
+from quartzpy.calendars.weekly import DayOfWeek
 from quartzpy.embedded.binaries import find_programs
 from quartzpy.states import Outcome
 from quartzpy.store.sql import migrations
@@ -61,10 +62,11 @@ def test_a_restored_database_continues_where_the_dump_was_made(
 ) -> None:
     node = Scheduler(source, **SETTINGS)
     node.start()
-    node.add_calendar("weekly", WeeklyCalendar())
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    node.add_calendar("weekly", WeeklyCalendar({DayOfWeek.of((tomorrow + timedelta(days=1)).date())}))
     node.schedule_job(JobDetail(Quick, "quick"), SimpleTrigger("done"))
     assert node.wait_until_recorded(1, SOON)
-    later = SimpleTrigger("later", start_time=datetime.now(UTC) + timedelta(days=1), calendar="weekly")
+    later = SimpleTrigger("later", start_time=tomorrow, calendar="weekly")
     node.schedule_job(JobDetail(Quick, "later"), later)
     node.schedule_job(JobDetail(Long, "again", requests_recovery=True), SimpleTrigger("again"))
     assert begun.wait(60)

@@ -172,12 +172,12 @@ def test_each_statement_of_a_page_runs(database: psycopg.Connection[Any], page: 
 
 def test_the_pages_have_statements_and_commands() -> None:
     """Otherwise the tests that run them would check nothing."""
-    assert len(queries()) > 8
-    assert len(commands()) > 8
+    assert len(queries()) > 4
+    assert len(commands()) > 30
 
 
 def commands() -> list[str]:
-    named = r"`(quartzpy (?:db |node|doctor|nodes|jobs|triggers|running|why|log)[^`]*)`"
+    named = r"`(quartzpy [a-z][^`@]*)`"
     of_lines = [
         line
         for page in PAGES
@@ -190,10 +190,10 @@ def commands() -> list[str]:
 
 @pytest.mark.parametrize("line", commands())
 def test_each_command_of_a_page_exists(line: str) -> None:
-    check_command(shlex.split(line))
+    check_command(shlex.split(line, comments=True))
 
 
-def test_methods_that_the_runbook_names_exist() -> None:
+def test_methods_that_the_pages_name_exist() -> None:
     found = {name for page in PAGES for name in re.findall(r"`scheduler\.(\w+)", page.read_text())}
-    assert {"run_again", "cancel", "backfill", "reset_trigger_from_error"} <= found
+    assert found
     assert not {name for name in found if not hasattr(Scheduler, name)}

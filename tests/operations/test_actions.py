@@ -19,6 +19,7 @@ from quartzpy.errors import (
     InvalidValueError,
     JobNotFoundError,
     ObjectNotFoundError,
+    OutcomeUnknownError,
     StoreUnavailableError,
     TriggerNotFoundError,
 )
@@ -402,6 +403,32 @@ def test_an_action_whose_store_fails_keeps_the_slices_that_are_done(
     assert store.states(*(f"t{n}" for n in range(6))) == ["PAUSED"] * 4 + ["WAITING"] * 2
 
 
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [(OutcomeUnknownError("the answer was lost"), "FAILED"), (KeyboardInterrupt(), "INTERRUPTED")],
+    ids=str,
+)
+def test_a_slice_that_is_committed_before_an_error_is_counted(
+    store: Harness, operations: Operations, monkeypatch: pytest.MonkeyPatch, error: BaseException, state: str
+) -> None:
+    monkeypatch.setattr(log, "SLICE", 2)
+    store.schedule(job(), *(once(f"t{n}", at(3600)) for n in range(6)))
+    together, calls = operations.scheduler._store.together, []
+
+    def lose_the_answer(work: Callable[[Any], Any]) -> Any:
+        calls.append(together(work))
+        if len(calls) == 2:
+            raise error
+        return calls[-1]
+
+    monkeypatch.setattr(operations.scheduler._store, "together", lose_the_answer)
+    with pytest.raises(type(error)):
+        operations.actions.pause(Selection.triggers())
+    assert store.states(*(f"t{n}" for n in range(6))) == ["PAUSED"] * 4 + ["WAITING"] * 2
+    found = latest(operations)
+    assert (found.count, found.state, found.ended_at is not None) == (4, state, True)
+
+
 def test_failed_executions_run_again_by_filter(store: Harness, operations: Operations) -> None:
     node = store.node()
     for name, outcome in (("a", Outcome.FAILED), ("b", Outcome.SUCCEEDED), ("c", Outcome.FAILED)):
@@ -410,6 +437,25 @@ def test_failed_executions_run_again_by_filter(store: Harness, operations: Opera
     result = operations.actions.run_again(Selection.executions(state="FAILED"))
     assert (result.count, result.failed) == (2, 0)
     assert sorted(one.job_key.name for one in operations.scheduler.triggers(group=MANUAL_TRIGGERS)) == ["a", "c"]
+
+
+def test_only_triggers_that_change_are_counted_as_paused_and_resumed(store: Harness, operations: Operations) -> None:
+    store.schedule(job("ended"), once("ended"))
+    store.fire_one(store.node())
+    store.schedule(job("later"), once("a", at(3600)), once("b", at(3600)), once("c", at(3600)))
+    assert store.state("ended") == "COMPLETE"
+    actions = operations.actions
+    actions.pause(TriggerKey("c"))
+    paused = actions.pause(Selection.triggers())
+    assert (paused.count, paused.failed, paused.keys) == (2, 0, (key("a"), key("b")))
+    assert latest(operations).count == 2
+    assert actions.pause(Selection.triggers()).text == "Paused no triggers."
+    assert actions.pause(Selection.triggers(), reason="stocktaking").count == 3, "their note changes"
+    actions.resume(TriggerKey("c"))
+    assert actions.resume(Selection.triggers()).count == 2
+    named = actions.pause([key("ended"), key("a"), key("absent")])
+    assert (named.count, [one.key for one in named.failures]) == (1, ["DEFAULT.absent", "DEFAULT.ended"])
+    assert "COMPLETE and does not fire" in named.failures[1].error
 
 
 def test_jobs_are_paused_enabled_and_deleted_by_filter(store: Harness, operations: Operations) -> None:
@@ -524,7 +570,7 @@ def test_a_command_sets_the_mode_of_a_node_and_notifies(stored: Harness, operati
         getattr(operations.actions, command)("app-1", reason="maintenance")
         [seen] = operations.cluster().nodes
         assert seen.mode == mode
-    assert Notification.COMMANDED in subscription.wait(5)
+    assert Notification.COMMANDED in subscription.wait(30)
     subscription.close()
     assert latest(operations).subject == "node app-1"
     assert (latest(operations).before, latest(operations).after) == ({"mode": "STANDBY"}, {"mode": "RUNNING"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -12,6 +12,7 @@ from quartzpy.operations import Actor, Incident, Operations, Role, cluster
 from quartzpy.operations.node_incidents import of_nodes
 from quartzpy.placement import Capabilities
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
+from quartzpy.store.node_facts import MISFIRE_THRESHOLD, misfire_threshold
 from quartzpy.store.protocol import Node
 from quartzpy.store.records import NodeRecord
 from quartzpy.triggers.cron import CronTrigger
@@ -138,6 +139,85 @@ def test_a_type_that_no_node_knows_is_named(store: Harness, operations: Operatio
     assert "Waiting: DEFAULT.invoices." in unknown.why
     [late] = operations.overview().late
     assert "No running node knows the job type 'invoice'; import its module there." in late.why
+
+
+def test_a_job_that_no_node_can_run_names_what_each_node_lacks(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.schedule(job("train", executor="gpu"), once("train"))
+    store.schedule(job("fits"), once("fits"))
+    store.clock.advance(15 * SECOND)
+    store.store.check_in(node)
+    seen = incidents(operations)["no-node-for-job"]
+    assert seen.what == "No node can run job DEFAULT.train, and 1 trigger of it is due."
+    assert seen.why == ("Node a has no executor 'gpu'.", "Waiting: DEFAULT.train.")
+    assert seen.trigger == key("train")
+
+
+def test_executions_that_ignore_their_timeout_are_named(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(job("hangs", timeout=5 * SECOND), once("hangs"))
+    store.schedule(job("patient", timeout=HOUR), once("patient"))
+    fired = {one.trigger_name: one.fire_id for one in store.fire_due(node)}
+    store.clock.advance(14 * SECOND)
+    store.store.check_in(node)
+    assert "ignored-timeout" not in incidents(operations), "it may still stop"
+    store.clock.advance(2 * SECOND)
+    seen = incidents(operations)["ignored-timeout"]
+    assert seen.what == "1 execution of job DEFAULT.hangs ignores its timeout of 5s and occupies a worker."
+    assert seen.why[0] == f"Execution {fired['hangs']} of job DEFAULT.hangs on node a: running for 16s."
+    assert seen.since == at(5)
+
+
+def test_the_page_of_an_execution_says_that_it_ignores_its_timeout(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.schedule(job("hangs", timeout=5 * SECOND), once("hangs"))
+    [fired] = store.fire_due(node)
+    store.clock.advance(10 * SECOND)
+    assert len(operations.execution(fired.fire_id).why) == 1
+    store.clock.advance(1240 * SECOND)
+    assert operations.execution(fired.fire_id).why == (
+        "Node a fired it 21 minutes ago, and it has not ended.",
+        "It ignores its timeout of 5.0 s, and occupies a worker. A thread cannot be stopped from outside: restart the"
+        " node to free the worker.",
+    )
+
+
+def test_a_misfire_is_judged_by_the_threshold_of_the_nodes(
+    store: Harness, operations: Operations, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.schedule(job("train", executor="gpu"), once("train"))
+    store.clock.advance(30 * SECOND)
+    [late] = operations.overview().late
+    assert late.why[0] == "It has been due for 30.0 s, and no node has claimed it yet."
+    facts = {"a": {MISFIRE_THRESHOLD: str(3 * SECOND)}, "b": {MISFIRE_THRESHOLD: str(MINUTE)}, "older": {}}
+    monkeypatch.setattr(store.store, "node_facts", lambda: facts)
+    [late] = operations.overview().late
+    assert late.why[0].startswith("It is 30.0 s late, which is a misfire (more than 3.0 s)")
+
+
+@pytest.mark.parametrize("span", [SECOND / 4, 3 * SECOND, HOUR, 30 * HOUR, 100 * 24 * HOUR + SECOND])
+def test_a_published_misfire_threshold_is_read_as_it_was(span: timedelta) -> None:
+    assert misfire_threshold({"a": {MISFIRE_THRESHOLD: str(span)}}) == span
+    assert misfire_threshold({"a": {MISFIRE_THRESHOLD: "soon"}}) is None
+
+
+def test_failures_in_a_row_are_named_while_the_latest_is_retried(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.schedule(job("bad"), every(60, "bad"))
+    for _ in range(3):
+        [fired] = store.fire_due(node)
+        store.complete(node, fired, outcome=Outcome.FAILED, error="x")
+        store.clock.advance(MINUTE)
+    [fired] = store.fire_due(node)
+    store.store.complete(node, [store.ended(fired, outcome=Outcome.FAILED, error="x", retry_after=SECOND)])
+    assert "failures-in-a-row" in incidents(operations), "its retry waits"
+    store.clock.advance(2 * SECOND)
+    [retried] = store.fire_due(node)
+    assert "failures-in-a-row" in incidents(operations), "its retry runs"
+    store.complete(node, retried, outcome=Outcome.SUCCEEDED)
+    assert "failures-in-a-row" not in incidents(operations), "its retry has succeeded"
 
 
 def test_nodes_that_all_stand_by_are_resumed_by_the_remedy(store: Harness, operations: Operations, node: Node) -> None:

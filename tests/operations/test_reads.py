@@ -14,6 +14,7 @@ from quartzpy.operations.render import to_json
 from quartzpy.placement import Capabilities
 from quartzpy.states import ExecutionState, Outcome, TriggerState
 from quartzpy.store.protocol import ActionEntry
+from quartzpy.store.queries import TriggerQuery
 from quartzpy.triggers.cron import CronTrigger
 from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, at, every, job, key, once, serial
 
@@ -142,6 +143,15 @@ def test_the_agenda_has_every_fire_within_the_hour(store: Harness, operations: O
     assert len(operations.upcoming(limit=2)) == 2
     with pytest.raises(InvalidValueError, match="limit: must be a whole number from 1 to 1000"):
         operations.upcoming(limit=0)
+
+
+def test_the_agenda_goes_on_after_the_fire_times_that_are_stored(store: Harness, operations: Operations) -> None:
+    store.schedule(job(), every(60, "minutely", start=at(60)))
+    [record] = store.store.find_triggers(TriggerQuery(), None)
+    assert 0 < len(record.upcoming) < 50
+    each_minute = [at(60 * minute) for minute in range(1, 60)]
+    assert [run.at for run in operations.upcoming()] == each_minute
+    assert [bar.start for lane in operations.timeline().lanes for bar in lane.bars] == each_minute
 
 
 def test_the_agenda_keeps_a_trigger_while_it_is_claimed_or_its_job_runs(store: Harness, operations: Operations) -> None:

@@ -13,6 +13,7 @@ from quartzpy.errors import CalendarNotFoundError, InvalidValueError
 from quartzpy.keys import JobKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.operations import Lanes, Operations
+from quartzpy.operations.search import SEARCHED
 from quartzpy.placement import Capabilities
 from quartzpy.states import ExecutionState
 from tests.contract.harness import HOUR, MINUTE, START, Harness, SqlHarness, at, every, job, key, once, serial
@@ -123,7 +124,13 @@ def test_the_search_finds_keys_ids_nodes_and_calendars(store: Harness, operation
     found = operations.search(f" {fired.fire_id} ").execution
     assert found is not None
     assert found.trigger == key("Report-1", "billing")
-    assert operations.search("r", limit=1).has_more
+    first = operations.search("r", limit=1)
+    assert (first.nodes, first.examined) == (("report-node",), SEARCHED)
+    later = operations.search("r", limit=1, after=first.next_cursor)
+    assert (later.nodes, later.next_cursor, later.examined) == ((), None, None), "the job was on the first page"
+    assert {*first.triggers, *later.triggers} == {key("Report-1", "billing"), key("other")}
+    with pytest.raises(InvalidValueError, match="after: must be the next_cursor of a page of the same query, search"):
+        operations.search("r", after="nonsense")
     with pytest.raises(InvalidValueError, match="text: must be a text that is not empty"):
         operations.search("  ")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -353,7 +352,10 @@ def test_the_metrics_are_those_of_prometheus(make: Callable[..., Scheduler], tel
     assert workers.value == scheduler.config.workers
     units = telemetry.units()
     assert (units["quartzpy.step_duration"], units["quartzpy.workers"]) == ("s", "1")
-    time.sleep(1.1)  # All instruments share one collection for a second.
-    outcomes = {point.attributes["outcome"]: point.value for point in telemetry.points()["quartzpy.executions"]}
-    assert outcomes == {"SUCCEEDED": 1, "FAILED": 1}
+
+    def outcomes() -> dict[object, float]:
+        return {point.attributes["outcome"]: point.value for point in telemetry.points()["quartzpy.executions"]}
+
+    # All instruments share one collection for a second.
+    wait_until(lambda: outcomes() == {"SUCCEEDED": 1, "FAILED": 1}, seen=outcomes)
     assert not telemetry.spans.get_finished_spans()

@@ -19,14 +19,14 @@ def test_all_that_many_threads_bring_at_once_begins() -> None:
         ended.release()
 
     def bring() -> None:
-        together.wait(10)
+        together.wait(30)
         for _ in range(200):
             loop.run(work())
 
     threads = [threading.Thread(target=bring) for _ in range(8)]
     for thread in threads:
         thread.start()
-    assert all(ended.acquire(timeout=20) for _ in range(8 * 200))
+    assert all(ended.acquire(timeout=60) for _ in range(8 * 200))
     for thread in threads:
         thread.join()
     loop.close(5)
@@ -37,7 +37,7 @@ def test_what_arrives_after_one_that_cannot_begin_begins_nevertheless() -> None:
     go_on, ended = threading.Event(), threading.Event()
 
     async def blocks() -> None:
-        go_on.wait(10)
+        go_on.wait(30)
 
     async def works() -> None:
         ended.set()
@@ -50,7 +50,7 @@ def test_what_arrives_after_one_that_cannot_begin_begins_nevertheless() -> None:
     loop.run(_NotACoroutine(), done=refuses)  # type: ignore[arg-type]
     loop.run(works())
     go_on.set()
-    assert ended.wait(10)
+    assert ended.wait(30)
     loop.close(5)
 
 
@@ -64,10 +64,10 @@ class _Held:
 
         async def blocks() -> None:
             began.set()
-            self._go_on.wait(10)
+            self._go_on.wait(30)
 
         self.loop.run(blocks())
-        assert began.wait(10)
+        assert began.wait(30)
 
     def let_go(self) -> None:
         self._go_on.set()
@@ -84,7 +84,7 @@ def test_few_tasks_of_short_jobs_exist_at_once() -> None:
     for _ in range(10 * AT_ONCE):
         held.loop.run(work(), done=ended.release)
     held.let_go()
-    assert all(ended.acquire(timeout=10) for _ in range(10 * AT_ONCE))
+    assert all(ended.acquire(timeout=60) for _ in range(10 * AT_ONCE))
     assert max(tasks) <= 3 * AT_ONCE
     held.loop.close(5)
 
@@ -105,7 +105,7 @@ def test_work_that_has_ended_keeps_nothing() -> None:
         return loop.run(work(), done=ended.set), weakref.ref(thing)
 
     begun, thing = start()
-    assert ended.wait(10)
+    assert ended.wait(30)
     loop.close(5)
     gc.collect()
     assert begun.task is None
@@ -124,7 +124,7 @@ def test_a_cancelled_job_that_waits_to_begin_does_not_run() -> None:
     begun = [held.loop.run(work(number), done=ended.release) for number in range(count)]
     begun[-1].cancel_after(0)
     held.let_go()
-    assert all(ended.acquire(timeout=10) for _ in range(count))
+    assert all(ended.acquire(timeout=60) for _ in range(count))
     assert ran == list(range(count - 1))
     held.loop.close(5)
 
@@ -141,7 +141,7 @@ def test_all_that_waits_to_begin_ends_when_the_loop_is_closed() -> None:
     closing = threading.Thread(target=held.loop.close, args=(10,))
     closing.start()
     held.let_go()
-    assert all(ended.acquire(timeout=10) for _ in range(4 * AT_ONCE))
+    assert all(ended.acquire(timeout=60) for _ in range(4 * AT_ONCE))
     closing.join(20)
     assert not closing.is_alive()
 

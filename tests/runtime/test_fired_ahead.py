@@ -68,13 +68,13 @@ def test_no_more_tasks_have_a_slot_than_the_pool_has_even_if_they_leave_their_th
     assert pool.headroom > 5
     began = threading.Semaphore(0)
     pool.submit([began.release] * 5)
-    assert began.acquire(timeout=5)
-    assert began.acquire(timeout=5)
+    assert began.acquire(timeout=60)
+    assert began.acquire(timeout=60)
     assert not began.acquire(timeout=0.05)
     assert pool.has_waiting
     for _ in range(3):
         pool.release()
-        assert began.acquire(timeout=5)
+        assert began.acquire(timeout=60)
     assert not pool.has_waiting
     pool.release()
     pool.release()
@@ -86,9 +86,9 @@ def test_a_continuation_of_a_started_task_does_not_wait_for_a_slot() -> None:
     pool = fast_pool(1, Clock())
     began, resumed = threading.Event(), threading.Event()
     pool.submit([began.set, lambda: None])
-    assert began.wait(5)
+    assert began.wait(30)
     pool.resume(resumed.set)
-    assert resumed.wait(5)
+    assert resumed.wait(30)
     pool.take_back(0.0)
     pool.close()
 
@@ -100,12 +100,12 @@ def test_what_waits_behind_a_job_that_turned_out_to_be_long_is_taken_back() -> N
 
     def long() -> None:
         began.set()
-        go_on.wait(10)
+        go_on.wait(30)
         pool.release(1.0)
 
     waiting = [lambda: None, lambda: None]
     pool.submit([long, *waiting])
-    assert began.wait(5)
+    assert began.wait(30)
     assert pool.take_back(PATIENCE) == []
     clock.now += 2 * PATIENCE
     assert set(pool.take_back(PATIENCE)) == set(waiting)
@@ -126,15 +126,15 @@ def test_what_waits_behind_long_jobs_is_taken_back_although_tasks_still_start() 
 
     def long() -> None:
         began.release()
-        go_on.wait(10)
+        go_on.wait(30)
 
     pool.submit([long] * 100)
     for _ in range(2):
-        assert began.acquire(timeout=5)
+        assert began.acquire(timeout=60)
     clock.now += 2 * PATIENCE
     pool.release(1.0)
     go_on.set()
-    assert began.acquire(timeout=5), "another one has just started"
+    assert began.acquire(timeout=60), "another one has just started"
     assert len(pool.take_back(PATIENCE)) == 97
     pool.close()
 

@@ -57,7 +57,7 @@ def test_the_steps_of_a_node_are_observed_and_errors_of_observers_have_no_effect
     with scheduler:
         scheduler.schedule_job(JobDetail(Nothing, "job"), SimpleTrigger("t"))
         assert scheduler.wait_until_recorded(1, "20s")
-    assert noting.has_stopped.wait(10)
+    assert noting.has_stopped.wait(30)
     assert {"acquire", "complete", "check_in"} <= set(noting.steps)
     [completion] = noting.completions
     assert completion.fired.job_name == "job"

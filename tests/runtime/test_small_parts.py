@@ -36,7 +36,7 @@ class ManualClock:
 def test_a_wakeup_between_two_waits_is_not_lost() -> None:
     wakeup = Wakeup()
     wakeup.set()
-    assert wakeup.wait(10)
+    assert wakeup.wait(30)
     assert not wakeup.wait(0)
 
 
@@ -171,9 +171,9 @@ class _Passes(Service):
 def test_no_exception_of_a_pass_ends_its_thread() -> None:
     service = _Passes([MemoryError(), SystemExit(1), KeyboardInterrupt(), LeaseLostError("gone"), ValueError(), None])
     service.start()
-    assert service.over.wait(5)
+    assert service.over.wait(30)
     service.stop()
-    assert service.join(5)
+    assert service.join(30)
     assert service.lease_losses == 1
 
 
@@ -199,9 +199,9 @@ def test_only_the_epoch_of_the_failed_pass_is_lost() -> None:
     old, new = (Epoch(Node("a", number), ManualClock(), 10.0, 100.0) for number in (1, 2))
     service = _FindsItsEpochGone(old, new)
     service.start()
-    assert service.over.wait(5)
+    assert service.over.wait(30)
     service.stop()
-    assert service.join(5)
+    assert service.join(30)
     assert service.told == [old]
 
 
@@ -227,7 +227,7 @@ def test_the_listener_for_notifications_stops_at_once(monkeypatch: pytest.Monkey
         watch=StoreWatch(logging.getLogger("test"), "node", SystemClock(), lambda: None),
     )
     listener.start()
-    assert waiting.wait(10)
+    assert waiting.wait(30)
     listener.stop()
     assert listener.join(30)
 

@@ -53,7 +53,7 @@ def ticking() -> Iterator[Ticking]:
     service.start()
     yield service
     service.stop()
-    assert service.join(5)
+    assert service.join(30)
 
 
 class Raising(logging.Handler):
@@ -171,7 +171,7 @@ def test_a_thread_without_a_pass_for_three_periods_is_overdue_and_its_stack_is_l
     supervisor.watch(service)
     service.start()
     try:
-        assert stuck.wait(5)
+        assert stuck.wait(30)
         seen = []
         for _ in range(200):
             supervisor.check()
@@ -184,7 +184,7 @@ def test_a_thread_without_a_pass_for_three_periods_is_overdue_and_its_stack_is_l
     finally:
         go_on.set()
         service.stop()
-        assert service.join(5)
+        assert service.join(30)
 
 
 def test_no_thread_is_overdue_after_the_machine_was_suspended() -> None:
@@ -246,7 +246,7 @@ def test_listeners_are_busy_from_the_event_until_the_end_of_the_call() -> None:
     assert not listeners.is_busy
     listeners.post(NodesRecovered(("node",), 1, 0))
     assert listeners.is_busy
-    assert called.wait(10)
+    assert called.wait(30)
     assert listeners.is_busy
     go_on.set()
     wait_until(lambda: not listeners.is_busy)
@@ -285,7 +285,7 @@ def test_a_pool_whose_idle_worker_ended_runs_the_next_task(monkeypatch: pytest.M
         pool.submit([pool.release])
         wait_until(lambda: not pool._threads)
     pool.submit([ran.set])
-    assert ran.wait(5)
+    assert ran.wait(30)
     pool.close()
 
 
@@ -297,7 +297,7 @@ def test_a_pool_recovers_after_a_thread_could_not_be_started(monkeypatch: pytest
         pool.submit([ran.set])
     assert not ran.is_set()
     pool.keep_running()
-    assert ran.wait(5)
+    assert ran.wait(30)
     pool.close()
 
 
@@ -316,7 +316,7 @@ def test_an_event_loop_that_a_task_ended_continues_with_the_other_tasks() -> Non
     loop.run(patient())
     loop.run(exits())
     go_on.set()
-    assert ended.wait(5)
+    assert ended.wait(30)
     loop.close(5)
 
 
@@ -328,5 +328,5 @@ def test_deadlines_are_met_after_their_thread_ended(monkeypatch: pytest.MonkeyPa
         deadlines.add(0.01, struck.set)
         wait_until(lambda: not deadlines.is_alive())
     supervise(deadlines)
-    assert struck.wait(5)
+    assert struck.wait(30)
     deadlines.close()

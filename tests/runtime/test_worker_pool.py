@@ -13,12 +13,12 @@ def test_blocking_tasks_get_a_thread_each() -> None:
     done = threading.Semaphore(0)
 
     def task() -> None:
-        together.wait(5)
+        together.wait(30)
         done.release()
         pool.release()
 
     pool.submit([task] * 8)
-    assert all(done.acquire(timeout=5) for _ in range(8))
+    assert all(done.acquire(timeout=60) for _ in range(8))
     assert pool.wait_until_idle(5)
     pool.close()
 
@@ -26,7 +26,7 @@ def test_blocking_tasks_get_a_thread_each() -> None:
 def test_slots_are_counted_from_submission_to_release() -> None:
     pool = WorkerPool(3, "test")
     go = threading.Event()
-    pool.submit([lambda: go.wait(5) and pool.release()] * 3)  # type: ignore[func-returns-value, list-item]
+    pool.submit([lambda: go.wait(30) and pool.release()] * 3)  # type: ignore[func-returns-value, list-item]
     assert pool.free == 0
     go.set()
     assert pool.wait_until_idle(5)
@@ -49,7 +49,7 @@ def test_a_task_that_raises_does_not_end_its_thread(error: BaseException, caplog
 
     pool.submit([fails])
     pool.submit([works])
-    assert ran.wait(5)
+    assert ran.wait(30)
     pool.close()
     assert "a task of a worker raised an error" in caplog.text
 

@@ -217,6 +217,24 @@ def test_a_look_that_was_overtaken_by_a_change_sets_no_front(store: SqlJobStore)
 
 
 @pytest.mark.usefixtures("dear")
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_change_that_another_thread_notes_at_the_same_moment_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch, is_first: bool
+) -> None:
+    expected, at = expectation.Expectation(), datetime.now(UTC)
+    if not is_first:
+        expected.note_look(expected.next_look("slots", sees_all=False), "slots", at, 1.0)
+    look = expected.next_look("slots", sees_all=False)
+    assert (look.since is None) is is_first
+    # The change comes after the comparison of the changes and before the front is stored.
+    name = "_Floor" if is_first else "replace"
+    make = getattr(expectation, name)
+    monkeypatch.setattr(expectation, name, lambda *a, **k: (expected.look_at_everything(), make(*a, **k))[1])
+    expected.note_look(look, "slots", at + SECOND, 1.0)
+    assert expected.next_look("slots", sees_all=False).since is None
+
+
+@pytest.mark.usefixtures("dear")
 def test_the_front_is_that_of_the_same_slots(store: SqlJobStore) -> None:
     expected = store._session.expectation
     at = datetime.now(UTC)

@@ -19,7 +19,7 @@ from quartzpy.cli.main import cli
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.events.events import DatabaseFailedOver, Event
-from quartzpy.store.sql import migrations
+from quartzpy.store.sql import migrations, schema_version
 from quartzpy.store.sql.db.listen import Listener
 from quartzpy.store.sql.store import SqlJobStore
 from tests.waiting import wait_until
@@ -200,12 +200,12 @@ def test_several_hosts_work_wherever_a_url_is_taken(pair: Pair, capsys: pytest.C
     url = make_url(pair.primary.dsn)
     ports = f"{pair.standby.port},{pair.primary.port}"
     standby_first = f"postgresql://{url.username}:{url.password}@/{url.database}?host=127.0.0.1,127.0.0.1&port={ports}"
-    assert migrations.current(pair.dsn) == migrations.HEAD
+    assert migrations.current(pair.dsn) == schema_version.HEAD
     migrations.upgrade(standby_first, "elsewhere")
     migrations.check(standby_first, "elsewhere")
     for arguments in (["db", "current"], ["jobs"], ["nodes", "--schema", "elsewhere"]):
         cli.main(args=[*arguments, "--dsn", standby_first], prog_name="quartzpy", standalone_mode=False)
-    assert migrations.HEAD in capsys.readouterr().out
+    assert schema_version.HEAD in capsys.readouterr().out
 
 
 def test_the_time_to_connect_counts_for_each_host(pair: Pair, make_store: MakeStore) -> None:

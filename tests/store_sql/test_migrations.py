@@ -6,6 +6,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ from sqlalchemy import create_engine
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.errors import AuthenticationError, SchemaError, StoreUnavailableError
-from quartzpy.store.sql import migrations
+from quartzpy.store.sql import migrations, schema_version
 from quartzpy.store.sql.db.tables import metadata
-from tests.database import execute
+from tests.database import connect_to, execute
+from tools import table_columns
 
 ROOT = Path(__file__).resolve().parents[2]
 Fresh = Callable[[], str]
@@ -44,7 +46,7 @@ def test_upgrading_makes_what_the_code_needs_and_downgrading_leaves_nothing(
     assert migrations.current(dsn, schema, prefix=prefix) is None
     migrations.upgrade(dsn, schema, prefix=prefix)
     migrations.upgrade(dsn, schema, prefix=prefix)
-    assert migrations.current(dsn, schema, prefix=prefix) == migrations.HEAD
+    assert migrations.current(dsn, schema, prefix=prefix) == schema_version.HEAD
     migrations.check(dsn, schema, prefix=prefix)
     made = execute(dsn, OURS)
     assert len(made) > 30
@@ -69,7 +71,9 @@ def test_a_table_under_a_prefix_is_compared_to_the_last_index(fresh_database: Fr
     with pytest.raises(SchemaError, match="jobs_triggers_due"):
         migrations.check(dsn, prefix="jobs_")
     execute(dsn, "DROP TABLE jobs_misfires")
-    with pytest.raises(SchemaError, match=r"table jobs_misfires is missing in the database under the prefix jobs_"):
+    with pytest.raises(
+        SchemaError, match=r"in the database under the prefix jobs_ differ .*: table jobs_misfires is missing;"
+    ):
         migrations.check(dsn, prefix="jobs_")
 
 
@@ -101,6 +105,10 @@ def test_the_tables_of_the_code_are_those_of_the_migrations(fresh_database: Fres
         assert execute(by_migrations, question) == execute(by_code, question)
 
 
+def test_the_names_that_a_node_knows_are_those_of_the_tables() -> None:
+    assert table_columns.FILE.read_text() == table_columns.text(), "write them anew: python -m tools.table_columns"
+
+
 def test_the_rendered_sql_is_that_of_the_migrations_and_works(fresh_database: Fresh) -> None:
     rendered = (ROOT / "schema" / "postgresql.sql").read_text()
     assert rendered == migrations.sql(), "render it anew: quartzpy db sql > schema/postgresql.sql"
@@ -112,7 +120,7 @@ def test_the_rendered_sql_is_that_of_the_migrations_and_works(fresh_database: Fr
 def test_the_revisions_that_the_code_knows_are_those_of_the_scripts() -> None:
     scripts = sorted((ROOT / "schema" / "versions").glob("*.py"))
     revisions = [re.search(r'^revision(?:: str)? = "(\w+)"', path.read_text(), re.M) for path in scripts]
-    assert tuple(found[1] for found in revisions if found) == migrations.REVISIONS
+    assert tuple(found[1] for found in revisions if found) == schema_version.REVISIONS
 
 
 def test_a_store_on_an_absent_older_newer_or_damaged_schema_says_what_mends_it(fresh_database: Fresh) -> None:
@@ -127,18 +135,66 @@ def test_a_store_on_an_absent_older_newer_or_damaged_schema_says_what_mends_it(f
     migrations.upgrade(dsn)
     execute(dsn, "UPDATE qrtz_alembic_version SET version_num = '9999'")
     assert "newer than this release" in refusal()
-    execute(dsn, f"UPDATE qrtz_alembic_version SET version_num = '{migrations.HEAD}'")
+    execute(dsn, f"UPDATE qrtz_alembic_version SET version_num = '{schema_version.HEAD}'")
     execute(dsn, "ALTER TABLE qrtz_triggers DROP COLUMN upcoming CASCADE")
     assert "table qrtz_triggers in the database lacks upcoming; run `quartzpy db check`" in refusal()
-    with pytest.raises(SchemaError, match="upcoming"):
+    execute(dsn, "ALTER TABLE qrtz_job_details ALTER COLUMN description TYPE varchar(7), ADD COLUMN extra integer")
+    execute(dsn, "DROP TABLE qrtz_audit")
+    with pytest.raises(SchemaError) as caught:
         migrations.check(dsn)
+    told = str(caught.value)
+    assert "table qrtz_triggers lacks column upcoming" in told
+    assert "table qrtz_audit is missing" in told
+    assert "column extra of table qrtz_job_details does not belong there" in told
+    assert "type of column description of table qrtz_job_details is VARCHAR(7), not TEXT" in told
+    assert "change them to what `quartzpy db sql` prints" in told
+    assert "db check" not in told, "this is what the command itself says"
+
+
+def test_the_tables_say_of_which_revision_they_are_and_who_can_use_them(fresh_database: Fresh) -> None:
+    dsn = fresh_database()
+    migrations.upgrade(dsn)
+    migrations.upgrade(dsn, "x", prefix="other_")
+    with connect_to(dsn) as connection:
+        for schema, prefix in ((None, "qrtz_"), ("x", "other_")):
+            assert (
+                schema_version.usable_from(connection, schema_version.HEAD, schema, prefix) in schema_version.REVISIONS
+            )
+            assert schema_version.usable_from(connection, "9999", schema, prefix) is None
+
+
+def test_newer_tables_are_used_if_they_say_that_this_release_can(fresh_database: Fresh) -> None:
+    dsn = fresh_database()
+    migrations.upgrade(dsn)
+    execute(dsn, "ALTER TABLE qrtz_triggers ADD COLUMN of_the_future integer")
+    execute(dsn, "UPDATE qrtz_alembic_version SET version_num = '9999'")
+
+    def say(revision: str, since: str) -> None:
+        mark = f"tables of revision {revision}, usable by releases from revision {since} on"
+        execute(dsn, f"COMMENT ON TABLE qrtz_scheduler_state IS '{mark}'")
+
+    say("9999", schema_version.HEAD)
+    with Scheduler(dsn, name="old", idle_wait="50ms") as scheduler:
+        scheduler.schedule_job(
+            JobDetail("x:y", "job"), SimpleTrigger("later", start_time=datetime(2090, 1, 1, tzinfo=UTC))
+        )
+        assert scheduler.triggers().count() == 1
+    migrations.check(dsn)
+    for revision, since in (("9999", "9998"), ("9998", schema_version.HEAD), ("", "")):
+        say(revision, since)
+        with pytest.raises(SchemaError, match="do not say that this release can use them"):
+            Scheduler(dsn).jobs()
+    say("9999", schema_version.HEAD)
+    execute(dsn, "ALTER TABLE qrtz_triggers DROP COLUMN upcoming CASCADE")
+    with pytest.raises(SchemaError, match="lacks upcoming"):
+        Scheduler(dsn).jobs()
 
 
 def test_an_older_schema_is_named_as_such(fresh_database: Fresh, monkeypatch: pytest.MonkeyPatch) -> None:
     dsn = fresh_database()
     migrations.upgrade(dsn)
-    monkeypatch.setattr(migrations, "REVISIONS", (migrations.HEAD, "0002"))
-    monkeypatch.setattr(migrations, "HEAD", "0002")
+    monkeypatch.setattr(schema_version, "REVISIONS", (schema_version.HEAD, "0002"))
+    monkeypatch.setattr(schema_version, "HEAD", "0002")
     migrations.upgrade(dsn, "x", "0001")
     with pytest.raises(SchemaError, match="older than this release's 0002; run `quartzpy db upgrade --schema x`"):
         Scheduler(dsn, schema="x").jobs()

@@ -32,11 +32,13 @@ from quartzpy.store.sql import migrations, near_keys, pages
 from quartzpy.store.sql.db.conninfo import session_settings
 from quartzpy.store.sql.db.session import names
 from quartzpy.store.sql.db.statement import as_text, prepare
+from quartzpy.store.sql.operations import search
 from quartzpy.store.sql.steps.acquire import ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL
 from quartzpy.store.sql.steps.due import LOCK_IF_DUE, NEXT_DUE
 from quartzpy.store.sql.steps.misfire import MOVE
 from quartzpy.store.sql.steps.purge import PURGE
 from quartzpy.store.sql.steps.rate_limits import ADMIT, NEXT_TURN
+from quartzpy.store.sql.storing_jobs import COMPARE_JOBS
 from tests.database import Server
 
 LIMIT = 10
@@ -336,6 +338,36 @@ def test_the_hint_for_a_key_that_is_not_stored_reads_few_keys(
     group: str,
 ) -> None:
     assert 0 < read(explain(text, group=group, name="t5000x", limit=LIMIT)) <= 4 * LIMIT + 10 * 5
+
+
+@filled(Fill(FILL_HISTORY + FILL_PAGES), Fill(FILL_HISTORY + FILL_PAGES, "good"))
+@pytest.mark.parametrize("kind", [JobKey, TriggerKey])
+def test_a_page_of_the_search_reads_no_more_keys_than_it_may_examine(
+    explain: Callable[..., list[dict[str, Any]]], kind: type[JobKey] | type[TriggerKey]
+) -> None:
+    page = {"pattern": "%nothing%", "walked": LIMIT, "among": 500, "after_group": "", "after_name": ""}
+    assert read(explain(search.MATCHING[kind], **page)) <= 501
+    assert read(explain(search.LAST_EXAMINED[kind], **page)) <= 501
+    near = {"part": "t5", "exact_group": "DEFAULT", "exact_name": "t5", "pattern": "%t5%"}
+    assert 0 < read(explain(search.NEAR[kind], **near)) <= 3 * LIMIT + 10
+
+
+@filled(Fill(FILL_HISTORY + FILL_PAGES), Fill(FILL_HISTORY + FILL_PAGES, "good"))
+def test_jobs_that_are_stored_again_are_looked_up_one_by_one(explain: Callable[..., list[dict[str, Any]]]) -> None:
+    names = [f"j{number:04}" for number in range(1, 1001)]
+    copied: dict[str, Any] = {
+        "groups": ["pages"] * len(names),
+        "names": names,
+        "types": ["known"] * len(names),
+        "limits": [None] * len(names),
+        "overlap_policy": ["block"] * len(names),
+        "placements": [""] * len(names),
+        "concurrency_keys": [None] * len(names),
+        "rate_limits": [None] * len(names),
+    }
+    plan = explain(COMPARE_JOBS, **copied)
+    assert plan[0]["Actual Rows"] == len(names)
+    assert read(plan) <= 2 * len(names)
 
 
 @filled(Fill(FILL_HISTORY), Fill(FILL_HISTORY, "good"))

@@ -125,7 +125,7 @@ def test_each_transaction_has_our_limits(
         store.acquire(
             node, [AvailableSlots("none")], limit=1, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1)
         )
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     user.execute("ROLLBACK")
 
 

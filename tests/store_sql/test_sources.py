@@ -11,11 +11,12 @@ from typing import Any
 import psycopg
 import pytest
 from sqlalchemy import Engine, create_engine, event, text
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool, StaticPool
 
 from quartzpy import AsyncScheduler, JobDetail, JobKey, Scheduler, SimpleTrigger, TriggerKey
-from quartzpy.errors import SettingsError, StoreUnavailableError
+from quartzpy.errors import JobStoreError, SettingsError, StoreUnavailableError
 from tests.database import connect_to
 from tests.facade import jobs
 
@@ -25,7 +26,7 @@ Make = Callable[..., Scheduler]
 
 @pytest.fixture
 def engine(postgres_dsn: str) -> Iterator[Engine]:
-    made = create_engine(postgres_dsn, pool_size=10, max_overflow=0, pool_timeout=5)
+    made = create_engine(postgres_dsn, pool_size=10, max_overflow=0, pool_timeout=60)
     yield made
     made.dispose()
 
@@ -165,6 +166,20 @@ def test_the_check_in_of_a_node_waits_no_longer_than_its_deadline(postgres_dsn: 
     blocked.set()
     hang.clear()
     scheduler.shutdown()
+
+
+def test_an_error_of_the_function_is_one_of_the_database() -> None:
+    errors = [PoolTimeoutError("of the pool"), OSError("of the network"), RuntimeError("of the vault")]
+    expected = [StoreUnavailableError, StoreUnavailableError, JobStoreError]
+
+    def connect() -> psycopg.Connection[Any]:
+        raise errors[0]
+
+    scheduler = Scheduler(connect=connect)
+    for kind in expected:
+        with pytest.raises(kind, match=str(errors[0])):
+            scheduler.job_keys()
+        errors.pop(0)
 
 
 def test_what_is_no_connection_is_refused() -> None:

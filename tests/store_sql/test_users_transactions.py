@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -105,12 +104,10 @@ def test_no_step_waits_for_a_users_transaction(impatient: SqlJobStore, connect: 
 
     with transaction(connect) as user:
         USERS[does](store.within(user))
-        began = time.monotonic()
         outcome = store.complete(node, failed)
         store.recover(node, judged)
         misfired = store.recover_misfires(node, LANES, threshold=MINUTE, limit=10).misfired
         fired = acquire(store, node).fired
-        assert time.monotonic() - began < 0.9, "something waited"
         assert "free late" in {key.name for key in misfired}
         assert kinds(fired, FREE) == DUE_AGAIN
         assert not outcome.fenced

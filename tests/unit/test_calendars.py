@@ -106,9 +106,9 @@ def test_next_included_is_the_first_instant_that_is_not_excluded(
     ids=lambda calendar: type(calendar).__name__,
 )
 def test_a_calendar_that_excludes_everything_ends_the_search_in_bounded_time(calendar: BaseCalendar) -> None:
-    began = stopwatch.perf_counter()
+    began = stopwatch.process_time()
     assert calendar.next_included(utc("2026-05-15 12:00")) is None
-    assert stopwatch.perf_counter() - began < 10
+    assert stopwatch.process_time() - began < 10
 
 
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5)

@@ -85,9 +85,9 @@ def test_the_day_of_a_change_of_the_clock(start: str, expected: list[str]) -> No
 
 def test_a_search_jumps_over_excluded_times() -> None:
     every_second = DailyTimeIntervalTrigger(interval=1, unit="second", start_time=utc("2026-05-16 00:00"))
-    began = stopwatch.perf_counter()
+    began = stopwatch.process_time()
     assert every_second.started(WeeklyCalendar()).next_fire_time == utc("2026-05-18 00:00")
-    assert stopwatch.perf_counter() - began < 0.1
+    assert stopwatch.process_time() - began < 0.3
 
 
 def test_the_final_fire_is_the_last_before_the_end_and_not_known_with_a_count() -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import traceback
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import URL, make_url
+from sqlalchemy.dialects.postgresql import psycopg as dialects
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.config.table_names import checked_schema
 from quartzpy.errors import SettingsError
 from quartzpy.store.sql.db.conninfo import connect_arguments
-from quartzpy.store.sql.db.database import parse_dsn, scrubbed
+from quartzpy.store.sql.db.urls import DatabaseUrl, parse_dsn, scrubbed
 
 CANARY = "c4n4ry"
 
@@ -38,6 +43,66 @@ def test_several_hosts_are_understood_in_both_forms(given: str, hosts: str, port
     assert url.query["target_session_attrs"] == "read-write"
 
 
+odd = st.text("aZ9-._~ +%:/?#[]@!$&'()*,;=|\\\"\u00e9\u20ac\n", max_size=8)
+hosts = st.sampled_from(["", "db", "db.example.org", "10.0.0.1", "[::1]", "[2001:db8::7]", "h_1"])
+parameters = st.dictionaries(
+    st.sampled_from(["sslmode", "application_name", "options", "service", "passfile", "target_session_attrs"]), odd
+)
+places_in_the_query = st.sampled_from(
+    [
+        *({}, {"host": "/var/run/postgresql"}, {"host": "h1,h2", "port": "1,2"}, {"host": "h1,h2"}, {"host": "h1:7"}),
+        *({"host": "::1"}, {"host": ["h1:1", "h2:2"]}, {"port": "6543"}),
+    ]
+)
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> str:
+    """URLs in which a password is escaped in full, or only as far as it must be."""
+    user, password, database = draw(odd), draw(st.none() | odd), draw(st.none() | odd)
+    text = draw(st.sampled_from(["postgresql", "postgresql+psycopg"])) + "://"
+    if draw(st.booleans()):
+        text += quote(user, safe="")
+        if password is not None:
+            text += ":" + quote(password, safe=draw(st.sampled_from(["", "/:?#[]!$&'()*,;= |"])))
+        text += "@"
+    text += draw(hosts) + draw(st.sampled_from(["", ":5432", ":65535"]))
+    if database is not None:
+        text += "/" + quote(database, safe=draw(st.sampled_from(["", "/:,"])))
+    query = draw(parameters) | draw(places_in_the_query)
+    return text + ("?" + urlencode(query, doseq=True) if query else "")
+
+
+def same(ours: DatabaseUrl, theirs: URL) -> bool:
+    """True if psycopg gets the same parameters from us and from SQLAlchemy's dialect."""
+    given = dialects.dialect().create_connect_args(theirs)[1]
+    wanted = ours.libpq_parameters()
+    if "," in str(wanted.get("host")):
+        given.setdefault("target_session_attrs", "read-write")
+        if given.get("port") == ",":
+            # The default port of each host, which libpq assumes anyway. We keep a port before the path, for all hosts.
+            given["port"] = wanted.setdefault("port", None)
+    assert {name: str(value) for name, value in wanted.items()} == {name: str(value) for name, value in given.items()}
+    return True
+
+
+@given(texts())
+def test_a_url_means_what_it_means_to_sqlalchemy(text: str) -> None:
+    assert same(parse_dsn(text), make_url(text.strip()))
+
+
+@given(texts())
+def test_a_url_that_is_handed_to_sqlalchemy_stays_the_same(text: str) -> None:
+    url = parse_dsn(text)
+    assert same(url, url.as_sqlalchemy())
+
+
+def test_a_url_does_not_show_its_password_in_its_representation() -> None:
+    url = parse_dsn(f"postgresql://u:{CANARY}@h/db?password={CANARY}")
+    assert isinstance(url, DatabaseUrl)
+    assert CANARY not in repr(url)
+
+
 def test_a_chosen_server_is_used() -> None:
     assert parse_dsn("postgresql://h1,h2/db?target_session_attrs=any").query["target_session_attrs"] == "any"
     assert "target_session_attrs" not in parse_dsn("postgresql://h1/db").query
@@ -52,6 +117,13 @@ def test_a_chosen_server_is_used() -> None:
         "postgresql://h1,h2/db?host=h3",
         "postgresql:///db?host=a,b&port=1,2,3",
         "postgresql:///db?host=a,b&port=1,x",
+        "postgresql://u@h:/db",
+        "postgresql://h1:,h2/db",
+        "postgresql://u@h:0/db",
+        "postgresql://u@h:65536/db",
+        "postgresql://u@h/db?sslmode=require&sslmode=disable",
+        "postgresql://u@h/db?autocommit=true",
+        "postgresql://u@h/db?prepare_threshold=5",
         "postgresql://u@h/db?client_encoding=latin1",
         "postgresql://u@h/db?connect_timeout=0",
         "postgresql://u@h/db?connect_timeout=soon",
@@ -139,6 +211,8 @@ def test_passwords_are_not_shown(text: str) -> None:
         f"mysql:///db?password={CANARY}",
         f"postgresql://u:{CANARY}@h:port/db",
         f"postgresql://u:{CANARY}@h1:port,h2/db",
+        f"postgresql://u:a@{CANARY}@h/db",
+        f"postgresql://u:{CANARY}@h:1:2/db",
         f"postgresql://u:a@{CANARY}@h:port,h2/db",
         f"postgresql://u:{CANARY}@h1,h2/db?host=h3",
         f"host=h user=u password={CANARY} dbname=db",

@@ -305,9 +305,9 @@ def test_lines_may_be_indented_folded_and_in_small_letters() -> None:
 )
 def test_a_search_without_result_ends_soon(rule: str) -> None:
     trigger = recurrence(rule, "2026-01-05 09:00", BERLIN)
-    began = stopwatch.perf_counter()
+    began = stopwatch.process_time()
     assert trigger.next_after(utc("2026-05-15 12:00")) is None
-    assert stopwatch.perf_counter() - began < 5  # really at most some tenths
+    assert stopwatch.process_time() - began < 5  # really at most some tenths
     with pytest.raises(TriggerNeverFiresError):
         trigger.first_progress()
 
@@ -316,10 +316,10 @@ def test_a_search_without_result_ends_soon(rule: str) -> None:
 def test_searching_decades_costs_no_more_than_a_day(frequency: str) -> None:
     trigger = recurrence(f"FREQ={frequency};BYDAY=MO,FR", "1970-01-30 00:00:01", BERLIN)
     trigger.next_after(utc("2026-05-15 12:00"))
-    began = stopwatch.perf_counter()
+    began = stopwatch.process_time()
     for _ in range(20):
         trigger.next_after(utc("2026-05-15 12:00"))
-    assert stopwatch.perf_counter() - began < 0.5  # really some tenths of a millisecond each
+    assert stopwatch.process_time() - began < 0.5  # really some tenths of a millisecond each
 
 
 def test_nothing_is_found_beyond_a_hundred_years_and_the_end_of_time() -> None:

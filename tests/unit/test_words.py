@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.keys import TriggerKey
 from quartzpy.operations.selection import Keys, Subject
+from quartzpy.runtime.banner import banner
 from quartzpy.texts import number_of, numbered
 
 
@@ -24,3 +26,11 @@ def test_no_things_are_said_in_words() -> None:
 def test_a_list_counts_the_others(count: int, rest: str) -> None:
     keys = Keys(Subject.TRIGGER, tuple(TriggerKey(f"t{n}") for n in range(count)))
     assert str(keys).endswith(f"DEFAULT.t4{rest}")
+
+
+def test_the_banner_of_a_node_counts_its_workers() -> None:
+    config = SchedulerConfig.of(
+        {"name": "billing", "workers": 1, "executors": {"cpu": "processes:1", "io": "threads:20", "loop": "asyncio:1"}}
+    )
+    lines = banner(config, version="1", instance_id="a", epoch=1, database="memory", job_types=["report"])
+    assert "  workers: default 1 thread, cpu 1 process, io 20 threads, loop 1 event loop slot" in lines

@@ -65,8 +65,10 @@ class BackgroundActions:
         self._lock = threading.Lock()
         self._running: list[_Running] = []
 
-    def run(self, act: Act, total: int) -> ActionResult | ActionProgress:
+    def run(self, act: Act, total: int, patience: float | None = None) -> ActionResult | ActionProgress:
         """Carry out an action on `total` subjects, and return its result, or its progress if it is still going on.
+
+        `patience` is the time, in seconds, after which the progress is returned; by default `PATIENCE`.
 
         Raises:
             What `act` raises, if it does so before this returns.
@@ -74,9 +76,10 @@ class BackgroundActions:
         running = _Running(act, total, self._moved, self._stopping)
         with self._lock:
             self._running = [one for one in self._running if not one.ended.is_set()]
+            # First, because the system may refuse a thread, and `close` waits for those in the list.
+            running.thread.start()
             self._running.append(running)
-        running.thread.start()
-        running.ended.wait(PATIENCE)
+        running.ended.wait(PATIENCE if patience is None else patience)
         # Without its id in the audit log, nobody could follow it.
         running.begun.wait()
         if running.error is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -12,14 +13,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from quartzpy.dashboard.actions.background import BackgroundActions
 from quartzpy.dashboard.api import bodies, openapi, parameters
+from quartzpy.dashboard.api.accepted import AcceptedAction
 from quartzpy.dashboard.api.problems import HANDLERS, problem
-from quartzpy.dashboard.api.reads import READS, Read
-from quartzpy.operations import Actor, Operations
+from quartzpy.dashboard.api.reads import ENTRY, READS, Read
+from quartzpy.operations import ActionProgress, Actions, Actor, Operations, Selection
+from quartzpy.operations.actions.base import ROLES
 from quartzpy.operations.render import to_json
 
 PREFIX = "/api/v1"
 
+PATIENCE = 2.0
+"""The time, in seconds, for which a request waits for the end of an action on many subjects."""
 _Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -31,8 +37,13 @@ class JsonResponse(JSONResponse):
         return json.dumps(to_json(content), allow_nan=False, separators=(",", ":")).encode()
 
 
+def _is_many(selected: object) -> bool:
+    return isinstance(selected, list) or (isinstance(selected, Selection) and not selected.is_pause)
+
+
 def create_api(
     operations: Operations,
+    background: BackgroundActions,
     *,
     actor_of: Callable[[Request], Actor | None],
     check_request: Callable[[Request], None],
@@ -42,6 +53,7 @@ def create_api(
 
     Args:
         operations: the operations, which act as the actor of each request.
+        background: carries out the actions on many subjects.
         actor_of: returns the actor of a request; None refuses it with status 401.
         check_request: checks that a request which changes something comes from a page of this site or has a token of
             its own.
@@ -73,9 +85,20 @@ def create_api(
                 return not_known()
             check_request(request)
             arguments = bodies.arguments_of(action, await request.body())
-            return JsonResponse(await run_in_threadpool(getattr(given.actions, action), **arguments))
+            return await run_in_threadpool(carried_out, request, given.actions, action, arguments)
 
         return endpoint
+
+    def carried_out(request: Request, actions: Actions, action: str, arguments: dict[str, Any]) -> Response:
+        if action not in ROLES or not _is_many(arguments.get("selection")):
+            return JsonResponse(getattr(actions, action)(**arguments))
+        total = actions.count(arguments["selection"])
+        result = background.run(lambda report: getattr(actions.reporting(report), action)(**arguments), total, PATIENCE)
+        if not isinstance(result, ActionProgress):
+            return JsonResponse(result)
+        place = f"{request.scope['root_path']}{ENTRY}?{urlencode({'action_id': result.action_id})}"
+        accepted = AcceptedAction(result.action_id, result.changed, result.failed, total)
+        return JsonResponse(accepted, 202, headers={"Location": place, "Retry-After": "1"})
 
     async def described(request: Request) -> Response:
         return JSONResponse(openapi.document())

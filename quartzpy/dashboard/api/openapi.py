@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, get_type_hints
 
 from quartzpy.dashboard.api import bodies
+from quartzpy.dashboard.api.accepted import AcceptedAction
 from quartzpy.dashboard.api.problems import PROBLEM_SCHEMA, PROBLEM_TYPE
 from quartzpy.dashboard.api.reads import READS, Read
 from quartzpy.dashboard.api.schemas import Schemas
@@ -68,13 +69,17 @@ def _read(read: Read, schemas: Schemas) -> dict[str, Any]:
 
 def _action(action: str, schemas: Schemas) -> dict[str, Any]:
     role = ROLES.get(action)
+    body = bodies.schema_of(action)
+    responses = _responses(schemas.of(returned(Actions, action)))
+    if role is not None and "selection" in body["properties"]:
+        responses["202"] = _accepted(schemas.of(AcceptedAction))
     summary = (getattr(Actions, action).__doc__ or "").split("\n")[0].removesuffix(".")
     return {
         "operationId": action,
         "summary": f"{summary}.",
         "description": f"Needs the role {role}." if role is not None else "Changes nothing.",
-        "requestBody": {"required": True, "content": {"application/json": {"schema": bodies.schema_of(action)}}},
-        "responses": _responses(schemas.of(returned(Actions, action))),
+        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
+        "responses": responses,
     }
 
 
@@ -83,6 +88,19 @@ def _responses(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "200": {"description": "The answer.", "content": {"application/json": {"schema": dict(schema)}}},
         "default": {"description": "The reason why there is none.", "content": {PROBLEM_TYPE: problem}},
+    }
+
+
+def _accepted(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "description": "The action on many subjects is still going on.",
+        "headers": {
+            "Location": {
+                "description": "The address of the action's entry in the audit log, which shows its progress.",
+                "schema": {"type": "string"},
+            }
+        },
+        "content": {"application/json": {"schema": dict(schema)}},
     }
 
 

@@ -41,6 +41,10 @@ def _trigger_key(values: Mapping[str, Any]) -> TriggerKey:
 _KEY = (p.NAME, p.GROUP_OF_KEY)
 FIRE_ID = Parameter("fire_id", "The id of the execution.", {"type": "integer", "minimum": 0}, required=True)
 CALENDAR_NAME = Parameter("name", "The name of the calendar.", {"type": "string", "minLength": 1}, required=True)
+ENTRY = "/audit-entry"
+ACTION_ID = Parameter(
+    "action_id", "The id of the action.", {"type": "integer", "minimum": 1}, p.LIMIT.read, required=True
+)
 COUNT = Parameter(
     "limit",
     "The largest number of fires.",
@@ -123,6 +127,12 @@ READS: tuple[Read, ...] = (
         "What operators did, the latest first.",
         (*p.PAGE, p.ACTOR, p.AUDITED, p.SUBJECT, p.ACTION_STATE, p.SINCE, p.UNTIL),
     ),
+    Read(
+        ENTRY,
+        "audit_entry",
+        "One action of an operator, also while it is going on: its state, and the number of its changes so far.",
+        (ACTION_ID,),
+    ),
     Read("/system", "system", "The store, its tables and locks.", (p.EXAMINE,)),
-    Read("/search", "search", "What has a text in its name.", (p.TEXT, p.FEW)),
+    Read("/search", "search", "What has a text in its name.", (p.TEXT, p.FEW, p.AFTER)),
 )

@@ -10,7 +10,7 @@ from quartzpy.dashboard.visit import Visit, page
 
 def search(visit: Visit) -> Response:
     text = visit.parameter("q")
-    found = None if text is None else visit.operations.search(text)
+    found = None if text is None else visit.operations.search(text, after=visit.parameter("after"))
     return visit.render("search.html", text=text, found=found)
 
 

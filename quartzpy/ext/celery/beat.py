@@ -10,7 +10,6 @@ from typing import Any
 import celery.beat
 import psycopg
 from celery.schedules import crontab
-from sqlalchemy.engine import make_url
 
 from quartzpy.errors import InvalidJobError, SettingsError
 from quartzpy.ext.celery.schedules import trigger_of
@@ -18,6 +17,7 @@ from quartzpy.ext.celery.task_job import CeleryTask, use_app
 from quartzpy.factory import Scheduler
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import TriggerKey
+from quartzpy.store.sql.db.urls import parse_dsn
 from quartzpy.texts import quoted
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
@@ -143,9 +143,8 @@ def _sync(scheduler: Scheduler, url: str, definitions: list[tuple[JobDetail, lis
     intervals = {
         trigger.key for _, triggers in definitions for trigger in triggers if isinstance(trigger, SimpleTrigger)
     }
-    plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     # In one transaction, so that no other beat sends the first one.
-    with psycopg.connect(plain) as connection:
+    with psycopg.connect(**parse_dsn(url).libpq_parameters()) as connection:
         inside = scheduler.using(connection)
         plan = inside.sync(definitions, owner=OWNER, prune=True, version=version)
         for change in plan.changes:

@@ -167,9 +167,10 @@ class ActionLog:
 
         def work(verbs: OwnTransactionVerbs) -> _T:
             done = change(verbs)
-            for one, made in done.rows:
-                row = replace(entry, subject=_short(one))
-                verbs.store.record_action(_ended(row, ActionState.SUCCEEDED, made.count, made.before, made.after))
+            rows = ((replace(entry, subject=_short(one)), made) for one, made in done.rows)
+            verbs.store.record_actions(
+                [_ended(row, ActionState.SUCCEEDED, made.count, made.before, made.after) for row, made in rows]
+            )
             return done.result
 
         try:
@@ -215,8 +216,13 @@ class ActionLog:
                 first = next(slices, None)
         except Exception as error:
             self._end(action_id, ActionState.FAILED, count, failed, failures, reason(error))
-            if count:
-                raise _interrupted(error, f"{past} {_counted(selected.kind, count)}, and then failed") from error
+            done_before = f"{past} {_counted(selected.kind, count)}, and then failed"
+            if count and (interrupted := _interrupted(error, done_before)) is not None:
+                raise interrupted from error
+            raise
+        except BaseException as error:
+            # Ctrl-C, or the end of the process: nobody else records the end of this action so soon.
+            self._end(action_id, ActionState.INTERRUPTED, count, failed, failures, type(error).__name__)
             raise
         state = ActionState.FAILED if failed and not count else ActionState.SUCCEEDED
         self._end(action_id, state, count, failed, failures, None)
@@ -265,7 +271,7 @@ class ActionLog:
         if error is None:
             store.update_action(action_id, state=state, count=count, after_text=after)
         else:
-            # The store may be unavailable. The row then stays RUNNING, with the count of the slices that are done.
+            # The store may be unavailable. The row then stays RUNNING until it is marked as INTERRUPTED.
             with suppress(QuartzpyError):
                 store.update_action(action_id, state=state, count=count, after_text=after, error=error)
 
@@ -328,14 +334,14 @@ def _keys_of(kind: Subject, records: Iterable[Any]) -> Iterator[Any]:
     yield from (record.fire_id for record in records if record.fire_id is not None)
 
 
-def _interrupted(error: Exception, done: str) -> Exception:
-    """Return the error of an action that has changed some of its subjects, which says so."""
+def _interrupted(error: BaseException, done: str) -> Exception | None:
+    """Return an error that says that some subjects were changed; None if the given one is not of the store."""
     match error:
         case StoreUnavailableError():
             return StoreUnavailableError(f"{done}: {error}", sqlstate=error.sqlstate)
         case OutcomeUnknownError():
             return OutcomeUnknownError(f"{done}: {error}")
-    return error
+    return None
 
 
 def _counted(kind: Subject, count: int) -> str:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from quartzpy.errors import IllegalStateChangeError
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.actions.base import BaseActions, stored, values_of
+from quartzpy.operations.actions.base import BaseActions, sorted_out, stored, values_of
 from quartzpy.operations.actions.log import Change, SliceChange
-from quartzpy.operations.results import ActionResult
+from quartzpy.operations.results import ActionFailure, ActionResult
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as_selected, named
 from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
-from quartzpy.states import JobMode, Missed, TriggerState, missed_of
+from quartzpy.states import PAUSED_STATES, JobMode, Missed, TriggerState, missed_of
 from quartzpy.store.protocol import Notification, PauseNote
+from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import numbered
 
 _PAUSABLE = (Subject.TRIGGER, Subject.JOB, Subject.TRIGGER_GROUP, Subject.JOB_GROUP, Subject.EVERYTHING)
+_IDLE = (TriggerState.COMPLETE, TriggerState.ERROR)
 
 
 class PausingActions(BaseActions):
@@ -43,9 +45,12 @@ class PausingActions(BaseActions):
             return Change(f"Paused {named(selected.kind, key)}.")
 
         def change_many(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
-            done = stored(verbs, selected, keys)
-            pause = verbs.store.pause_jobs if selected.kind is Subject.JOB else verbs.store.pause_triggers
-            pause(done.changed, note)
+            if selected.kind is Subject.JOB:
+                done = stored(verbs, selected, keys)
+                verbs.store.pause_jobs(done.changed, note)
+                return done
+            done = _changing(verbs, selected, keys, "pause", lambda record: _is_new(record, note))
+            verbs.store.pause_triggers(done.changed, note)
             return done
 
         return self._each("pause", "Paused", selected, reason, change, values=values_of, change_many=change_many)
@@ -72,9 +77,13 @@ class PausingActions(BaseActions):
             return Change(text, after={"missed": treatment})
 
         def change_many(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
-            done = stored(verbs, selected, keys)
-            resume = verbs.store.resume_jobs if selected.kind is Subject.JOB else verbs.store.resume_triggers
-            verbs._changed(resume(done.changed, treatment), Notification.RESUMED)
+            if selected.kind is Subject.JOB:
+                done = stored(verbs, selected, keys)
+                due_at = verbs.store.resume_jobs(done.changed, treatment)
+            else:
+                done = _changing(verbs, selected, keys, "resume", lambda record: record.state in PAUSED_STATES)
+                due_at = verbs.store.resume_triggers(done.changed, treatment)
+            verbs._changed(due_at, Notification.RESUMED)
             return done
 
         return self._each("resume", "Resumed", selected, reason, change, values=values_of, change_many=change_many)
@@ -124,14 +133,47 @@ class PausingActions(BaseActions):
         )
 
 
+def _changing(
+    verbs: OwnTransactionVerbs,
+    selected: Keys | Selection,
+    keys: Sequence[TriggerKey],
+    what: str,
+    changes: Callable[[TriggerRecord], bool],
+) -> SliceChange:
+    """Tell apart the triggers that an action changes and, of those that were named, the ones to which it cannot apply.
+
+    A trigger that is in the state already belongs to neither.
+    """
+    records = verbs.store.triggers(keys)
+    found = SliceChange([key for key in keys if key in records and changes(records[key])])
+    if isinstance(selected, Keys):
+        found.failures = sorted_out(selected.kind, keys, records).failures
+        problems = ((key, _idle(records[key], what)) for key in keys if key in records)
+        found.failures += [ActionFailure(str(key), problem) for key, problem in problems if problem is not None]
+    return found
+
+
+def _is_new(record: TriggerRecord, note: PauseNote) -> bool:
+    """Return True if a pause with this note changes the trigger: it fires, or it is paused with another note."""
+    if record.state in PAUSED_STATES:
+        return note.reason is not None and (record.pause_reason, record.paused_by) != (note.reason, note.by)
+    return record.state not in _IDLE
+
+
 def _check_fires(verbs: OwnTransactionVerbs, key: TriggerKey, what: str) -> None:
     """Refuse an action on a trigger that does not fire: the store would accept it, and nothing would change."""
     record = verbs.store.trigger(key)
-    if record is not None and record.state in (TriggerState.COMPLETE, TriggerState.ERROR):
-        cure = "it has ended" if record.state is TriggerState.COMPLETE else "reset it first"
-        raise IllegalStateChangeError(
-            f"trigger {key} is {record.state} and does not fire, so there is nothing to {what}; {cure}"
-        )
+    problem = None if record is None else _idle(record, what)
+    if problem is not None:
+        raise IllegalStateChangeError(problem)
+
+
+def _idle(record: TriggerRecord, what: str) -> str | None:
+    """Return the reason why there is nothing to pause, resume or skip; None if the trigger fires or is paused."""
+    if record.state not in _IDLE:
+        return None
+    cure = "it has ended" if record.state is TriggerState.COMPLETE else "reset it first"
+    return f"trigger {record.key} is {record.state} and does not fire, so there is nothing to {what}; {cure}"
 
 
 def _held(verbs: OwnTransactionVerbs, key: JobKey | TriggerKey) -> str | None:

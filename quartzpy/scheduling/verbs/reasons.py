@@ -10,6 +10,7 @@ from quartzpy.errors import TriggerNotFoundError
 from quartzpy.keys import TriggerKey
 from quartzpy.scheduling.advice import PYTHON, Advice
 from quartzpy.scheduling.explain import Situation, explain, explain_ended
+from quartzpy.store import node_facts
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import MisfireQuery
 from quartzpy.store.records import RunningRecord
@@ -25,12 +26,15 @@ def of_trigger(store: JobStore, key: TriggerKey, misfire_threshold: timedelta, a
 
 
 class Reasons:
-    """Explains triggers of one moment: what concerns all of them is read once."""
+    """Explains triggers of one moment: what concerns all of them is read once.
+
+    `misfire_threshold` holds where no node has published its own, by which it judges.
+    """
 
     def __init__(self, store: JobStore, misfire_threshold: timedelta, advice: Advice = PYTHON) -> None:
         self._store = store
         self._advice = advice
-        self._threshold = misfire_threshold
+        self._threshold = node_facts.misfire_threshold(store.node_facts()) or misfire_threshold
         self._nodes = store.list_nodes()
         self._running = store.list_running()
         self._pauses = store.pauses()

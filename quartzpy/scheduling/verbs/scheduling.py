@@ -17,7 +17,7 @@ from quartzpy.keys import (
     JobRef,
     checked_key,
 )
-from quartzpy.scheduling.forms import JobForm, TriggerForm, as_job_detail, as_triggers, bound
+from quartzpy.scheduling.forms import JobForm, TriggerForm, as_job_detail, as_triggers, bound, check_named
 from quartzpy.scheduling.verbs.calendars import CalendarVerbs
 from quartzpy.scheduling.verbs.scheduled_job import ScheduledJob, StoredJobVerbs
 from quartzpy.scheduling.verbs.skipping import SkippingVerbs
@@ -74,7 +74,9 @@ class SchedulingVerbs(StoredJobVerbs, SyncVerbs, CalendarVerbs, SkippingVerbs):
         several = as_triggers(triggers)
         if not several and not isinstance(job, JobDetail):
             options.setdefault("durable", True)
-        detail = self._checked_job(as_job_detail(job, name, group, data, options))
+        given = as_job_detail(job, name, group, data, options)
+        check_named(given, "replace=True" if replace else None)
+        detail = self._checked_job(given)
         pairs: Pairs = [(detail, bound(several, detail.key))]
         self._check_pairs(pairs)
         self._store_pairs(pairs, replace=replace)
@@ -109,7 +111,9 @@ class SchedulingVerbs(StoredJobVerbs, SyncVerbs, CalendarVerbs, SkippingVerbs):
         replace: bool = False,
     ) -> list[ScheduledJob]:
         """Store many jobs with their triggers, all or none; return their handles. Errors as for `schedule_job`."""
-        pairs = self._bound_pairs(jobs.items() if isinstance(jobs, Mapping) else jobs)
+        pairs = self._bound_pairs(
+            jobs.items() if isinstance(jobs, Mapping) else jobs, again="replace=True" if replace else None
+        )
         self._check_pairs(pairs)
         self._store_pairs(pairs, replace=replace)
         return [ScheduledJob(self, job.key) for job, _ in pairs]

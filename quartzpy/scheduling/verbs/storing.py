@@ -15,7 +15,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.trace_context import with_trace
 from quartzpy.keys import DEFAULT_GROUP, JobKey
 from quartzpy.other_names import SCHEDULING_ARGUMENTS, refuses
-from quartzpy.scheduling.forms import JobForm, as_job_detail, as_triggers, bound
+from quartzpy.scheduling.forms import JobForm, as_job_detail, as_triggers, bound, check_named
 from quartzpy.scheduling.verbs.base import Verbs
 from quartzpy.store import refusals
 from quartzpy.store.protocol import JobEntry, JobStore
@@ -67,11 +67,15 @@ class StoringVerbs(Verbs):
             )
         return job.with_defaults(self._job_defaults)
 
-    def _bound_pairs(self, given: Iterable[tuple[JobForm, object]]) -> list[tuple[JobDetail, list[Trigger]]]:
-        """Return the jobs, each with its triggers bound to it."""
+    def _bound_pairs(
+        self, given: Iterable[tuple[JobForm, object]], *, again: str | None = None
+    ) -> list[tuple[JobDetail, list[Trigger]]]:
+        """Return the jobs, each with its triggers bound to it. `again` is as for `check_named`."""
         found = []
         for form, triggers in given:
-            job = self._checked_job(as_job_detail(form, None, DEFAULT_GROUP, None, {}))
+            detail = as_job_detail(form, None, DEFAULT_GROUP, None, {})
+            check_named(detail, again)
+            job = self._checked_job(detail)
             found.append((job, bound(as_triggers(triggers), job.key)))
         return found
 

@@ -74,7 +74,7 @@ class SyncVerbs(StoringVerbs, QueryVerbs, CalendarVerbs):
         treatment = Existing.of(existing)
         own_version = version_text(version)
         pairs = definitions.items() if isinstance(definitions, Mapping) else definitions
-        declared: Definitions = self._bound_pairs(_as_pairs(pairs))
+        declared: Definitions = self._bound_pairs(_as_pairs(pairs), again="sync")
         check_definitions(declared)
         # All pairs are checked: an unchanged trigger may lack data that its job no longer provides.
         self._check_pairs(declared)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from quartzpy.jobs.fired_trigger import FiredTrigger
-from quartzpy.store.protocol.actions import ActionEntry, ActionStore
+from quartzpy.store.protocol.actions import ACTION_SILENCE, UNHEARD, ActionEntry, ActionStore
 from quartzpy.store.protocol.cluster import (
     MAX_NODE_DEATHS,
     CheckIn,
@@ -36,7 +36,6 @@ from quartzpy.store.protocol.fires import (
 )
 from quartzpy.store.protocol.firing import FiringStore, JobTransaction
 from quartzpy.store.protocol.operations import (
-    FoundKeys,
     GroupTally,
     LockRecord,
     MinuteRecord,
@@ -96,9 +95,11 @@ class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, Operation
 
 
 __all__ = [
+    "ACTION_SILENCE",
     "MANY",
     "MAX_NODE_DEATHS",
     "NO_NOTE",
+    "UNHEARD",
     "AcquiredTrigger",
     "Acquisition",
     "ActionEntry",
@@ -114,7 +115,6 @@ __all__ = [
     "FiredTrigger",
     "Firing",
     "FiringStore",
-    "FoundKeys",
     "GroupTally",
     "Holdings",
     "JobEntry",

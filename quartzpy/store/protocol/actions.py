@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from quartzpy.states import ActionState, NodeMode
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from quartzpy.store.protocol import JobStore
 
 _T = TypeVar("_T")
+
+
+ACTION_SILENCE = timedelta(minutes=1)
+"""The time without an update after which the process of an action is taken for dead: several times that of a slice."""
+UNHEARD = "its process ended before it, or lost the database; what was changed until then stays changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +53,25 @@ class ActionStore(Protocol):
         """Add an action to the audit log, with the store's time; return its id. `clear` keeps the audit log."""
         ...
 
+    def record_actions(self, entries: Sequence[ActionEntry]) -> None:
+        """Add actions, as `record_action` does with one, in this order and in few round trips."""
+        ...
+
     def update_action(
         self, action_id: int, *, state: ActionState, count: int, after_text: str | None = None, error: str | None = None
     ) -> None:
-        """Update the state and the count of an action that is RUNNING. In any other state it is left as it is.
+        """Update the state and the count of an action that is RUNNING. One that has ended is left as it is.
 
+        The count never falls: the caller may not know of the last change that it made, because the answer was lost.
         If `state` is not RUNNING, the action has ended now. `after_text` and `error` replace the old values unless
-        they are None.
+        they are None. An action that was marked as INTERRUPTED is updated as well: its process was slow, and not dead.
+        """
+        ...
+
+    def interrupt_actions(self, silent_for: timedelta) -> int:
+        """Mark actions as INTERRUPTED that are RUNNING and were not updated for so long; return their number.
+
+        They ended with their latest update.
         """
         ...
 

@@ -218,7 +218,7 @@ class ClusterStore(Protocol):
         `older_than` is; see `history_cutoff`. Triggers that a job or a misfire ended are deleted too, once the last
         fire time that they show is longer ago than `ended_triggers` (without it, than `older_than`; without both they
         are kept). At most `limit` rows of the audit log are deleted that began longer ago than `actions` (None keeps
-        them), and count as well.
+        them), and count as well. Actions of processes that ended are marked; see `ActionStore.interrupt_actions`.
         """
         ...
 

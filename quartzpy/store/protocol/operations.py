@@ -13,6 +13,7 @@ from quartzpy.placement import Placement
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.queries import BoundedQuery, Position
 from quartzpy.store.records import ExecutionRecord
+from quartzpy.store.searches import FoundKeys, KeySearch, SearchPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +116,11 @@ class LockRecord:
     blocked_by: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FoundKeys:
-    """The keys that match a search, sorted, the names that begin with the text first."""
-
-    jobs: Sequence[JobKey]
-    triggers: Sequence[TriggerKey]
-
-
 class OperationsStore(Protocol):
     """Aggregates for operators. Every method is one round trip, takes no lock and changes nothing.
 
     The cost of a method has a bound that does not depend on the number of rows, so that a page of 1,000,000 triggers
-    and 10,000,000 executions is read as fast as a small one. `find_keys` is the exception.
+    and 10,000,000 executions is read as fast as a small one.
     """
 
     def tallies(self, most: int) -> Tallies:
@@ -191,10 +184,12 @@ class OperationsStore(Protocol):
         """Return the first `limit` groups of jobs after the group `after`, counting up to `most` rows of each."""
         ...
 
-    def find_keys(self, text: str, limit: int) -> FoundKeys:
-        """Return jobs and triggers whose name or group contains the text, at most `limit` of each, the first by key.
+    def find_keys(self, keys: KeySearch, after: SearchPosition | None) -> FoundKeys:
+        """Return a page of the jobs and triggers whose name or group contains a text: the first page, or that `after`.
 
-        Upper and lower case of ASCII letters are the same. Of all methods, this one reads an index as a whole.
+        It examines no more than `keys.among` of each kind, in the order of keys, and so may have none of them.
+        Whatever it examines, the first page has the key that is the text, then those whose names begin with it, and
+        those of the groups that contain it, as far as the limit allows; later pages have them once more.
         """
         ...
 

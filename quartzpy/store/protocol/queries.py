@@ -53,6 +53,10 @@ class QueryStore(Protocol):
         """Return the triggers of a job, by key."""
         ...
 
+    def triggers_of_jobs(self, keys: Collection[JobKey]) -> dict[JobKey, list[TriggerRecord]]:
+        """Return the triggers of each of these jobs, by key. A job without triggers is left out."""
+        ...
+
     def trigger_states(self, keys: Collection[TriggerKey]) -> Mapping[TriggerKey, PublicState]:
         """Return the state of each of these triggers; NONE for those that are not stored."""
         ...

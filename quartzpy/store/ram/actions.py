@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from quartzpy.states import ActionState, NodeMode
-from quartzpy.store.protocol import ActionEntry, Notification
+from quartzpy.store.protocol import UNHEARD, ActionEntry, Notification
 from quartzpy.store.queries import ActionQuery
 from quartzpy.store.ram.tables import HISTORY, Tables
 from quartzpy.store.records import ActionRecord
@@ -30,6 +30,7 @@ def record(tables: Tables, entry: ActionEntry) -> int:
         before_text=entry.before_text,
         after_text=entry.after_text,
         error=entry.error,
+        updated_at=now if entry.state is ActionState.RUNNING else None,
     )
     if len(tables.actions) > HISTORY:
         del tables.actions[next(iter(tables.actions))]
@@ -41,16 +42,29 @@ def update(
 ) -> None:
     """Update a running action; see `JobStore.update_action`."""
     known = tables.actions.get(action_id)
-    if known is None or known.state is not ActionState.RUNNING:
+    if known is None or known.state not in (ActionState.RUNNING, ActionState.INTERRUPTED):
         return
+    now, is_running = tables.now(), state is ActionState.RUNNING
     tables.actions[action_id] = replace(
         known,
         state=state,
-        count=count,
-        ended_at=None if state is ActionState.RUNNING else tables.now(),
+        count=max(known.count, count),
+        ended_at=None if is_running else now,
         after_text=known.after_text if after_text is None else after_text,
-        error=known.error if error is None else error,
+        error=error,
+        updated_at=now if is_running else None,
     )
+
+
+def interrupt(tables: Tables, silent_for: timedelta) -> int:
+    """End the actions of threads that have ended; see `ActionStore.interrupt_actions`."""
+    before = tables.now() - silent_for
+    found = [action for action in tables.actions.values() if action.updated_at and action.updated_at < before]
+    for action in found:
+        tables.actions[action.action_id] = replace(
+            action, state=ActionState.INTERRUPTED, ended_at=action.updated_at, updated_at=None, error=UNHEARD
+        )
+    return len(found)
 
 
 def purge(tables: Tables, older_than: timedelta, limit: int) -> int:

@@ -10,7 +10,15 @@ from datetime import datetime, timedelta
 from quartzpy.jobs.progress import Progress
 from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
-from quartzpy.store.protocol import Completion, CompletionOutcome, FiredTrigger, Node, Notification, PauseNote
+from quartzpy.store.protocol import (
+    ACTION_SILENCE,
+    Completion,
+    CompletionOutcome,
+    FiredTrigger,
+    Node,
+    Notification,
+    PauseNote,
+)
 from quartzpy.store.protocol.outcomes import NOT_FAILED
 from quartzpy.store.ram import actions
 from quartzpy.store.ram.pausing import pause_schedule
@@ -207,6 +215,7 @@ def purge(
     """Delete old history and ended triggers; see `JobStore.purge_history`."""
     if ended_triggers is not None:
         _purge_ended(tables, tables.now() - ended_triggers)
+    actions.interrupt(tables, ACTION_SILENCE)
     purged = 0 if of_actions is None else actions.purge(tables, of_actions, limit)
     oldest = None if older_than is None else tables.now() - older_than
     ends = [end for end in (oldest, before) if end is not None]

@@ -12,7 +12,6 @@ from quartzpy.keys import JobKey, Key, TriggerKey
 from quartzpy.placement import Placement, placement_from_text
 from quartzpy.states import PAUSED_STATES, FiredState, Outcome, TriggerState
 from quartzpy.store.protocol import (
-    FoundKeys,
     GroupTally,
     LockRecord,
     MinuteRecord,
@@ -22,11 +21,12 @@ from quartzpy.store.protocol import (
     TableRecord,
     Tallies,
 )
-from quartzpy.store.queries import HISTORY, BoundedQuery, ExecutionQuery, Position, folded, place
-from quartzpy.store.ram import pages
+from quartzpy.store.queries import HISTORY, BoundedQuery, ExecutionQuery, Position
+from quartzpy.store.ram import pages, search
 from quartzpy.store.ram.locked_tables import LockedTables
 from quartzpy.store.ram.tables import BLOCKED_STATES, Tables
 from quartzpy.store.records import ExecutionRecord
+from quartzpy.store.searches import FoundKeys, KeySearch, SearchPosition
 
 _K = TypeVar("_K", bound=Key)
 
@@ -119,9 +119,9 @@ class RamOperationsStore(LockedTables):
         with self._lock:
             return _group_tallies(self._tables.jobs, lambda key: None, limit, after, most)
 
-    def find_keys(self, text: str, limit: int) -> FoundKeys:
+    def find_keys(self, keys: KeySearch, after: SearchPosition | None) -> FoundKeys:
         with self._lock:
-            return FoundKeys(_matching(self._tables.jobs, text, limit), _matching(self._tables.triggers, text, limit))
+            return search.find_keys(self._tables, keys, after)
 
     def node_facts(self) -> dict[str, dict[str, Any]]:
         """Return nothing: all nodes run in one process, and so they cannot differ."""
@@ -188,9 +188,3 @@ def _group_tallies(
         )
         for name in sorted(groups)[:limit]
     ]
-
-
-def _matching(keys: Iterable[_K], text: str, limit: int) -> list[_K]:
-    part = folded(text)
-    found = sorted(key for key in keys if part in folded(key.name) or part in folded(key.group))[:limit]
-    return sorted(found, key=lambda key: place(key, text))

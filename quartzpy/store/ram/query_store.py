@@ -55,6 +55,11 @@ class RamQueryStore(LockedTables):
         with self._lock:
             return lookups.triggers_of_job(self._tables, key)
 
+    def triggers_of_jobs(self, keys: Collection[JobKey]) -> dict[JobKey, list[TriggerRecord]]:
+        with self._lock:
+            found = {key: lookups.triggers_of_job(self._tables, key) for key in keys}
+        return {key: records for key, records in found.items() if records}
+
     def trigger_states(self, keys: Collection[TriggerKey]) -> Mapping[TriggerKey, PublicState]:
         with self._lock:
             return lookups.trigger_states(self._tables, keys)

@@ -315,11 +315,20 @@ class RamJobStore(RamSchedulingStore, RamQueryStore, RamOperationsStore):
         with self._lock:
             return actions.record(self._tables, entry)
 
+    def record_actions(self, entries: Sequence[ActionEntry]) -> None:
+        with self._lock:
+            for entry in entries:
+                actions.record(self._tables, entry)
+
     def update_action(
         self, action_id: int, *, state: ActionState, count: int, after_text: str | None = None, error: str | None = None
     ) -> None:
         with self._lock:
             actions.update(self._tables, action_id, state, count, after_text, error)
+
+    def interrupt_actions(self, silent_for: timedelta) -> int:
+        with self._lock:
+            return actions.interrupt(self._tables, silent_for)
 
     def set_node_mode(self, instance_id: str, mode: NodeMode) -> datetime | None:
         with self._lock:

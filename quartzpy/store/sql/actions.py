@@ -3,31 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.states import ActionState, NodeMode
 from quartzpy.store.protocol import ActionEntry, Notification
 from quartzpy.store.queries import ActionQuery, Position
 from quartzpy.store.records import ActionRecord
+from quartzpy.store.sql.batches import chunks
 from quartzpy.store.sql.conditions import all_of
 from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.steps import purge
 
 RECORD = """
 INSERT INTO $audit (id, sched_name, at, ended_at, actor, role, action, subject, reason, state, count, before, after,
-                    error)
+                    error, updated_at)
 VALUES (nextval('$fire_ids'), %(sched)s, $now, CASE WHEN %(state)s::text <> 'RUNNING' THEN $now END,
         %(actor)s, %(role)s, %(action)s, %(subject)s, %(reason)s, %(state)s::text, %(count)s::bigint,
-        %(before)s::jsonb, %(after)s::jsonb, %(error)s)
+        %(before)s::jsonb, %(after)s::jsonb, %(error)s, CASE WHEN %(state)s::text = 'RUNNING' THEN $now END)
 RETURNING id
 """
+RECORD_SEVERAL = """
+INSERT INTO $audit (id, sched_name, at, ended_at, actor, role, action, subject, reason, state, count, before, after,
+                    error, updated_at)
+SELECT nextval('$fire_ids'), %(sched)s, $now, CASE WHEN state <> 'RUNNING' THEN $now END,
+       actor, role, action, subject, reason, state, count, before::jsonb, after::jsonb, error,
+       CASE WHEN state = 'RUNNING' THEN $now END
+  FROM unnest(%(actors)s::text[], %(roles)s::text[], %(actions)s::text[], %(subjects)s::text[], %(reasons)s::text[],
+              %(states)s::text[], %(counts)s::bigint[], %(befores)s::text[], %(afters)s::text[], %(errors)s::text[])
+       WITH ORDINALITY AS entry(actor, role, action, subject, reason, state, count, before, after, error, number)
+ ORDER BY number
+"""
 
+# The count never falls: a slice whose answer was lost has raised it beyond the count that the caller knows of.
 UPDATE = """
 UPDATE $audit
-   SET state = %(state)s::text, count = %(count)s::bigint,
+   SET state = %(state)s::text, count = greatest(count, %(count)s::bigint),
        ended_at = CASE WHEN %(state)s::text <> 'RUNNING' THEN $now END,
-       after = coalesce(%(after)s::jsonb, after), error = coalesce(%(error)s, error)
- WHERE sched_name = %(sched)s AND id = %(id)s::bigint AND state = 'RUNNING'
+       updated_at = CASE WHEN %(state)s::text = 'RUNNING' THEN $now END,
+       after = coalesce(%(after)s::jsonb, after), error = %(error)s
+ WHERE sched_name = %(sched)s AND id = %(id)s::bigint AND state IN ('RUNNING', 'INTERRUPTED')
 """
 
 # The instant rises with each change, even if the clock of a new primary is behind: by it, a node tells a command that
@@ -46,7 +61,8 @@ SELECT mode_since FROM commanded LEFT JOIN notified ON true
 
 # An expression prevents the planner, when it has no statistics, from reading all actions for those of one subject.
 _FIND = """
-SELECT id, at, ended_at, actor, role, action, subject, reason, state, count, before::text, after::text, error
+SELECT id, at, ended_at, actor, role, action, subject, reason, state, count, before::text, after::text, error,
+       updated_at
   FROM {source} WHERE {scheduler} = %(sched)s {conditions} ORDER BY id DESC LIMIT %(limit)s::int
 """
 _WALK = "SELECT {columns} FROM $audit WHERE {scheduler} = %(sched)s {conditions} ORDER BY id DESC {limit}"
@@ -85,11 +101,37 @@ def record(session: SqlSession, entry: ActionEntry) -> int:
     return int(added.rows[0][0])
 
 
+def record_several(session: SqlSession, entries: Sequence[ActionEntry]) -> None:
+    """Add actions to the audit log, in batches; see `ActionStore.record_actions`."""
+    for some in chunks(entries):
+        session.unlocked(
+            session.send(
+                RECORD_SEVERAL,
+                actors=[one.actor for one in some],
+                roles=[one.role for one in some],
+                actions=[one.action for one in some],
+                subjects=[one.subject for one in some],
+                reasons=[one.reason for one in some],
+                states=[str(one.state) for one in some],
+                counts=[one.count for one in some],
+                befores=[one.before_text for one in some],
+                afters=[one.after_text for one in some],
+                errors=[one.error for one in some],
+            )
+        )
+
+
 def update(
     session: SqlSession, action_id: int, state: ActionState, count: int, after_text: str | None, error: str | None
 ) -> None:
     """Update a running action; see `JobStore.update_action`."""
     session.unlocked(session.send(UPDATE, id=action_id, state=state, count=count, after=after_text, error=error))
+
+
+def interrupt(session: SqlSession, silent_for: timedelta) -> int:
+    """End the actions of processes that have ended; see `ActionStore.interrupt_actions`."""
+    [ended] = session.unlocked(purge.interrupt_actions(session, silent_for))
+    return len(ended.rows)
 
 
 def set_mode(session: SqlSession, instance_id: str, mode: NodeMode) -> datetime | None:
@@ -139,7 +181,7 @@ def values(query: ActionQuery, after: Position | None) -> dict[str, Any]:
 
 def record_of(row: Sequence[Any]) -> ActionRecord:
     """Return the record of a row that the statement returned."""
-    number, at, ended_at, actor, role, action, subject, reason, state, count, before, after, error = row
+    number, at, ended_at, actor, role, action, subject, reason, state, count, before, after, error, updated_at = row
     return ActionRecord(
         action_id=number,
         at=at,
@@ -154,4 +196,5 @@ def record_of(row: Sequence[Any]) -> ActionRecord:
         before_text=before,
         after_text=after,
         error=error,
+        updated_at=updated_at,
     )

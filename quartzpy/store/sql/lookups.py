@@ -48,6 +48,15 @@ TRIGGERS_OF_JOB = f"""
 {_TRIGGER} WHERE t.sched_name = %(sched)s AND t.job_group = %(group)s AND t.job_name = %(name)s
  ORDER BY t.trigger_group, t.trigger_name
 """
+# The scheduler as an expression leaves only the index of the job.
+TRIGGERS_OF_JOBS = f"""
+SELECT t.*
+  FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
+ CROSS JOIN LATERAL (
+    {_TRIGGER}
+     WHERE t.sched_name || '' = %(sched)s AND t.job_group = k.job_group AND t.job_name = k.job_name OFFSET 0) AS t
+ ORDER BY t.trigger_group, t.trigger_name
+"""
 
 STATES = """
 SELECT t.trigger_group, t.trigger_name, t.trigger_state
@@ -199,6 +208,14 @@ def triggers(session: SqlSession, keys: Collection[TriggerKey]) -> dict[TriggerK
 
 def triggers_of_job(session: SqlSession, key: JobKey) -> list[TriggerRecord]:
     return [trigger_record(row) for row in session.read_one(TRIGGERS_OF_JOB, group=key.group, name=key.name)]
+
+
+def triggers_of_jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, list[TriggerRecord]]:
+    found: dict[JobKey, list[TriggerRecord]] = {}
+    for row in session.read_one(TRIGGERS_OF_JOBS, **_listed(keys)):
+        record = trigger_record(row)
+        found.setdefault(record.job_key, []).append(record)
+    return found
 
 
 def trigger_states(session: SqlSession, keys: Collection[TriggerKey]) -> Mapping[TriggerKey, PublicState]:

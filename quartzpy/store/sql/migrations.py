@@ -1,7 +1,6 @@
-"""The versions of the schema. Alembic runs the migrations, and is imported only for them.
+"""The migrations of the schema, which alembic runs. Only the commands and functions that migrate import this module.
 
-The scripts are in `schema/`, next to the package or in the wheel. A store that is opened calls `verify`, which does
-not need alembic: it checks the version table, and that every table and column of `tables` exists.
+The scripts are in `schema/`, next to the package or in the wheel.
 """
 
 from __future__ import annotations
@@ -21,31 +20,22 @@ from sqlalchemy.pool import NullPool
 
 from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
 from quartzpy.errors import SchemaError
-from quartzpy.store.sql.db.database import parse_dsn, translate
-from quartzpy.store.sql.db.naming import renamed, renamed_sql, tables_of, version_table
-from quartzpy.store.sql.db.tables import metadata
+from quartzpy.store.sql.db.database import translate
+from quartzpy.store.sql.db.moved_tables import tables_of
+from quartzpy.store.sql.db.naming import renamed, renamed_sql, version_table
+from quartzpy.store.sql.db.urls import parse_dsn
 from quartzpy.store.sql.db.views import VIEWS
+from quartzpy.store.sql.schema_version import HEAD, columns, stamped, verify, verify_revision, version_place
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-REVISIONS = ("0001",)
-"""All revisions that this release knows, the oldest first."""
-HEAD = REVISIONS[-1]
-
 # Alembic's context is one per process.
 _ALEMBIC = threading.Lock()
+_VIEW_KINDS = ["v"]
+MOST_DIFFERENCES = 10
+"""The number of differences between tables that `check` lists."""
 _UPGRADE_LOCK = "SELECT pg_advisory_xact_lock(hashtext('quartzpy:' || :place))"
-
-_FOUND = b"""
-SELECT c.relname, a.attname
-  FROM pg_catalog.pg_class c
-  JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
- WHERE starts_with(c.relname, %s) AND c.relkind = ANY(%s)
-   AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = coalesce(%s::text, current_schema()))
-"""
-
-_TABLE_KINDS, _VIEW_KINDS = ["r", "p"], ["v"]
 
 
 def scripts() -> Path:
@@ -95,7 +85,9 @@ def _connected(dsn: str, schema: str | None, prefix: str) -> Iterator[Connection
     url = parse_dsn(dsn)
     if "connect_timeout" not in url.query:
         arguments["connect_timeout"] = "5"
-    engine = create_engine(url, poolclass=NullPool, isolation_level="READ COMMITTED", connect_args=arguments)
+    engine = create_engine(
+        url.as_sqlalchemy(), poolclass=NullPool, isolation_level="READ COMMITTED", connect_args=arguments
+    )
     try:
         with _ALEMBIC, engine.begin() as connection:
             connection.execute(text("SET LOCAL lock_timeout = '30s'"))
@@ -135,7 +127,7 @@ def downgrade(
     with _connected(dsn, schema, prefix) as connection:
         command.downgrade(_config(schema, prefix, connection), revision)
         if revision == "base":
-            connection.execute(text(f"DROP TABLE IF EXISTS {_version_place(schema, prefix)}"))
+            connection.execute(text(f"DROP TABLE IF EXISTS {version_place(schema, prefix)}"))
 
 
 def current(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> str | None:
@@ -149,6 +141,8 @@ def current(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_
 def check(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> None:
     """Compare the database with this release, down to column types and indexes.
 
+    Newer tables that this release can use are not compared.
+
     Raises:
         SchemaError: they differ; the message lists the differences.
     """
@@ -158,13 +152,43 @@ def check(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PR
     with _connected(dsn, schema, prefix) as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
-        verify(driver, schema, prefix)
-        _verify_views(driver, schema, prefix)
+        where, option = verify_revision(driver, schema, prefix)
+        if stamped(driver, schema, prefix) != HEAD:
+            # The tables of a newer release, which this one can use, may have more columns.
+            verify(driver, schema, prefix)
+            return
         context = MigrationContext.configure(connection, opts=comparison_options(schema, prefix))
         differences = compare_metadata(context, tables_of(schema, prefix))
-    if differences:
-        shown = "; ".join(str(difference) for difference in differences[:5])
-        raise SchemaError(f"the tables differ from this release's: {shown}")
+        if differences:
+            shown = "; ".join(in_words(difference) for difference in differences[:MOST_DIFFERENCES])
+            more = f"; and {len(differences) - MOST_DIFFERENCES} more" * (len(differences) > MOST_DIFFERENCES)
+            raise SchemaError(
+                f"the tables in {where} differ from those of revision {HEAD}: {shown}{more}. Something other than"
+                " `quartzpy db upgrade` has changed them: restore them from a backup, or change them to what"
+                f" `quartzpy db sql{option}` prints"
+            )
+        _verify_views(driver, schema, prefix)
+
+
+def in_words(difference: Any) -> str:
+    """Return a difference that alembic found, from the tables as they should be: "table t lacks column c (TEXT)"."""
+    match difference:
+        case ("add_table", table):
+            return f"table {table.name} is missing"
+        case ("remove_table", table):
+            return f"table {table.name} does not belong there"
+        case ("add_column", _, table, column):
+            return f"table {table} lacks column {column.name} ({column.type})"
+        case ("remove_column", _, table, column):
+            return f"column {column.name} of table {table} does not belong there"
+        case ("add_index", index):
+            return f"index {index.name} of table {index.table.name} is missing or different"
+        case ("remove_index", index):
+            return f"index {index.name} of table {index.table.name} does not belong there or is different"
+        case [(str(kind), _, table, column, _, found, wanted), *_]:
+            return f"{kind.removeprefix('modify_')} of column {column} of table {table} is {found}, not {wanted}"
+        case _:
+            return str(difference)
 
 
 def comparison_options(schema: str | None, prefix: str) -> dict[str, Any]:
@@ -204,55 +228,8 @@ def sql(schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> str
     return "\n".join(lines).strip() + "\n"
 
 
-def _version_place(schema: str | None, prefix: str) -> str:
-    return f'"{schema}".{version_table(prefix)}' if schema else version_table(prefix)
-
-
-def stamped(connection: psycopg.Connection[Any], schema: str | None, prefix: str) -> str | None:
-    place = _version_place(schema, prefix)
-    found = connection.execute("SELECT to_regclass(%s)::text", [place]).fetchone()
-    if found is None or found[0] is None:
-        return None
-    row = connection.execute(f"SELECT version_num FROM {place}".encode()).fetchone()
-    return None if row is None else str(row[0])
-
-
-def verify(connection: psycopg.Connection[Any], schema: str | None, prefix: str = DEFAULT_TABLE_PREFIX) -> None:
-    """Check that this release can work with the database's tables.
-
-    Raises:
-        SchemaError: tables are missing, older or newer; the message names the command that repairs it.
-    """
-    where = f"schema {schema}" if schema else "the database"
-    option = f" --schema {schema}" if schema else ""
-    if prefix != DEFAULT_TABLE_PREFIX:
-        where, option = f"{where} under the prefix {prefix}", f"{option} --table-prefix {prefix}"
-    revision = stamped(connection, schema, prefix)
-    if revision is None:
-        raise SchemaError(f"there are no quartzpy tables in {where}; run `quartzpy db upgrade{option}`")
-    if revision not in REVISIONS:
-        raise SchemaError(
-            f"the tables in {where} are of revision {revision}, which is newer than this release ({HEAD});"
-            " it needs a newer quartzpy"
-        )
-    if revision != HEAD:
-        raise SchemaError(
-            f"the tables in {where} are of revision {revision}, older than this release's {HEAD};"
-            f" run `quartzpy db upgrade{option}`"
-        )
-    columns = _columns(connection, schema, prefix, _TABLE_KINDS)
-    for table in metadata.sorted_tables:
-        name = renamed(table.name, prefix)
-        if name not in columns:
-            raise SchemaError(f"table {name} is missing in {where}; run `quartzpy db check{option}`")
-        missing = {column.name for column in table.columns} - columns[name]
-        if missing:
-            names = ", ".join(sorted(missing))
-            raise SchemaError(f"table {name} in {where} lacks {names}; run `quartzpy db check{option}`")
-
-
 def _verify_views(connection: psycopg.Connection[Any], schema: str | None, prefix: str) -> None:
-    found = _columns(connection, schema, prefix, _VIEW_KINDS)
+    found = columns(connection, schema, prefix, _VIEW_KINDS)
     for view, described in VIEWS.items():
         name = renamed(view, prefix)
         if found.get(name) != set(described.columns):
@@ -260,12 +237,3 @@ def _verify_views(connection: psycopg.Connection[Any], schema: str | None, prefi
                 f"view {name} is missing, or is not this release's; create it with the statement that"
                 " `quartzpy db sql` prints"
             )
-
-
-def _columns(
-    connection: psycopg.Connection[Any], schema: str | None, prefix: str, kinds: list[str]
-) -> dict[str, set[str]]:
-    columns: dict[str, set[str]] = {}
-    for name, column in connection.execute(_FOUND, [prefix, kinds, schema]):
-        columns.setdefault(name, set()).add(column)
-    return columns

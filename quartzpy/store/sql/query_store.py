@@ -73,6 +73,9 @@ class SqlQueryStore:
     def triggers_of_job(self, key: JobKey) -> list[TriggerRecord]:
         return lookups.triggers_of_job(self._session, key)
 
+    def triggers_of_jobs(self, keys: Collection[JobKey]) -> dict[JobKey, list[TriggerRecord]]:
+        return lookups.triggers_of_jobs(self._session, keys)
+
     def trigger_states(self, keys: Collection[TriggerKey]) -> Mapping[TriggerKey, PublicState]:
         return lookups.trigger_states(self._session, keys)
 

@@ -6,15 +6,13 @@ import re
 from collections.abc import Mapping
 
 import psycopg
-from sqlalchemy import create_engine
-from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.pool import NullPool
 
 from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
 from quartzpy.errors import SettingsError
-from quartzpy.store.sql.db.database import parse_dsn, translate
+from quartzpy.store.sql.db.database import translate
 from quartzpy.store.sql.db.naming import renamed
 from quartzpy.store.sql.db.privileges import SEQUENCES, TABLES, VIEW, Use
+from quartzpy.store.sql.db.urls import parse_dsn
 from quartzpy.store.sql.db.views import VIEWS
 
 OWNER = "owner"
@@ -85,12 +83,10 @@ def apply(dsn: str, found: list[str]) -> None:
     Raises:
         SchemaError: the tables do not exist, or this role lacks the privilege.
     """
-    engine = create_engine(parse_dsn(dsn), poolclass=NullPool, connect_args={"application_name": "quartzpy:db"})
+    parameters = parse_dsn(dsn).libpq_parameters() | {"application_name": "quartzpy:db"}
     try:
-        with engine.begin() as connection:
+        with psycopg.connect(**parameters) as connection:
             for statement in found:
-                connection.exec_driver_sql(statement)
-    except (SQLAlchemyError, psycopg.Error) as error:
+                connection.execute(statement.encode())
+    except psycopg.Error as error:
         raise translate(error) from error
-    finally:
-        engine.dispose()

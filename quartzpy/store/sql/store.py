@@ -11,8 +11,6 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import psycopg
-from sqlalchemy.engine import Engine
-from sqlalchemy.exc import SQLAlchemyError
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import SchemaError, StoreUnavailableError
@@ -46,17 +44,17 @@ from quartzpy.store.records import (
     ClusterLoad,
     NodeRecord,
 )
-from quartzpy.store.sql import checks, load, migrations
+from quartzpy.store.sql import checks, load, schema_version
 from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.control import ControlConnection
-from quartzpy.store.sql.db.database import INSUFFICIENT_PRIVILEGE, translate
+from quartzpy.store.sql.db.database import INSUFFICIENT_PRIVILEGE
 from quartzpy.store.sql.db.diagnosis import Diagnosis
 from quartzpy.store.sql.db.external import external_transaction
 from quartzpy.store.sql.db.listen import Listener, news
 from quartzpy.store.sql.db.locks import MADE, MAKE, LockName
 from quartzpy.store.sql.db.servers import READ_ONLY
 from quartzpy.store.sql.db.session import DATABASE_CLOCK, SqlSession, names
-from quartzpy.store.sql.db.sources import Database, check_engine
+from quartzpy.store.sql.db.sources import Database
 from quartzpy.store.sql.db.within import WithinSession
 from quartzpy.store.sql.operations.operations_store import SqlOperationsStore
 from quartzpy.store.sql.query_store import SqlQueryStore
@@ -88,8 +86,6 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
     """
 
     def __init__(self, database: Database, config: SchedulerConfig, *, now_sql: str = DATABASE_CLOCK) -> None:
-        if isinstance(database, Engine):
-            check_engine(database)
         self._database = database
         self._config = config
         self._now_sql = now_sql
@@ -137,14 +133,8 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
     def together(self, work: Callable[[JobStore], _T]) -> _T:
         if isinstance(self._session, WithinSession):
             return work(self)
-        try:
-            with self._connections.begin_job_transaction(is_ours=True) as connection:
-                done = work(self.within(connection))
-                connection.commit()
-                return done
-        except SQLAlchemyError as error:
-            # `work` raises no error of SQLAlchemy; the end of the block does if the connection is lost.
-            raise translate(error) from error
+        with self._connections.call_transaction() as connection:
+            return work(self.within(connection))
 
     def begin_job_transaction(self) -> WorkTransaction:
         return WorkTransaction(self._connections, self._session)
@@ -160,7 +150,7 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
         try:
             with self._connections.checked_out() as connection:
                 checks.refuse(connection, self._as_connected)
-                migrations.verify(connection, self._config.schema, self._config.table_prefix)
+                schema_version.verify(connection, self._config.schema, self._config.table_prefix)
             self._make_lock_rows()
         except BaseException:
             self._connections.drop_idle()
@@ -168,7 +158,7 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
 
     def check_tables(self) -> None:
         with self._connections.checked_out() as connection:
-            migrations.verify(connection, self._config.schema, self._config.table_prefix)
+            schema_version.verify(connection, self._config.schema, self._config.table_prefix)
 
     def _make_lock_rows(self) -> None:
         if self._session.read_one(MADE)[0][0] == len(LockName):
@@ -356,7 +346,7 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
 
     def schema_version(self) -> str | None:
         with self._connections.checked_out() as connection:
-            return migrations.stamped(connection, self._config.schema, self._config.table_prefix)
+            return schema_version.stamped(connection, self._config.schema, self._config.table_prefix)
 
     def scheduler_names(self) -> list[str]:
         """Return the names of all schedulers in this database; this scheduler's name need not be among them.
@@ -365,7 +355,7 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
             SchemaError: the tables are missing, or belong to another release.
         """
         with self._connections.checked_out() as connection:
-            migrations.verify(connection, self._config.schema)
+            schema_version.verify(connection, self._config.schema)
         return scheduler_names(self._session)
 
     # --- notifications

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -37,12 +38,26 @@ def test_an_action_that_has_ended_already_has_its_end(store: Harness) -> None:
     assert (found.ended_at, found.state, found.error) == (START, ActionState.FAILED, "no")
 
 
+def test_several_actions_are_recorded_in_their_order(store: Harness) -> None:
+    ended = ActionEntry("bob", "admin", "apply", "job g.j", state=ActionState.SUCCEEDED, count=1, after_text='{"a": 1}')
+    store.store.record_actions([ENTRY, ended, replace(ended, subject="job g.k", error="no")])
+    store.store.record_actions([])
+    last, middle, first = actions(store)
+    assert (first.subject, first.state, first.ended_at, first.updated_at) == (ENTRY.subject, "RUNNING", None, START)
+    assert (first.before, first.after, first.reason) == ({"state": "WAITING"}, None, "stocktaking")
+    assert (middle.actor, middle.after, middle.count, middle.ended_at) == ("bob", {"a": 1}, 1, START)
+    assert (last.subject, last.error, last.updated_at) == ("job g.k", "no", None)
+
+
 def test_a_running_action_is_updated_until_it_has_ended(store: Harness) -> None:
     number = store.store.record_action(ENTRY)
     store.clock.advance(MINUTE)
     store.store.update_action(number, state=ActionState.RUNNING, count=200)
     [found] = actions(store)
     assert (found.count, found.ended_at) == (200, None)
+    store.store.update_action(number, state=ActionState.RUNNING, count=100)
+    [found] = actions(store)
+    assert found.count == 200, "it never falls: the caller may not know of its last change"
     after = json.dumps({"failed": 1})
     store.store.update_action(number, state=ActionState.SUCCEEDED, count=300, after_text=after)
     [ended] = actions(store)
@@ -50,6 +65,31 @@ def test_a_running_action_is_updated_until_it_has_ended(store: Harness) -> None:
     assert (ended.before, ended.after) == ({"state": "WAITING"}, {"failed": 1})
     store.store.update_action(number, state=ActionState.FAILED, count=1, error="late")
     assert actions(store) == [ended], "an action that has ended does not change"
+
+
+def test_an_action_that_is_not_updated_is_interrupted_and_goes_on_if_its_process_was_only_slow(store: Harness) -> None:
+    silent, busy = store.store.record_action(ENTRY), store.store.record_action(ENTRY)
+    store.store.record_action(replace(ENTRY, state=ActionState.SUCCEEDED))
+    store.store.update_action(silent, state=ActionState.RUNNING, count=200)
+    store.clock.advance(2 * MINUTE)
+    store.store.update_action(busy, state=ActionState.RUNNING, count=100)
+    assert store.store.interrupt_actions(2 * MINUTE) == 0
+    assert len(actions(store, state=ActionState.RUNNING)) == 2
+    assert store.store.interrupt_actions(MINUTE) == 1
+    assert store.store.interrupt_actions(MINUTE) == 0
+    [found] = actions(store, state=ActionState.INTERRUPTED)
+    assert (found.action_id, found.count, found.ended_at) == (silent, 200, START)
+    assert found.error is not None
+    store.store.update_action(silent, state=ActionState.RUNNING, count=400)
+    assert [(one.action_id, one.error) for one in actions(store, state=ActionState.RUNNING)] == [
+        (busy, None),
+        (silent, None),
+    ]
+    store.store.update_action(silent, state=ActionState.SUCCEEDED, count=500)
+    assert [one.count for one in actions(store, state=ActionState.SUCCEEDED)] == [0, 500]
+    store.clock.advance(2 * MINUTE)
+    store.store.purge_history(None, limit=10, ended_triggers=HOUR)
+    assert [one.action_id for one in actions(store, state=ActionState.INTERRUPTED)] == [busy], "a node marks it"
 
 
 def test_actions_are_found_by_each_filter_latest_first(store: Harness) -> None:

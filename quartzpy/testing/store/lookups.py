@@ -135,6 +135,8 @@ def test_the_triggers_of_a_job_are_found(store: Harness) -> None:
     store.schedule(job("one"), once("b"), once("a", at(5)))
     store.schedule(job("two"), once("c"))
     records = store.store.triggers_of_job(job_key("one"))
+    assert store.store.triggers_of_jobs([job_key("one"), job_key("absent")]) == {job_key("one"): records}
+    assert store.store.triggers_of_jobs([]) == {}
     assert [record.trigger.key for record in records] == [key("a"), key("b")]
     assert records == [store.store.trigger(key("a")), store.store.trigger(key("b"))]
 

@@ -9,6 +9,7 @@ from quartzpy.placement import Placement
 from quartzpy.states import ExecutionState, Outcome, TriggerState
 from quartzpy.store.protocol import GroupTally, SlotUsage, Tallies
 from quartzpy.store.queries import ExecutionQuery, Position, TriggerOrder, TriggerQuery
+from quartzpy.store.searches import FoundKeys, KeySearch
 from quartzpy.testing.store.harness import (
     HOUR,
     MINUTE,
@@ -187,12 +188,59 @@ def test_group_tallies_are_pages_of_groups_with_bounded_counts(store: Harness) -
 def test_keys_are_found_by_a_part_in_any_case(store: Harness) -> None:
     store.schedule(job("Nightly-report", "billing"), once("nightly", at(60), group="billing"))
     store.schedule(job("weekly", "REPORTS"), once("100%_sure", at(60)))
-    found = store.store.find_keys("report", 10)
+    found = _first_page(store, "report", 10)
     assert {str(one) for one in found.jobs} == {"REPORTS.weekly", "billing.Nightly-report"}
     assert found.triggers == []
-    assert [one.name for one in store.store.find_keys("0%_S", 10).triggers] == ["100%_sure"]
-    assert [one.name for one in store.store.find_keys("BILL", 10).triggers] == ["nightly"]
-    assert len(store.store.find_keys("e", 1).jobs) == 1
+    assert found.next is None
+    assert [one.name for one in _first_page(store, "0%_S", 10).triggers] == ["100%_sure"]
+    assert [one.name for one in _first_page(store, "BILL", 10).triggers] == ["nightly"]
+    of_one = _first_page(store, "e", 1)
+    assert len(of_one.jobs) == 1
+    assert of_one.next is not None
+    assert len(store.store.find_keys(KeySearch("e", 1, 100), of_one.next).jobs) == 1
+
+
+def test_a_search_examines_no_more_keys_than_it_is_told_and_goes_on_from_there(store: Harness) -> None:
+    for number in range(9):
+        name = f"some-{number}" if number in (1, 5, 8) else f"n{number}"
+        store.schedule(job(name, f"g{number}"), once(name, at(60), group=f"g{number}"))
+    for of in ("jobs", "triggers"):
+        # "ome" begins no name, so that only the walk finds it.
+        assert _found(store, KeySearch("ome", 9, 3), of) == [["g1.some-1"], ["g5.some-5"], ["g8.some-8"], []]
+        assert _found(store, KeySearch("ome", 1, 100), of) == [["g1.some-1"], ["g5.some-5"], ["g8.some-8"]]
+        assert _found(store, KeySearch("nowhere", 9, 4), of) == [[], [], []]
+        assert _found(store, KeySearch("some", 9, 9), of)[0] == ["g1.some-1", "g5.some-5", "g8.some-8"]
+
+
+def test_the_first_page_of_a_search_has_what_an_index_finds_wherever_it_is(store: Harness) -> None:
+    for group, name in (("a", "x"), ("b", "name"), ("c", "named"), ("rename", "y"), ("z", "unnamed"), ("name", "d.e")):
+        store.schedule(job(name, group), once(name, at(60), group=group))
+    begin_with, of_groups = ["b.name", "c.named"], ["name.d.e", "rename.y"]
+    for of in ("jobs", "triggers"):
+        pages = _found(store, KeySearch("name", 9, 1), of)
+        assert pages[0] == [*begin_with, *of_groups], "the walk has examined only the first key"
+        assert {one for page in pages for one in page} == {*begin_with, *of_groups, "z.unnamed"}
+        assert _found(store, KeySearch("c.named", 1, 1), of)[0] == ["c.named"], "the key itself comes first"
+        assert _found(store, KeySearch("NAME", 1, 1), of)[0] == ["name.d.e"]
+        seen = _found(store, KeySearch("name", 2, 2), of)
+        assert seen[0] == begin_with, "there is no room for others"
+        assert {one for page in seen for one in page} == {*begin_with, *of_groups, "z.unnamed"}, "none is lost"
+        assert max(len(page) for page in seen) == 2
+
+
+def _first_page(store: Harness, text: str, limit: int) -> FoundKeys:
+    return store.store.find_keys(KeySearch(text, limit, 100), None)
+
+
+def _found(store: Harness, search: KeySearch, of: str) -> list[list[str]]:
+    """Return the keys of jobs or of triggers on each page of a search."""
+    pages: list[list[str]] = []
+    after = None
+    while after is not None or not pages:
+        found = store.store.find_keys(search, after)
+        pages.append([str(key) for key in getattr(found, of)])
+        after = found.next
+    return pages
 
 
 def _history(store: Harness, count: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from tests.dashboard.browser.conftest import Shop, Watched
 
@@ -76,6 +76,19 @@ def test_the_examination_finds_a_violation(running_shop: Shop, open_browser: Cal
     page.evaluate("document.querySelector('.brand img').removeAttribute('alt')")
     found = violations(page)
     assert [one.partition(":")[0] for one in found] == ["color-contrast", "image-alt"]
+
+
+def test_on_a_phone_a_failed_execution_shows_its_error(
+    running_shop: Shop, open_browser: Callable[..., Watched]
+) -> None:
+    page = open_browser(viewport=PHONE).page
+    page.goto(f"{running_shop.url}/executions?state=FAILED")
+    error = page.locator("tbody tr").first.locator("td.fill")
+    expect(error).to_be_visible()
+    box = error.bounding_box()
+    assert box is not None
+    assert box["width"] > 250
+    assert width_beyond_screen(page) <= 0
 
 
 @pytest.mark.timeout(300)

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import select
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from sqlalchemy import Connection, event
-from sqlalchemy.engine import Engine
-from sqlalchemy.exc import InvalidatePoolError, SQLAlchemyError
-from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection, QueuePool
 
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.errors import OutcomeUnknownError, QuartzpyError, SettingsError, StoreUnavailableError
+from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
 from quartzpy.events.events import Event
 from quartzpy.store.protocol import ConnectionUsage
 from quartzpy.store.sql.db.abandoned import AbandonedBackends, note_backend
 from quartzpy.store.sql.db.conninfo import JOB_SETTINGS, session_settings
 from quartzpy.store.sql.db.database import translate
-from quartzpy.store.sql.db.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, fly
+from quartzpy.store.sql.db.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, fly, roll_back_unless_ended
+from quartzpy.store.sql.db.pool import Lease
 from quartzpy.store.sql.db.servers import READ_ONLY, Servers
 from quartzpy.store.sql.db.sources import Database, source_of
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from quartzpy.store.sql.db.engines import JobEngine
 
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -41,19 +41,6 @@ def local_settings(settings: Mapping[str, str]) -> str:
     return "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
 
 
-def _driver(fairy: PoolProxiedConnection) -> psycopg.Connection[Any]:
-    connection = fairy.driver_connection
-    assert isinstance(connection, psycopg.Connection)
-    return connection
-
-
-def is_stale(connection: psycopg.Connection[Any]) -> bool:
-    """Return True if the server has sent data or closed the connection while idle, as after a server's restart."""
-    poller = select.poll()
-    poller.register(connection.pgconn.socket, select.POLLIN)
-    return bool(poller.poll(0))
-
-
 def _ignore_event(event: Event) -> None:
     pass
 
@@ -64,33 +51,27 @@ class Connections:
     def __init__(self, database: Database, config: SchedulerConfig) -> None:
         self._config = config
         self._seconds = (config.statement_timeout + config.lock_timeout).total_seconds()
-        self._closed = False
         self._counting = threading.Lock()
         self._opened = 0
         self._abandoned = AbandonedBackends(self.is_current)
         self._emit: Callable[[Event], None] = _ignore_event
         self._servers = Servers(config.connect_timeout.total_seconds(), lambda event: self._emit(event))
-        self._source = source_of(database, config, self._servers, self._seconds)
+        self._source = source_of(database, config, self._servers, self._seconds, self._on_open)
         self.settings_query = local_settings(session_settings(config))
         """Applies the per-session settings to one transaction."""
         self._local = self.settings_query.encode() if self.pooled else None
-        self._work = self._with_event_handlers(self._source.work_engine())
-        self._jobs = self._with_event_handlers(self._source.jobs_engine())
+        self._pool = self._source.work_pool()
+        self._long_calls = threading.BoundedSemaphore(config.pool_size)
+        self._job_engine: JobEngine | None = None
+        self._making_job_engine = threading.Lock()
+        self._is_closed = False
 
-    def _with_event_handlers(self, engine: Engine) -> Engine:
-        """Register the pool's event handlers on our own engine; an engine of the caller is returned unchanged."""
-        if not self._source.is_external:
-            event.listen(engine, "checkout", self._on_checkout)
-            event.listen(engine, "checkin", self._on_checkin)
-            event.listen(engine, "connect", self._on_connect)
-            if not self.pooled:
-                # A pooler hides the server's process id; there, a node detects late commits by reconciliation.
-                event.listen(engine, "connect", lambda connection, _: note_backend(connection))
-        return engine
-
-    def _on_connect(self, connection: object, record: ConnectionPoolEntry) -> None:
+    def _on_open(self, connection: psycopg.Connection[Any]) -> None:
         with self._counting:
             self._opened += 1
+        if not self.pooled:
+            # A pooler hides the server's process id; there, a node detects late commits by reconciliation.
+            note_backend(connection)
 
     def on_event(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
@@ -98,16 +79,6 @@ class Connections:
     def is_current(self, connection: object) -> bool:
         """Return True if a connection leads to the current primary, as far as this process knows."""
         return self._servers.is_current(connection)
-
-    def _on_checkout(self, connection: object, record: ConnectionPoolEntry, fairy: object) -> None:
-        if not self.is_current(connection):
-            # The server is no longer the primary: the pool discards all connections of that age and makes new ones.
-            raise InvalidatePoolError
-
-    def _on_checkin(self, connection: object, record: ConnectionPoolEntry) -> None:
-        # The pool was disposed of while the connection was in use, so nobody else would close it.
-        if connection is not None and (self._closed or not self.is_current(connection)):
-            record.invalidate()
 
     def read(self, sends: Sequence[Send]) -> list[Result]:
         """Run read-only statements as `fly` does; if the connection breaks, repeat them on another one.
@@ -132,78 +103,47 @@ class Connections:
             StoreUnavailableError, AuthenticationError, SchemaError: translated from the driver's error.
             OutcomeUnknownError: the connection broke during the commit.
         """
-        engine = self._work
-        fairy: PoolProxiedConnection | None = None
+        lease: Lease | None = None
         try:
-            fairy = engine.raw_connection()
-            while not self._is_usable(connection := _driver(fairy)):
-                fairy.invalidate()
-                fairy.close()
-                # No other connection is available, so there is none to discard at the end.
-                fairy = None
-                fairy = engine.raw_connection()
-            self._abandoned.end(partial(self._fly_alone, connection))
-            yield connection
+            lease = self._pool.lease()
+            self._abandoned.end(partial(self._fly_alone, lease.connection))
+            yield lease.connection
         except QuartzpyError:
-            self._forget_if_broken(fairy)
+            self._discard_if_broken(lease)
             raise
-        except (psycopg.Error, SQLAlchemyError, OSError) as error:
-            self._forget_if_broken(fairy)
+        except (psycopg.Error, OSError) as error:
+            self._discard_if_broken(lease)
             translated = translate(error)
             if getattr(error, "sqlstate", None) == READ_ONLY:
-                self._leave_server(fairy)
+                self._leave_server(lease)
             if getattr(error, "outcome_unknown", False):
                 raise OutcomeUnknownError(f"the connection broke during the commit: {translated}") from error
             raise translated from error
         except BaseException:
-            if fairy is not None:
-                fairy.invalidate()
+            if lease is not None:
+                lease.discard()
             raise
         finally:
-            if fairy is not None:
-                if self._source.is_external and fairy.is_valid:
-                    self._end_transaction(_driver(fairy))
-                fairy.close()
+            if lease is not None:
+                lease.give_back()
 
-    @staticmethod
-    def _end_transaction(connection: psycopg.Connection[Any]) -> None:
-        """End the transaction that a plain statement has started, in case the caller's pool does not."""
-        with contextlib.suppress(psycopg.Error):
-            connection.rollback()
-
-    def _is_usable(self, connection: psycopg.Connection[Any]) -> bool:
-        """Return True if a connection of the pool is usable; prepare one of the caller's engine first."""
-        if is_stale(connection):
-            return False
-        if not self._source.is_external:
-            return True
-        if connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-            connection.rollback()
-        if not self._servers.is_identified(connection):
-            if connection.info.encoding != "utf-8":
-                raise SettingsError(
-                    f"engine: the client_encoding of its connections must be UTF8 (it is {connection.info.encoding})"
-                )
-            self._servers.recognise(connection)
-        return self.is_current(connection)
-
-    def _leave_server(self, fairy: PoolProxiedConnection | None) -> None:
+    def _leave_server(self, lease: Lease | None) -> None:
         """Drop the connections to a server that became read-only; the next connection looks for the new primary."""
         self._servers.distrust()
-        if fairy is not None and fairy.is_valid:
-            fairy.invalidate()
+        if lease is not None:
+            lease.discard()
 
     @staticmethod
-    def _forget_if_broken(fairy: PoolProxiedConnection | None) -> None:
-        if fairy is None or not fairy.is_valid:
+    def _discard_if_broken(lease: Lease | None) -> None:
+        if lease is None:
             return
-        connection = fairy.driver_connection
-        if connection is None or (
-            connection.pgconn.status != psycopg.pq.ConnStatus.OK
-            or connection.pgconn.pipeline_status != psycopg.pq.PipelineStatus.OFF
-            or connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE
+        pgconn = lease.connection.pgconn
+        if (
+            pgconn.status != psycopg.pq.ConnStatus.OK
+            or pgconn.pipeline_status != psycopg.pq.PipelineStatus.OFF
+            or pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE
         ):
-            fairy.invalidate()
+            lease.discard()
 
     def fly(self, sends: Sequence[Send]) -> list[Result]:
         """Run one transaction in one round trip; retry it after a deadlock or serialization conflict."""
@@ -259,6 +199,32 @@ class Connections:
                 )
         raise AssertionError("unreachable")
 
+    @contextmanager
+    def call_transaction(self) -> Iterator[psycopg.Connection[Any]]:
+        """Begin a transaction for a call of several round trips, yield its connection, and commit.
+
+        At most `pool_size` run at the same time, so that a node's own steps always find a connection.
+
+        Raises:
+            StoreUnavailableError, AuthenticationError, SchemaError: translated from the driver's error.
+            OutcomeUnknownError: the connection broke during the commit.
+        """
+        if not self._long_calls.acquire(timeout=self._seconds):
+            raise StoreUnavailableError(
+                f"no connection of the pool was free in time: {self._config.pool_size} calls with a transaction of"
+                f" several round trips ran for {self._seconds:g} s; a larger pool_size allows more"
+            )
+        try:
+            with self.checked_out() as connection:
+                self.fly_on(connection, [], commit=None)
+                try:
+                    yield connection
+                    self.fly_on(connection, [], begin=None)
+                finally:
+                    roll_back_unless_ended(connection)
+        finally:
+            self._long_calls.release()
+
     @property
     def seconds(self) -> float:
         """The deadline of one transaction in seconds."""
@@ -292,29 +258,28 @@ class Connections:
 
     @property
     def usage(self) -> ConnectionUsage:
-        pool = self._work.pool
-        if not isinstance(pool, QueuePool):
-            # The caller's engine has a pool that keeps no connections.
-            return ConnectionUsage(0, 0)
-        return ConnectionUsage(pool.checkedout(), pool.size(), self._opened)
+        return ConnectionUsage(*self._pool.usage(), self._opened)
 
-    def begin_job_transaction(self, *, is_ours: bool = False) -> Connection:
-        """Begin a transaction for a job's own work, or for a call (`is_ours`), and return its connection to close."""
-        connection = self._jobs.connect()
-        try:
-            connection.exec_driver_sql(self.settings_query if is_ours else local_settings(JOB_SETTINGS))
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+    def begin_job_transaction(self) -> Connection:
+        """Begin a transaction for a job's own work, and return its connection to close."""
+        with self._making_job_engine:
+            if self._job_engine is None:
+                self._job_engine = self._source.job_engine()
+                if self._is_closed:
+                    self._job_engine.close()
+        return self._job_engine.begin(local_settings(JOB_SETTINGS))
 
     def close(self) -> None:
         """Close idle connections now, and the others when they are returned."""
-        self._closed = True
-        self.drop_idle()
+        with self._making_job_engine:
+            self._is_closed = True
+            if self._job_engine is not None:
+                self._job_engine.close()
+        self._pool.close()
 
     def drop_idle(self) -> None:
         """Close idle connections; those of the caller's engine are kept."""
-        if not self._source.is_external:
-            self._jobs.dispose()
-            self._work.dispose()
+        with self._making_job_engine:
+            if self._job_engine is not None:
+                self._job_engine.close_idle()
+        self._pool.close_idle()

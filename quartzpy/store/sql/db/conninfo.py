@@ -12,12 +12,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import URL
-
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import SettingsError
 from quartzpy.store.process_identity import own_process, session_tag
 from quartzpy.store.sql.db.naming import scoped
+from quartzpy.store.sql.db.urls import DatabaseUrl
 
 _ENCODINGS = frozenset({"utf8", "utf-8", "unicode"})
 _WORDS = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)
@@ -70,16 +69,21 @@ def session_name(config: SchedulerConfig, role: str) -> str:
 
 
 def connect_arguments(
-    url: URL, config: SchedulerConfig, role: str, *, pooled: bool = False, settings: Mapping[str, str] | None = None
+    url: DatabaseUrl,
+    config: SchedulerConfig,
+    role: str,
+    *,
+    pooled: bool = False,
+    settings: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return libpq's parameters that complement or replace those of the URL; `settings` default to our session's.
+    """Return psycopg's parameters for a connection: those of the URL with ours. `settings` default to our session's.
 
     The keepalives detect a network that drops packets silently. The timeout applies to each host.
 
     Raises:
         SettingsError: the URL asks for something that is not supported.
     """
-    given = {name: value for name, value in url.query.items() if isinstance(value, str)}
+    given = url.query
     _check_encoding(given.get("client_encoding"))
     arguments: dict[str, Any] = {
         "connect_timeout": max(2, round(config.connect_timeout.total_seconds())),
@@ -89,7 +93,7 @@ def connect_arguments(
         "tcp_user_timeout": 15_000,
         "application_name": session_name(config, role),
     }
-    arguments = {name: given.get(name, value) for name, value in arguments.items()}
+    arguments |= url.libpq_parameters()
     if "connect_timeout" in given:
         arguments["connect_timeout"] = _connect_timeout(given["connect_timeout"])
     # Our statements are UTF-8, whatever the database's encoding or PGCLIENTENCODING is.

@@ -18,11 +18,12 @@ from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
 from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
-from quartzpy.store.sql.db.connections import Connections, is_stale
+from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.database import translate
 from quartzpy.store.sql.db.flight import Result, Send
+from quartzpy.store.sql.db.pool import is_stale
 
-_NOT_OF_LIBPQ = ("context", "prepare_threshold")
+_NOT_OF_LIBPQ = "prepare_threshold"
 _LISTS = ("host", "hostaddr", "port")
 """The parameters that list several servers, in the same order."""
 
@@ -79,8 +80,7 @@ class ControlConnection:
         arguments = self._connections.connect_information("control")
         if arguments is None:
             return self._connect_by_caller(deadline)
-        for name in _NOT_OF_LIBPQ:
-            arguments.pop(name, None)
+        arguments.pop(_NOT_OF_LIBPQ, None)
         pgconn = pq.PGconn.connect_start(make_conninfo(**_rotated(arguments, self._failures)).encode())
         try:
             _finish_connecting(pgconn, deadline)

@@ -51,6 +51,9 @@ class _Floor:
     """No trigger waited before this fire time."""
     until: float
     """The monotonic time of the next look at everything."""
+    changes: int
+    """The number of changes that were known when the look began. It holds until the next one: another thread may note
+    a change at any moment."""
 
 
 class Look(NamedTuple):
@@ -110,10 +113,15 @@ class Expectation:
 
     def next_look(self, slots: Hashable, *, sees_all: bool) -> Look:
         """Return where the next look for these slots may begin, unless it has to see everything."""
-        floor = None if sees_all else self._floor
-        if floor is None or floor.slots != slots or (left := floor.until - time.monotonic()) <= 0:
-            return Look(self._changes, None, 0.0)
-        return Look(self._changes, floor.at, left)
+        floor, changes = None if sees_all else self._floor, self._changes
+        if (
+            floor is None
+            or floor.slots != slots
+            or floor.changes != changes
+            or (left := floor.until - time.monotonic()) <= 0
+        ):
+            return Look(changes, None, 0.0)
+        return Look(changes, floor.at, left)
 
     def note_look(self, look: Look, slots: Hashable, at: datetime, took: float) -> None:
         """Note that a look, which took the server `took` seconds, found no trigger for these slots before `at`.
@@ -125,10 +133,12 @@ class Expectation:
             # Another process has stored a trigger since, perhaps before this instant.
             return
         if look.since is not None:
-            if self._floor is not None:
-                self._floor = replace(self._floor, at=at)
+            floor = self._floor
+            if floor is not None:
+                self._floor = replace(floor, at=at)
         elif took >= WORTH_SPARING:
-            self._floor = _Floor(slots, at, time.monotonic() + min(took / SHARE_OF_LOOKS, RAREST))
+            until = time.monotonic() + min(took / SHARE_OF_LOOKS, RAREST)
+            self._floor = _Floor(slots, at, until, look.changes)
         else:
             self._floor = None
 

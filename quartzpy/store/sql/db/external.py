@@ -13,10 +13,10 @@ from typing import Any
 
 import psycopg
 from psycopg import pq
-from sqlalchemy import Connection
 
 from quartzpy.errors import InvalidValueError, StoreUnavailableError
 from quartzpy.store.sql.db.flight import AnyConnection, Result, Send, fly, undo
+from quartzpy.texts import quoted
 
 SAVE, RELEASE = b"SAVEPOINT quartzpy", b"RELEASE SAVEPOINT quartzpy"
 UNDO = b"ROLLBACK TO SAVEPOINT quartzpy"
@@ -25,11 +25,17 @@ ACCEPTED = (
     "using: expected a SQLAlchemy Connection or Session (also the asynchronous ones, on psycopg or asyncpg), a psycopg"
     " connection, or Django's connection"
 )
+
 ENDED = "using: the transaction has ended or failed; begin another one"
 AUTOCOMMIT = (
     "using: the connection is in autocommit mode, so there is no transaction to join: begin one first (in Django, call"
     " this inside atomic())"
 )
+
+
+def shown(given: object) -> str:
+    """Return a refused object for a message; not a text, which may be a URL with its password."""
+    return "a str" if isinstance(given, str) else quoted(given)
 
 
 class ExternalTransaction(ABC):
@@ -94,22 +100,15 @@ def external_transaction(given: Any, seconds: float) -> ExternalTransaction:
     """
     if isinstance(given, ExternalTransaction):
         return given
-    if not isinstance(given, Connection | psycopg.Connection):
-        given = _connection_of_session(given)
-    if isinstance(given, Connection):
-        if not given.in_transaction():
-            # SQLAlchemy must know about the transaction as well; otherwise its `commit` does nothing.
-            given.exec_driver_sql("SELECT 1")
-        driver = given.connection.driver_connection
-    elif callable(getattr(given, "ensure_connection", None)):
-        given.ensure_connection()
-        driver = given.connection
-    else:
-        driver = given
+    # An object is one of SQLAlchemy's only if that has been imported, and most nodes do not need its memory.
+    driver = _driver_of_sqlalchemy(given) if "sqlalchemy.engine" in sys.modules else given
+    if callable(getattr(driver, "ensure_connection", None)):
+        driver.ensure_connection()
+        driver = driver.connection
     if isinstance(driver, psycopg.AsyncConnection) and driver is not given:
         raise InvalidValueError(f"{ACCEPTED}; inside run_sync, pass the AsyncSession or AsyncConnection itself")
     if not isinstance(driver, psycopg.Connection):
-        raise InvalidValueError(f"{ACCEPTED} (got {given!r})")
+        raise InvalidValueError(f"{ACCEPTED} (got {shown(given)})")
     if driver.pgconn.transaction_status == pq.TransactionStatus.IDLE:
         if driver.autocommit:
             raise InvalidValueError(AUTOCOMMIT)
@@ -119,13 +118,21 @@ def external_transaction(given: Any, seconds: float) -> ExternalTransaction:
     return PsycopgTransaction(driver, seconds)
 
 
-def _connection_of_session(given: Any) -> Any:
-    """Return the connection of a SQLAlchemy session, in its transaction; any other object is returned unchanged."""
-    # An object is a session only if its class has been imported, and most nodes do not need the memory of the ORM.
-    if "sqlalchemy.orm" not in sys.modules:
-        return given
-    from sqlalchemy.orm import Session, scoped_session
+def _driver_of_sqlalchemy(given: Any) -> Any:
+    """Return the driver's connection of a SQLAlchemy connection or session, in a transaction that SQLAlchemy has begun.
 
-    if isinstance(given, scoped_session):
-        given = given()
-    return given.connection() if isinstance(given, Session) else given
+    Any other object is returned unchanged.
+    """
+    from sqlalchemy import Connection
+
+    if "sqlalchemy.orm" in sys.modules:
+        from sqlalchemy.orm import Session, scoped_session
+
+        given = given() if isinstance(given, scoped_session) else given
+        given = given.connection() if isinstance(given, Session) else given
+    if not isinstance(given, Connection):
+        return given
+    if not given.in_transaction():
+        # SQLAlchemy must know about the transaction as well; otherwise its `commit` does nothing.
+        given.exec_driver_sql("SELECT 1")
+    return given.connection.driver_connection

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 from psycopg import pq
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 
 from quartzpy.errors import InvalidValueError, StoreUnavailableError
 from quartzpy.store.sql.db.external import (
@@ -26,6 +26,7 @@ from quartzpy.store.sql.db.external import (
     ExternalTransaction,
     PsycopgTransaction,
     check_psycopg,
+    shown,
 )
 from quartzpy.store.sql.db.flight import Result, Send
 from quartzpy.store.sql.db.statement import as_text
@@ -41,18 +42,8 @@ async def external_transaction(given: Any, seconds: float) -> AsyncPsycopgTransa
     Raises:
         InvalidValueError: `given` has another type, or is in autocommit mode.
     """
-    if isinstance(given, async_scoped_session):
-        given = given()
-    if isinstance(given, AsyncSession):
-        given = await given.connection()
-    if isinstance(given, AsyncConnection):
-        driver: Any = (await given.get_raw_connection()).driver_connection
-        if not given.in_transaction() or (is_asyncpg(driver) and not driver.is_in_transaction()):
-            # SQLAlchemy must know about the transaction as well; otherwise its `commit` does nothing. On asyncpg, it
-            # begins the driver's transaction with its first statement.
-            await given.exec_driver_sql("SELECT 1")
-    else:
-        driver = given
+    # An object is one of SQLAlchemy's only if that has been imported; a caller with another driver need not have it.
+    driver = await _driver_of_sqlalchemy(given) if "sqlalchemy.ext.asyncio" in sys.modules else given
     if isinstance(driver, psycopg.AsyncConnection):
         if driver.pgconn.transaction_status == pq.TransactionStatus.IDLE:
             if driver.autocommit:
@@ -62,10 +53,29 @@ async def external_transaction(given: Any, seconds: float) -> AsyncPsycopgTransa
         check_psycopg(driver)
         return AsyncPsycopgTransaction(driver, seconds)
     if not is_asyncpg(driver):
-        raise InvalidValueError(f"{ACCEPTED} (got {given!r})")
+        raise InvalidValueError(f"{ACCEPTED} (got {shown(given)})")
     if not driver.is_in_transaction():
         raise InvalidValueError(AUTOCOMMIT)
     return AsyncpgTransaction(driver, asyncio.get_running_loop(), seconds)
+
+
+async def _driver_of_sqlalchemy(given: Any) -> Any:
+    """Return the driver's connection of a SQLAlchemy connection or session, in a transaction that SQLAlchemy has begun.
+
+    Any other object is returned unchanged.
+    """
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+
+    session = given() if isinstance(given, async_scoped_session) else given
+    connection = await session.connection() if isinstance(session, AsyncSession) else session
+    if not isinstance(connection, AsyncConnection):
+        return connection
+    driver: Any = (await connection.get_raw_connection()).driver_connection
+    if not connection.in_transaction() or (is_asyncpg(driver) and not driver.is_in_transaction()):
+        # SQLAlchemy must know about the transaction as well; otherwise its `commit` does nothing. On asyncpg, it
+        # begins the driver's transaction with its first statement.
+        await connection.exec_driver_sql("SELECT 1")
+    return driver
 
 
 def is_asyncpg(thing: object) -> bool:

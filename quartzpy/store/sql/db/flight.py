@@ -125,6 +125,15 @@ def undo(pgconn: pq.abc.PGconn, statement: bytes, seconds: float = UNDO_SECONDS)
             return
 
 
+def roll_back_unless_ended(connection: psycopg.Connection[Any]) -> None:
+    """Roll back a transaction of several flights, unless it has ended or the connection is broken."""
+    pgconn = connection.pgconn
+    if pgconn.status == pq.ConnStatus.OK and pgconn.transaction_status != pq.TransactionStatus.IDLE:
+        with contextlib.suppress(psycopg.Error):
+            # The connection is in pipeline mode, where this statement is not possible; it is discarded.
+            undo(pgconn, ROLLBACK)
+
+
 AnyConnection: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 """A flight drives libpq's connection itself, so both connection classes of psycopg are accepted."""
 

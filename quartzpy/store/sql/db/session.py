@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
@@ -10,7 +9,6 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import pq
 
 from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
 from quartzpy.store import refusals
@@ -20,11 +18,11 @@ from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.database import LockRowMissingError
 from quartzpy.store.sql.db.diagnosis import Diagnosis
 from quartzpy.store.sql.db.expectation import Expectation
-from quartzpy.store.sql.db.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, undo
+from quartzpy.store.sql.db.flight import BEGIN, COMMIT, Result, Send, roll_back_unless_ended
 from quartzpy.store.sql.db.locks import LOCK, MAKE, LockName
 from quartzpy.store.sql.db.naming import renamed, scoped
 from quartzpy.store.sql.db.statement import Statement, prepare
-from quartzpy.store.sql.db.tables import epochs, fire_ids, metadata
+from quartzpy.store.sql.db.table_columns import SEQUENCES, TABLES
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +34,7 @@ _T = TypeVar("_T")
 def names(schema: str | None, now: str = DATABASE_CLOCK, *, prefix: str = DEFAULT_TABLE_PREFIX) -> dict[str, str]:
     """Return the substitution for each `$name` of our statements."""
     place = f'"{schema}".' if schema else ""
-    plain = {name: name for name in metadata.tables} | {str(one.name): str(one.name) for one in (fire_ids, epochs)}
+    plain = [*TABLES, *SEQUENCES]
     found = {name.removeprefix(DEFAULT_TABLE_PREFIX): f"{place}{renamed(name, prefix)}" for name in plain}
     found["paused_groups"] = found["paused_trigger_groups"]
     return {**found, "now": now, "prefix": prefix}
@@ -134,11 +132,10 @@ class SqlSession:
         """Run a transaction of several round trips; `work` ends it with `Transaction.commit`."""
 
         def whole(connection: psycopg.Connection[Any]) -> _T:
-            transaction = Transaction(connection, self.connections)
             try:
-                return work(transaction)
+                return work(Transaction(connection, self.connections))
             finally:
-                transaction.roll_back_unless_committed()
+                roll_back_unless_ended(connection)
 
         try:
             return self.with_locks(lambda: self.connections.transaction(whole))
@@ -185,13 +182,6 @@ class Transaction:
         for (_, check), result in zip(queued, results, strict=False):
             check(result)
         return results[len(queued) :]
-
-    def roll_back_unless_committed(self) -> None:
-        pgconn = self._connection.pgconn
-        if pgconn.status == pq.ConnStatus.OK and pgconn.transaction_status != pq.TransactionStatus.IDLE:
-            with contextlib.suppress(psycopg.Error):
-                # The connection is in pipeline mode, where this statement is not possible; it is discarded.
-                undo(pgconn, ROLLBACK)
 
 
 def require_epoch(node: Node, result: Result) -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,7 +11,6 @@ from quartzpy.placement import Placement
 from quartzpy.states import ActionState, NodeMode
 from quartzpy.store.protocol import (
     ActionEntry,
-    FoundKeys,
     GroupTally,
     LockRecord,
     Minutes,
@@ -21,6 +20,7 @@ from quartzpy.store.protocol import (
     Tallies,
 )
 from quartzpy.store.records import ExecutionRecord
+from quartzpy.store.searches import FoundKeys, KeySearch, SearchPosition
 from quartzpy.store.sql import actions
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.operations import history, search, server, usage
@@ -64,8 +64,8 @@ class SqlOperationsStore:
     def job_group_tallies(self, limit: int, after: str | None, *, most: int) -> list[GroupTally]:
         return usage.group_tallies(self._session, usage.JOB_GROUPS, limit, after, most)
 
-    def find_keys(self, text: str, limit: int) -> FoundKeys:
-        return search.find_keys(self._session, text, limit)
+    def find_keys(self, keys: KeySearch, after: SearchPosition | None) -> FoundKeys:
+        return search.find_keys(self._session, keys, after)
 
     def node_facts(self) -> dict[str, dict[str, Any]]:
         return facts.read(self._session)
@@ -79,10 +79,16 @@ class SqlOperationsStore:
     def record_action(self, entry: ActionEntry) -> int:
         return actions.record(self._session, entry)
 
+    def record_actions(self, entries: Sequence[ActionEntry]) -> None:
+        actions.record_several(self._session, entries)
+
     def update_action(
         self, action_id: int, *, state: ActionState, count: int, after_text: str | None = None, error: str | None = None
     ) -> None:
         actions.update(self._session, action_id, state, count, after_text, error)
+
+    def interrupt_actions(self, silent_for: timedelta) -> int:
+        return actions.interrupt(self._session, silent_for)
 
     def set_node_mode(self, instance_id: str, mode: NodeMode) -> datetime | None:
         return actions.set_mode(self._session, instance_id, mode)

@@ -1,78 +1,114 @@
 """The search for jobs and triggers by a part of their keys.
 
-A common part is found among the first keys. For a rare one, all names are read from the index of the primary key, by
-parallel workers if the server has some, and each group is compared once.
+A page of it walks over a limited number of keys in the index of the primary key. The first page also has keys that are
+found without a walk: those whose names begin with the text, and those of the groups that contain it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeVar
 
-from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.store.protocol import FoundKeys
-from quartzpy.store.queries import folded, place
+from quartzpy.keys import JobKey, Key, TriggerKey
+from quartzpy.store.queries import Position, folded
+from quartzpy.store.searches import BEGINNING, FoundKeys, KeySearch, SearchPosition, found_keys, page_of_keys
+from quartzpy.store.sql.conditions import AMONG, LAST
+from quartzpy.store.sql.db.flight import Result, Send
 from quartzpy.store.sql.db.session import SqlSession
+
+_Key = TypeVar("_Key", bound=Key)
 
 # With the collation "C", which changes the case of ASCII letters only, the search is several times as fast.
 _HAS = """lower({column} COLLATE "C") LIKE %(pattern)s::text COLLATE "C" """
-_FIRST = """
-SELECT {kind}_group, {kind}_name
-  FROM (SELECT {kind}_group, {kind}_name FROM {table}
-         WHERE sched_name = %(sched)s ORDER BY {kind}_group, {kind}_name LIMIT 200000) AS first
- WHERE {name} OR {group}
- ORDER BY {kind}_group, {kind}_name LIMIT %(limit)s::int
-"""
-# A loose index scan finds the groups; if there are more than it visits, their names are compared key by key. The names
-# of triggers or jobs are only read if the groups that match have fewer keys than are wanted. With a
-# limit beyond what it expects to match, the planner does not hope to stop early, and reads the index in parallel.
-_ALL = """
+# A loose index scan finds the groups. The names in a group that begin with the text follow each other in the index, at
+# least in the collation "C"; the walk finds those that are elsewhere.
+_NEAR = f"""
 WITH RECURSIVE groups AS (
-    (SELECT {kind}_group AS name, 1 AS number FROM {table}
-      WHERE sched_name = %(sched)s ORDER BY {kind}_group LIMIT 1)
+    (SELECT {{kind}}_group AS name, 1 AS number FROM {{table}}
+      WHERE sched_name = %(sched)s ORDER BY {{kind}}_group LIMIT 1)
     UNION ALL
     SELECT following.name, g.number + 1
       FROM groups g
      CROSS JOIN LATERAL (
-        SELECT {kind}_group AS name FROM {table}
-         WHERE sched_name = %(sched)s AND {kind}_group > g.name ORDER BY {kind}_group LIMIT 1) AS following
-     WHERE g.number < 1000),
-visited AS MATERIALIZED (SELECT count(*) = 1000 AS not_all FROM groups),
-of_group AS MATERIALIZED (
-    SELECT k.{kind}_group, k.{kind}_name
-      FROM (SELECT name FROM groups WHERE {group_name} ORDER BY name LIMIT %(limit)s::int) AS g
-     CROSS JOIN LATERAL (
-        SELECT {kind}_group, {kind}_name FROM {table}
-         WHERE sched_name = %(sched)s AND {kind}_group = g.name
-         ORDER BY {kind}_name LIMIT %(limit)s::int) AS k),
-named AS MATERIALIZED (
-    SELECT {kind}_group, {kind}_name FROM {table}
-     WHERE sched_name = %(sched)s AND ({name} OR ((SELECT not_all FROM visited) AND {group}))
-       AND (SELECT count(*) FROM of_group) < %(limit)s::int
-     ORDER BY {kind}_group, {kind}_name LIMIT 10000)
-SELECT {kind}_group, {kind}_name FROM (SELECT * FROM of_group UNION SELECT * FROM named) AS found
- ORDER BY {kind}_group, {kind}_name LIMIT %(limit)s::int
+        SELECT {{kind}}_group AS name FROM {{table}}
+         WHERE sched_name = %(sched)s AND {{kind}}_group > g.name ORDER BY {{kind}}_group LIMIT 1) AS following
+     WHERE g.number < 1000)
+(SELECT {{kind}}_group, {{kind}}_name FROM {{table}}
+  WHERE sched_name = %(sched)s AND {{kind}}_group = %(exact_group)s AND {{kind}}_name = %(exact_name)s)
+UNION
+(SELECT k.*
+   FROM (SELECT name FROM groups WHERE {_HAS.format(column="name")} ORDER BY name LIMIT %(limit)s::int) AS g
+  CROSS JOIN LATERAL (
+    SELECT {{kind}}_group, {{kind}}_name FROM {{table}}
+     WHERE sched_name = %(sched)s AND {{kind}}_group = g.name
+     ORDER BY {{kind}}_name LIMIT %(limit)s::int) AS k
+  LIMIT %(limit)s::int)
+UNION
+(SELECT k.*
+   FROM (SELECT name FROM groups ORDER BY name) AS g
+  CROSS JOIN LATERAL (
+    SELECT {{kind}}_group, {{kind}}_name FROM {{table}}
+     WHERE sched_name = %(sched)s AND {{kind}}_group = g.name AND {{kind}}_name >= %(part)s
+     ORDER BY {{kind}}_name LIMIT %(limit)s::int) AS k
+  WHERE starts_with(k.{{kind}}_name, %(part)s)
+  LIMIT %(limit)s::int)
 """
+_EXAMINED = """
+SELECT {{kind}}_group, {{kind}}_name FROM {{table}}
+ WHERE sched_name = %(sched)s AND ({{kind}}_group, {{kind}}_name) > (%(after_group)s, %(after_name)s)
+ ORDER BY {{kind}}_group, {{kind}}_name {limit}
+"""
+_MATCHING = f"""
+SELECT * FROM ({_EXAMINED.format(limit=AMONG)}) AS examined
+ WHERE {_HAS.format(column="{kind}_name")} OR {_HAS.format(column="{kind}_group")}
+ ORDER BY {{kind}}_group, {{kind}}_name LIMIT %(walked)s::int
+"""
+_LAST_EXAMINED = _EXAMINED.format(limit=LAST)
+_JOBS, _TRIGGERS = {"kind": "job", "table": "$job_details"}, {"kind": "trigger", "table": "$triggers"}
+NEAR: dict[type[Key], str] = {JobKey: _NEAR.format(**_JOBS), TriggerKey: _NEAR.format(**_TRIGGERS)}
+MATCHING: dict[type[Key], str] = {JobKey: _MATCHING.format(**_JOBS), TriggerKey: _MATCHING.format(**_TRIGGERS)}
+LAST_EXAMINED: dict[type[Key], str] = {
+    JobKey: _LAST_EXAMINED.format(**_JOBS),
+    TriggerKey: _LAST_EXAMINED.format(**_TRIGGERS),
+}
 
 
-def _text(text: str, kind: str, table: str) -> str:
-    columns = {"name": f"{kind}_name", "group": f"{kind}_group", "group_name": "name"}
-    conditions = {condition: _HAS.format(column=column) for condition, column in columns.items()}
-    return text.format(kind=kind, table=table, **conditions)
-
-
-FIRST_JOBS, ALL_JOBS = (_text(text, "job", "$job_details") for text in (_FIRST, _ALL))
-FIRST_TRIGGERS, ALL_TRIGGERS = (_text(text, "trigger", "$triggers") for text in (_FIRST, _ALL))
-
-
-def find_keys(session: SqlSession, text: str, limit: int) -> FoundKeys:
-    escaped = "".join(f"\\{char}" if char in "\\%_" else char for char in folded(text))
-    values: dict[str, Any] = {"pattern": f"%{escaped}%", "limit": limit}
-    results = session.read(session.send(FIRST_JOBS, **values), session.send(FIRST_TRIGGERS, **values))
-    jobs, triggers = (
-        result.rows if len(result.rows) == limit else session.read_one(text_of_all, **values)
-        for result, text_of_all in zip(results, (ALL_JOBS, ALL_TRIGGERS), strict=True)
+def find_keys(session: SqlSession, search: KeySearch, after: SearchPosition | None) -> FoundKeys:
+    """See `OperationsStore.find_keys`."""
+    begin = after or SearchPosition(BEGINNING, BEGINNING)
+    of_jobs = _sends(session, JobKey, search, begin.jobs, near=after is None)
+    of_triggers = _sends(session, TriggerKey, search, begin.triggers, near=after is None)
+    results = session.read(*of_jobs, *of_triggers)
+    return found_keys(
+        _page(JobKey, search, begin.jobs, results[: len(of_jobs)]),
+        _page(TriggerKey, search, begin.triggers, results[len(of_jobs) :]),
     )
-    return FoundKeys(
-        sorted((JobKey(name, group) for group, name in jobs), key=lambda key: place(key, text)),
-        sorted((TriggerKey(name, group) for group, name in triggers), key=lambda key: place(key, text)),
-    )
+
+
+def _sends(
+    session: SqlSession, kind: type[_Key], search: KeySearch, after: Position | None, *, near: bool
+) -> list[Send]:
+    if after is None:
+        return []
+    escaped = "".join(f"\\{char}" if char in "\\%_" else char for char in folded(search.text))
+    pattern = f"%{escaped}%"
+    place = {"after_group": after[0], "after_name": after[1], "among": search.among}
+    walk = [
+        session.send(MATCHING[kind], pattern=pattern, walked=search.walked, **place),
+        session.send(LAST_EXAMINED[kind], **place),
+    ]
+    if not near:
+        return walk
+    group, name = search.exact
+    of_near = {"pattern": pattern, "part": search.text, "exact_group": group, "exact_name": name}
+    return [*walk, session.send(NEAR[kind], limit=search.limit, **of_near)]
+
+
+def _page(
+    kind: type[_Key], search: KeySearch, after: Position | None, results: Sequence[Result]
+) -> tuple[list[_Key], Position | None]:
+    if after is None:
+        return [], None
+    matching, last, *near = ([kind(name, group) for group, name in result.rows] for result in results)
+    end = (last[0].group, last[0].name) if last else None
+    return page_of_keys(search, [key for keys in near for key in keys], matching, after, end)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.store.node_facts import CLOCK_AHEAD, RELEASE, TZDATA
+from quartzpy.store.node_facts import CLOCK_AHEAD, RELEASE, SETTING, TZDATA
 from quartzpy.store.protocol import Node
 from quartzpy.store.sql.db.session import SqlSession
 
@@ -67,7 +67,7 @@ def of_this_process(config: SchedulerConfig) -> dict[str, Any]:
         release = version("quartzpy")
     except PackageNotFoundError:
         release = UNKNOWN
-    settings = {f"setting {name}": str(getattr(config, name)) for name in ALIKE}
+    settings = {f"{SETTING}{name}": str(getattr(config, name)) for name in ALIKE}
     return {TZDATA: tzdata_version(), RELEASE: release, **settings}
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import pq
-from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
 from quartzpy.errors import InvalidValueError, LeaseLostError, OutcomeUnknownError
 from quartzpy.states import CompletionInstruction
@@ -20,6 +19,9 @@ from quartzpy.store.sql.db.flight import Result, Send, prepared_on
 from quartzpy.store.sql.db.locks import LockName
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.steps import complete
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -70,10 +72,7 @@ class WorkTransaction:
     def __init__(self, connections: Connections, session: SqlSession) -> None:
         self._connections = connections
         self._session = session
-        try:
-            self._connection = connections.begin_job_transaction()
-        except SQLAlchemyError as error:
-            raise translate(error) from error
+        self._connection = connections.begin_job_transaction()
 
     @property
     def connection(self) -> Connection:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from quartzpy.store.protocol import ACTION_SILENCE, UNHEARD
+from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.steps.orphans import orphans
 from quartzpy.store.sql.steps.rate_limits import PRUNE
@@ -65,11 +67,25 @@ DELETE FROM $audit
                WHERE at < $now - %(older_than)s::interval)
 """
 
+# The partial index of actions that did not succeed finds those that are RUNNING.
+INTERRUPT = """
+UPDATE $audit
+   SET state = 'INTERRUPTED', ended_at = updated_at, updated_at = NULL, error = %(error)s
+ WHERE sched_name = %(sched)s AND state = 'RUNNING' AND state <> 'SUCCEEDED'
+   AND updated_at < $now - %(silent_for)s::interval
+RETURNING id
+"""
+
 
 def cutoff(session: SqlSession, keep: int) -> datetime | None:
     """Return the instant that parts the latest executions from the others; see `JobStore.history_cutoff`."""
     (result,) = session.unlocked(session.send(CUTOFF, keep=keep))
     return result.rows[0][0] + _NEXT_INSTANT if result.rows else None
+
+
+def interrupt_actions(session: SqlSession, silent_for: timedelta) -> Send:
+    """Return the statement that ends the actions of processes which have ended."""
+    return session.send(INTERRUPT, silent_for=silent_for, error=UNHEARD)
 
 
 def purge(
@@ -95,7 +111,8 @@ def purge(
     if not executions and not history and not triggers:
         return 0
     # The acquire step deletes the rows of rate limits as well, but not once no job has a limit any more.
-    *results, _ = session.unlocked(*executions, *history, *triggers, session.send(PRUNE))
+    others = session.send(PRUNE), interrupt_actions(session, ACTION_SILENCE)
+    *results, _, _ = session.unlocked(*executions, *history, *triggers, *others)
     deleted = 0
     if executions:
         [(deleted, last)] = results.pop(0).rows

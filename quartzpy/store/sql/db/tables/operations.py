@@ -29,6 +29,8 @@ audit = Table(
     Column("before", JSONB),
     Column("after", JSONB),
     Column("error", Text),
+    # Of an action that is RUNNING: if it is long ago, its process has ended.
+    Column("updated_at", Instant),
     # the latest actions, and purging the oldest
     PrimaryKeyConstraint("sched_name", "id", name="qrtz_audit_pkey"),
     CheckConstraint(one_of("state", ActionState), name="qrtz_audit_state_check"),

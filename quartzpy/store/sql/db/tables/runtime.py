@@ -121,6 +121,8 @@ scheduler_state = Table(
     Column("mode_since", Instant),
     PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
     CheckConstraint(one_of("mode", NodeMode), name="qrtz_scheduler_state_mode_check"),
+    # Tells older releases if they can work with these tables; see `schema_version.usable_from`.
+    comment="tables of revision 0001, usable by releases from revision 0001 on",
     postgresql_with={"fillfactor": "50"},
 )
 

@@ -1,0 +1,90 @@
+"""`quartzpy incidents` says what is wrong, and its commands mend it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from quartzpy import Job, JobExecutionContext, JobKey, SimpleTrigger, TriggerKey
+from quartzpy.cli.incidents import command_of
+from quartzpy.operations import Selection
+from quartzpy.operations.incidents import Remedy
+from tests.cli.conftest import Terminal
+
+
+class Report(Job):
+    def execute(self, context: JobExecutionContext) -> None: ...
+
+
+def missed(name: str, group: str = "DEFAULT") -> SimpleTrigger:
+    earlier = datetime.now(UTC) - timedelta(seconds=30)
+    return SimpleTrigger(name, group, start_time=earlier, interval="1h", repeat_count=None)
+
+
+@pytest.fixture(autouse=True)
+def node(terminal: Terminal) -> None:
+    terminal.scheduler.start()
+
+
+def test_nothing_is_wrong(terminal: Terminal) -> None:
+    assert terminal.ok("incidents") == "Nothing is wrong: 1 node is alive, and 0 jobs run.\n"
+    assert json.loads(terminal.ok("incidents", "--json")) == []
+
+
+@pytest.mark.parametrize("key", [TriggerKey("nightly", "billing"), TriggerKey("it's.due; ls", "a.b -c")], ids=str)
+def test_the_printed_command_mends_the_incident(terminal: Terminal, key: TriggerKey) -> None:
+    terminal.scheduler.pause_trigger_group(key.group)
+    terminal.scheduler.schedule_job(Report, missed(key.name, key.group), name="job")
+    done = terminal.run("incidents")
+    assert done.status == 1
+    assert re.search(r"^WARNING: 1 trigger is paused, and fires have been missed since ", done.out, re.M)
+    [command, _] = re.findall(r"mend: quartzpy (.+)$", done.out, re.M)
+    terminal.ok(*shlex.split(command))
+    assert terminal.scheduler.trigger_record(key).state == "WAITING"  # type: ignore[union-attr]
+    assert "paused" not in terminal.run("incidents").out
+
+
+@pytest.mark.parametrize("everything", [True, False])
+def test_everything_and_several_are_resumed(terminal: Terminal, everything: bool) -> None:
+    if everything:
+        terminal.scheduler.pause_all()
+    else:
+        terminal.scheduler.pause_job_group("DEFAULT")
+    terminal.scheduler.schedule_job(Report, [missed("-a", "-group"), missed("b")], name="job")
+    [command] = re.findall(r"mend: quartzpy (.+=skip.*)$", terminal.run("incidents").out, re.M)
+    action, kind, *rest = shlex.split(command)
+    assert kind == ("everything" if everything else "trigger")
+    terminal.ok(action, kind, "--yes", *rest)
+    assert {one.state for one in terminal.scheduler.triggers()} == {"WAITING"}
+
+
+def test_incidents_are_data_for_programs(terminal: Terminal) -> None:
+    terminal.scheduler.pause_trigger_group("DEFAULT")
+    terminal.scheduler.schedule_job(Report, missed("late"), name="job")
+    done = terminal.run("incidents", "--json")
+    assert done.status == 1
+    [found] = json.loads(done.out)
+    assert (found["kind"], found["severity"]) == ("paused-overdue", "warning")
+
+
+@pytest.mark.parametrize(
+    ("remedy", "line"),
+    [
+        (Remedy("cancel", {"selection": 85}, ""), "quartzpy cancel 85"),
+        (Remedy("run_again", {"selection": [7, 8]}, ""), "quartzpy run-again 7 8"),
+        (Remedy("reset", {"selection": TriggerKey("a")}, ""), "quartzpy reset DEFAULT.a"),
+        (Remedy("pause", {"selection": JobKey("a.b", "c d")}, ""), "quartzpy pause job '--group=c d' -- a.b"),
+        (
+            Remedy("resume", {"selection": Selection.everything(), "missed": "skip"}, ""),
+            "quartzpy resume everything --missed=skip",
+        ),
+        (Remedy("resume_node", {"node": "-n 1"}, ""), "quartzpy resume-node -- '-n 1'"),
+    ],
+    ids=lambda one: one.action if isinstance(one, Remedy) else "",
+)
+def test_each_remedy_is_a_command(remedy: Remedy, line: str) -> None:
+    assert command_of(remedy) == line
