@@ -228,7 +228,7 @@ def test_synchronizing_what_is_stored_takes_as_many_round_trips_for_many_jobs_as
     client = Scheduler(proxy.through(postgres_dsn), name="sync")
     try:
         assert client.sync(declared, owner="test")
-        # BEGIN with the session's settings; the lock, jobs, triggers, owners; COMMIT.
+        # BEGIN; the lock, jobs, triggers, owners; COMMIT.
         with flights(proxy, 1 + 4 + 1):
             assert not client.sync(declared, owner="test")
     finally:
