@@ -432,7 +432,12 @@ coming AS (
 SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, known.fire_time, t.priority,
        known.number > cardinality(t.upcoming) AND NOT t.upcoming_is_complete AS more_follow
   FROM coming t
- CROSS JOIN LATERAL unnest(t.next_fire_time || t.upcoming) WITH ORDINALITY AS known(fire_time, number)
+ CROSS JOIN LATERAL (
+    SELECT t.next_fire_time, 1
+    UNION ALL
+    SELECT later.at, later.number + 1
+      FROM unnest(t.upcoming) WITH ORDINALITY AS later(at, number)
+     WHERE t.upcoming[1] <= statement_timestamp() + interval '24 hours') AS known(fire_time, number)
  WHERE known.fire_time > statement_timestamp() AND known.fire_time <= statement_timestamp() + interval '24 hours';
 
 CREATE VIEW qrtz_node_health AS

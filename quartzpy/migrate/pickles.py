@@ -6,6 +6,7 @@ would call or build something leave a `Made` behind, which says what would be ca
 
 from __future__ import annotations
 
+import io
 import pickletools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -61,10 +62,14 @@ def read_pickle(data: bytes) -> Any:
     Raises:
         UnreadablePickleError: the pickle is damaged, or uses an instruction for other than plain data.
     """
-    machine = _Machine()
+    machine, stream = _Machine(), io.BytesIO(data)
+    read, instructions = stream.read, _INSTRUCTIONS
     try:
-        for instruction, argument, _ in pickletools.genops(data):
-            machine.step(instruction.name, argument)
+        while (code := read(1)) != _STOP:
+            argument_of, action = instructions[code]
+            argument = None if argument_of is None else argument_of(stream)
+            if action is not None:
+                action(machine, argument)
         return machine.stack[-1]
     except UnreadablePickleError:
         raise
@@ -73,29 +78,18 @@ def read_pickle(data: bytes) -> Any:
         raise UnreadablePickleError(f"the pickle cannot be read: {reason(error)}") from error
 
 
+_Action = Callable[["_Machine", Any], None]
+
+
 class _Machine:
     def __init__(self) -> None:
         self.stack: list[Any] = []
         self._memo: dict[int, Any] = {}
 
-    def step(self, name: str, argument: Any) -> None:
-        if name in _IGNORED or name == "STOP":
-            return
-        if name in _CONSTANTS:
-            self.stack.append(_CONSTANTS[name])
-        elif name in _EMPTY:
-            self.stack.append(_EMPTY[name]())
-        elif name in _VALUES:
-            self.stack.append(argument)
-        elif name in _TUPLES:
-            self._reduce_top(_TUPLES[name])
-        else:
-            action = getattr(self, f"_do_{name.lower()}", None)
-            if action is None:
-                raise UnreadablePickleError(f"the pickle has the instruction {name}, which is not for plain data")
-            action(argument)
+    def push(self, value: Any) -> None:
+        self.stack.append(value)
 
-    def _reduce_top(self, count: int) -> None:
+    def tuple_of_top(self, count: int) -> None:
         items = tuple(self.stack[-count:])
         del self.stack[-count:]
         self.stack.append(items)
@@ -186,6 +180,40 @@ class _Machine:
         if not isinstance(made, Made):
             raise UnreadablePickleError("the pickle sets the state of something that is no object")
         made.state = state
+
+
+def _action(name: str) -> _Action | None:
+    """Return what the instruction of this name does with the machine; None if that is nothing."""
+    if name in _IGNORED:
+        return None
+    if name in _CONSTANTS:
+        constant = _CONSTANTS[name]
+        return lambda machine, _: machine.stack.append(constant)
+    if name in _EMPTY:
+        make = _EMPTY[name]
+        return lambda machine, _: machine.stack.append(make())
+    if name in _VALUES:
+        return _Machine.push
+    if name in _TUPLES:
+        count = _TUPLES[name]
+        return lambda machine, _: machine.tuple_of_top(count)
+    action: _Action | None = getattr(_Machine, f"_do_{name.lower()}", None)
+    return action or _refusing(name)
+
+
+def _refusing(name: str) -> _Action:
+    def refuse(machine: _Machine, _: Any) -> None:
+        raise UnreadablePickleError(f"the pickle has the instruction {name}, which is not for plain data")
+
+    return refuse
+
+
+_STOP = b"."
+# A job of APScheduler has hundreds of instructions, so they are not looked up by their names.
+_INSTRUCTIONS: Mapping[bytes, tuple[Callable[[io.BytesIO], Any] | None, _Action | None]] = {
+    one.code.encode("latin-1"): (None if one.arg is None else one.arg.reader, _action(one.name))
+    for one in pickletools.opcodes
+}
 
 
 def _made(callee: object, args: tuple[Any, ...]) -> Made | Global:

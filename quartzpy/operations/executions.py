@@ -192,7 +192,7 @@ def view(source: Source, fire_id: int) -> ExecutionView:
         progress=None if running is None else running.progress,
         progress_message=None if running is None else running.progress_message,
         attempts=tuple(map(summary, _attempts(store, record))),
-        why=(*_why(record, elapsed), *_past_timeout(store, record, elapsed)),
+        why=(*_why(record, elapsed, now), *_past_timeout(store, record, elapsed)),
         unreadable=bad_data or bad_result,
         actions=possible.on_execution(
             record.state,
@@ -235,7 +235,7 @@ def repetition(store: JobStore, record: ExecutionRecord) -> ExecutionRecord | No
     return next(iter(store.find_executions(query, 1)), None)
 
 
-def _why(record: ExecutionRecord, elapsed: timedelta | None) -> list[str]:
+def _why(record: ExecutionRecord, elapsed: timedelta | None, now: datetime) -> list[str]:
     said = []
     waited = _span(record.scheduled_fire_time, record.fire_time)
     queued = _span(record.fire_time, record.started_at)
@@ -250,11 +250,11 @@ def _why(record: ExecutionRecord, elapsed: timedelta | None) -> list[str]:
             said.append(f"Node {node} fired it {_seconds(elapsed)} ago, and it has not ended.")
         case ExecutionState.FAILED:
             said.append(f"It failed: {headline(record.error) or 'no error was recorded'}.")
-            said.append(
-                f"The next attempt is scheduled for {record.retry_at.isoformat()}."
-                if record.retry_at
-                else "No retry follows: its retry policy is exhausted, or it has none."
-            )
+            if record.retry_at is None:
+                said.append("No retry follows: its retry policy is exhausted, or it has none.")
+            else:
+                verb = "is" if record.retry_at > now else "was"
+                said.append(f"The next attempt {verb} scheduled for {record.retry_at.isoformat()}.")
         case ExecutionState.TERMINATED:
             said.append(f"Node {node} was shut down or died before it ended.")
         case ExecutionState.SKIPPED:

@@ -52,7 +52,7 @@ class CheckInThread(EpochService):
         self._failed(error)
 
     def retry_in(self, error: BaseException) -> float:
-        wait = self._store_watch.check_in_failed(error)
+        wait = self._store_watch.check_in_failed(error, self._config.failure_window.total_seconds())
         epoch = self._epoch()
         # While the lease is valid, retry before half of its remaining time has passed.
         return min(wait, self.period, epoch.seconds_left / 2) if epoch.trusted else wait

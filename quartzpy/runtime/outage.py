@@ -19,6 +19,9 @@ FIRST_WAIT, LONGEST_WAIT = 0.1, 15.0
 """Seconds."""
 LONGEST_PROBE_WAIT = 5.0
 """The longest delay, in seconds, between the attempts of the check-in thread."""
+PROBE_SHARE = 1 / 4
+"""The longest delay between these attempts as a share of the failure window. The first node that checks in after an
+outage watches the others for one window: within it, each of them must get several attempts."""
 WARN_AFTER = 2
 """The number of consecutive failures that is logged as an outage. A single failure has no consequences."""
 _NO_CONNECTION = ("08", "57P0", "53", "25006")
@@ -93,8 +96,11 @@ class StoreWatch:
             since = self._first_failure if self._failures >= WARN_AFTER else None
         return None if since is None else self._clock.monotonic() - since
 
-    def check_in_failed(self, error: BaseException) -> float:
-        """Record a failed check-in. Return the seconds to wait before the next one, 0 after the first failure."""
+    def check_in_failed(self, error: BaseException, window: float) -> float:
+        """Record a failed check-in of a node with this failure window, in seconds.
+
+        Return the seconds to wait before the next one, 0 after the first failure.
+        """
         with self._lock:
             self._failures += 1
             failures = self._failures
@@ -105,7 +111,7 @@ class StoreWatch:
             self.report_error("the database is unavailable", error)
         else:
             self._logger.debug("%s: a check-in failed: %s", self._what, error)
-        return 0.0 if failures == 1 else back_off(failures - 1, LONGEST_PROBE_WAIT)
+        return 0.0 if failures == 1 else back_off(failures - 1, min(LONGEST_PROBE_WAIT, PROBE_SHARE * window))
 
     def checked_in(self) -> None:
         """Record a successful check-in, and wake the threads that wait for the store."""

@@ -113,6 +113,14 @@ class _ClockLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(self._came_back)
         return future
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        # Without the limit of the runner, which would be one of the clock: real threads are waited for.
+        self._clock_selector.outside += 1
+        try:
+            await super().shutdown_default_executor()
+        finally:
+            self._clock_selector.outside -= 1
+
     def _came_back(self, future: object) -> None:
         self._clock_selector.outside -= 1
 

@@ -150,13 +150,13 @@ def test_a_program_that_stops_names_what_it_waits_for(start: Callable[..., Progr
 
 def test_a_program_can_ask_its_jobs_to_stop_first(start: Callable[..., Program], postgres_dsn: str) -> None:
     program = start(
-        LONG, url=postgres_dsn, settings="log_executions='INFO'", end="scheduler.run(drain_timeout=20, interrupt=True)"
+        LONG, url=postgres_dsn, settings="log_executions='INFO'", end="scheduler.run(drain_timeout=90, interrupt=True)"
     )
     program.wait_for_line("reports.long starts")
     began = time.monotonic()
     program.process.send_signal(signal.SIGTERM)
     status, _, err = program.end()
-    assert (status, time.monotonic() - began < 15) == (0, True)
+    assert (status, time.monotonic() - began < 60) == (0, True)
     assert "reports.long is CANCELLED" in err
     assert "did not end in time" not in err
 

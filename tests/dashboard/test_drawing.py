@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -80,7 +83,8 @@ def test_overlapping_bars_get_rows_of_their_own() -> None:
             bar(-4 * MINUTE, -3 * MINUTE, "FAILED"),
             bar(-1 * MINUTE, None, "PROCESSING"),
             bar(5 * MINUTE, None, "SCHEDULED", None),
-        )
+        ),
+        UTC,
     )
     boxes = drawing.lanes[0].boxes
     assert drawing.now == WIDTH / 2
@@ -90,9 +94,29 @@ def test_overlapping_bars_get_rows_of_their_own() -> None:
     assert "planned" in boxes[3].text
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "texts"),
+    [
+        (5 * MINUTE, 5 * MINUTE, ["13:26", "13:28", "13:30", "13:32", "13:34"]),
+        (60 * MINUTE, 60 * MINUTE, ["13:00", "13:30", "14:00"]),
+        (24 * 60 * MINUTE, 24 * 60 * MINUTE, ["Sun 22", "12:00", "Mon 23", "12:00"]),
+        (72 * 60 * MINUTE, 72 * 60 * MINUTE, ["Fri 20", "Sat 21", "Sun 22", "Mon 23", "Tue 24", "Wed 25"]),
+    ],
+)
+def test_the_time_axis_has_marks_at_round_times_of_the_readers_zone(
+    before: timedelta, after: timedelta, texts: list[str]
+) -> None:
+    seen = replace(timeline(), start=NOW - before, end=NOW + after)
+    marks = draw_timeline(seen, ZoneInfo("Asia/Kolkata")).marks
+    assert [mark.text for mark in marks] == texts
+    steps = [round(later.x - mark.x, 3) for mark, later in pairwise(marks)]
+    assert len(set(steps)) == 1
+    assert 0 < marks[0].x < marks[-1].x < WIDTH
+
+
 def test_many_bars_are_counted_and_a_single_failure_stays_visible() -> None:
     many = [bar(-n * SECOND, -n * SECOND + SECOND, "SUCCEEDED") for n in range(1, 400)]
-    boxes = draw_timeline(timeline(*many, bar(-60 * SECOND, -59 * SECOND, "FAILED"))).lanes[0].boxes
+    boxes = draw_timeline(timeline(*many, bar(-60 * SECOND, -59 * SECOND, "FAILED")), UTC).lanes[0].boxes
     assert len(boxes) < 130
     failed = [box for box in boxes if box.tone == "bad"]
     assert len(failed) == 1

@@ -74,7 +74,7 @@ def choosing(choice: Any) -> SimpleTrigger:
 def run(scheduler: Scheduler, trigger: Trigger, data: dict[str, Any] | None = None, **options: Any) -> None:
     other = SimpleTrigger("other", start_time=due() + HOUR)
     scheduler.schedule_job(JobDetail(Told, "job", data=data, durable=True, **options), [trigger, other])
-    assert scheduler.wait_until_recorded(1, 10 * SECOND)
+    assert scheduler.wait_until_recorded(1, 60 * SECOND)
 
 
 def states(scheduler: Scheduler) -> list[PublicState]:

@@ -61,7 +61,7 @@ def behind_a_long_job(scheduler: Scheduler, patience: float, monkeypatch: pytest
     """Three fires wait on this node behind a long job, on its only worker."""
     monkeypatch.setattr("quartzpy.runtime.scheduler_thread.PATIENCE", patience)
     scheduler.schedule_job(JobDetail(Long, "long"), SimpleTrigger("long"))
-    assert began.acquire(timeout=20)
+    assert began.acquire(timeout=60)
     triggers = [SimpleTrigger(f"t{number}") for number in range(3)]
     scheduler.schedule_job(JobDetail(Short, "short", durable=True, **values), triggers)
     wait_until(lambda: occupied(scheduler) == 4)

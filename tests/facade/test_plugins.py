@@ -391,10 +391,10 @@ def test_declared_jobs_are_watched_on_whatever_a_file_does(
     # The store is asked again; a file is not, until it changes.
     errors = iter([StoreUnavailableError("down"), RecursionError("too deep"), SystemExit(3)])
     file.write_text("job = [] #")
-    assert read.acquire(timeout=20)
-    assert read.acquire(timeout=20)
+    assert read.acquire(timeout=60)
+    assert read.acquire(timeout=60)
     file.write_text("job = [] ##")
-    assert read.acquire(timeout=20)
+    assert read.acquire(timeout=60)
 
 
 def test_a_wait_of_ages_is_a_long_wait(make_scheduler: Callable[..., Scheduler]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -109,8 +110,20 @@ def test_what_timed_out_is_tried_again(harness: SchedulerHarness) -> None:
     assert [(each.attempt, each.outcome) for each in executions] == [(1, "FAILED"), (2, "FAILED")]
 
 
-def test_a_job_that_waits_for_a_thread_does_not_move_the_clock(harness: SchedulerHarness) -> None:
+@pytest.mark.parametrize("ends", ["at once", "slowly"])
+def test_a_job_that_waits_for_a_thread_does_not_move_the_clock(
+    harness: SchedulerHarness, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    shutdown = ThreadPoolExecutor.shutdown
+
+    def slowly(executor: ThreadPoolExecutor, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        time.sleep(0.05)
+        shutdown(executor, wait, cancel_futures=cancel_futures)
+
+    if ends == "slowly":
+        monkeypatch.setattr(ThreadPoolExecutor, "shutdown", slowly)
     harness.schedule_job(JobDetail(Threaded, "job"), SimpleTrigger("t", repeat_count=0))
+    harness.schedule_job(JobDetail(Waits, "later"), SimpleTrigger("later", start_time=START + HOUR))
     [execution] = harness.run_pending()
     assert execution.result == "from a thread"
     assert harness.now == START

@@ -118,7 +118,7 @@ def test_its_job_runs(scheduler: Scheduler) -> None:
 def test_its_job_could_not_be_made(scheduler: Scheduler) -> None:
     often = SimpleTrigger("t", interval=HOUR, repeat_count=None)
     scheduler.schedule_job(JobDetail(jobs.CannotBeMade, "job"), often)
-    assert scheduler.wait_until_recorded(1, SOON)
+    assert scheduler.wait_until_recorded(1, 6 * SOON)
     said = scheduler.why(KEY)
     assert said[0].startswith("It is in ERROR (RuntimeError: no such luck)")
     assert "ended as FAILED: RuntimeError: no such luck." in said[-1]
@@ -178,7 +178,7 @@ def test_one_that_is_gone_is_no_riddle(client: Scheduler) -> None:
 
 def test_an_ended_trigger_is_explained_by_its_history(scheduler: Scheduler) -> None:
     scheduler.schedule_job(JobDetail(jobs.Recorded, "job", durable=True), SimpleTrigger("t"))
-    assert scheduler.wait_until_recorded(1, SOON)
+    assert scheduler.wait_until_recorded(1, 6 * SOON)
     gone, last = scheduler.why(KEY)
     assert gone == "Trigger DEFAULT.t is not stored any more: it has ended, or was removed."
     assert last.startswith("Its last execution, of ")

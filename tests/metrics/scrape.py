@@ -56,7 +56,7 @@ def parsed(text: str, *, is_open: bool = False) -> Scrape:
 def fetched(url: str, accept: str = "") -> tuple[str, str]:
     """The content type and the text of an answer."""
     assert url.startswith("http://127.0.0.1")
-    with urlopen(Request(url, headers={"Accept": accept}), timeout=10) as answer:
+    with urlopen(Request(url, headers={"Accept": accept}), timeout=60) as answer:
         return answer.headers["Content-Type"], answer.read().decode()
 
 

@@ -35,7 +35,7 @@ Make = Callable[..., tuple[Scheduler, Metrics]]
 
 def asked(port: int | None, path: str, method: str = "GET") -> tuple[int, Any]:
     try:
-        with urlopen(Request(f"http://127.0.0.1:{port}{path}", method=method), timeout=10) as answer:
+        with urlopen(Request(f"http://127.0.0.1:{port}{path}", method=method), timeout=60) as answer:
             status, body = answer.status, answer.read()
     except HTTPError as error:
         with error:

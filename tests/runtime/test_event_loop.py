@@ -26,7 +26,7 @@ def test_all_that_many_threads_bring_at_once_begins() -> None:
     threads = [threading.Thread(target=bring) for _ in range(8)]
     for thread in threads:
         thread.start()
-    assert all(ended.acquire(timeout=20) for _ in range(8 * 200))
+    assert all(ended.acquire(timeout=60) for _ in range(8 * 200))
     for thread in threads:
         thread.join()
     loop.close(5)
@@ -84,7 +84,7 @@ def test_few_tasks_of_short_jobs_exist_at_once() -> None:
     for _ in range(10 * AT_ONCE):
         held.loop.run(work(), done=ended.release)
     held.let_go()
-    assert all(ended.acquire(timeout=10) for _ in range(10 * AT_ONCE))
+    assert all(ended.acquire(timeout=60) for _ in range(10 * AT_ONCE))
     assert max(tasks) <= 3 * AT_ONCE
     held.loop.close(5)
 
@@ -124,7 +124,7 @@ def test_a_cancelled_job_that_waits_to_begin_does_not_run() -> None:
     begun = [held.loop.run(work(number), done=ended.release) for number in range(count)]
     begun[-1].cancel_after(0)
     held.let_go()
-    assert all(ended.acquire(timeout=10) for _ in range(count))
+    assert all(ended.acquire(timeout=60) for _ in range(count))
     assert ran == list(range(count - 1))
     held.loop.close(5)
 
@@ -141,7 +141,7 @@ def test_all_that_waits_to_begin_ends_when_the_loop_is_closed() -> None:
     closing = threading.Thread(target=held.loop.close, args=(10,))
     closing.start()
     held.let_go()
-    assert all(ended.acquire(timeout=10) for _ in range(4 * AT_ONCE))
+    assert all(ended.acquire(timeout=60) for _ in range(4 * AT_ONCE))
     closing.join(20)
     assert not closing.is_alive()
 

@@ -68,13 +68,13 @@ def test_no_more_tasks_have_a_slot_than_the_pool_has_even_if_they_leave_their_th
     assert pool.headroom > 5
     began = threading.Semaphore(0)
     pool.submit([began.release] * 5)
-    assert began.acquire(timeout=5)
-    assert began.acquire(timeout=5)
+    assert began.acquire(timeout=60)
+    assert began.acquire(timeout=60)
     assert not began.acquire(timeout=0.05)
     assert pool.has_waiting
     for _ in range(3):
         pool.release()
-        assert began.acquire(timeout=5)
+        assert began.acquire(timeout=60)
     assert not pool.has_waiting
     pool.release()
     pool.release()
@@ -130,11 +130,11 @@ def test_what_waits_behind_long_jobs_is_taken_back_although_tasks_still_start() 
 
     pool.submit([long] * 100)
     for _ in range(2):
-        assert began.acquire(timeout=5)
+        assert began.acquire(timeout=60)
     clock.now += 2 * PATIENCE
     pool.release(1.0)
     go_on.set()
-    assert began.acquire(timeout=5), "another one has just started"
+    assert began.acquire(timeout=60), "another one has just started"
     assert len(pool.take_back(PATIENCE)) == 97
     pool.close()
 

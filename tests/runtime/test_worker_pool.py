@@ -18,7 +18,7 @@ def test_blocking_tasks_get_a_thread_each() -> None:
         pool.release()
 
     pool.submit([task] * 8)
-    assert all(done.acquire(timeout=5) for _ in range(8))
+    assert all(done.acquire(timeout=60) for _ in range(8))
     assert pool.wait_until_idle(5)
     pool.close()
 

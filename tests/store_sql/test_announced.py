@@ -119,8 +119,12 @@ def test_an_announced_trigger_is_claimed_in_one_flight(
 ) -> None:
     add(other, PLAIN, "t")
     announce(store)
-    assert fired(take(store, node)) == ["t"]
-    assert fired(take(store, node)) == []
+    took = take(store, node)
+    assert fired(took) == ["t"]
+    assert flights == [CLAIM_IF_DUE]
+    assert took.next_due is not None
+    assert took.next_due < took.now, "the node soon looks for what is left"
+    assert take(store, node).next_due is None
     assert flights == [CLAIM_IF_DUE, LOOK]
 
 
@@ -134,7 +138,7 @@ def test_a_node_that_comes_after_another_one_takes_no_lock(
     took = take(store, node)
     assert not took.fired
     assert took.next_due is None
-    assert flights == [CLAIM_IF_DUE]
+    assert flights == [CLAIM_IF_DUE, LOOK]
     assert locker(connect) == before
 
 
@@ -189,7 +193,17 @@ def test_a_trigger_with_a_limit_is_claimed_under_the_lock(
     add(other, SERIAL, "b")
     announce(store)
     assert fired(take(store, node)) == ["a"]
-    assert flights == [CLAIM_IF_DUE, CLAIM]
+    assert flights == [CLAIM_IF_DUE, LOOK, CLAIM]
+
+
+def test_what_an_announced_claim_leaves_is_found_by_the_next_look(
+    store: SqlJobStore, node: Node, other: SqlJobStore
+) -> None:
+    add(other, PLAIN, "plain", -2 * SECOND)
+    add(other, SERIAL, "serial")
+    announce(store)
+    assert fired(take(store, node)) == ["plain"]
+    assert fired(take(store, node)) == ["serial"]
 
 
 def test_a_trigger_whose_row_is_locked_is_due_next(

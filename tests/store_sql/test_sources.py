@@ -26,7 +26,7 @@ Make = Callable[..., Scheduler]
 
 @pytest.fixture
 def engine(postgres_dsn: str) -> Iterator[Engine]:
-    made = create_engine(postgres_dsn, pool_size=10, max_overflow=0, pool_timeout=5)
+    made = create_engine(postgres_dsn, pool_size=10, max_overflow=0, pool_timeout=60)
     yield made
     made.dispose()
 

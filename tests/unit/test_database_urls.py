@@ -122,6 +122,8 @@ def test_a_chosen_server_is_used() -> None:
         "postgresql://u@h:0/db",
         "postgresql://u@h:65536/db",
         "postgresql://u@h/db?sslmode=require&sslmode=disable",
+        "postgresql://u@h/db?autocommit=true",
+        "postgresql://u@h/db?prepare_threshold=5",
         "postgresql://u@h/db?client_encoding=latin1",
         "postgresql://u@h/db?connect_timeout=0",
         "postgresql://u@h/db?connect_timeout=soon",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from quartzpy.dashboard.drawing.plots import TONES
 from quartzpy.dashboard.times import span_text
@@ -25,8 +25,16 @@ _CELLS = 120
 _LEAST_SHARE = 0.2
 """The least share of a cell that a tone has, so that one failure among many successes is seen."""
 _WORST_FIRST = ("bad", "warn", "info", "good", "idle", "plan")
-MARKS = 6
-"""The number of intervals between the marks of the time axis."""
+_MOST_MARKS = 7
+_MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+_STEPS = (
+    *(minutes * _MINUTE for minutes in (1, 2, 5, 10, 15, 30)),
+    *(hours * _HOUR for hours in (1, 2, 3, 6, 12)),
+    *(days * _DAY for days in (1, 2)),
+)
+"""The distances between the marks of the time axis."""
+_EDGE = 20.0
+"""A mark that is nearer to an end of the axis has no room for its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +66,42 @@ class LaneDrawing:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """A mark of the time axis."""
+
+    x: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class TimelineDrawing:
     """All lanes, and the place of the present."""
 
     lanes: tuple[LaneDrawing, ...]
     now: float
-    marks: tuple[datetime, ...]
+    marks: tuple[Mark, ...]
 
 
-def draw_timeline(seen: Timeline) -> TimelineDrawing:
-    """Return the geometry of a timeline."""
+def draw_timeline(seen: Timeline, clock: tzinfo) -> TimelineDrawing:
+    """Return the geometry of a timeline, with marks at round times by a clock."""
     scale = _Scale(seen.start, seen.end, seen.now)
-    step = (seen.end - seen.start) / MARKS
     return TimelineDrawing(
         lanes=tuple(_lane(lane.name, lane.bars, scale) for lane in seen.lanes if lane.bars),
         now=scale.x(seen.now),
-        marks=tuple(seen.start + number * step for number in range(MARKS + 1)),
+        marks=tuple(_marks(scale, clock)),
     )
+
+
+def _marks(scale: _Scale, clock: tzinfo) -> Iterator[Mark]:
+    span = scale.end - scale.start
+    step = next((step for step in _STEPS if span / step <= _MOST_MARKS), _STEPS[-1])
+    at = scale.start.astimezone(clock).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
+    at += step * ((scale.start - at) // step)
+    while at < scale.end:
+        if _EDGE <= (x := scale.x(at)) <= WIDTH - _EDGE:
+            local = at.astimezone(clock)
+            yield Mark(x, f"{local:%H:%M}" if local.hour or local.minute else f"{local:%a %d}")
+        at += step
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Route
 from quartzpy.dashboard.drawing.timeline import draw_timeline
 from quartzpy.dashboard.visit import Visit, page
 from quartzpy.errors import InvalidValueError
+from quartzpy.instants import zone as zone_of
 
 _SPANS = {
     "5m": (timedelta(minutes=5), "5 minutes"),
@@ -33,7 +34,7 @@ def timeline(visit: Visit) -> Response:
         "timeline.html",
         live="executions schedule nodes",
         seen=seen,
-        drawing=draw_timeline(seen),
+        drawing=draw_timeline(seen, zone_of(visit.times.zone_name)),
         spans=[(value, text) for value, (_, text) in _SPANS.items()],
         lanes=_LANES,
     )

@@ -37,8 +37,9 @@ MOST = 100
 """The number of jobs or triggers up to which one flight is worth it; more take longer than a round trip anyway."""
 
 LATENESS = timedelta(milliseconds=100)
-"""The time, in seconds, after which a flight that was sent is so late that the estimate of the time may be wrong."""
+"""The longest time from the estimate of the database's clock to the check of it that does not count as its error."""
 SOME_STORED = "quartzpy: not everything is new, so it is stored step by step"
+"""The text with which the check fails; administrators find it in the server's log."""
 
 # Takes the lock, or fails without it if a row was not made by this transaction, or if the time is not the expected one.
 # Nobody else sees the new rows yet, so a wait for the lock does not make the check out of date.

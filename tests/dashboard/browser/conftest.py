@@ -26,7 +26,7 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).resolve().parents[3]
 STARTED_WITHIN = 120
 # A busy machine is no failure.
-PATIENCE = 20_000
+PATIENCE = 60_000
 """The longest time, in milliseconds, that a page gets to show what is expected of it."""
 expect.set_options(timeout=PATIENCE)
 

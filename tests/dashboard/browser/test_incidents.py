@@ -28,7 +28,7 @@ from tests.dashboard.conftest import LOCAL
 from tests.database import Server, connect_to
 
 pytestmark = pytest.mark.timeout(300)
-SOON = 30_000
+SOON = 60_000
 FIRST_SIGHT = {
     "dead-node": (r"Node node-b is (late|dead): it last checked in", r"process \d+, with 1 execution and 0 claims"),
     "full-pool": (

@@ -22,6 +22,8 @@ EXAMPLE = "postgresql+psycopg://user:password@host:5432/database"
 _SCHEMES = frozenset({"postgresql", "postgres", DRIVER})
 _ASYNCPG = "postgresql+asyncpg"
 _OF_ASYNCPG = frozenset({"prepared_statement_cache_size", "prepared_statement_name_func", "async_fallback"})
+# Arguments of psycopg's `connect` that a text cannot give; other names that libpq does not know it refuses itself.
+_NOT_OF_LIBPQ = frozenset({"autocommit", "conninfo", "context", "cursor_factory", "prepare_threshold", "row_factory"})
 
 # A password may contain any unescaped character but @, and a user's name an @, as some providers' do.
 _FORM = re.compile(
@@ -120,7 +122,11 @@ def _refuse(text: str) -> NoReturn:
 
 
 def _query_of(text: str) -> dict[str, str]:
-    """Return the parameters. Repeated hosts and ports are joined; another repeated parameter is refused."""
+    """Return the parameters, with repeated hosts and ports joined.
+
+    Raises:
+        SettingsError: another parameter is given twice, or is not one of libpq's.
+    """
     found: dict[str, str] = {}
     hosts, ports = [], []
     for name, value in parse_qsl(text):
@@ -128,6 +134,8 @@ def _query_of(text: str) -> dict[str, str]:
             hosts.append(value)
         elif name == "port":
             ports.append(value)
+        elif name in _NOT_OF_LIBPQ:
+            raise SettingsError(f"database URL: {name} is not a connection parameter of libpq")
         elif name in found:
             raise SettingsError(f"database URL: the parameter {name} is given twice")
         else:

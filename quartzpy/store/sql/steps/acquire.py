@@ -4,8 +4,8 @@ There are two statements. `ACQUIRE_UNLIMITED` takes triggers of jobs without a l
 them; `ACQUIRE` takes all. The first leaves triggers of jobs with a limit where they are, and `NEXT_DUE`, which follows
 in the same flight, tells that they are due. So a wrong expectation costs a second flight, and never a fire.
 
-A node that expects nothing looks first, without the lock. If it was told that a trigger is due, it looks and claims in
-one flight, in which the lock is taken only if a trigger is due and the lock is free.
+A node that expects nothing looks first, without the lock. If it was told that a trigger is due, it claims at once, in a
+flight that takes the lock only if a trigger is due and the lock is free, and looks afterwards.
 """
 
 from __future__ import annotations
@@ -117,10 +117,12 @@ def acquire(
     is_announced = session.expectation.take_announcement()
     if not session.has_new and not session.has_rate_limits:
         if not session.expectation.is_due(slots, look_ahead):
+            if is_announced and (taken := step.claim_if_due()):
+                return _outcome_without_look(taken)
             # This look takes no lock and writes nothing, so it costs the cluster much less than a step that finds
             # nothing.
-            found = (step.claim_if_due() if is_announced else None) or step.peek()
-            if found.taken or not found.is_due(look_ahead):
+            found = step.peek()
+            if not found.is_due(look_ahead):
                 return found.outcome()
         elif (since := session.expectation.backlog(slots)) is not None:
             # At high load: what is left need not be looked up after each batch.
@@ -190,22 +192,17 @@ class _Step:
         [left] = session.read(session.send(NEXT_DUE, **self._due, since=look.since or ANY_TIME))
         return _noted(session, self.slots, _Flight(_Left(*require_epoch(self._node, left)), taken, None, look))
 
-    def claim_if_due(self) -> _Flight | None:
-        """Look at what waits, and claim triggers at once if the soonest is due and its job has no limit.
+    def claim_if_due(self) -> Sequence[tuple[Any, ...]]:
+        """Claim triggers if the soonest is due and its job has no limit, unless another transaction has the lock.
 
-        Return None if another transaction held the lock, which has probably claimed the trigger.
+        What is left is not looked at: that would delay the start of the jobs.
         """
-        session, look = self._session, self._next_look()
-        since = look.since or ANY_TIME
-        look_ahead = self._take["look_ahead"]
-        locked, taken, left = session.unlocked(
-            session.send(LOCK_IF_DUE, **self._due, look_ahead=look_ahead, since=since),
+        session, since = self._session, self._next_look().since or ANY_TIME
+        _, taken = session.unlocked(
+            session.send(LOCK_IF_DUE, **self._due, look_ahead=self._take["look_ahead"], since=since),
             session.send(_IF_LOCKED[self.unlimited], **self._due, **self._take, since=since),
-            session.send(NEXT_DUE, **self._due, since=since),
         )
-        found = _Flight(_Left(*require_epoch(self._node, left)), taken.rows, None, look)
-        _noted(session, self.slots, found)
-        return None if not locked.rows and found.unlimited_is_due(look_ahead) else found
+        return taken.rows
 
     def claim(self, text: str) -> _Flight:
         """Claim triggers, and look at what waits then."""
@@ -232,11 +229,14 @@ class _Step:
 
 
 def _outcome_of_backlog(session: SqlSession, slots: Hashable, taken: Sequence[tuple[Any, ...]]) -> Acquisition:
-    """Return a full batch: the next trigger is due when the last one was, as far as is known without a look."""
-    up_to = taken[-1][_SCHEDULED_TIME]
-    session.expectation.note_backlog(slots, up_to)
+    session.expectation.note_backlog(slots, taken[-1][_SCHEDULED_TIME])
+    return _outcome_without_look(taken)
+
+
+def _outcome_without_look(taken: Sequence[tuple[Any, ...]]) -> Acquisition:
+    """Return what was taken: the next trigger is due when the last one was, as far as is known without a look."""
     fired, acquired, skipped = by_outcome(taken)
-    return Acquisition(taken[-1][_AT], fired, acquired, up_to, skipped)
+    return Acquisition(taken[-1][_AT], fired, acquired, taken[-1][_SCHEDULED_TIME], skipped)
 
 
 class _Left(NamedTuple):
@@ -276,13 +276,6 @@ class _Flight:
     def limited_is_due(self, look_ahead: timedelta) -> bool:
         """Return whether a trigger of a job with a limit is left that is due."""
         return self.left.soonest_limited is not None and self.left.soonest_limited <= self.left.now + look_ahead
-
-    def unlimited_is_due(self, look_ahead: timedelta) -> bool:
-        """Return whether the soonest trigger that is left is due and its job has no limit."""
-        left = self.left
-        return (
-            left.soonest is not None and left.soonest != left.soonest_limited and left.soonest <= left.now + look_ahead
-        )
 
     def outcome(self) -> Acquisition:
         left = self.left

@@ -12,6 +12,7 @@ node AS MATERIALIZED (
      WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
 )"""
 
+# The guard of a statement that follows `due.LOCK_IF_DUE`: it is empty as well if that has not taken the lock.
 NODE_IF_LOCKED = f"{NODE.rstrip().removesuffix(')')}      AND {TAKEN.strip()}\n)"
 
 # No row means that the epoch is no longer registered.
