@@ -103,7 +103,7 @@ def test_the_sql_needs_no_database() -> None:
         (("jobs", "--limit", "many"), 2, r"Invalid value for '--limit'"),
         (("node", "--app", "nothing"), 2, r"must be module:scheduler"),
         (("node", "--app", "no.such.module:scheduler"), 2, r"No module named 'no'"),
-        (("node", "--app", "tests.cluster.app:Quick.nothing"), 2, r"must be a Scheduler or a function"),
+        (("node", "--app", "tests.cluster.app:Quick.nothing"), 2, r"Quick has no .nothing."),
         (("node", "--app", "json:dumps"), 2, r"json:dumps"),
         (("demo", "--nodes", "0"), 2, r"'--nodes'"),
         (("demo", "--duration", "long"), 2, r"--duration: must be a length of time"),
