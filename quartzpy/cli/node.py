@@ -45,12 +45,13 @@ def load_app(path: str) -> BaseScheduler:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise click.BadParameter(f"{path!r}: {error}", param_hint="--app") from error
+    owner = module_name
     for part in attribute.split("."):
         if not hasattr(found, part):
             near = difflib.get_close_matches(part, vars(found) if hasattr(found, "__dict__") else (), n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise click.BadParameter(f"{path!r}: {module_name} has no {part!r}{hint}", param_hint="--app")
-        found = getattr(found, part)
+            raise click.BadParameter(f"{path!r}: {owner} has no {part!r}{hint}", param_hint="--app")
+        found, owner = getattr(found, part), part
     if callable(found) and not isinstance(found, BaseScheduler | AsyncScheduler) and _takes_no_arguments(found):
         found = found()
     if isinstance(found, AsyncScheduler):

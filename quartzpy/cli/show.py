@@ -124,24 +124,11 @@ def _draw_job(sheet: Sheet, view: JobView) -> None:
             "next": one.next_fire_time,
             "previous": one.previous_fire_time,
             "triggers": str(one.triggers),
-            "durable": one.durable,
-            "limit": one.max_concurrent,
-            "overlap": view.overlap_policy,
-            "concurrency key": view.concurrency_key,
-            "rate limit": view.rate_limit,
-            "retry": view.retry,
-            "timeout": one.timeout,
-            "recovers": one.requests_recovery,
-            "pause after failures": view.pause_after_failures,
-            "persists data": view.persist_data,
-            "captures logs": view.capture_logs,
-            "executor": view.executor,
-            "execution group": view.execution_group,
-            "requires": view.requires,
-            "then runs": view.continuations,
+            **({} if one.unreadable else _rules(view)),
         }
     )
-    sheet.named("Data", view.data)
+    if one.unreadable is None:
+        sheet.named("Data", view.data)
     sheet.table(
         "Triggers", _of(TRIGGERS, "trigger", "state", "next", "schedule", "zone", "error"), view.triggers, ["next"]
     )
@@ -150,6 +137,27 @@ def _draw_job(sheet: Sheet, view: JobView) -> None:
     sheet.table("Next runs", _of(UPCOMING, "at", "trigger", *times[1:]), view.next_runs, ["at"])
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(view.outcomes.items()))
     sheet.table(f"Last runs ({outcomes})", _PAST_RUNS, view.last_runs, ["scheduled"])
+
+
+def _rules(view: JobView) -> dict[str, Any]:
+    one = view.job
+    return {
+        "durable": one.durable,
+        "limit": one.max_concurrent,
+        "overlap": view.overlap_policy,
+        "concurrency key": view.concurrency_key,
+        "rate limit": view.rate_limit,
+        "retry": view.retry,
+        "timeout": one.timeout,
+        "recovers": one.requests_recovery,
+        "pause after failures": view.pause_after_failures,
+        "persists data": view.persist_data,
+        "captures logs": view.capture_logs,
+        "executor": view.executor,
+        "execution group": view.execution_group,
+        "requires": view.requires,
+        "then runs": view.continuations,
+    }
 
 
 @show.command()

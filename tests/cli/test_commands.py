@@ -103,7 +103,7 @@ def test_the_sql_needs_no_database() -> None:
         (("jobs", "--limit", "many"), 2, r"Invalid value for '--limit'"),
         (("node", "--app", "nothing"), 2, r"must be module:scheduler"),
         (("node", "--app", "no.such.module:scheduler"), 2, r"No module named 'no'"),
-        (("node", "--app", "tests.cluster.app:Quick.nothing"), 2, r"must be a Scheduler or a function"),
+        (("node", "--app", "tests.cluster.app:Quick.nothing"), 2, r"Quick has no .nothing."),
         (("node", "--app", "json:dumps"), 2, r"json:dumps"),
         (("demo", "--nodes", "0"), 2, r"'--nodes'"),
         (("demo", "--duration", "long"), 2, r"--duration: must be a length of time"),
@@ -263,6 +263,7 @@ def test_an_error_is_one_line_and_overdue_triggers_are_reported(
             ["Traceback (most recent call last):\n  File ...\nValueError: no such region"],
         )
         connection.execute("UPDATE qrtz_triggers SET schedule = '{}' WHERE trigger_name = 'odd'")
+        connection.execute("UPDATE qrtz_job_details SET retry_policy = '{}' WHERE sched_name = 'overdue'")
     options = ("--dsn", postgres_dsn, "--name", "overdue")
     _, text, warning = run("triggers", *options)
     rows = text.splitlines()[1:]
@@ -273,6 +274,9 @@ def test_an_error_is_one_line_and_overdue_triggers_are_reported(
         assert part in row
     assert "Traceback" not in text
     assert re.search(r"1 trigger is overdue, DEFAULT\.late for 5m(\d+s)?, and no node is running: start one", warning)
+    _, sheet, _ = run("show", "job", "job", *options)
+    assert "problem" in sheet
+    assert "durable" not in sheet, "no rules are shown that the job does not have"
     _, text, _ = run("triggers", *options, "--json")
     [shown] = [row for row in json.loads(text)["items"] if row["key"]["name"] == "zoned"]
     assert shown["error"] == "ValueError: no such region"
