@@ -62,7 +62,8 @@ def test_the_objects_of_the_start_are_frozen_during_the_run_only() -> None:
 def test_a_program_that_has_frozen_objects_itself_keeps_its_choice() -> None:
     gc.freeze()
     before = gc.get_freeze_count()
+    # Another freeze would add these. Some frozen objects end meanwhile, which lowers the count.
+    young = [[number] for number in range(10_000)]
     node = Node()
     run_until_stopped(node, None)
-    assert set(node.frozen) == {before}
-    assert gc.get_freeze_count() == before
+    assert all(before - len(young) / 2 < count <= before for count in (*node.frozen, gc.get_freeze_count()))
