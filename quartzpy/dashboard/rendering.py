@@ -77,7 +77,11 @@ def time_element(times: Times, at: datetime | None, *, form: str = "relative", m
 
 
 def said(times: Times, sentence: str) -> Markup:
-    """Return a sentence with its instants, which are in ISO 8601 and UTC, in the reader's zone."""
+    """Return a sentence with its instants, which are in ISO 8601 and UTC, in the reader's zone.
+
+    It may name an error or a reason of somebody's: characters that control a terminal are shown as escapes.
+    """
+    sentence = visible(sentence)
     parts: list[str] = []
     end = 0
     for found in _INSTANT.finditer(sentence):

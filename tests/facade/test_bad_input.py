@@ -42,6 +42,16 @@ def schedule(client: Scheduler, trigger: Any, job: Any = None) -> None:
 
 
 CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
+    "a job that is given twice": (
+        lambda c: c.schedule_jobs([(detail(description=one), [SimpleTrigger(one, start_time=LATER)]) for one in "ab"]),
+        errors.InvalidJobError,
+        r"job DEFAULT\.job is given twice; give it once, with all its triggers",
+    ),
+    "a trigger that is given twice": (
+        lambda c: schedule(c, [SimpleTrigger("t", start_time=LATER), SimpleTrigger("t", start_time=LATER)]),
+        errors.InvalidTriggerError,
+        r"trigger DEFAULT\.t is given twice",
+    ),
     "a cron field out of range": (
         lambda c: schedule(c, CronTrigger("0 60 * * * ?", "t")),
         errors.InvalidCronError,

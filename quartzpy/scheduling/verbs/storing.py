@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import TypeAlias
@@ -13,7 +14,7 @@ from quartzpy.events.events import JobAdded, JobScheduled
 from quartzpy.jobs import typed_data
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.trace_context import with_trace
-from quartzpy.keys import DEFAULT_GROUP, JobKey
+from quartzpy.keys import DEFAULT_GROUP, JobKey, Key
 from quartzpy.other_names import SCHEDULING_ARGUMENTS, refuses
 from quartzpy.scheduling.forms import JobForm, as_job_detail, as_triggers, bound, check_named
 from quartzpy.scheduling.verbs.base import Verbs
@@ -86,8 +87,10 @@ class StoringVerbs(Verbs):
         if self._current_trace is not None and (trace := self._current_trace()):
             pairs = [(job, [with_trace(trigger, trace) for trigger in triggers]) for job, triggers in pairs]
         everything = [trigger for _, triggers in pairs for trigger in triggers]
-        if len({(trigger.group, trigger.name) for trigger in everything}) < len(everything):
-            raise InvalidTriggerError("the same trigger key is given twice")
+        if twice := _given_twice([job for job, _ in pairs if job is not None]):
+            raise InvalidJobError(f"job {twice} is given twice; give it once, with all its triggers")
+        if twice := _given_twice(everything):
+            raise InvalidTriggerError(f"trigger {twice} is given twice; each trigger needs a key of its own")
         prepare_one = self._preparation(everything)
         entries = [
             JobEntry(
@@ -157,3 +160,11 @@ class StoringVerbs(Verbs):
             return prepare(trigger, now, stored.calendar, stored.revision)
 
         return prepare_one
+
+
+def _given_twice(things: Sequence[JobDetail | Trigger]) -> Key | None:
+    """Return a key that several of these jobs or triggers have."""
+    # Tuples, because there may be a million of them.
+    if len({(one.group, one.name) for one in things}) == len(things):
+        return None
+    return next(key for key, number in Counter(one.key for one in things).items() if number > 1)
