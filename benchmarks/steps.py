@@ -120,7 +120,7 @@ def fill(server: Server, dsn: str, count: int, *, recurring: bool, ahead: timede
     client = Scheduler(dsn, name=NAME, misfire_threshold="1d")
     client.clear()
     due = datetime.now(UTC) + ahead
-    interval: dict[str, Any] = {"interval": timedelta(hours=1), "repeat_count": None} if recurring else {}
+    interval: dict[str, Any] = {"interval": timedelta(minutes=1), "repeat_count": None} if recurring else {}
     client.schedule_job(
         JobDetail(Nothing, "nothing", durable=True),
         [SimpleTrigger(f"t{n}", start_time=due + n * timedelta(microseconds=10), **interval) for n in range(count)],
@@ -176,7 +176,7 @@ def main() -> None:
         dsn = server.new_database()
         observer = server.connect(dsn)
         for recurring in (True, False):
-            fill(server, dsn, options.count, recurring=recurring, ahead=-timedelta(hours=24))
+            fill(server, dsn, options.count, recurring=recurring, ahead=-timedelta(minutes=50))
             meter = Meter(observer)
             fires = 0
 

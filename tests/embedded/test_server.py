@@ -144,7 +144,7 @@ def test_a_temporary_server_leaves_nothing() -> None:
         pid = server.postmaster_pid
         assert select_one(server.dsn) == 1
     assert pid is not None
-    assert not alive(pid)
+    wait_until(lambda: not alive(pid))
     assert not root.exists()
 
 

@@ -258,8 +258,9 @@ def test_what_was_stored_before_its_answer_was_lost_is_there_and_may_be_stored_a
 
 
 def _waiting(connection: psycopg.Connection[Any]) -> int:
+    """Return the number of this database's sessions that wait for a lock."""
     row = connection.execute(
-        "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted AND pid <> pg_backend_pid()"
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     ).fetchone()
     assert row is not None
     return int(row[0])
