@@ -25,6 +25,7 @@ from quartzpy import Scheduler
 from quartzpy.ext.celery.beat import definitions_of
 from quartzpy.migrate import apply
 from quartzpy.migrate.crontab import read_crontab
+from quartzpy.store.sql import migrations
 from quartzpy.testing import SchedulerHarness
 from tests.docs.code_blocks import ROOT, check_command, write_files
 
@@ -52,6 +53,8 @@ def files(tmp_path: Path, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch) ->
 def orders_table(postgres_dsn: str) -> Iterator[None]:
     engine = create_engine(postgres_dsn)
     with engine.begin() as connection:
+        # Other tests of this worker have a table of this name.
+        connection.execute(text("DROP TABLE IF EXISTS orders"))
         connection.execute(text("CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY)"))
     yield
     with engine.begin() as connection:
@@ -245,10 +248,14 @@ def test_only_a_newer_release_changes_the_schedule(tmp_path: Path, postgres_dsn:
     scheduler.shutdown()
 
 
-def test_alembic_passes_over_the_tables_of_the_scheduler(files: Callable[[str], None], postgres_dsn: str) -> None:
+def test_alembic_passes_over_the_tables_of_the_scheduler(
+    files: Callable[[str], None], fresh_database: Callable[[], str]
+) -> None:
     files("how-to/alembic.md")
     include_name = importlib.import_module("scheduler_tables").include_name
-    engine = create_engine(postgres_dsn)
+    url = fresh_database()
+    migrations.upgrade(url)
+    engine = create_engine(url)
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), MetaData()), "these would be dropped"
         context = MigrationContext.configure(connection, opts={"include_name": include_name})
