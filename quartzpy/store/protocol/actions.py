@@ -63,8 +63,9 @@ class ActionStore(Protocol):
         """Update the state and the count of an action that is RUNNING. One that has ended is left as it is.
 
         The count never falls: the caller may not know of the last change that it made, because the answer was lost.
-        If `state` is not RUNNING, the action has ended now. `after_text` and `error` replace the old values unless
-        they are None. An action that was marked as INTERRUPTED is updated as well: its process was slow, and not dead.
+        If `state` is not RUNNING, the action has ended now. `after_text` replaces the old value unless it is None, and
+        `error` always does. An action that was marked as INTERRUPTED is updated as well: its process was slow, and not
+        dead.
         """
         ...
 

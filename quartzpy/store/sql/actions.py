@@ -18,14 +18,6 @@ from quartzpy.store.sql.steps import purge
 RECORD = """
 INSERT INTO $audit (id, sched_name, at, ended_at, actor, role, action, subject, reason, state, count, before, after,
                     error, updated_at)
-VALUES (nextval('$fire_ids'), %(sched)s, $now, CASE WHEN %(state)s::text <> 'RUNNING' THEN $now END,
-        %(actor)s, %(role)s, %(action)s, %(subject)s, %(reason)s, %(state)s::text, %(count)s::bigint,
-        %(before)s::jsonb, %(after)s::jsonb, %(error)s, CASE WHEN %(state)s::text = 'RUNNING' THEN $now END)
-RETURNING id
-"""
-RECORD_SEVERAL = """
-INSERT INTO $audit (id, sched_name, at, ended_at, actor, role, action, subject, reason, state, count, before, after,
-                    error, updated_at)
 SELECT nextval('$fire_ids'), %(sched)s, $now, CASE WHEN state <> 'RUNNING' THEN $now END,
        actor, role, action, subject, reason, state, count, before::jsonb, after::jsonb, error,
        CASE WHEN state = 'RUNNING' THEN $now END
@@ -33,6 +25,7 @@ SELECT nextval('$fire_ids'), %(sched)s, $now, CASE WHEN state <> 'RUNNING' THEN 
               %(states)s::text[], %(counts)s::bigint[], %(befores)s::text[], %(afters)s::text[], %(errors)s::text[])
        WITH ORDINALITY AS entry(actor, role, action, subject, reason, state, count, before, after, error, number)
  ORDER BY number
+RETURNING id
 """
 
 # The count never falls: a slice whose answer was lost has raised it beyond the count that the caller knows of.
@@ -83,42 +76,33 @@ _CONDITIONS = {
 
 def record(session: SqlSession, entry: ActionEntry) -> int:
     """Add an action to the audit log; see `JobStore.record_action`."""
-    [added] = session.unlocked(
-        session.send(
-            RECORD,
-            actor=entry.actor,
-            role=entry.role,
-            action=entry.action,
-            subject=entry.subject,
-            reason=entry.reason,
-            state=entry.state,
-            count=entry.count,
-            before=entry.before_text,
-            after=entry.after_text,
-            error=entry.error,
-        )
-    )
-    return int(added.rows[0][0])
+    [number] = _recorded(session, [entry])
+    return number
 
 
 def record_several(session: SqlSession, entries: Sequence[ActionEntry]) -> None:
     """Add actions to the audit log, in batches; see `ActionStore.record_actions`."""
     for some in chunks(entries):
-        session.unlocked(
-            session.send(
-                RECORD_SEVERAL,
-                actors=[one.actor for one in some],
-                roles=[one.role for one in some],
-                actions=[one.action for one in some],
-                subjects=[one.subject for one in some],
-                reasons=[one.reason for one in some],
-                states=[str(one.state) for one in some],
-                counts=[one.count for one in some],
-                befores=[one.before_text for one in some],
-                afters=[one.after_text for one in some],
-                errors=[one.error for one in some],
-            )
+        _recorded(session, some)
+
+
+def _recorded(session: SqlSession, entries: Sequence[ActionEntry]) -> list[int]:
+    [added] = session.unlocked(
+        session.send(
+            RECORD,
+            actors=[one.actor for one in entries],
+            roles=[one.role for one in entries],
+            actions=[one.action for one in entries],
+            subjects=[one.subject for one in entries],
+            reasons=[one.reason for one in entries],
+            states=[str(one.state) for one in entries],
+            counts=[one.count for one in entries],
+            befores=[one.before_text for one in entries],
+            afters=[one.after_text for one in entries],
+            errors=[one.error for one in entries],
         )
+    )
+    return [int(number) for (number,) in added.rows]
 
 
 def update(
