@@ -21,6 +21,7 @@ from benchmarks.machine import ROOT, machine
 from benchmarks.peers.known import PEERS
 from benchmarks.report import Run
 from benchmarks.scenarios import (
+    calm_soak,
     contention,
     cost,
     distance,
@@ -55,6 +56,7 @@ SCENARIOS: dict[str, Scenario] = {
     "memory-store": memory_store.run,
     "operations": operations.run,
     "soak": soak.run,
+    "calm-soak": calm_soak.run,
 }
 RESULTS = ROOT / "benchmarks" / "results"
 
@@ -70,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.operated is not None:
         scale = replace(scale, operated_triggers=options.operated[0], operated_executions=options.operated[1])
     if options.soak_minutes is not None:
-        scale = replace(scale, soak_seconds=options.soak_minutes * 60)
+        scale = replace(scale, soak_seconds=options.soak_minutes * 60, calm_seconds=options.soak_minutes * 60)
     started = datetime.now(UTC)
     directory = options.out or RESULTS / f"{started:%Y-%m-%d-%H%M}"
     run = measure(
@@ -184,7 +186,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("scenarios", nargs="*", type=_scenario, metavar="SCENARIO", help=", ".join(SCENARIOS))
     parser.add_argument("--quick", action="store_true", help="small numbers and one round: about two minutes")
     parser.add_argument("--rounds", type=int, help="the number of interleaved repeats")
-    parser.add_argument("--soak-minutes", type=float, help="the duration of the soak (20 in a full run)")
+    parser.add_argument("--soak-minutes", type=float, help="the duration of each soak (20 in a full run)")
     parser.add_argument(
         "--operated",
         type=int,

@@ -41,6 +41,9 @@ class Scale:
     """The switch intervals of the interpreter, in seconds."""
     soak_seconds: float = 1_200.0
     soak_triggers: int = 5_000
+    calm_seconds: float = 1_200.0
+    """The duration of the calm soak, after its warm-up."""
+    calm_warm_up_seconds: float = 600.0
     memory_fires: int = 50_000
     operated_triggers: int = 1_000_000
     operated_executions: int = 10_000_000
@@ -68,6 +71,8 @@ QUICK = Scale(
     switch_intervals=(0.005,),
     soak_seconds=5.0,
     soak_triggers=1_000,
+    calm_seconds=10.0,
+    calm_warm_up_seconds=5.0,
     memory_fires=5_000,
     operated_triggers=10_000,
     operated_executions=100_000,

@@ -5,14 +5,17 @@ from __future__ import annotations
 import gc
 import json
 import sys
+from collections import Counter
 from typing import Any
 
-from benchmarks import jobs
+from benchmarks import calm_jobs, jobs
+from benchmarks.processes import heap
 from quartzpy import Scheduler
 
 
 def main() -> None:
     order: dict[str, Any] = json.loads(sys.stdin.readline())
+    assert calm_jobs.JOBS, "the types of the calm soak's jobs are registered by their module"
     if (interval := order.get("switch_interval")) is not None:
         sys.setswitchinterval(interval)
     scheduler = Scheduler(order["url"], **order["settings"])
@@ -31,6 +34,10 @@ def main() -> None:
                 _answer(None)
             case "runs":
                 _answer(jobs.runs.value)
+            case "heap":
+                _answer(heap()._asdict())
+            case "objects":
+                _answer(Counter(type(one).__name__ for one in gc.get_objects()).most_common(200))
             case "starts":
                 _answer([jobs.starts.popleft() for _ in range(len(jobs.starts))])
             case "stop":

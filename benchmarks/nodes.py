@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
 from benchmarks.machine import ROOT
-from benchmarks.processes import cpu_seconds, resident_mebibytes
+from benchmarks.processes import Heap, cpu_seconds, resident_mebibytes
 
 NAME = "benchmark"
 # Nothing may misfire in a scenario that does not ask for it.
@@ -74,6 +74,16 @@ class NodeProcess:
         """The number of jobs that have run."""
         self._tell("runs")
         return int(self._answer())
+
+    def heap(self) -> Heap:
+        """Return what the process holds in memory."""
+        self._tell("heap")
+        return Heap(**self._answer())
+
+    def objects(self) -> dict[str, int]:
+        """Return the number of objects that the garbage collector tracks, by their types."""
+        self._tell("objects")
+        return dict(self._answer())
 
     def starts(self) -> list[Start]:
         """Return the starts that jobs have noted since the last call."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
+import threading
 from pathlib import Path
+from typing import NamedTuple
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -36,3 +40,38 @@ def children(pid: int) -> list[int]:
         if parent == pid:
             found.append(int(status.parent.name))
     return found
+
+
+class Heap(NamedTuple):
+    """What the process that asks holds in memory, so that growth can be told from fragmentation."""
+
+    python_blocks: int
+    """The memory blocks that the interpreter has allocated."""
+    malloc_used_mebibytes: float
+    """Memory that glibc's malloc has handed out."""
+    malloc_free_mebibytes: float
+    """Memory that malloc has kept back after it was freed; fragmentation keeps it from the system."""
+    threads: int
+    files: int
+
+
+class _MallocInformation(ctypes.Structure):
+    """`struct mallinfo2` of glibc's malloc.h."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
+        )
+    ]  # fmt: skip
+
+
+def heap() -> Heap:
+    """Return the figures of this process; those of malloc are 0 where the C library is not glibc 2.33 or later."""
+    used = free = 0.0
+    information = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if information is not None:
+        information.restype = _MallocInformation
+        found = information()
+        used, free = (found.uordblks + found.hblkhd) / 2**20, found.fordblks / 2**20
+    return Heap(sys.getallocatedblocks(), used, free, threading.active_count(), len(os.listdir("/proc/self/fd")))
