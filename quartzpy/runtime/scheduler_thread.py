@@ -365,6 +365,8 @@ class SchedulerThread(EpochService):
         running = self._running(epoch)
         found = self._store.reconcile(epoch.node, claims=claims, executions=epoch.unrecorded())
         self._answer_lost = False
+        # What was released waits again, and what was fired has moved on, and no look has seen it since.
+        self._looks_again = True
         if found.released or found.fired:
             self.differences += len(found.released) + len(found.fired)
             self._logger.warning(
