@@ -104,7 +104,7 @@ class SchedulerThread(EpochService):
         self._looks_again = True
         self._afterwards: deque[Callable[[], None]] = deque()
         self._look_at = 0.0
-        """The monotonic time at which the next trigger comes within reach, by the last answer."""
+        """The monotonic time at which the next trigger comes within reach, as far as this node knows."""
         self._lead = 0.0
         self._has_gathered = False
         self.differences = 0
@@ -230,14 +230,24 @@ class SchedulerThread(EpochService):
         rest = self._config.idle_wait.total_seconds() * uniform(0.8, 1.0)
         shortest = SHORTEST_REST
         if next_due is not None:
-            ahead = self._config.look_ahead.total_seconds() * uniform(0.5, 1.0)
-            until = self._store_time.seconds_until(next_due) - ahead
+            until = self._store_time.seconds_until(next_due) - self._ahead()
             # A due trigger that cannot be claimed is locked by another transaction, for an unknown time.
             self._fruitless = self._fruitless + 1 if fruitless and until <= 0 else 0
             shortest = min(SHORTEST_REST * 2.0 ** max(0, self._fruitless - 1), LONGEST_LOCKED_REST)
             rest = min(rest, max(shortest, until))
         self._look_at = self._clock.monotonic() + rest
         return min(rest, self._until_due())
+
+    def _look_for(self, *moved_to: datetime | None) -> None:
+        """Look for triggers in time that this node has moved on since the last look, which has not seen them wait."""
+        soonest = min((at for at in moved_to if at is not None), default=None)
+        if soonest is not None:
+            until = self._store_time.seconds_until(soonest) - self._ahead()
+            self._look_at = min(self._look_at, self._clock.monotonic() + until)
+
+    def _ahead(self) -> float:
+        """Return how long before a fire time to look for its trigger, with jitter."""
+        return self._config.look_ahead.total_seconds() * uniform(0.5, 1.0)
 
     def _until_due(self) -> float:
         """Return the seconds until the next claim is due."""
@@ -286,6 +296,7 @@ class SchedulerThread(EpochService):
         self._not_due.retry(firing.not_due, self._clock.monotonic())
         self._start(firing.fired, epoch)
         self._skipped(firing.skipped)
+        self._look_for(*(one.next_fire_time for one in firing.fired), *(one.next_fire_time for one in firing.skipped))
         return True
 
     def _learn_lead(self, seconds: float) -> None:
@@ -354,6 +365,8 @@ class SchedulerThread(EpochService):
         running = self._running(epoch)
         found = self._store.reconcile(epoch.node, claims=claims, executions=epoch.unrecorded())
         self._answer_lost = False
+        # What was released waits again, and what was fired has moved on, and no look has seen it since.
+        self._looks_again = True
         if found.released or found.fired:
             self.differences += len(found.released) + len(found.fired)
             self._logger.warning(

@@ -90,6 +90,7 @@ class SkippedTrigger:
     trigger_key: TriggerKey
     job_key: JobKey
     scheduled_fire_time: datetime
+    next_fire_time: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

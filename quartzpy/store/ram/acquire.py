@@ -247,7 +247,7 @@ def _skip(
     state = TriggerState.COMPLETE if over else TriggerState.WAITING
     row.coalesced_fire_times = ()
     tables.move(row, state, progress=moved, upcoming=upcoming, fire_id=fire_id if over else None)
-    return SkippedTrigger(row.key, row.job.key, scheduled)
+    return SkippedTrigger(row.key, row.job.key, scheduled, moved.next_fire_time)
 
 
 def fire_row(

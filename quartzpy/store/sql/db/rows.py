@@ -231,10 +231,9 @@ def by_outcome(
         elif decision == "CLAIM":
             claimed.append(_claim(row))
         else:
-            _, _, _, trigger_group, trigger_name, job_group, job_name, _, _, scheduled, *_ = row
-            skipped.append(
-                SkippedTrigger(TriggerKey(trigger_name, trigger_group), JobKey(job_name, job_group), scheduled)
-            )
+            _, _, _, trigger_group, trigger_name, job_group, job_name, _, _, scheduled, _, next_fire_time, *_ = row
+            trigger_key, job_key = TriggerKey(trigger_name, trigger_group), JobKey(job_name, job_group)
+            skipped.append(SkippedTrigger(trigger_key, job_key, scheduled, next_fire_time))
     return tuple(fired), tuple(claimed), tuple(skipped)
 
 

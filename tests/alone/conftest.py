@@ -1,0 +1,73 @@
+"""A simulated cluster on each store."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.store.protocol import JobStore
+from quartzpy.store.sql.db import expectation
+from quartzpy.store.sql.store import SqlJobStore
+from tests.alone.simulation import Simulation
+from tests.contract.harness import Harness, RamHarness, SqlBackend, SqlHarness
+
+MOST_NODES = 3
+
+
+class _Sql:
+    """A store for each node, as each process has one, on one database."""
+
+    def __init__(self, dsn: str) -> None:
+        self.backend = SqlBackend(dsn)
+        config = SchedulerConfig(name=SqlBackend.NAME)
+        self.stores = [SqlJobStore(dsn, config, now_sql=SqlBackend.NOW) for _ in range(MOST_NODES)]
+
+    def close(self) -> None:
+        for store in self.stores:
+            store.close()
+        self.backend.close()
+
+
+@pytest.fixture(scope="session")
+def sql_of_nodes() -> Iterator[dict[str, _Sql]]:
+    made: dict[str, _Sql] = {}
+    yield made
+    for one in made.values():
+        one.close()
+
+
+@pytest.fixture(autouse=True)
+def _every_look_sees_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a look may take so long that the next ones see less, by a clock that the tests do not move."""
+    monkeypatch.setattr(expectation, "WORTH_SPARING", math.inf)
+
+
+@pytest.fixture(params=["memory", "postgresql"])
+def simulate(request: pytest.FixtureRequest) -> Iterator[Callable[..., Simulation]]:
+    """Makes a cluster of so many nodes, which have nothing to do."""
+    harness: Harness
+    stores: list[JobStore]
+    if request.param == "memory":
+        harness = RamHarness()
+        stores = [harness.store] * MOST_NODES
+    else:
+        dsn: str = request.getfixturevalue("postgres_dsn")
+        known: dict[str, _Sql] = request.getfixturevalue("sql_of_nodes")
+        if dsn not in known:
+            known[dsn] = _Sql(dsn)
+        harness = SqlHarness(known[dsn].backend)
+        stores = list(known[dsn].stores)
+        for store in known[dsn].stores:
+            store.open()
+            # What an earlier test left.
+            store._session.expectation.forget()
+
+    def make(nodes: int = 1, **values: Any) -> Simulation:
+        return Simulation(harness, stores[:nodes], **values)
+
+    yield make
+    harness.close()

@@ -1,0 +1,200 @@
+"""Nodes whose scheduler threads are run by hand, on a clock that moves from one planned wake-up to the next.
+
+So the rests that the passes return decide alone when a trigger fires, however slow the machine is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+from quartzpy.clock import SystemClock
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.events.listeners import Listeners
+from quartzpy.execution.epoch import Epoch
+from quartzpy.runtime.scheduler_thread import SchedulerThread
+from quartzpy.states import Outcome
+from quartzpy.store.protocol import (
+    AvailableSlots,
+    Completion,
+    CompletionOutcome,
+    FiredTrigger,
+    JobStore,
+    Node,
+)
+from quartzpy.store.store_time import StoreTime
+from tests.contract.harness import REPORT, Harness
+
+PASS = timedelta(milliseconds=1)
+"""What a pass of a thread takes by the clock."""
+SLACK = 0.01
+"""The lateness, in seconds, that some passes at one instant add up to."""
+
+
+@dataclass
+class Running:
+    """An execution, with the instant at which it ends."""
+
+    fired: FiredTrigger
+    ends_at: datetime
+
+
+@dataclass
+class How:
+    """How the executions of a job end: after how long, and with what."""
+
+    takes: timedelta = timedelta()
+    ending: dict[str, Any] = field(default_factory=dict)
+
+
+class SimulatedNode:
+    """The scheduler thread of a node, and its executions, which end when the clock says so."""
+
+    def __init__(
+        self, simulation: Simulation, name: str, store: JobStore, workers: int, types: Sequence[str], **settings: Any
+    ) -> None:
+        clock = simulation.clock
+        self.simulation = simulation
+        self.store = store
+        self.workers = workers
+        self.types = types
+        self.node: Node = store.register(
+            name, host="host", pid=1, checkin_interval=timedelta(seconds=5), window=timedelta(seconds=20)
+        )
+        self.epoch = Epoch(self.node, SystemClock(), 1e9, 0.0)
+        self.running: list[Running] = []
+        self.passes = 0
+        self.at = clock.now()
+        """When the next pass begins, unless something wakes the thread before."""
+        self.thread = SchedulerThread(
+            name,
+            store=store,
+            clock=clock,
+            store_time=StoreTime(clock),
+            capacity=self,  # type: ignore[arg-type]
+            executors=SimpleNamespace(have_waiting=False, is_worth_filling=lambda at_most: True),  # type: ignore[arg-type]
+            config=SchedulerConfig(**settings),
+            epoch=lambda: self.epoch,
+            submit=self._submit,
+            hand_back=lambda patience: None,
+            running=lambda epoch: [one.fired.fire_id for one in self.running],
+            disown=lambda fire_ids: None,
+            backlog=lambda: 0,
+            lease_lost=lambda epoch: None,
+            listeners=Listeners(),
+        )
+        self.thread.set_standby(False)
+
+    # --- in place of the node's capacity
+
+    def available_slots(self, claims: Collection[str]) -> list[AvailableSlots]:
+        free = self.workers - len(self.running) - len(list(claims))
+        return [AvailableSlots(one, workers=free) for one in self.types] if free > 0 else []
+
+    def learn(self, placed: object) -> bool:
+        return False
+
+    # --- executions
+
+    def _submit(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
+        for one in fired:
+            self.simulation.fires.append(one)
+            takes = self.simulation.how(one).takes
+            self.running.append(Running(one, max(one.fire_time, self.simulation.clock.now()) + takes))
+
+    def end_due(self) -> None:
+        """End the executions that are over, as the completer does."""
+        now = self.simulation.clock.now()
+        over = [one for one in self.running if one.ends_at <= now]
+        if not over:
+            return
+        self.running = [one for one in self.running if one not in over]
+        ended = [
+            Completion(
+                one.fired,
+                started_at=one.fired.fire_time,
+                ended_at=now,
+                **{"outcome": Outcome.SUCCEEDED, **self.simulation.how(one.fired).ending},
+            )
+            for one in over
+        ]
+        outcome: CompletionOutcome = self.store.complete(self.node, ended)
+        self.epoch.discard_unrecorded([one.fired.fire_id for one in over])
+        if outcome.earliest_unblocked is not None:
+            self.thread.look_again()
+        # A worker that becomes free wakes a thread that waits for one.
+        if len(self.running) + len(over) >= self.workers:
+            self.thread.wakeup.set()
+
+    def wakes_at(self) -> datetime:
+        ends = min((one.ends_at for one in self.running), default=self.at)
+        woken = self.thread.wakeup._event.is_set()
+        return min(self.simulation.clock.now() if woken else self.at, ends)
+
+    def wake_up(self) -> None:
+        self.end_due()
+        if self.thread.wakeup._event.is_set() or self.at <= self.simulation.clock.now():
+            self.thread.wakeup._event.clear()
+            self.passes += 1
+            rest = self.thread.run_once()
+            self.simulation.clock.advance(PASS)
+            self.at = self.simulation.clock.now() + timedelta(seconds=max(rest, 0))
+
+
+class Simulation:
+    """A cluster on one clock."""
+
+    def __init__(
+        self,
+        harness: Harness,
+        stores: Sequence[JobStore],
+        *,
+        workers: int = 10,
+        types: Sequence[Sequence[str]] | None = None,
+        **settings: Any,
+    ) -> None:
+        self.harness = harness
+        self.clock = harness.clock
+        self.fires: list[FiredTrigger] = []
+        self.hows: dict[str, How] = {}
+        self.nodes = [
+            SimulatedNode(self, f"node-{number}", store, workers, types[number] if types else (REPORT,), **settings)
+            for number, store in enumerate(stores)
+        ]
+
+    def how(self, fired: FiredTrigger) -> How:
+        return self.hows.get(fired.job_name, How())
+
+    def notify(self) -> None:
+        """Wake all nodes, as a notification does."""
+        for node in self.nodes:
+            node.thread.look_again()
+
+    def run(self, seconds: float) -> None:
+        self.run_until(self.clock.now() + timedelta(seconds=seconds))
+
+    def run_until(self, end: datetime) -> None:
+        while True:
+            node = min(self.nodes, key=SimulatedNode.wakes_at)
+            if (at := node.wakes_at()) > end:
+                break
+            if at > self.clock.now():
+                self.clock.set(at)
+            node.wake_up()
+        if end > self.clock.now():
+            self.clock.set(end)
+
+    @property
+    def passes(self) -> int:
+        return sum(node.passes for node in self.nodes)
+
+    def lateness(self, *names: str) -> list[float]:
+        """The lateness of each fire, in seconds, of all triggers or of the named ones."""
+        return [
+            (one.fire_time - one.scheduled_fire_time).total_seconds()
+            for one in self.fires
+            if not names or one.trigger_name in names
+        ]
