@@ -80,8 +80,7 @@ class _Decoder:
 
 def _answers(pgconn: pq.abc.PGconn, deadline: float, decoder: _Decoder) -> list[pq.abc.PGresult]:
     """Return all results until the end of the flight."""
-    poller = select.poll()
-    poller.register(pgconn.socket, select.POLLIN)
+    wire = _Wire(pgconn, deadline)
     results: list[pq.abc.PGresult] = []
     while True:
         while not pgconn.is_busy():
@@ -94,17 +93,38 @@ def _answers(pgconn: pq.abc.PGconn, deadline: float, decoder: _Decoder) -> list[
             if pgconn.status == pq.ConnStatus.BAD:
                 return results
         decoder.decode_ahead(results)
-        _wait(pgconn, poller, deadline)
-        pgconn.consume_input()
+        wire.wait()
 
 
-def _wait(pgconn: pq.abc.PGconn, poller: select.poll, deadline: float) -> None:
-    """Wait for data from the server. At the deadline, shut the connection down and raise DeadlineError."""
-    left = deadline - time.monotonic()
-    if left <= 0 or not poller.poll(left * 1000):
-        with socket.socket(fileno=socket.dup(pgconn.socket)) as cut:  # the driver closes its own descriptor
-            cut.shutdown(socket.SHUT_RDWR)
-        raise DeadlineError("the database did not answer in time; the connection was closed")
+class _Wire:
+    """Sends what libpq holds back, and receives what the server answers, until a deadline.
+
+    The connection is non-blocking: libpq keeps what the kernel's buffers do not take. Both directions are served
+    together, because a server that cannot send its answers stops reading.
+    """
+
+    def __init__(self, pgconn: pq.abc.PGconn, deadline: float) -> None:
+        self._pgconn = pgconn
+        self._deadline = deadline
+        self._poller = select.poll()
+        self._has_more_to_send = True
+
+    def wait(self) -> None:
+        """Wait until something can be received or sent. At the deadline, shut the connection down.
+
+        Raises:
+            DeadlineError: the connection was shut down.
+        """
+        if self._has_more_to_send:
+            self._has_more_to_send = self._pgconn.flush() != 0
+            events = select.POLLIN | select.POLLOUT if self._has_more_to_send else select.POLLIN
+            self._poller.register(self._pgconn.socket, events)
+        left = self._deadline - time.monotonic()
+        if left <= 0 or not self._poller.poll(left * 1000):
+            with socket.socket(fileno=socket.dup(self._pgconn.socket)) as cut:  # the driver closes its own descriptor
+                cut.shutdown(socket.SHUT_RDWR)
+            raise DeadlineError("the database did not answer in time; the connection was closed")
+        self._pgconn.consume_input()
 
 
 def undo(pgconn: pq.abc.PGconn, statement: bytes, seconds: float = UNDO_SECONDS) -> None:
@@ -113,14 +133,11 @@ def undo(pgconn: pq.abc.PGconn, statement: bytes, seconds: float = UNDO_SECONDS)
     Raises:
         DeadlineError: the connection was shut down.
     """
-    deadline = time.monotonic() + seconds
-    poller = select.poll()
-    poller.register(pgconn.socket, select.POLLIN)
+    wire = _Wire(pgconn, time.monotonic() + seconds)
     pgconn.send_query(statement)
     while True:
         while pgconn.is_busy():
-            _wait(pgconn, poller, deadline)
-            pgconn.consume_input()
+            wire.wait()
         if pgconn.get_result() is None:
             return
 
