@@ -218,8 +218,10 @@ class Connections:
         raise AssertionError("unreachable")
 
     @contextmanager
-    def call_transaction(self) -> Iterator[psycopg.Connection[Any]]:
+    def call_transaction(self, *opening: Send) -> Iterator[psycopg.Connection[Any]]:
         """Begin a transaction for a call of several round trips, yield its connection, and commit.
+
+        `opening` are its first statements.
 
         At most `pool_size` run at the same time, so that a node's own steps always find a connection.
 
@@ -234,7 +236,7 @@ class Connections:
             )
         try:
             with self.checked_out() as connection:
-                self.fly_on(connection, [], commit=None)
+                self.fly_on(connection, opening, commit=None)
                 try:
                     yield connection
                     self.fly_on(connection, [], begin=None)
