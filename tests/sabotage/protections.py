@@ -231,8 +231,8 @@ PROTECTIONS = (
         (
             Edit(
                 f"{_SQL}.db.flight",
-                "    if left <= 0 or not poller.poll(left * 1000):\n",
-                "    if not poller.poll(None if left < 1e9 else 0):\n",
+                "        if left <= 0 or not self._poller.poll(left * 1000):\n",
+                "        if not self._poller.poll(None if left < 1e9 else 0):\n",
             ),
         ),
         (

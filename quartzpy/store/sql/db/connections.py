@@ -18,7 +18,16 @@ from quartzpy.store.protocol import ConnectionUsage
 from quartzpy.store.sql.db.abandoned import AbandonedBackends, note_backend
 from quartzpy.store.sql.db.conninfo import JOB_SETTINGS, session_settings
 from quartzpy.store.sql.db.database import translate
-from quartzpy.store.sql.db.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, fly, roll_back_unless_ended
+from quartzpy.store.sql.db.flight import (
+    BEGIN,
+    COMMIT,
+    ROLLBACK,
+    DeadlineError,
+    Result,
+    Send,
+    fly,
+    roll_back_unless_ended,
+)
 from quartzpy.store.sql.db.pool import Lease
 from quartzpy.store.sql.db.servers import READ_ONLY, Servers
 from quartzpy.store.sql.db.sources import Database, source_of
@@ -34,11 +43,18 @@ _T = TypeVar("_T")
 # The loser of a deadlock or a serialization conflict has changed nothing, so it can retry.
 RETRYABLE = frozenset({"40001", "40P01"})
 TRIES = 4
+# The server ended the session: shutdown, crash of another session, an idle timeout.
+SESSION_ENDED = frozenset({"57P01", "57P02", "57P05", "25P03"})
 
 
 def local_settings(settings: Mapping[str, str]) -> str:
     """Return the statement that applies the per-session settings to one transaction."""
     return "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+
+
+def may_run_on(error: psycopg.Error) -> bool:
+    """Return True if the server may still execute the transaction in which this error was raised."""
+    return isinstance(error, DeadlineError) or bool(getattr(error, "outcome_unknown", False))
 
 
 def _ignore_event(event: Event) -> None:
@@ -88,8 +104,10 @@ class Connections:
         """
         try:
             return self.fly(sends)
-        except OutcomeUnknownError:
-            logger.info("the connection broke during a read; repeating the read on another connection")
+        except (OutcomeUnknownError, StoreUnavailableError) as error:
+            if isinstance(error, StoreUnavailableError) and error.sqlstate not in SESSION_ENDED:
+                raise
+            logger.info("the connection broke during a read; repeating the read on another connection (%s)", error)
         try:
             return self.fly(sends)
         except OutcomeUnknownError as error:
@@ -172,7 +190,7 @@ class Connections:
                 local=self._local,
             )
         except BaseException as error:
-            if not isinstance(error, psycopg.Error) or getattr(error, "outcome_unknown", False):
+            if not isinstance(error, psycopg.Error) or may_run_on(error):
                 self._abandoned.give_up(connection)
             raise
 
@@ -200,8 +218,10 @@ class Connections:
         raise AssertionError("unreachable")
 
     @contextmanager
-    def call_transaction(self) -> Iterator[psycopg.Connection[Any]]:
+    def call_transaction(self, *opening: Send) -> Iterator[psycopg.Connection[Any]]:
         """Begin a transaction for a call of several round trips, yield its connection, and commit.
+
+        `opening` are its first statements.
 
         At most `pool_size` run at the same time, so that a node's own steps always find a connection.
 
@@ -216,7 +236,7 @@ class Connections:
             )
         try:
             with self.checked_out() as connection:
-                self.fly_on(connection, [], commit=None)
+                self.fly_on(connection, opening, commit=None)
                 try:
                     yield connection
                     self.fly_on(connection, [], begin=None)

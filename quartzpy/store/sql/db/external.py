@@ -7,8 +7,10 @@ The statements of a verb run between savepoints of that transaction. Each kind o
 from __future__ import annotations
 
 import sys
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -20,6 +22,7 @@ from quartzpy.texts import quoted
 
 SAVE, RELEASE = b"SAVEPOINT quartzpy", b"RELEASE SAVEPOINT quartzpy"
 UNDO = b"ROLLBACK TO SAVEPOINT quartzpy"
+STAY = b"SELECT"
 
 ACCEPTED = (
     "using: expected a SQLAlchemy Connection or Session (also the asynchronous ones, on psycopg or asyncpg), a psycopg"
@@ -75,6 +78,47 @@ class PsycopgTransaction(ExternalTransaction):
         """See `ExternalTransaction.undo`."""
         if self._connection.pgconn.transaction_status == pq.TransactionStatus.INTRANS:
             undo(self._connection.pgconn, UNDO)
+
+
+class KeptAwake(ExternalTransaction):
+    """A transaction of our own that the server does not end as idle, however long this process computes.
+
+    A thread sends a statement now and then. If the process is suspended or its host dies, that ends, and the server
+    ends the transaction.
+    """
+
+    def __init__(self, transaction: ExternalTransaction, every: float) -> None:
+        self._transaction = transaction
+        self._every = every
+        self._turn = threading.Lock()
+        self._ended = threading.Event()
+
+    def fly(self, sends: Sequence[Send], *, begin: bytes | None, commit: bytes | None) -> list[Result]:
+        """See `ExternalTransaction.fly`."""
+        with self._turn:
+            return self._transaction.fly(sends, begin=begin, commit=commit)
+
+    def undo(self) -> None:
+        """See `ExternalTransaction.undo`."""
+        with self._turn:
+            self._transaction.undo()
+
+    @contextmanager
+    def awake(self) -> Iterator[None]:
+        """Keep the transaction awake during the block."""
+        thread = threading.Thread(target=self._keep_awake, name="quartzpy-keep-awake", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            thread.join()
+
+    def _keep_awake(self) -> None:
+        # If the transaction has ended, its user notices it.
+        with suppress(psycopg.Error, StoreUnavailableError):
+            while not self._ended.wait(self._every):
+                self.fly([], begin=STAY, commit=None)
 
 
 def check_psycopg(driver: AnyConnection) -> None:

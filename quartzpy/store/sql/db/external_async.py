@@ -29,9 +29,8 @@ from quartzpy.store.sql.db.external import (
     shown,
 )
 from quartzpy.store.sql.db.flight import Result, Send
-from quartzpy.store.sql.db.statement import as_text
+from quartzpy.store.sql.db.statement import as_text, with_texts
 
-_PARAMETER = re.compile(r"\$(\d+)(?:::(\w+(?:\[\])?))?")
 _TOUCHED = re.compile(r"(\d+)$")
 _JSON = frozenset({"json", "jsonb"})
 
@@ -157,20 +156,6 @@ class AsyncpgTransaction(ExternalTransaction):
         found = [tuple(_loaded(value, n in json_columns) for n, value in enumerate(row.values())) for row in rows]
         touched = _TOUCHED.search(prepared.get_statusmsg() or "")
         return Result(found, int(touched[1]) if touched else 0)
-
-
-def with_texts(sql: str) -> str:
-    """Return the statement with parameters of type text, each cast to the type that the statement names."""
-    types: dict[str, str] = {}
-    for number, kind in _PARAMETER.findall(sql):
-        if kind:
-            types.setdefault(number, kind)
-
-    def cast(found: re.Match[str]) -> str:
-        kind = found[2] or types.get(found[1], "text")
-        return f"(${found[1]}::text)" if kind == "text" else f"(${found[1]}::text)::{kind}"
-
-    return _PARAMETER.sub(cast, sql)
 
 
 def _loaded(value: Any, is_json: bool) -> Any:

@@ -20,6 +20,7 @@ BY_KEY = "OFFSET 0"
 A session keeps its plans. Without this end, one that was made for a small table may read the whole table into a hash.
 """
 _VALUE = re.compile(r"%\((\w+)\)s")
+_PARAMETER = re.compile(r"\$(\d+)(?:::(\w+(?:\[\])?))?")
 _NEEDS_QUOTES = re.compile(r'[\s{}",\\]')
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -47,6 +48,31 @@ def prepare(name: str, text: str, names: Mapping[str, str]) -> Statement:
 
     # The names are substituted first, because the numbered values start with "$" as well.
     return Statement(name, _VALUE.sub(numbered, Template(text).substitute(names)).encode(), tuple(order))
+
+
+def with_texts(sql: str) -> str:
+    """Return the statement with parameters of type text, each cast to the type that the statement names."""
+    return with_values_as(sql, {int(number): f"${number}::text" for number, _ in _PARAMETER.findall(sql)})
+
+
+def with_values_as(sql: str, expressions: Mapping[int, str]) -> str:
+    """Return the statement with these expressions, which are texts, in place of the parameters of these numbers.
+
+    Each is cast to the type that the statement names at one of the parameter's uses.
+    """
+    types: dict[str, str] = {}
+    for number, kind in _PARAMETER.findall(sql):
+        if kind:
+            types.setdefault(number, kind)
+
+    def cast(found: re.Match[str]) -> str:
+        expression = expressions.get(int(found[1]))
+        if expression is None:
+            return found[0]
+        kind = found[2] or types.get(found[1], "text")
+        return f"({expression})" if kind == "text" else f"({expression})::{kind}"
+
+    return _PARAMETER.sub(cast, sql)
 
 
 def _quoted(value: str) -> str:
