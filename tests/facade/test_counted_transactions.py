@@ -9,7 +9,6 @@ import pytest
 from sqlalchemy import text
 
 from quartzpy import Job, JobDetail, JobExecutionContext, PublicState, Scheduler, SimpleTrigger, TriggerKey
-from quartzpy.errors import JobCancelledError
 from quartzpy.jobs.retry import RetryPolicy
 
 LONG = timedelta(seconds=60)
@@ -27,7 +26,8 @@ class Planned(Job, type_name="counted-transactions:planned"):
                 if how == "f":
                     raise ValueError("broken")
         elif how == "c":
-            raise JobCancelledError
+            context.scheduler.cancel(context.fire_id)
+            context.raise_if_cancelled()
         elif how == "t":
             context.wait_cancelled(60)
         elif how != "S":
