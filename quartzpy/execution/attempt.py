@@ -71,7 +71,9 @@ class Attempt(EndingExecution):
                 return
             if self.fired.fire_time <= self.fired.scheduled_fire_time:
                 self._wait_for_the_instant()
-            self.began_at = runner.clock()
+            if self.cancelled.is_set():
+                self.cancel_before_start()
+                return
             runner.note_running(self)
             self.log_capture = runner.log_capture_of(self)
             # The estimate of the store's time may be behind the time at which the store committed the fire.
@@ -97,7 +99,9 @@ class Attempt(EndingExecution):
         nominal fire time and the same key.
         """
         now = self.runner.store_time.now()
-        completion = Completion(self.fired, now, now, Outcome.SNOOZED, error=HANDED_BACK, retry_after=timedelta())
+        completion = Completion(
+            self.fired, now, now, Outcome.SNOOZED, error=HANDED_BACK, retry_after=timedelta(), is_handed_back=True
+        )
         self.runner.end_as(self, completion)
 
     def cancel_before_start(self) -> None:
@@ -215,9 +219,10 @@ class Attempt(EndingExecution):
             self._error = error
 
     def _execute(self, job: Job, context: JobExecutionContext) -> None:
-        # The lease may have expired while listeners and middleware ran.
+        # The lease may have expired, or somebody may have asked the job to stop, while listeners and middleware ran.
         if not self.epoch.wait_until_trusted():
             raise LeaseLostError(NOT_BEGUN)
+        self._refuse_if_asked_to_stop()
         result = job.execute(context)
         if result is not None:
             if inspect.isawaitable(result):
@@ -232,6 +237,7 @@ class Attempt(EndingExecution):
                 with self._capturing(), surrounding(middleware, context):
                     await self._execute_async(job, context)
             elif self.epoch.trusted:
+                self._refuse_if_asked_to_stop()
                 # Not in a coroutine of its own, which would be one more object for each job.
                 result: Any = await job.execute(context)
                 if result is not None:
@@ -248,10 +254,15 @@ class Attempt(EndingExecution):
             if self.epoch.lost:
                 raise LeaseLostError(NOT_BEGUN)
             await asyncio.sleep(TRUST_REST)
+        self._refuse_if_asked_to_stop()
         result: Any = job.execute(context)
         result = await result
         if result is not None:
             await self._keep_result(context, result)
+
+    def _refuse_if_asked_to_stop(self) -> None:
+        if self.cancelled.is_set():
+            raise asyncio.CancelledError(NOT_STARTED)
 
     async def _keep_result(self, context: JobExecutionContext, result: Any) -> None:
         if inspect.isawaitable(result):

@@ -6,7 +6,7 @@ import inspect
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache, partial
@@ -99,7 +99,7 @@ class JobRunner:
         self._max_captured_log_bytes = max_captured_log_bytes
         self._level_warnings = LevelWarnings(logger)
         self._lock = threading.Lock()
-        self._running: dict[int, Execution] = {}
+        self._accepted: dict[int, Execution] = {}
         self._notifying: dict[int, tuple[Execution, Completion, float]] = {}
         self._freed = freed
         self.report_progress = report_progress
@@ -110,24 +110,34 @@ class JobRunner:
         self.overrun_timeouts = 0
         """The number of warnings about executions that were still running long after their timeout."""
 
-    def running(self) -> list[Execution]:
+    def accept(self, executions: Iterable[Execution]) -> None:
+        """Note executions that this node is going to run, so that requests to stop reach them."""
+        for execution in executions:
+            self._accepted[execution.fired.fire_id] = execution
+
+    def accepted(self) -> list[Execution]:
+        """Return the executions that have not ended, including those that have not begun."""
         # A dict is copied by one step of the interpreter, so no lock is needed.
-        return list(self._running.values())
+        return list(self._accepted.values())
+
+    def running(self) -> list[Execution]:
+        """Return the executions that a worker or the event loop has begun."""
+        return [execution for execution in self.accepted() if execution.began_at is not None]
 
     def fire_ids_of(self, epoch: Epoch) -> set[int]:
         """Return the fire ids of the running executions of an epoch, except those that their own jobs record."""
         return {one.fired.fire_id for one in self.running() if one.epoch is epoch and not one.is_recording}
 
     def interrupt(self, chosen: Callable[[Execution], bool]) -> int:
-        """Ask the executions for which `chosen` returns True to stop. Return their number."""
-        asked = [execution for execution in self.running() if chosen(execution)]
+        """Ask the executions for which `chosen` returns True to stop, or not to begin. Return their number."""
+        asked = [execution for execution in self.accepted() if chosen(execution)]
         for execution in asked:
             execution.stop()
         return len(asked)
 
     def note_running(self, execution: Execution) -> None:
         """Note that an execution is running from now on, and start its timeout."""
-        self._running[execution.fired.fire_id] = execution
+        execution.began_at = self.clock()
         timeout = execution.fired.timeout
         if timeout is not None:
             execution.deadline = self._deadlines.add(timeout.total_seconds(), partial(self._time_out, execution))
@@ -174,7 +184,7 @@ class JobRunner:
         if not execution.is_recorded_first():
             return
         try:
-            self._running.pop(execution.fired.fire_id, None)
+            self._accepted.pop(execution.fired.fire_id, None)
             if self._notifying:
                 with self._lock:
                     self._notifying.pop(execution.fired.fire_id, None)

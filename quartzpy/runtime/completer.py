@@ -212,6 +212,11 @@ class Completer(Service):
                     execution.fired.job_key,
                     extra=execution.log_attributes,
                 )
+        for _, completion in batch:
+            if completion.fired.fire_id in outcome.stopped:
+                completion.retry_after = None
+                if completion.outcome is Outcome.SNOOZED:
+                    completion.outcome = Outcome.CANCELLED
         self._tell_observers(batch, {*outcome.fenced, *outcome.deferred})
         deferred = [item for item in batch if item[0].fired.fire_id in outcome.deferred]
         self._unfinished.difference_update(outcome.deferred)

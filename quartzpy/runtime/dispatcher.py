@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 
 from quartzpy.clock import Clock
 from quartzpy.execution.attempt import Attempt
@@ -49,27 +48,25 @@ class Dispatcher:
         """Run fires, for which the scheduler thread has made sure that there are free slots."""
         self._capacity.occupy([one.placement for one in fired])
         runner, executor_of, name = self._runner, self._executors.of, self._scheduler_name
-        self._executors.submit([Attempt(runner, one, epoch, executor_of(one.placement), name) for one in fired])
+        attempts = [Attempt(runner, one, epoch, executor_of(one.placement), name) for one in fired]
+        # Before a worker can take one: a request to stop must find it, wherever it is.
+        runner.accept(attempts)
+        self._executors.submit(attempts)
 
     def hand_back(self, patience: float) -> None:
-        """End the executions that wait for a slot and do not get one soon, so that other nodes can run them."""
-        attempts = self._executors.take_back(patience)
-        if not attempts:
-            return
-        asked: set[int] = set()
-        # The executions are no longer in the pool, so they have to be ended whatever this question meets.
-        with suppress(Exception):
-            asked = self._store.cancel_requests(attempts[0].epoch.node)
-        for attempt in attempts:
-            # The request is a part of the row that the completion deletes: the run that follows would not know of it.
-            if attempt.fired.fire_id in asked:
+        """End the executions that wait for a slot and do not get one soon, so that other nodes can run them.
+
+        Those that were asked to stop do not run anywhere; the store looks for requests that have not arrived here.
+        """
+        for attempt in self._executors.take_back(patience):
+            if attempt.cancelled.is_set():
                 attempt.cancel_before_start()
             else:
                 attempt.hand_back()
 
     def disown(self, fire_ids: Collection[int]) -> None:
         """Stop executions whose rows the store no longer has, because other nodes may run them again."""
-        for execution in self._runner.running():
+        for execution in self._runner.accepted():
             if execution.fired.fire_id in fire_ids:
                 execution.disown()
 
@@ -95,7 +92,7 @@ class Dispatcher:
 
     def cancel_as_asked(self, node: Node) -> None:
         """Stop the executions of this node that someone has asked the store to cancel."""
-        if self._runner.running():
+        if self._runner.accepted():
             asked = self._store.cancel_requests(node)
             for attempt in self._executors.remove(asked):
                 attempt.cancel_before_start()
@@ -103,7 +100,7 @@ class Dispatcher:
 
     def stop_executions_of(self, epoch: Epoch) -> list[JobKey]:
         """Ask the executions of a lost epoch to stop. Return the key of each one's job."""
-        running = [execution for execution in self._runner.running() if execution.epoch is epoch]
-        for execution in running:
+        accepted = [execution for execution in self._runner.accepted() if execution.epoch is epoch]
+        for execution in accepted:
             execution.stop()
-        return [execution.fired.job_key for execution in running]
+        return [execution.fired.job_key for execution in accepted]

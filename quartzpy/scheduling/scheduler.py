@@ -159,7 +159,9 @@ class BaseScheduler(SchedulerLife):
         """Ask an execution to stop, on any node of the cluster. Return whether it was still running.
 
         The job sees `context.cancelled`. An `async def` job that does not end by itself is cancelled at its next
-        `await`. An execution that stops because of this is recorded as CANCELLED and is not retried.
+        `await`. An execution that stops because of this is recorded as CANCELLED and is not retried. If this returns
+        True, the execution does not run again by a retry, a snooze or a recovery, however it ends; and if its job has
+        not begun, it does not begin.
 
         Raises:
             InvalidValueError: `fire_id` is not a valid fire id.

@@ -260,6 +260,7 @@ class SchedulerHarness(SchedulingVerbs):
     def _run(self, fired: FiredTrigger) -> list[ExecutionRecord]:
         execution = Attempt(self._runner, fired, self._epoch)
         execution.cancelled = ClockCancellation(self.clock)
+        self._runner.accept([execution])
         began, outer = self.now, self._loop.execution
         self._loop.execution = execution
         try:

@@ -59,6 +59,9 @@ class PausingVerbs(Verbs):
     def pause_job(self, key: JobRef, *, reason: str | None = None, by: str | None = None) -> None:
         """Pause all triggers that a job has now; `reason` and `by` as in `pause_trigger`.
 
+        Triggers that are stored later are not paused, and neither is the next attempt of an execution that is running
+        now: its trigger is stored when the execution ends. `disable_job` and `pause_job_group` hold those as well.
+
         Raises:
             JobNotFoundError: it is not stored.
             InvalidValueError: `reason` or `by` is no text, or too long.

@@ -75,7 +75,7 @@ class Completion:
     `job_data` is the JSON text to store for the job, or None if the data did not change. `result` is the JSON text
     of the job's return value, and `log` are the captured log lines, both for the history. `refill` holds fire times to
     append to the trigger's upcoming ones. With `retry_after` the job runs again after that delay, by a one-shot trigger
-    in the group RETRYING_JOBS whose fire is the next attempt.
+    in the group RETRYING_JOBS whose fire is the next attempt; but not if somebody has asked the execution to stop.
     """
 
     fired: FiredTrigger
@@ -89,6 +89,8 @@ class Completion:
     job_data: str | None = None
     refill: UpcomingFireTimes | None = None
     retry_after: timedelta | None = None
+    is_handed_back: bool = False
+    """True if the job did not begin: the trigger that repeats the fire is not charged to the rate limit once more."""
     is_recorded: bool = False
     """True if the job's own transaction has recorded the execution already."""
 
@@ -121,7 +123,8 @@ class CompletionOutcome:
     `fenced`: the node had lost the claim, and nothing of that completion was stored. `deferred`: another transaction
     has locked the job's row; the node tries again later. `earliest_unblocked` is the soonest fire time of the triggers
     that were unblocked. `paused` are the jobs that were paused because `pause_after_failures` executions in a row have
-    failed.
+    failed. `stopped` are the executions that do not run again, although their completions have `retry_after`, because
+    somebody has asked them to stop: those that were SNOOZED are recorded as CANCELLED.
     """
 
     now: datetime
@@ -129,6 +132,7 @@ class CompletionOutcome:
     deferred: Collection[int] = ()
     earliest_unblocked: datetime | None = None
     paused: Collection[JobKey] = ()
+    stopped: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

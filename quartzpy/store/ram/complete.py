@@ -37,6 +37,7 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
     released: set[tuple[JobKey, str]] = set()
     retries: list[TriggerRow] = []
     followers: list[TriggerRow] = []
+    stopped: set[int] = set()
     for completion in completions:
         row = tables.fired.get(completion.fired.fire_id)
         if row is None or row.epoch != node.epoch or row.state is not FiredState.EXECUTING:
@@ -45,6 +46,9 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
             continue
         tables.drop(row)
         job = tables.jobs.get(row.job_key)
+        if row.cancel_requested and completion.retry_after is not None:
+            stopped.add(row.fire_id)
+            completion = _not_again(completion)
         tables.history.append(
             row.ended(
                 completion.outcome,
@@ -62,7 +66,8 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
         if job is not None and completion.outcome is Outcome.SUCCEEDED:
             job.node_deaths = 0
         if completion.retry_after is not None and job is not None:
-            retries.append(retry(tables, row, job, completion.retry_after, completion.outcome))
+            after, outcome = completion.retry_after, completion.outcome
+            retries.append(retry(tables, row, job, after, outcome, keeps_admission=completion.is_handed_back))
         elif job is not None:
             followers += follow(tables, row, job, completion.outcome, completion.result)
         ended.append(completion)
@@ -71,7 +76,18 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
     for completion in ended:
         _end_trigger(tables, completion)
     times = [row.progress.next_fire_time for row in unblocked if row.progress.next_fire_time]
-    return CompletionOutcome(now, fenced=frozenset(fenced), earliest_unblocked=min(times, default=None), paused=paused)
+    earliest = min(times, default=None)
+    return CompletionOutcome(
+        now, fenced=frozenset(fenced), earliest_unblocked=earliest, paused=paused, stopped=frozenset(stopped)
+    )
+
+
+def _not_again(completion: Completion) -> Completion:
+    """Return the end of an execution that was to run again, and that somebody has asked to stop."""
+    if completion.outcome is not Outcome.SNOOZED:
+        return replace(completion, retry_after=None)
+    error = None if completion.is_handed_back else completion.error
+    return replace(completion, retry_after=None, outcome=Outcome.CANCELLED, error=error)
 
 
 def _between(row: FiredRow, instant: datetime, now: datetime) -> datetime:

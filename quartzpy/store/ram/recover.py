@@ -136,7 +136,7 @@ def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, in
         if row.epoch in died:
             suspects.add(row.job_key)
         job = tables.jobs.get(row.job_key)
-        if job is not None and row.requests_recovery:
+        if job is not None and row.requests_recovery and not row.cancel_requested:
             recovery(tables, row, job)
             recovered += 1
         else:

@@ -14,7 +14,7 @@ from quartzpy.jobs.repetition import LostExecution, continuation_data, recovery_
 from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.ram.concurrency import concurrency_key
-from quartzpy.store.ram.rows import FiredRow, JobRow, TriggerRow
+from quartzpy.store.ram.rows import Admission, FiredRow, JobRow, TriggerRow
 from quartzpy.store.ram.tables import Tables
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import UpcomingFireTimes
@@ -27,12 +27,18 @@ def recovery(tables: Tables, row: FiredRow, job: JobRow) -> None:
     _store(tables, row, job, RECOVERING_JOBS, name, row.scheduled_time, row.attempt, original)
 
 
-def retry(tables: Tables, row: FiredRow, job: JobRow, after: timedelta, outcome: Outcome) -> TriggerRow:
-    """Store a trigger that fires once, for the next attempt at an execution that failed, or that was snoozed."""
+def retry(
+    tables: Tables, row: FiredRow, job: JobRow, after: timedelta, outcome: Outcome, *, keeps_admission: bool
+) -> TriggerRow:
+    """Store a trigger that fires once, for the next attempt at an execution that failed, or that was snoozed.
+
+    With `keeps_admission`, the rate limit was charged for this run already.
+    """
     original = repeats(row.trigger_key, row.scheduled_time, {})
     attempt = row.attempt + (outcome is Outcome.FAILED)
     name = f"retry_{row.attempt}_{row.fire_id}"
-    return _store(tables, row, job, RETRYING_JOBS, name, tables.now() + after, attempt, original)
+    at = tables.now() + after
+    return _store(tables, row, job, RETRYING_JOBS, name, at, attempt, original, keeps_admission=keeps_admission)
 
 
 def follow(tables: Tables, row: FiredRow, job: JobRow, outcome: Outcome, result: str | None) -> list[TriggerRow]:
@@ -43,7 +49,7 @@ def follow(tables: Tables, row: FiredRow, job: JobRow, outcome: Outcome, result:
         if target is None or outcome not in link.outcomes:
             continue
         ended = Predecessor(job.key, row.fire_id, outcome, None if result is None else json.loads(result))
-        after = replace(row, job_key=target.key, trigger_data=encode(link.data))
+        after = replace(row, job_key=target.key, trigger_data=encode(link.data), fired=None)
         after.concurrency_key = concurrency_key(target.concurrency_key, target.data, after.trigger_data)
         name = f"after_{row.fire_id}_{place}"
         stored.append(_store(tables, after, target, CONTINUATIONS, name, tables.now(), 1, continuation_data(ended)))
@@ -59,6 +65,8 @@ def _store(
     at: datetime,
     attempt: int,
     original: Mapping[str, Any],
+    *,
+    keeps_admission: bool = False,
 ) -> TriggerRow:
     trigger = SimpleTrigger(
         name=name,
@@ -74,6 +82,9 @@ def _store(
     again.data = json.dumps({**original, **json.loads(row.trigger_data or "{}")}, ensure_ascii=False)
     again.attempt = attempt
     again.concurrency_key = row.concurrency_key
+    again.coalesced_fire_times = () if row.fired is None else row.fired.coalesced_fire_times
+    if keeps_admission:
+        again.admission = Admission.KEPT
     paused = tables.pauses.cover(again.key, job)
     tables.add_trigger(again, TriggerState.PAUSED if paused else TriggerState.WAITING)
     return again

@@ -40,6 +40,8 @@ class Admission(Enum):
     """The limit is asked before the trigger fires."""
     ADMITTED = auto()
     """The limit allows the trigger to fire in the present step."""
+    KEPT = auto()
+    """The limit was charged for the fire that the trigger repeats, and whose job had not begun."""
     LATE = auto()
     """The trigger is late, and not because of the limit: the misfire step decides."""
 
@@ -47,6 +49,7 @@ class Admission(Enum):
 _RULES = {
     Admission.ASKED: RATE_LIMITED,
     Admission.ADMITTED: _NEVER_LATE,
+    Admission.KEPT: _NEVER_LATE,
     Admission.LATE: _LATE_AT_ONCE,
 }
 

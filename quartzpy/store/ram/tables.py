@@ -209,7 +209,8 @@ class Tables:
         if missed_policy is not None:
             row.missed_policy = missed_policy
             row.catch_up_until = row.catch_up_until if missed_policy is Missed.MISFIRE else None
-        row.admission = Admission.ASKED
+        if row.admission is not Admission.KEPT:
+            row.admission = Admission.ASKED
         row.state = state
         row.fire_id = fire_id
         if progress is not None:
@@ -243,6 +244,7 @@ class Tables:
         if job.rate_limit != was[-1]:
             for row in job.triggers.values():
                 row.rate_limited_until = None
+                row.admission = Admission.ASKED
         for row in waiting:
             self.due.add(job.dispatch_key, row.rule, row.entry)
         is_other = was != (job.dispatch_key, job.limit, job.overlap_policy, job.rate_limit)

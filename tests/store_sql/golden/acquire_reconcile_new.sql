@@ -1,6 +1,6 @@
 UPDATE qrtz_triggers t
    SET trigger_state = s.new_state, held_by_mode = s.new_hold, misfire_rule = 
-CASE WHEN s.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
+CASE WHEN s.rate_limit IS NOT NULL AND t.misfire_rule <> 'IGNORE' THEN 'RATE_LIMIT'
      WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
      WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
      WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END

@@ -2,7 +2,8 @@ WITH ended AS MATERIALIZED (
     SELECT * FROM unnest(%(fire_ids)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
                          %(outcomes)s::text[], %(errors)s::text[], %(stores)s::bool[], %(last)s::bool[],
                          %(retries)s::interval[], %(results)s::text[])
-        AS e(fire_id, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result)
+        AS e(fire_id, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result
+          )
 ),
 -- The end of the executions: everything that follows depends on these rows.
 done AS (

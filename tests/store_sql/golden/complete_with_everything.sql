@@ -1,8 +1,18 @@
 WITH ended AS MATERIALIZED (
-    SELECT * FROM unnest(%(fire_ids)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
+    SELECT e.fire_id, e.started_at, e.ended_at,
+           CASE WHEN own.asked_to_stop AND e.outcome = 'SNOOZED' THEN 'CANCELLED' ELSE e.outcome END AS outcome,
+           CASE WHEN own.asked_to_stop AND e.is_handed_back THEN NULL ELSE e.error END AS error,
+           e.stores_data, e.is_last,
+           CASE WHEN NOT own.asked_to_stop THEN e.retry_after END AS retry_after, e.result, e.log, e.is_handed_back,
+           own.asked_to_stop
+      FROM unnest(%(fire_ids)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
                          %(outcomes)s::text[], %(errors)s::text[], %(stores)s::bool[], %(last)s::bool[],
-                         %(retries)s::interval[], %(results)s::text[], %(logs)s::text[])
-        AS e(fire_id, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result, log)
+                         %(retries)s::interval[], %(results)s::text[], %(logs)s::text[], %(handed_back)s::bool[])
+        AS e(fire_id, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result, log, is_handed_back
+          )
+     CROSS JOIN LATERAL (
+        SELECT r.cancel_requested AS asked_to_stop FROM qrtz_fired_triggers r
+         WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS own
 ),
 requests AS MATERIALIZED (
     SELECT a.fire_id, about.trigger_group, about.trigger_name
@@ -110,8 +120,8 @@ done AS (
  OR 
 NOT EXISTS (SELECT FROM qrtz_job_details j
              WHERE j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name OFFSET 0)
-) AND e.fire_id NOT IN (SELECT fire_id FROM must_wait) AND e.fire_id NOT IN (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers)
-    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result, e.log
+) AND e.fire_id NOT IN (SELECT fire_id FROM must_wait) AND e.fire_id NOT IN (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers) AND f.cancel_requested = e.asked_to_stop
+    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result, e.log, e.is_handed_back, e.asked_to_stop
 ),
 -- A second record of the same instant is refused by a unique index, and reported.
 history AS (
@@ -144,7 +154,7 @@ retried AS (
         max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule,
         trigger_state, held_by_mode,
         next_fire_time, upcoming_is_complete, start_time, priority,
-        misfire_instruction, misfire_rule, attempt, job_data)
+        misfire_instruction, misfire_rule, attempt, coalesced_fire_times, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'RETRYING_JOBS', 'retry_' || f.attempt || '_' || f.fire_id,
            f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
            f.concurrency_key,
@@ -164,7 +174,8 @@ EXISTS (SELECT FROM qrtz_paused_trigger_groups p
                 OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
 ,
            clock_timestamp() + f.retry_after, true, clock_timestamp() + f.retry_after, f.priority, 'ignore',
-           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END, f.attempt + (f.outcome = 'FAILED')::int,
+           CASE WHEN j.rate_limit IS NULL OR f.is_handed_back THEN 'IGNORE' ELSE 'RATE_LIMIT' END,
+           f.attempt + (f.outcome = 'FAILED')::int, f.coalesced_fire_times,
            jsonb_build_object(
         'QRTZ_RETRIED_TRIGGER_NAME', f.trigger_name,
         'QRTZ_RETRIED_TRIGGER_GROUP', f.trigger_group,
@@ -177,7 +188,7 @@ continued AS (
         max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule,
         trigger_state, held_by_mode,
         next_fire_time, upcoming_is_complete, start_time, priority,
-        misfire_instruction, misfire_rule, attempt, job_data)
+        misfire_instruction, misfire_rule, attempt, coalesced_fire_times, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || f.fire_id || '_' || f.place,
            f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
            f.concurrency_key,
@@ -197,7 +208,8 @@ EXISTS (SELECT FROM qrtz_paused_trigger_groups p
                 OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
 ,
            clock_timestamp(), true, clock_timestamp(), f.priority, 'ignore',
-           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END, 1,
+           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END,
+           1, NULL,
            jsonb_build_object(
         'QRTZ_PREDECESSOR_JOB_NAME', f.ended_name,
         'QRTZ_PREDECESSOR_JOB_GROUP', f.ended_group,
@@ -237,4 +249,6 @@ SELECT clock_timestamp(),
        ARRAY(SELECT fire_id FROM done EXCEPT SELECT fire_id FROM history),
        (SELECT min(next_fire_time) FROM waiting),
        (SELECT count(pg_notify(%(channel)s, 'scheduled'))
-          FROM (SELECT FROM waiting WHERE %(wakes_others)s::bool LIMIT 1) AS any_waiting)
+          FROM (SELECT FROM waiting WHERE %(wakes_others)s::bool LIMIT 1) AS any_waiting),
+       ARRAY(SELECT fire_id FROM done WHERE asked_to_stop),
+       set_config('quartzpy.ended', ARRAY(SELECT fire_id FROM done)::text, true)

@@ -90,7 +90,7 @@ advanced AS (
            misfire_rule = CASE WHEN t.catch_up_until < coalesce(CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END, 'infinity')
                                THEN CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
                                          WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-                               ELSE CASE WHEN t.rate_limit IS NULL THEN t.misfire_rule ELSE 'RATE_LIMIT' END END,
+                               ELSE CASE WHEN t.rate_limit IS NULL OR NOT d.moves_on THEN t.misfire_rule ELSE 'RATE_LIMIT' END END,
            catch_up_until = CASE WHEN t.catch_up_until >= CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END THEN t.catch_up_until END,
            upcoming = CASE WHEN d.moves_on THEN d.following[2 + d.coalesced:] ELSE t.upcoming END,
            upcoming_is_complete = CASE WHEN d.moves_on THEN d.following_is_complete ELSE t.upcoming_is_complete END,

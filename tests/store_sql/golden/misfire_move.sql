@@ -40,7 +40,7 @@ moved AS (
            coalesced_fire_times = CASE WHEN l.coalesces
                          THEN (coalesce(t.coalesced_fire_times, '{}') || l.missed::timestamptz[])[:1000] END,
            misfire_rule = CASE WHEN l.caught_up > 0 AND t.rate_limit IS NULL THEN 'IGNORE' ELSE 
-CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
+CASE WHEN t.rate_limit IS NOT NULL AND t.misfire_rule <> 'IGNORE' THEN 'RATE_LIMIT'
      WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
      WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
      WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END

@@ -1,7 +1,8 @@
 WITH
 -- The claims and executions of epochs that are no longer registered.
 abandoned AS MATERIALIZED (
-    SELECT o.fire_id, o.job_group, o.job_name, o.state, o.state = 'EXECUTING' AND o.requests_recovery AS runs_again
+    SELECT o.fire_id, o.job_group, o.job_name, o.state,
+           o.state = 'EXECUTING' AND o.requests_recovery AND NOT o.cancel_requested AS runs_again
       FROM qrtz_fired_triggers o
      WHERE o.sched_name = %(sched)s
        AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s
@@ -81,7 +82,7 @@ reruns AS (
         max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule,
         trigger_state, held_by_mode,
         next_fire_time, upcoming_is_complete, start_time, priority,
-        misfire_instruction, misfire_rule, attempt, job_data)
+        misfire_instruction, misfire_rule, attempt, coalesced_fire_times, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'RECOVERING_JOBS', 'recover_' || left(f.instance_id, 150) || '_' || f.fire_id,
            f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
            f.concurrency_key,
@@ -101,13 +102,14 @@ EXISTS (SELECT FROM qrtz_paused_trigger_groups p
                 OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
 ,
            f.scheduled_time, true, f.scheduled_time, f.priority, 'ignore',
-           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END, f.attempt,
+           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END,
+           f.attempt, f.coalesced_fire_times,
            jsonb_build_object(
         'QRTZ_FAILED_JOB_ORIG_TRIGGER_NAME', f.trigger_name,
         'QRTZ_FAILED_JOB_ORIG_TRIGGER_GROUP', f.trigger_group,
         'QRTZ_FAILED_JOB_ORIG_TRIGGER_FIRETIME_IN_MILLISECONDS_AS_STRING', trim_scale(extract(epoch FROM date_trunc('minute', f.fired_time))::numeric * 1000 + extract(microseconds FROM f.fired_time)::numeric / 1000)::text,
         'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING', trim_scale(extract(epoch FROM date_trunc('minute', f.scheduled_time))::numeric * 1000 + extract(microseconds FROM f.scheduled_time)::numeric / 1000)::text) || coalesce(f.trigger_data, '{}')
-      FROM (SELECT * FROM removed WHERE state = 'EXECUTING' AND requests_recovery) AS f
+      FROM (SELECT * FROM removed WHERE state = 'EXECUTING' AND requests_recovery AND NOT cancel_requested) AS f
       JOIN repeatable AS j USING (fire_id)
         ON CONFLICT DO NOTHING
     RETURNING trigger_name
@@ -117,7 +119,7 @@ continued AS (
         max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule,
         trigger_state, held_by_mode,
         next_fire_time, upcoming_is_complete, start_time, priority,
-        misfire_instruction, misfire_rule, attempt, job_data)
+        misfire_instruction, misfire_rule, attempt, coalesced_fire_times, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || f.fire_id || '_' || f.place,
            f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
            f.concurrency_key,
@@ -137,7 +139,8 @@ EXISTS (SELECT FROM qrtz_paused_trigger_groups p
                 OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
 ,
            clock_timestamp(), true, clock_timestamp(), f.priority, 'ignore',
-           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END, 1,
+           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END,
+           1, NULL,
            jsonb_build_object(
         'QRTZ_PREDECESSOR_JOB_NAME', f.ended_name,
         'QRTZ_PREDECESSOR_JOB_GROUP', f.ended_group,
@@ -177,7 +180,7 @@ terminated AS (
            'its node stopped while executing it', f.attempt, f.trigger_data, f.recent_log
       FROM removed f
      WHERE f.state = 'EXECUTING'
-       AND NOT (f.requests_recovery
+       AND NOT (requests_recovery AND NOT cancel_requested
                 AND EXISTS (SELECT FROM qrtz_job_details j WHERE j.sched_name = f.sched_name
                                AND j.job_group = f.job_group AND j.job_name = f.job_name OFFSET 0))
         ON CONFLICT DO NOTHING

@@ -18,6 +18,8 @@ t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name, t.job_ty
               t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name"""
 
 _NEXT = "CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END"
+# One that stays where it is keeps its rule; `rate_limits.SPEND` restores the rule of those that were just admitted.
+_RULE = "CASE WHEN t.rate_limit IS NULL OR NOT d.moves_on THEN t.misfire_rule ELSE 'RATE_LIMIT' END"
 ADVANCED = f"""
 -- Carries the decisions out. A trigger that fires or is skipped moves on: to the first of its following fire times that
 -- this fire does not coalesce, or to COMPLETE where there is none. A COMPLETE trigger keeps the id of its last fire,
@@ -32,7 +34,7 @@ advanced AS (
            prev_fire_time = CASE d.decision WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = {_NEXT},
            coalesced_fire_times = CASE WHEN d.moves_on THEN NULL ELSE t.coalesced_fire_times END,
-{caught_up(_NEXT)},
+{caught_up(_NEXT, otherwise=_RULE)},
            upcoming = CASE WHEN d.moves_on THEN d.following[2 + d.coalesced:] ELSE t.upcoming END,
            upcoming_is_complete = CASE WHEN d.moves_on THEN d.following_is_complete ELSE t.upcoming_is_complete END,
            times_triggered = t.times_triggered + CASE WHEN d.moves_on THEN 1 + d.coalesced ELSE 0 END

@@ -104,6 +104,20 @@ _IS_COUNTABLE = """
 (e.fire_id <> ALL(%(count_fire_ids)s::bigint[])
  OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM countable))
 """
+# An execution that somebody has asked to stop does not run again: one that was snoozed, by its job or because it was
+# handed back, is CANCELLED, and a failure remains one without a further attempt.
+_UNLESS_ASKED_TO_STOP = """\
+SELECT e.fire_id, e.started_at, e.ended_at,
+           CASE WHEN own.asked_to_stop AND e.outcome = 'SNOOZED' THEN 'CANCELLED' ELSE e.outcome END AS outcome,
+           CASE WHEN own.asked_to_stop AND e.is_handed_back THEN NULL ELSE e.error END AS error,
+           e.stores_data, e.is_last,
+           CASE WHEN NOT own.asked_to_stop THEN e.retry_after END AS retry_after, e.result{log}, e.is_handed_back,
+           own.asked_to_stop
+      FROM"""
+_ASKED_TO_STOP = """
+     CROSS JOIN LATERAL (
+        SELECT r.cancel_requested AS asked_to_stop FROM $fired_triggers r
+         WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS own"""
 _RETRIED = f"""(
     SELECT e.fire_id, f.job_group, f.job_name FROM ended e {_executing("e", _ITS_JOB)}
      WHERE e.retry_after IS NOT NULL)"""
@@ -132,12 +146,21 @@ def complete_statement(
     # Most completions have no log lines, and their statement does not mention them.
     of_log, log, logs = (", e.log", ", log", ", %(logs)s::text[]") if captures else ("", "", "")
     repeated, retry_at = "", "NULL"
+    ended, given, names, of_row, of_repeated, answered = "SELECT * FROM", "", "", "", "", ""
     made_waiting = ["SELECT * FROM unblocked"]
     if retries:
         retried = rerun("retried", "done WHERE retry_after IS NOT NULL", "repeatable", RETRY)
         retry_at = "CASE WHEN fire_id IN (SELECT fire_id FROM repeatable) THEN $now + retry_after END"
         repeated = f"{retried} RETURNING trigger_state, next_fire_time),"
+        ended, of_row = _UNLESS_ASKED_TO_STOP.format(log=of_log), _ASKED_TO_STOP
+        given, names = ", %(handed_back)s::bool[]", ", is_handed_back"
+        of_repeated = ", e.is_handed_back, e.asked_to_stop"
+        # Somebody may have asked meanwhile: such a row is left to the next try.
+        ends += " AND f.cancel_requested = e.asked_to_stop"
+        answered += ",\n       ARRAY(SELECT fire_id FROM done WHERE asked_to_stop)"
         made_waiting.append("SELECT * FROM retried")
+    if counts:
+        answered += f",\n       set_config('{failures.ENDED}', ARRAY(SELECT fire_id FROM done)::text, true)"
     if continues:
         repeated += f"{continued('SELECT * FROM done')} RETURNING trigger_state, next_fire_time),"
         made_waiting.append("SELECT * FROM continued")
@@ -146,10 +169,11 @@ def complete_statement(
     stored = _STORED.format(after="".join(f"AND (SELECT count(*) FROM {name}) >= 0 " for name in held_first))
     return f"""
 WITH ended AS MATERIALIZED (
-    SELECT * FROM unnest(%(fire_ids)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
+    {ended} unnest(%(fire_ids)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
                          %(outcomes)s::text[], %(errors)s::text[], %(stores)s::bool[], %(last)s::bool[],
-                         %(retries)s::interval[], %(results)s::text[]{logs})
-        AS e(fire_id, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result{log})
+                         %(retries)s::interval[], %(results)s::text[]{logs}{given})
+        AS e(fire_id, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result{log}{names}
+          ){of_row}
 ),
 {_WAITING_FOR_TRIGGERS if asks else ""}
 {_COUNTABLE if counts else ""}
@@ -161,7 +185,7 @@ done AS (
     DELETE FROM $fired_triggers f
      USING ended e {_executing("e", "r.ctid AS row").replace("AS f", "AS own")}
      WHERE f.ctid = own.row {ends}
-    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result{of_log}
+    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result{of_log}{of_repeated}
 ),
 -- A second record of the same instant is refused by a unique index, and reported.
 history AS (
@@ -189,7 +213,7 @@ SELECT $now,
        ARRAY(SELECT fire_id FROM done EXCEPT SELECT fire_id FROM history),
        (SELECT min(next_fire_time) FROM waiting),
        (SELECT count(pg_notify(%(channel)s, 'scheduled'))
-          FROM (SELECT FROM waiting WHERE %(wakes_others)s::bool LIMIT 1) AS any_waiting)
+          FROM (SELECT FROM waiting WHERE %(wakes_others)s::bool LIMIT 1) AS any_waiting){answered}
 """
 
 
@@ -233,13 +257,15 @@ def _complete_with_lock(
 ) -> CompletionOutcome:
     flight = sends(session, node, completions, wakes_others=wakes_others)
     results = session.locked(*flight, keeps_expectation=not any(map(_makes_triggers_due, completions)))
-    now, done, twice, earliest, _ = results[0].rows[0]
+    now, done, twice, earliest, _, *more = results[0].rows[0]
+    repeating = {c.fired.fire_id for c in completions if c.retry_after is not None}
+    stopped = repeating.intersection(more[0]) if repeating else repeating
     is_counted = any(failures.counts(c) for c in completions)
     paused = tuple(JobKey(name, group) for group, name in results[1].rows) if is_counted else ()
     for fire_id in twice:
         logger.error("the instant of fire %s was executed before; please report this", fire_id)
     if len(done) == len(completions):
-        return CompletionOutcome(now, earliest_unblocked=earliest, paused=paused)
+        return CompletionOutcome(now, earliest_unblocked=earliest, paused=paused, stopped=stopped)
     missing = {c.fired.fire_id for c in completions}.difference(done)
     held, recorded = session.read_one(UNFINISHED, fire_ids=list(missing), epoch=node.epoch)[0]
     return CompletionOutcome(
@@ -248,6 +274,7 @@ def _complete_with_lock(
         deferred=frozenset(held),
         earliest_unblocked=earliest,
         paused=paused,
+        stopped=stopped,
     )
 
 
@@ -258,6 +285,8 @@ def sends(
     asking = [c for c in completions if c.instruction is not CompletionInstruction.NOOP]
     counted = [c for c in completions if failures.counts(c)]
     counts: dict[str, Any] = {"count_fire_ids": [c.fired.fire_id for c in counted]} if counted else {}
+    retries = any(c.retry_after is not None for c in completions)
+    again: dict[str, Any] = {"handed_back": [c.is_handed_back for c in completions]} if retries else {}
     captures = any(c.log is not None for c in completions)
     logs: dict[str, Any] = {"logs": [c.log for c in completions]} if captures else {}
     return [
@@ -265,12 +294,13 @@ def sends(
             complete_statement(
                 asks=bool(asking),
                 stores=any(c.job_data is not None for c in completions),
-                retries=any(c.retry_after is not None for c in completions),
+                retries=retries,
                 counts=bool(counted),
                 continues=any(c.fired.continues for c in completions),
                 captures=captures,
             ),
             **counts,
+            **again,
             **logs,
             ask_fire_ids=[c.fired.fire_id for c in asking],
             ask_all=[c.instruction.is_about_all_triggers for c in asking],

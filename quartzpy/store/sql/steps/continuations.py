@@ -22,6 +22,7 @@ CONTINUATION = Rerun(
     name="'after_' || f.fire_id || '_' || f.place",
     at="$now",
     attempt="1",
+    coalesced="NULL",
     original=f"""
         '{PREDECESSOR_NAME}', f.ended_name,
         '{PREDECESSOR_GROUP}', f.ended_group,

@@ -10,15 +10,16 @@ from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.steps.settling import UNSCHEDULED
 
-# Only what this transaction has recorded: a completion that is sent again, because its answer was lost, is not counted
-# twice. The jobs' rows are locked already, by the statement that ended the executions.
+# The statement that ended the executions passes their ids on: a completion that is sent again, because its answer was
+# lost, is not counted twice. It has locked the jobs' rows already.
+ENDED = "quartzpy.ended"
 COUNT = f"""
 WITH ended AS (
     SELECT e.job_group, e.job_name, e.outcome = 'FAILED' AS has_failed, c.place
       FROM unnest(%(fire_ids)s::bigint[]) WITH ORDINALITY AS c(fire_id, place)
      CROSS JOIN LATERAL (
-        SELECT x.job_group, x.job_name, x.outcome FROM $executions x
-         WHERE x.fire_id = c.fire_id AND x.xmin = pg_current_xact_id()::xid LIMIT 1) AS e
+        SELECT x.job_group, x.job_name, x.outcome FROM $executions x WHERE x.fire_id = c.fire_id LIMIT 1) AS e
+     WHERE c.fire_id = ANY(current_setting('{ENDED}')::bigint[])
 ),
 marked AS (
     SELECT *, max(place) FILTER (WHERE NOT has_failed) OVER (PARTITION BY job_group, job_name) AS succeeded_at

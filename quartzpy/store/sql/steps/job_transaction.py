@@ -18,7 +18,7 @@ from quartzpy.store.sql.db.database import translate
 from quartzpy.store.sql.db.flight import Result, Send, prepared_on
 from quartzpy.store.sql.db.locks import LockName
 from quartzpy.store.sql.db.session import SqlSession
-from quartzpy.store.sql.steps import complete
+from quartzpy.store.sql.steps import complete, failures
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -81,7 +81,7 @@ class WorkTransaction:
     def complete(self, node: Node, completion: Completion) -> CompletionOutcome:
         job = {"group": completion.fired.job_group, "name": completion.fired.job_name}
         held = []
-        if completion.job_data is not None or completion.retry_after is not None:
+        if completion.job_data is not None or completion.retry_after is not None or failures.counts(completion):
             held.append(self._session.send(HOLD_JOB, **job))
         if completion.instruction is not CompletionInstruction.NOOP:
             held.append(self._session.send(HOLD_TRIGGERS, **job))
@@ -94,7 +94,7 @@ class WorkTransaction:
             self._session.send(STANDS, fire_id=completion.fired.fire_id, epoch=node.epoch),
         ]
         answers = self._commit([*held, self._ours, *sends], completion.fired.fire_id)
-        now, _, _, earliest, _ = answers[len(held) + 3].rows[0]
+        now, _, _, earliest, *_ = answers[len(held) + 3].rows[0]
         return CompletionOutcome(now, earliest_unblocked=earliest)
 
     def commit(self, node: Node, fire_id: int) -> None:

@@ -54,11 +54,14 @@ SELECT count(*) FILTER (WHERE pg_terminate_backend(a.pid, 250))
    AND starts_with(a.application_name, d.prefix)
 """
 
+# One that was asked to stop does not run again.
+_RUNS_AGAIN = "requests_recovery AND NOT cancel_requested"
 FREE = f"""
 WITH
 -- The claims and executions of epochs that are no longer registered.
 abandoned AS MATERIALIZED (
-    SELECT o.fire_id, o.job_group, o.job_name, o.state, o.state = 'EXECUTING' AND o.requests_recovery AS runs_again
+    SELECT o.fire_id, o.job_group, o.job_name, o.state,
+           o.state = 'EXECUTING' AND o.requests_recovery AND NOT o.cancel_requested AS runs_again
       FROM $fired_triggers o
      WHERE o.sched_name = %(sched)s
        AND NOT EXISTS (SELECT FROM $scheduler_state s
@@ -103,7 +106,7 @@ released AS (
     )
 }
 ),
-{rerun("reruns", "removed WHERE state = 'EXECUTING' AND requests_recovery", "repeatable", RECOVERY)}
+{rerun("reruns", f"removed WHERE state = 'EXECUTING' AND {_RUNS_AGAIN}", "repeatable", RECOVERY)}
     RETURNING trigger_name
 ),
 {continued("SELECT *, 'TERMINATED' AS outcome, NULL AS result FROM removed")}
@@ -129,7 +132,7 @@ terminated AS (
            'its node stopped while executing it', f.attempt, f.trigger_data, f.recent_log
       FROM removed f
      WHERE f.state = 'EXECUTING'
-       AND NOT (f.requests_recovery
+       AND NOT ({_RUNS_AGAIN}
                 AND EXISTS (SELECT FROM $job_details j WHERE j.sched_name = f.sched_name
                                AND j.job_group = f.job_group AND j.job_name = f.job_name {BY_KEY}))
         ON CONFLICT DO NOTHING

@@ -50,6 +50,9 @@ class Rerun:
     attempt: str
     original: str
     identity: str = "fire_id"
+    coalesced: str = "f.coalesced_fire_times"
+    keeps_admission: str | None = None
+    """Whether the rate limit was charged for this run already, so that it is not asked again."""
 
 
 RECOVERY = Rerun(
@@ -73,6 +76,7 @@ RETRY = Rerun(
         '{RETRIED_NAME}', f.trigger_name,
         '{RETRIED_GROUP}', f.trigger_group,
         '{RETRIED_SCHEDULED_FIRE_TIME}', {_SCHEDULED_AT}""",
+    keeps_admission="f.is_handed_back",
 )
 
 
@@ -92,6 +96,7 @@ def repeatable(name: str, fired: str) -> str:
 
 def rerun(name: str, fired: str, jobs: str, kind: Rerun) -> str:
     """Return SQL, which the caller completes, that stores a trigger for each row of `fired`; `jobs` is `repeatable`."""
+    asks_no_limit = " OR ".join(filter(None, ("j.rate_limit IS NULL", kind.keeps_admission)))
     is_paused = group_is_paused(f"'{kind.group}'", "f.job_group")
     return f"""
 {name} AS (
@@ -99,7 +104,7 @@ def rerun(name: str, fired: str, jobs: str, kind: Rerun) -> str:
         max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule,
         trigger_state, held_by_mode,
         next_fire_time, upcoming_is_complete, start_time, priority,
-        misfire_instruction, misfire_rule, attempt, job_data)
+        misfire_instruction, misfire_rule, attempt, coalesced_fire_times, job_data)
     SELECT f.sched_name, nextval('$fire_ids'), '{kind.group}', {kind.name},
            f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
            f.concurrency_key,
@@ -109,7 +114,8 @@ def rerun(name: str, fired: str, jobs: str, kind: Rerun) -> str:
                 THEN 'PAUSED' ELSE 'WAITING' END,
            j.mode = 'DISABLED' AND NOT {is_paused},
            {kind.at}, true, {kind.at}, f.priority, 'ignore',
-           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END, {kind.attempt},
+           CASE WHEN {asks_no_limit} THEN 'IGNORE' ELSE 'RATE_LIMIT' END,
+           {kind.attempt}, {kind.coalesced},
            jsonb_build_object({kind.original}) || coalesce(f.trigger_data, '{{}}')
       FROM (SELECT * FROM {fired}) AS f
       JOIN {jobs} AS j USING ({kind.identity})

@@ -1,0 +1,141 @@
+"""The guards of fires that are stored again, of requests to stop, and of the failures that are counted."""
+
+from __future__ import annotations
+
+from tests.sabotage.build import Edit, Sabotage
+
+_STEPS = "quartzpy.store.sql.steps"
+_RAM = "quartzpy.store.ram"
+_CONTRACT = "tests/contract/test_contract.py"
+_KEEPS_TURN = "test_a_fire_that_is_handed_back_keeps_its_turn"
+_NOT_AGAIN = "test_an_execution_that_was_asked_to_stop_does_not_run_again"
+_BEGINS = "tests/facade/test_cancelled_before_start.py::test_it_does_not_begin"
+_REPEATED = "test_what_a_repeated_fire_keeps"
+
+FIRES = (
+    Sabotage(
+        "handed_back_fires_ask_the_rate_limit_again",
+        "a fire that was handed back before its job began waits for another turn of the rate limit",
+        (Edit(f"{_STEPS}.rerun", 'keeps_admission="f.is_handed_back"', "keeps_admission=None"),),
+        (f"{_CONTRACT}::{_KEEPS_TURN}_and_the_others_theirs[postgresql-1]",),
+    ),
+    Sabotage(
+        "handed_back_fires_ask_the_rate_limit_again_in_memory",
+        "the same, in the store in memory",
+        (Edit(f"{_RAM}.rerun", "        again.admission = Admission.KEPT\n", "        pass\n"),),
+        (f"{_CONTRACT}::{_KEEPS_TURN}_and_the_others_theirs[ram-1]",),
+    ),
+    Sabotage(
+        "blocked_fires_lose_their_turn",
+        "a fire that was handed back loses its turn of the rate limit when its job is at its concurrency limit",
+        (Edit(f"{_STEPS}.claims", " OR NOT d.moves_on THEN", " THEN"),),
+        (f"{_CONTRACT}::{_KEEPS_TURN}_while_its_job_is_at_its_limit[postgresql]",),
+    ),
+    Sabotage(
+        "resumed_fires_lose_their_turn",
+        "a fire that was handed back loses its turn of the rate limit in a pause",
+        (Edit(f"{_STEPS}.misfire_rule", " AND t.misfire_rule <> 'IGNORE' THEN", " THEN"),),
+        (f"{_CONTRACT}::test_a_pause_and_another_definition_of_its_job_leave_it_its_turn[postgresql]",),
+    ),
+    Sabotage(
+        "redefined_jobs_lose_the_turns_of_their_fires",
+        "a fire that was handed back loses its turn of the rate limit when its job is stored again",
+        (Edit(f"{_STEPS}.settling", "WHEN t.misfire_rule = 'IGNORE' AND t.rate_limit = j.rate_limit", "WHEN false"),),
+        (f"{_CONTRACT}::test_a_pause_and_another_definition_of_its_job_leave_it_its_turn[postgresql]",),
+    ),
+    Sabotage(
+        "repeated_fires_forget_what_was_missed",
+        "a retry, a recovery or a fire that was handed back does not know the fire times that were missed",
+        (Edit(f"{_STEPS}.rerun", "{kind.attempt}, {kind.coalesced},", "{kind.attempt}, NULL,"),),
+        (f"{_CONTRACT}::{_REPEATED}[postgresql-retry-recovery]",),
+    ),
+    Sabotage(
+        "repeated_fires_forget_what_was_missed_in_memory",
+        "the same, in the store in memory",
+        (
+            Edit(
+                f"{_RAM}.rerun",
+                "again.coalesced_fire_times = () if row.fired is None",
+                "again.coalesced_fire_times = () if True",
+            ),
+        ),
+        (f"{_CONTRACT}::{_REPEATED}[ram-retry-recovery]",),
+    ),
+    Sabotage(
+        "successes_in_transactions_are_not_counted",
+        "a success that the job records in its own transaction does not end a row of failures",
+        (
+            Edit(
+                f"{_STEPS}.failures",
+                "c.fire_id = ANY(current_setting('{ENDED}')::bigint[])",
+                "(SELECT x.xmin FROM $executions x WHERE x.fire_id = c.fire_id) = pg_current_xact_id()::xid",
+            ),
+        ),
+        (
+            "tests/facade/test_counted_transactions.py"
+            "::test_a_success_in_a_transaction_ends_a_row_of_failures[postgresql-FsFsF-False]",
+        ),
+    ),
+    Sabotage(
+        "requests_to_stop_are_lost_in_completions",
+        "an execution that was asked to stop while it was handed back, retried or snoozed runs again",
+        (
+            Edit(
+                f"{_STEPS}.complete",
+                "SELECT r.cancel_requested AS asked_to_stop FROM",
+                "SELECT false AND r.cancel_requested AS asked_to_stop FROM",
+            ),
+            Edit(f"{_STEPS}.complete", "AND f.cancel_requested = e.asked_to_stop", "AND true"),
+        ),
+        (
+            f"{_CONTRACT}::{_NOT_AGAIN}[postgresql-hand_back]",
+            "tests/facade/test_cancelled_before_start.py"
+            "::test_a_request_that_only_the_store_knows_is_not_lost_in_a_hand_back[postgresql]",
+        ),
+    ),
+    Sabotage(
+        "requests_to_stop_are_lost_in_completions_in_memory",
+        "the same, in the store in memory",
+        (
+            Edit(
+                f"{_RAM}.complete",
+                "if row.cancel_requested and completion.retry_after",
+                "if False and completion.retry_after",
+            ),
+        ),
+        (f"{_CONTRACT}::{_NOT_AGAIN}[ram-retry]",),
+    ),
+    Sabotage(
+        "cancelled_executions_are_recovered",
+        "an execution that was asked to stop runs again after the death of its node",
+        (
+            Edit(f"{_STEPS}.recover", "o.requests_recovery AND NOT o.cancel_requested", "o.requests_recovery"),
+            Edit(f"{_STEPS}.recover", "requests_recovery AND NOT cancel_requested", "requests_recovery"),
+        ),
+        (f"{_CONTRACT}::{_NOT_AGAIN}[postgresql-recovery]",),
+    ),
+    Sabotage(
+        "executions_out_of_the_pool_are_unknown",
+        "an execution that has left the pool and has not begun cannot be asked to stop",
+        (
+            Edit(
+                "quartzpy.execution.job_runner",
+                "asked = [execution for execution in self.accepted() if chosen(execution)]",
+                "asked = [execution for execution in self.running() if chosen(execution)]",
+            ),
+        ),
+        (f"{_BEGINS}[postgresql-threads-out_of_the_pool]",),
+    ),
+    Sabotage(
+        "cancelled_jobs_begin",
+        "an execution that is asked to stop just before its job's code begins",
+        (
+            Edit(
+                "quartzpy.execution.attempt",
+                "        if self.cancelled.is_set():\n            raise asyncio",
+                "        if False:\n            raise asyncio",
+            ),
+        ),
+        (f"{_BEGINS}[memory-threads-before_the_code]", f"{_BEGINS}[memory-processes-before_the_code]"),
+    ),
+)
