@@ -13,12 +13,17 @@ from quartzpy.execution.executors import ExecutorLoad
 from quartzpy.store.protocol import ConnectionUsage
 
 
+FAILED_PASSES, FAILING_FOR = 3, timedelta(seconds=5)
+"""A thread whose passes have failed at least so often in a row, and for at least so long, is a problem of its node."""
+
+
 class HealthState(StrEnum):
     """The overall health of a scheduler."""
 
     HEALTHY = "HEALTHY"
     UNHEALTHY = "UNHEALTHY"
-    """There is a problem that may be temporary: the database is unavailable, or a thread is overdue."""
+    """There is a problem that may be temporary: the database is unavailable, a thread is overdue, or the passes of a
+    thread fail."""
     FAILED = "FAILED"
     """A thread cannot be kept alive. Only a new process can continue."""
     STOPPED = "STOPPED"
@@ -37,6 +42,19 @@ class ThreadHealth:
     """True if its next pass is late by more than three of its periods."""
     restarts: int = 0
     last_error: str | None = None
+    """The last error of a pass or of the thread, even if the passes have succeeded since."""
+    failed_passes: int = 0
+    """The number of passes in a row that have failed, except for want of a connection to the database."""
+    failing_for: timedelta | None = None
+    """The time since the first of these passes. None if there is none."""
+
+    @property
+    def is_failing(self) -> bool:
+        """True if so many passes in a row have failed, and for so long, that the next one will probably fail as well.
+
+        Such a thread is alive and yet does none of its work.
+        """
+        return self.failed_passes >= FAILED_PASSES and self.failing_for is not None and self.failing_for >= FAILING_FOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +114,7 @@ def health_of(
     problems = [failure] if failure is not None else []
     problems += [f"thread {one.name} has ended" for one in threads if not one.alive]
     problems += [f"thread {one.name} is overdue" for one in threads if one.alive and one.overdue]
+    problems += [_of_failing(one) for one in threads if one.alive and one.is_failing]
     if schema is not None:
         problems.append(schema)
     if outage is not None and schema is not None:
@@ -119,4 +138,12 @@ def health_of(
         executors=tuple(executors),
         unrecorded=unrecorded,
         is_oldest=is_oldest,
+    )
+
+
+def _of_failing(thread: ThreadHealth) -> str:
+    seconds = (thread.failing_for or timedelta()).total_seconds()
+    return (
+        f"thread {thread.name} does none of its work: its last {thread.failed_passes} passes failed, the first of them"
+        f" {seconds:.0f} s ago: {thread.last_error}"
     )

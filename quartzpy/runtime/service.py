@@ -44,7 +44,11 @@ class Service(ABC):
         self.last_error: str | None = None
         """The last error of a pass or of the thread."""
         self.passed_at: float | None = None
-        """The end of the last pass, by the monotonic clock."""
+        """The end of the last pass, whether it failed or not, by the monotonic clock."""
+        self.failed_passes = 0
+        """The number of passes that have failed since the last success, except for want of a connection."""
+        self.failing_since: float | None = None
+        """The end of the first of them, by the monotonic clock."""
         self.expected_at: float | None = None
         """The start of the current pass, or the planned start of the next one."""
         self._steady = (clock or SystemClock()).monotonic
@@ -123,7 +127,7 @@ class Service(ABC):
             return self._pass()
         except BaseException as error:
             # The error handler itself failed, for example because a log handler raised, so nothing can be logged.
-            self.last_error = _named(error)
+            self._note_failure(error)
             return LAST_RESORT_REST
 
     def _pass(self) -> float:
@@ -135,18 +139,27 @@ class Service(ABC):
             self.on_lease_lost()
             return NO_REST
         except (StoreUnavailableError, OutcomeUnknownError, SchemaError) as error:
-            self.last_error = _named(error)
+            self._note_failure(error)
             self.after_failure(error)
             return self.retry_in(error)
         except BaseException as error:
             # A bug, or no memory. The loop must continue, because no other thread does this work on this node.
-            self.last_error = _named(error)
+            self._note_failure(error)
             self.after_failure(error)
             self._logger.exception("%s: a pass failed", self.name)
             self.report_error(f"{self.name}: a pass failed", error)
             return self._outage.failed(error)
         self._outage.succeeded()
+        self.failed_passes, self.failing_since = 0, None
         return rest
+
+    def _note_failure(self, error: BaseException) -> None:
+        self.last_error = _named(error)
+        # Without a connection every pass fails, and the failed check-ins are what the health reports.
+        if not is_without_connection(error):
+            self.failed_passes += 1
+            if self.failing_since is None:
+                self.failing_since = self._steady()
 
     def retry_in(self, error: BaseException) -> float:
         """Return the seconds to wait after a pass that failed because of the store."""

@@ -193,6 +193,7 @@ class Supervisor:
 def _health(watched: _Watched, now: float) -> ThreadHealth:
     one = watched.supervised
     passed_at = one.passed_at if isinstance(one, Service) else None
+    failing_since = one.failing_since if isinstance(one, Service) else None
     return ThreadHealth(
         one.name,
         alive=one.is_alive(),
@@ -200,6 +201,8 @@ def _health(watched: _Watched, now: float) -> ThreadHealth:
         overdue=isinstance(one, Service) and _late(one, now) is not None,
         restarts=watched.restarts,
         last_error=getattr(one, "last_error", None) or watched.error,
+        failed_passes=one.failed_passes if isinstance(one, Service) else 0,
+        failing_for=None if failing_since is None else timedelta(seconds=now - failing_since),
     )
 
 

@@ -23,6 +23,7 @@ _VALUE = re.compile(r"%\((\w+)\)s")
 _PARAMETER = re.compile(r"\$(\d+)(?:::(\w+(?:\[\])?))?")
 _NEEDS_QUOTES = re.compile(r'[\s{}",\\]')
 _MICROSECOND = timedelta(microseconds=1)
+_HOUR = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,9 @@ def _quoted(value: str) -> str:
 
 
 def _span(value: timedelta) -> str:
-    return f"{value // _MICROSECOND} microseconds"
+    # Before PostgreSQL 15, no unit of an interval takes a number above 2**31. Days would depend on the time zone.
+    hours, rest = divmod(value // _MICROSECOND, _HOUR)
+    return f"{hours} hours {rest / 1e6:f} seconds"
 
 
 def _boolean(value: bool) -> str:

@@ -32,6 +32,8 @@ _WAITING = """
    AND t.rate_limit IS NOT NULL AND t.trigger_state = 'WAITING' AND t.misfire_rule || '' = 'RATE_LIMIT'
    AND t.generation <> ALL(%(passed_over)s::bigint[])
 """
+NEVER_CHARGED = "timestamptz 'epoch'"
+"""The TAT of a bucket without a row."""
 _BUCKET = "job_group, job_name, concurrency_key"
 
 # `gap` is the emission interval. `free` is the number of fires that conform now, and `opens` the instant of the next
@@ -39,7 +41,9 @@ _BUCKET = "job_group, job_name, concurrency_key"
 # misfire step decides about it. Triggers that are held back for the first time queue behind all others of their bucket;
 # one whose turn has come without a fire stays in front. Nothing is held back where the node has fewer slots than the
 # limit admits fires. `queued_until` is void if the limit has changed since, and the TAT is bounded: it is later than
-# the limit allows if the limit was raised or the database's clock was set back.
+# the limit allows if the limit was raised or the database's clock was set back. All instants that are computed with are
+# finite, also if a row has another one: no server before PostgreSQL 17 subtracts infinite instants. Before PostgreSQL 14,
+# `extract` returns a float, whose quotient may be just below a whole number.
 ADMIT = f"""
 WITH node AS MATERIALIZED (
     SELECT $now AS at FROM $scheduler_state
@@ -71,9 +75,10 @@ limits AS (
 ),
 stored AS (
     SELECT l.*, l.gap * (l.burst - 1) AS tolerance,
-           CASE WHEN r.tat > l.at + l.gap * l.burst THEN l.at + l.gap * l.burst ELSE r.tat END AS tat,
+           CASE WHEN r.tat > l.at + l.gap * l.burst THEN l.at + l.gap * l.burst
+                ELSE greatest(r.tat, {NEVER_CHARGED}) END AS tat,
            r.tat > l.at + l.gap * l.burst AS is_bounded,
-           CASE WHEN r.queued_interval = l.gap THEN r.queued_until END AS queued_until
+           CASE WHEN r.queued_interval = l.gap AND isfinite(r.queued_until) THEN r.queued_until END AS queued_until
       FROM limits l
       LEFT JOIN LATERAL (
         SELECT q.tat, q.queued_until, q.queued_interval FROM $rate_limits q
@@ -83,8 +88,8 @@ stored AS (
 counted AS (
     SELECT s.*, greatest(s.tat, s.at) AS base,
            CASE WHEN s.tat - s.at > s.tolerance THEN 0
-                ELSE floor(extract(epoch FROM s.tolerance - (greatest(s.tat, s.at) - s.at))
-                           / extract(epoch FROM s.gap)) + 1 END AS free
+                ELSE floor(extract(epoch FROM s.tolerance - (greatest(s.tat, s.at) - s.at))::numeric
+                           / extract(epoch FROM s.gap)::numeric) + 1 END AS free
       FROM stored s
 ),
 buckets AS MATERIALIZED (
@@ -127,7 +132,7 @@ admitted AS (
 ),
 queued AS (
     INSERT INTO $rate_limits AS r (sched_name, {_BUCKET}, tat, queued_until, queued_interval)
-    SELECT %(sched)s, {_BUCKET}, coalesce(b.tat, '-infinity'), last.turn, last.gap
+    SELECT %(sched)s, {_BUCKET}, b.tat, last.turn, last.gap
       FROM buckets b
       LEFT JOIN (
         SELECT {_BUCKET}, max(turn) AS turn, max(gap) AS gap FROM turns WHERE is_new GROUP BY {_BUCKET}) AS last
@@ -170,13 +175,15 @@ SELECT %(sched)s, {_BUCKET}, greatest($now, max(tat)) + max(gap) * count(*)
     ON CONFLICT (sched_name, {_BUCKET}) DO UPDATE SET tat = excluded.tat
 """
 
-# Rows without an instant in the future: a bucket without a row is the same.
+# Rows without an instant in the future: a bucket without a row is the same. The condition is repeated, so that it holds
+# for the version of the row that is deleted: old minor versions do not compare the ctid of a row that has changed.
 PRUNE = """
 DELETE FROM $rate_limits
  WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM $rate_limits
      WHERE sched_name = %(sched)s AND tat <= $now AND (queued_until IS NULL OR queued_until <= $now)
      ORDER BY tat LIMIT 100 FOR UPDATE SKIP LOCKED))
+   AND tat <= $now AND (queued_until IS NULL OR queued_until <= $now)
 """
 
 # The earliest instant at which a rate limit is to be asked about a trigger that this node can run.
