@@ -35,6 +35,16 @@ ROLES = ("viewer", "operator", "admin")
     help="Ask for a name and a password. Repeat it for several users; the role is viewer unless given.",
 )
 @click.option("--root-path", default="", help="The path under which a reverse proxy serves the page: /ops.")
+@click.option(
+    "--behind-tls-proxy", is_flag=True, help="Browsers reach the page over HTTPS only, so make its cookies Secure."
+)
+@click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Take the client's address and scheme from the X-Forwarded headers of this proxy. May be repeated.",
+)
 @click.option("--title", default=None, help="The title of the page; by default the scheduler's name.")
 def dashboard(
     target: Target,
@@ -45,6 +55,8 @@ def dashboard(
     token_role: str,
     users: tuple[str, ...],
     root_path: str,
+    behind_tls_proxy: bool,
+    trusted_proxies: tuple[str, ...],
     title: str | None,
 ) -> None:
     """Serve the web page until SIGTERM or Ctrl-C.
@@ -66,8 +78,14 @@ def dashboard(
             f" {TOKEN_VARIABLE}=... quartzpy dashboard --host {host}"
         )
     with listen(host, port) as listening, target.client() as scheduler:
-        app = create_app(scheduler, auth=auth, read_only=read_only, title=title or scheduler.name)
-        server = DashboardServer(app, root_path.rstrip("/"))
+        app = create_app(
+            scheduler,
+            auth=auth,
+            read_only=read_only,
+            title=title or scheduler.name,
+            behind_tls_proxy=behind_tls_proxy,
+        )
+        server = DashboardServer(app, root_path.rstrip("/"), trusted_proxies=trusted_proxies)
         shown = f"[{host}]" if ":" in host else host
         changes = "read-only" if read_only else "actions allowed"
         url = f"http://{shown}:{listening.getsockname()[1]}{root_path.rstrip('/')}/"

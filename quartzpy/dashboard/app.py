@@ -27,7 +27,9 @@ from quartzpy.dashboard.headers import SecurityHeaders
 from quartzpy.dashboard.links import ROOT
 from quartzpy.dashboard.live import AUDIT, LiveHub
 from quartzpy.dashboard.rendering import templates
-from quartzpy.dashboard.routes.login import LOGIN, login_routes
+from quartzpy.dashboard.request_limits import LOGIN, RequestLimits
+from quartzpy.dashboard.routes.login import login_routes
+from quartzpy.dashboard.sessions import EndedSessions
 from quartzpy.dashboard.visit import Dashboard
 from quartzpy.operations import Actor, Operations
 from quartzpy.operations.actor import local_user
@@ -46,6 +48,7 @@ def create_app(
     read_only: bool = True,
     redact: Sequence[str] = SECRETS,
     title: str = "quartzpy",
+    behind_tls_proxy: bool = False,
 ) -> Starlette:
     """Return the web page of a scheduler as an ASGI application, to be served alone or mounted under any path.
 
@@ -54,6 +57,8 @@ def create_app(
     `token_auth(...)`, `basic_auth(...)`, or `allow_everyone(role)` where something in front decides. Without `auth`,
     only requests from this machine are answered. With `read_only`, nothing can be changed, whatever the role is.
     `redact` are patterns of the keys of job data whose values are not shown. `title` names the page in the browser.
+    `behind_tls_proxy` says that browsers reach it over HTTPS although this process sees none of it, so that its cookies
+    are `Secure`; it is not needed where the server knows, as uvicorn does with `--forwarded-allow-ips`.
     """
     blocking = scheduler.blocking if isinstance(scheduler, AsyncScheduler) else scheduler
     authenticator = auth or LoopbackOnly(local_user())
@@ -77,12 +82,17 @@ def create_app(
 
     app = Starlette(
         routes=_routes(authenticator, operations, background),
-        middleware=[Middleware(SecurityHeaders), Middleware(_Authenticated, authenticator)],
+        middleware=[
+            Middleware(SecurityHeaders),
+            Middleware(RequestLimits),
+            Middleware(_Authenticated, authenticator, behind_tls_proxy),
+        ],
         exception_handlers=error_pages.HANDLERS,
         lifespan=lifespan,
     )
     app.state.dashboard = dashboard
     app.state.hub = hub
+    app.state.ended_sessions = EndedSessions(blocking)
     app.state.background = background
     return app
 
@@ -103,8 +113,9 @@ def _routes(authenticator: Authenticator, operations: Operations, background: Ba
 class _Authenticated:
     """ASGI middleware that finds out who sends a request, and refuses those of nobody."""
 
-    def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
+    def __init__(self, app: ASGIApp, authenticator: Authenticator, behind_tls_proxy: bool) -> None:
         self._app = app
+        self._behind_tls_proxy = behind_tls_proxy
         self._authenticator = authenticator
         call = authenticator if inspect.isroutine(authenticator) else type(authenticator).__call__
         self._is_async = inspect.iscoroutinefunction(call)
@@ -114,6 +125,8 @@ class _Authenticated:
             await self._app(scope, receive, send)
             return
         scope[ROOT] = scope.get("root_path", "")
+        if self._behind_tls_proxy:
+            scope["scheme"] = "https"
         request = Request(scope, receive)
         actor = await self._actor(request)
         request.state.actor = actor

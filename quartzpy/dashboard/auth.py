@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import hashlib
 import hmac
 import ipaddress
+import math
+import secrets
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
-from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
+from quartzpy.dashboard import cookies
+from quartzpy.dashboard.guesses import Guesses
+from quartzpy.dashboard.sessions import EndedSessions
 from quartzpy.errors import SettingsError
 from quartzpy.operations import Actor, Role
 
@@ -29,6 +35,7 @@ to the application's own login page; without one, the response has status 401.
 SESSION_COOKIE = "quartzpy_session"
 SESSION_LASTS = 12 * 3600
 """The time, in seconds, after which the login page asks for the token again."""
+_MOST_SESSIONS = 10_000
 SHORTEST_SECRET = 8
 """The least number of characters of a token or password."""
 
@@ -46,7 +53,8 @@ def token_auth(tokens: str | Mapping[str, Actor], role: Role = Role.ADMIN) -> To
     """Return an authenticator by tokens: one token for everyone with this role, or a mapping of tokens to actors.
 
     A program sends its token as `Authorization: Bearer TOKEN`; a person enters it on the login page, which sets a
-    signed cookie for twelve hours. A change of the token ends these sessions.
+    signed cookie for twelve hours. Logging out, or a change of the token, ends such a session. After ten different wrong
+    tokens, an address has to wait.
 
     Raises:
         SettingsError: there is no token, or one is shorter than 8 characters.
@@ -72,29 +80,82 @@ class TokenAuth:
     def __init__(self, actors: Mapping[str, Actor]) -> None:
         _check_secrets("token", actors)
         self._actors = dict(actors)
-        self._key = hashlib.sha256("\0".join(sorted(actors)).encode()).digest()
+        # Slow on purpose: whoever guesses at the tokens by way of a cookie's signature has to compute it for each.
+        everything = "\0".join(sorted(actors)).encode()
+        self._key = hashlib.scrypt(everything, salt=b"quartzpy dashboard session", n=2**14, r=8, p=1)
+        self._identities = {self._identity(token): actor for token, actor in actors.items()}
+        self._guesses = Guesses()
+        self._seen: OrderedDict[str, None] = OrderedDict()
 
     def __call__(self, request: Request) -> Actor | None:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        address = request.client.host if request.client else ""
+        wait = self._guesses.wait(address)
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            return self._actor_of(token.strip())
-        return self._actor_of_session(request.cookies.get(SESSION_COOKIE, ""))
+            if wait:
+                request.state.retry_after = wait
+                return None
+            return self._counted(address, given.strip(), self._actor_of(given.strip()))
+        cookie = cookies.read(request, SESSION_COOKIE)
+        session = _Session.of(cookie)
+        if session is None or session.expires < time.time():
+            return None
+        if wait and session.number not in self._seen:
+            # A session that was admitted before is none that somebody guesses now.
+            request.state.retry_after = wait
+            return None
+        if not hmac.compare_digest(self._signature(session).encode(), session.signature.encode()):
+            self._guesses.wrong(address, cookie)
+            return None
+        if _ended_sessions(request).has_ended(session.number):
+            return None
+        self._see(session.number)
+        request.state.session = session.number
+        return self._identities.get(session.identity)
 
     def challenge(self, request: Request) -> Response:
-        """Send a person to the login page, and a program the status 401."""
+        """Send a person to the login page, and a program the status 401, or 429 after too many wrong tokens."""
+        if (wait := getattr(request.state, "retry_after", 0)) > 0:
+            return _too_many(wait)
         if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
             wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
             return RedirectResponse(f"{request.scope.get('root_path', '')}/login?{urlencode({'next': wanted})}", 303)
         return PlainTextResponse("Send the header Authorization: Bearer TOKEN.", 401, {"WWW-Authenticate": "Bearer"})
 
-    def log_in(self, form: FormData) -> str | None:
-        """Return the value of the session cookie if the form has a valid token."""
+    def wait(self, request: Request) -> float:
+        """Return the seconds for which no token of this client is looked at, after too many wrong ones."""
+        return self._guesses.wait(request.client.host if request.client else "")
+
+    def log_in(self, form: Mapping[str, Any], address: str = "") -> str | None:
+        """Return the value of the cookie of a new session if the form has a valid token."""
         token = form.get("token")
-        if not isinstance(token, str) or self._actor_of(token.strip()) is None:
+        if not isinstance(token, str) or self._counted(address, token.strip(), self._actor_of(token.strip())) is None:
             return None
         expires = int(time.time()) + SESSION_LASTS
-        identity = self._identity(token.strip())
-        return f"{expires}.{identity}.{self._signature(expires, identity)}"
+        session = _Session(expires, secrets.token_hex(16), self._identity(token.strip()))
+        self._see(session.number)
+        return f"{session.signed}.{self._signature(session)}"
+
+    def log_out(self, request: Request) -> None:
+        """End the session of this request, for everybody who has its cookie."""
+        number: str | None = getattr(request.state, "session", None)
+        actor: Actor | None = getattr(request.state, "actor", None)
+        if number is not None and actor is not None:
+            self._seen.pop(number, None)
+            _ended_sessions(request).end(number, actor)
+
+    def _counted(self, address: str, token: str, actor: Actor | None) -> Actor | None:
+        if actor is None:
+            self._guesses.wrong(address, token)
+        else:
+            self._guesses.right(address)
+        return actor
+
+    def _see(self, number: str) -> None:
+        self._seen[number] = None
+        while len(self._seen) > _MOST_SESSIONS:
+            with contextlib.suppress(KeyError):
+                self._seen.popitem(last=False)
 
     def _actor_of(self, token: str) -> Actor | None:
         found = None
@@ -104,20 +165,35 @@ class TokenAuth:
                 found = actor
         return found
 
-    def _actor_of_session(self, cookie: str) -> Actor | None:
-        expires, _, rest = cookie.partition(".")
-        identity, _, signature = rest.partition(".")
-        if not expires.isascii() or not expires.isdigit() or len(expires) > 12 or int(expires) < time.time():
-            return None
-        if not hmac.compare_digest(self._signature(int(expires), identity).encode(), signature.encode()):
-            return None
-        return {self._identity(token): actor for token, actor in self._actors.items()}.get(identity)
-
     def _identity(self, token: str) -> str:
         return hmac.new(self._key, token.encode(), hashlib.sha256).hexdigest()[:16]
 
-    def _signature(self, expires: int, identity: str) -> str:
-        return hmac.new(self._key, f"{expires}.{identity}".encode(), hashlib.sha256).hexdigest()
+    def _signature(self, session: _Session) -> str:
+        return hmac.new(self._key, session.signed.encode(), hashlib.sha256).hexdigest()
+
+
+class _Session(NamedTuple):
+    """The parts of a cookie, which nobody has checked yet."""
+
+    expires: int
+    number: str
+    identity: str
+    signature: str = ""
+
+    @classmethod
+    def of(cls, cookie: str) -> _Session | None:
+        expires, *rest = cookie.split(".")
+        is_number = expires.isascii() and expires.isdigit() and len(expires) <= 12
+        return cls(int(expires), *rest) if is_number and len(rest) == 3 else None
+
+    @property
+    def signed(self) -> str:
+        return f"{self.expires}.{self.number}.{self.identity}"
+
+
+def _ended_sessions(request: Request) -> EndedSessions:
+    found: EndedSessions = request.app.state.ended_sessions
+    return found
 
 
 class BasicAuth:
@@ -127,6 +203,7 @@ class BasicAuth:
         _check_secrets("password", passwords.values())
         self._passwords = dict(passwords)
         self._roles = dict(roles)
+        self._guesses = Guesses()
 
     def __call__(self, request: Request) -> Actor | None:
         scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
@@ -136,15 +213,33 @@ class BasicAuth:
             user, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
         except (binascii.Error, UnicodeDecodeError):
             return None
+        address = request.client.host if request.client else ""
+        if (wait := self._guesses.wait(address, user)) > 0:
+            request.state.retry_after = wait
+            return None
         known = self._passwords.get(user)
         # An unknown user costs the same comparison as a known one.
         matches = hmac.compare_digest((known or "").encode(), password.encode())
-        return Actor(user, self._roles[user]) if colon and known is not None and matches else None
+        if not colon or known is None or not matches:
+            self._guesses.wrong(address, password, user)
+            return None
+        self._guesses.right(address, user)
+        return Actor(user, self._roles[user])
 
     def challenge(self, request: Request) -> Response:
-        """Ask the browser for the name and the password."""
+        """Ask the browser for the name and the password, or say how long to wait after too many wrong ones."""
+        if (wait := getattr(request.state, "retry_after", 0)) > 0:
+            return _too_many(wait)
         realm = {"WWW-Authenticate": 'Basic realm="quartzpy", charset="UTF-8"'}
         return PlainTextResponse("This page needs a user name and a password.", 401, realm)
+
+
+def _too_many(wait: float) -> Response:
+    return PlainTextResponse(too_many_text(wait), 429, {"Retry-After": str(math.ceil(wait))})
+
+
+def too_many_text(wait: float) -> str:
+    return f"Too many wrong tokens or passwords came from this address. Try again in {math.ceil(wait)} seconds."
 
 
 class LoopbackOnly:
@@ -158,19 +253,53 @@ class LoopbackOnly:
         self._actor = actor
 
     def __call__(self, request: Request) -> Actor | None:
-        forwarded = any(name in request.headers for name in ("forwarded", "x-forwarded-for", "x-real-ip"))
         client = request.client.host if request.client else ""
         host = request.url.hostname or ""
-        return self._actor if not forwarded and is_loopback(client) and is_loopback(host) else None
+        return self._actor if sign_of_a_proxy(request) is None and is_loopback(client) and is_loopback(host) else None
 
     def challenge(self, request: Request) -> Response:
         """Say how to open the page to other machines."""
+        sign = sign_of_a_proxy(request)
+        found = f"A proxy forwarded this request: it has {sign}.\n" if sign else ""
         text = (
             "This dashboard has no authentication, so it answers only requests from the machine that it runs on.\n"
-            "To open it to others, pass auth=token_auth(...), basic_auth(...) or a callable of your own to create_app,"
-            " or start quartzpy dashboard with --token.\n"
+            f"{found}To open it to others, pass auth=token_auth(...), basic_auth(...) or a callable of your own to"
+            " create_app, or start quartzpy dashboard with --token.\n"
         )
         return PlainTextResponse(text, 403)
+
+
+_OF_PROXIES = frozenset(
+    (
+        *(
+            "forwarded",
+            "forwarded-for",
+            "x-forwarded",
+            "via",
+            "client-ip",
+            "true-client-ip",
+            "x-real-ip",
+            "x-client-ip",
+        ),
+        *("x-cluster-client-ip", "x-proxyuser-ip", "x-rewrite-url", "cdn-loop", "x-varnish", "x-cloud-trace-context"),
+        *("proxy-client-ip", "wl-proxy-client-ip", "incap-client-ip", "x-sucuri-clientip", "ali-cdn-real-ip"),
+        *("x-remote-ip", "x-remote-addr", "x-originating-ip", "x-host", "x-http-host-override", "x-arr-log-id"),
+        *("x-arr-ssl", "x-request-start", "x-coming-from", "x-nginx-proxy"),
+    )
+)
+_PREFIXES_OF_PROXIES = (
+    *("x-forwarded-", "x-original-", "x-envoy-", "x-amzn-", "x-amz-cf-", "x-azure-", "x-appengine-", "x-goog-"),
+    *("cf-", "cloudfront-", "fly-", "fastly-", "akamai-", "x-akamai-", "x-vercel-", "x-nf-", "x-traefik-", "x-proxy-"),
+)
+
+
+def sign_of_a_proxy(request: Request) -> str | None:
+    """Return what tells that a proxy forwarded a request; None if nothing does."""
+    for name in request.headers:
+        if name in _OF_PROXIES or name.startswith(_PREFIXES_OF_PROXIES):
+            return f"the header {name}"
+    # nginx forwards so, without a header that tells it, unless it is configured. Browsers have not sent it for decades.
+    return "the protocol HTTP/1.0" if request.scope.get("http_version") == "1.0" else None
 
 
 def is_loopback(host: str) -> bool:
@@ -185,9 +314,9 @@ def is_loopback(host: str) -> bool:
 
 
 def _check_secrets(name: str, given: Iterable[str]) -> None:
-    secrets = list(given)
-    if not secrets:
+    found = list(given)
+    if not found:
         raise SettingsError(f"auth: there is no {name}")
-    for secret in secrets:
+    for secret in found:
         if not isinstance(secret, str) or len(secret) < SHORTEST_SECRET:
             raise SettingsError(f"auth: a {name} must have at least {SHORTEST_SECRET} characters")

@@ -1,7 +1,7 @@
 """Protection against forged requests: a random token in a cookie, which each form and each API request repeats.
 
 A page of another site can make the browser send the cookie, but can neither read it nor repeat it in the request. The
-cookie is also SameSite=Strict, and requests that the browser itself marks as coming from another site are refused.
+cookie is also SameSite=Lax, and requests that the browser itself marks as coming from another site are refused.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
+
+from quartzpy.dashboard import cookies
 
 COOKIE = "quartzpy_csrf"
 FIELD = "csrf_token"
@@ -26,7 +28,7 @@ class ForgedRequestError(Exception):
 
 def csrf_token(request: Request) -> str:
     """Return the token of this browser, a new one if it has none yet."""
-    known = request.cookies.get(COOKIE, "")
+    known = cookies.read(request, COOKIE)
     if not _is_token(known):
         known = getattr(request.state, "csrf_token", "") or secrets.token_urlsafe(_LENGTH)
         request.state.csrf_token = known
@@ -37,10 +39,7 @@ def keep_csrf_token(request: Request, response: Response) -> None:
     """Set the cookie if this request made a new token."""
     made = getattr(request.state, "csrf_token", "")
     if made:
-        path = request.scope.get("root_path", "") or "/"
-        response.set_cookie(
-            COOKIE, made, path=path, httponly=True, samesite="lax", secure=request.url.scheme == "https"
-        )
+        cookies.keep(request, response, COOKIE, made)
 
 
 def check_csrf(request: Request, given: str | None) -> None:
@@ -58,7 +57,7 @@ def check_csrf(request: Request, given: str | None) -> None:
     origin = request.headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
         raise ForgedRequestError(f"this request comes from {origin}, not from this page")
-    cookie = request.cookies.get(COOKIE, "")
+    cookie = cookies.read(request, COOKIE)
     token = given or request.headers.get(HEADER, "")
     if not _is_token(cookie) or not hmac.compare_digest(cookie.encode(), token.encode()):
         raise ForgedRequestError("the form's token is missing or expired; reload the page and send the form again")

@@ -22,7 +22,9 @@ _TITLES = {
     403: "You may not do that",
     404: "There is no such page",
     405: "There is no such page",
+    408: "The request took too long",
     409: "That is not possible now",
+    413: "The request is too large",
     500: "Something went wrong here",
     503: "The database is unavailable",
 }

@@ -28,13 +28,26 @@ DEBOUNCE = 0.25
 PING_EVERY = 15.0
 """The longest silence of a stream, in seconds; proxies close silent ones."""
 RETRY_AFTER = 2.0
+MOST_STREAMS = 200
+"""The largest number of open streams of a process. Further pages ask every ten seconds instead."""
+MOST_STREAMS_OF_ONE = 20
+"""The same of one session or browser."""
 _LONGEST_WAIT = 0.5
+
+
+class TooManyStreamsError(Exception):
+    """No further stream can be opened now."""
+
+    def __init__(self, of_one: bool) -> None:
+        super().__init__("too many pages of this browser are open" if of_one else "too many pages are open")
+        self.of_one = of_one
 
 
 class Watcher:
     """One open stream: the topics that it has not sent yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, reader: object = None) -> None:
+        self.reader = reader
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._topics: set[str] = set()
@@ -83,20 +96,37 @@ class LiveHub:
         self._is_outage = False
         self.closed = False
 
-    async def stream(self) -> AsyncIterator[str]:
-        """Yield server-sent events until the reader leaves or the hub is closed."""
-        watcher = Watcher()
+    def open(self, reader: object) -> Watcher:
+        """Open a stream of a reader: a session or a browser. `leave` closes it.
+
+        Raises:
+            TooManyStreamsError: this reader, or all readers together, have too many.
+        """
         with self._guard:
+            of_one = sum(watcher.reader == reader for watcher in self._watchers)
+            if of_one >= MOST_STREAMS_OF_ONE or len(self._watchers) >= MOST_STREAMS:
+                raise TooManyStreamsError(of_one >= MOST_STREAMS_OF_ONE)
+            watcher = Watcher(reader)
             self._watchers.add(watcher)
             self._start()
+        return watcher
+
+    def leave(self, watcher: Watcher) -> None:
+        """Close a stream whose reader has gone."""
+        with self._guard:
+            self._watchers.discard(watcher)
+
+    async def stream(self, watcher: Watcher | None = None) -> AsyncIterator[str]:
+        """Yield server-sent events until the reader leaves or the hub is closed."""
+        if watcher is None:
+            watcher = self.open(object())
         try:
             yield "retry: 2000\nevent: hello\ndata: \n\n"
             while not (self.closed or watcher.closed):
                 topics = await watcher.next(PING_EVERY)
                 yield f"event: changed\ndata: {' '.join(sorted(topics))}\n\n" if topics else ": ping\n\n"
         finally:
-            with self._guard:
-                self._watchers.discard(watcher)
+            self.leave(watcher)
 
     def changed(self, *topics: str) -> None:
         """Tell the open streams at once about a change that was made here."""

@@ -64,10 +64,15 @@ def test_a_forged_or_expired_session_is_refused(scheduler: Scheduler, monkeypatc
     client = outside(create_app(scheduler, auth=auth), follow_redirects=False)
     session = auth.log_in({"token": TOKEN})  # type: ignore[arg-type]
     assert session is not None
-    expires, identity, signature = session.split(".")
+    expires, number, identity, signature = session.split(".")
     client.cookies.set("quartzpy_session", session)
     assert client.get("/").status_code == 200
-    for forged in (f"{int(expires) + 1}.{identity}.{signature}", f"{expires}..{signature}", "9" * 40, "a.b.c"):
+    for forged in (
+        f"{int(expires) + 1}.{number}.{identity}.{signature}",
+        f"{expires}.{number[::-1]}.{identity}.{signature}",
+        f"{expires}.{number}..{signature}",
+        *("9" * 40, "a.b.c", "a.b.c.d", "1.b.c.d.e"),
+    ):
         client.cookies.set("quartzpy_session", forged)
         assert client.get("/").status_code == 401
     client.cookies.set("quartzpy_session", session)

@@ -53,8 +53,9 @@ def problem_of(refusal: Response) -> Response:
     status = refusal.status_code if refusal.status_code >= 400 else 401
     text = bytes(refusal.body).decode() if refusal.status_code >= 400 else "This request does not say who sends it."
     response = problem(status, " ".join(text.split()))
-    if (challenge := refusal.headers.get("www-authenticate")) is not None:
-        response.headers["WWW-Authenticate"] = challenge
+    for name in ("WWW-Authenticate", "Retry-After"):
+        if (value := refusal.headers.get(name)) is not None:
+            response.headers[name] = value
     return response
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from quartzpy.dashboard.auth import SESSION_COOKIE, SESSION_LASTS, TokenAuth
+from quartzpy.dashboard import cookies
+from quartzpy.dashboard.auth import SESSION_COOKIE, SESSION_LASTS, TokenAuth, too_many_text
 from quartzpy.dashboard.csrf import FIELD, check_csrf, csrf_token, keep_csrf_token
 from quartzpy.dashboard.links import ROOT, Links
+from quartzpy.dashboard.request_limits import LOGIN
 from quartzpy.dashboard.visit import THEME_COOKIE, Dashboard
-
-LOGIN = "/login"
 
 
 def login_routes(auth: TokenAuth) -> list[BaseRoute]:
@@ -24,20 +27,15 @@ def login_routes(auth: TokenAuth) -> list[BaseRoute]:
         form = await request.form(max_files=0)
         token = form.get(FIELD)
         check_csrf(request, token if isinstance(token, str) else None)
-        session = auth.log_in(form)
+        if (wait := auth.wait(request)) > 0:
+            refused = _form(request, too_many_text(wait), 429)
+            refused.headers["Retry-After"] = str(math.ceil(wait))
+            return refused
+        session = auth.log_in(form, request.client.host if request.client else "")
         if session is None:
             return _form(request, "This token is not known here.", 403)
-        root = str(request.scope[ROOT])
-        response = RedirectResponse(_target(root, form.get("next")), 303)
-        response.set_cookie(
-            SESSION_COOKIE,
-            session,
-            SESSION_LASTS,
-            path=root or "/",
-            httponly=True,
-            samesite="lax",
-            secure=request.url.scheme == "https",
-        )
+        response = RedirectResponse(_target(str(request.scope[ROOT]), form.get("next")), 303)
+        cookies.keep(request, response, SESSION_COOKIE, session, SESSION_LASTS)
         return response
 
     async def log_out(request: Request) -> Response:
@@ -46,7 +44,9 @@ def login_routes(auth: TokenAuth) -> list[BaseRoute]:
         check_csrf(request, token if isinstance(token, str) else None)
         root = str(request.scope[ROOT])
         response = RedirectResponse(f"{root}{LOGIN}", 303)
-        response.delete_cookie(SESSION_COOKIE, path=root or "/")
+        cookies.forget(request, response, SESSION_COOKIE)
+        # It writes to the audit log.
+        await run_in_threadpool(auth.log_out, request)
         return response
 
     return [

@@ -37,11 +37,11 @@
   // --- Live: the stream names what has changed, and the page fetches its content again if it shows that.
   const indicator = document.getElementById("live");
   let stream = null, paused = false, pending = false, busy = false, begun = 0, next = 0, retry = 0;
-  let connected = false, answered = true;
+  let connected = false, answered = true, polls = false;
   const show = () => {
-    const state = paused ? "off" : connected && answered ? "on" : "lost";
+    const state = paused ? "off" : !answered ? "lost" : connected ? "on" : polls ? "polls" : "lost";
     indicator.dataset.state = state;
-    indicator.textContent = { on: "Live", off: "Paused", lost: "Reconnecting" }[state];
+    indicator.textContent = { on: "Live", off: "Paused", lost: "Reconnecting", polls: "Every 10 s" }[state];
   };
   const isEditing = () => document.querySelector("dialog[open], #content form[data-editing]") !== null;
   const refresh = () => {
@@ -74,15 +74,20 @@
     stream.addEventListener("hello", () => {
       // What changed while there was no stream is fetched at once; the first stream follows the page itself.
       if (begun) { pending = true; refresh(); }
-      connected = true; begun = begun || 1;
+      connected = true; polls = false; begun = begun || 1;
       show();
     });
     stream.addEventListener("changed", (event) => changed(event.data.split(" ")));
     stream.onerror = () => {
       connected = false;
+      // The browser connects again by itself, unless the answer was not a stream: the server has too many of them, or
+      // a proxy answered. Until there is one, the page asks by itself.
+      if (stream && stream.readyState === EventSource.CLOSED) {
+        close();
+        polls = true; begun = begun || 1;
+        setTimeout(() => { if (!paused && !document.hidden) { pending = true; refresh(); open(); } }, 10000);
+      }
       show();
-      // The browser connects again by itself, unless the answer was not a stream.
-      if (stream && stream.readyState === EventSource.CLOSED) { close(); setTimeout(open, 5000); }
     };
   };
   const close = () => { if (stream) stream.close(); stream = null; };

@@ -1,0 +1,112 @@
+"""A limit of guesses at tokens and passwords, by the address that they come from and in all."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import logging
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+logger = logging.getLogger(__name__)
+
+BURST = 10
+"""The number of different wrong tokens after which an address has to wait."""
+LONGEST_WAIT = 900.0
+"""The longest time, in seconds, that an address has to wait. Each further wrong token doubles the wait up to it."""
+FORGET_AFTER = 3_600.0
+"""The time, in seconds, without a wrong token after which an address begins anew."""
+MOST_A_MINUTE = 100
+"""The number of different wrong tokens in a minute, from all addresses, after which only those go on from which a right
+one has come before."""
+_MINUTE = 60.0
+_MOST_ADDRESSES = 10_000
+_SAME = 16
+
+
+@dataclass(slots=True)
+class _Record:
+    count: int = 0
+    last: float = 0.0
+    until: float = 0.0
+    digests: deque[bytes] = field(default_factory=lambda: deque(maxlen=_SAME))
+
+
+class Guesses:
+    """Counts wrong secrets. The same wrong one again is no further guess: a program may have an old token.
+
+    What it remembers is bounded, and belongs to this process alone.
+    """
+
+    def __init__(
+        self, monotonic: Callable[[], float] = time.monotonic, *, most_addresses: int = _MOST_ADDRESSES
+    ) -> None:
+        self._monotonic = monotonic
+        self._most = most_addresses
+        self._records: OrderedDict[str, _Record] = OrderedDict()
+        self._trusted: OrderedDict[str, None] = OrderedDict()
+        self._recent: deque[float] = deque(maxlen=MOST_A_MINUTE)
+        self._guard = threading.Lock()
+
+    @property
+    def remembered(self) -> int:
+        """The number of addresses that are remembered."""
+        return len(self._records) + len(self._trusted)
+
+    def wait(self, address: str, user: str = "") -> float:
+        """Return the seconds for which no secret of this address is looked at; 0 if the next one is."""
+        key, now = _key(address, user), self._monotonic()
+        with self._guard:
+            record = self._records.get(key)
+            own = record.until - now if record is not None else 0.0
+            is_full = len(self._recent) == MOST_A_MINUTE and key not in self._trusted
+            of_all = self._recent[0] + _MINUTE - now if is_full else 0.0
+        return max(own, of_all, 0.0)
+
+    def wrong(self, address: str, secret: str, user: str = "") -> None:
+        """Count a wrong secret, and log that it came."""
+        key, now = _key(address, user), self._monotonic()
+        # Enough to recognize it, and of no use to whoever reads this process's memory.
+        digest = hashlib.sha256(secret.encode(errors="surrogatepass")).digest()[:8]
+        with self._guard:
+            record = self._records.pop(key, None)
+            if record is None or now - record.last > FORGET_AFTER:
+                record = _Record()
+            self._records[key] = record
+            record.last = now
+            if digest in record.digests:
+                return
+            record.digests.append(digest)
+            record.count += 1
+            if record.count >= BURST:
+                record.until = now + min(2.0 ** min(record.count - BURST, 30), LONGEST_WAIT)
+            self._recent.append(now)
+            while len(self._records) > self._most:
+                self._records.popitem(last=False)
+            count, wait = record.count, max(0.0, record.until - now)
+        rest = f"; it has to wait {wait:.0f} seconds" if wait else ""
+        logger.warning("dashboard: wrong credentials from %s (%d in a row of different ones)%s", key, count, rest)
+
+    def right(self, address: str, user: str = "") -> None:
+        """Note that a right secret came. It does not clear the wrong ones: who has one token may guess another."""
+        key = _key(address, user)
+        with self._guard:
+            self._trusted[key] = None
+            self._trusted.move_to_end(key)
+            while len(self._trusted) > self._most:
+                self._trusted.popitem(last=False)
+
+
+def _key(address: str, user: str) -> str:
+    try:
+        known = ipaddress.ip_address(address)
+    except ValueError:
+        place = address or "an unknown address"
+    else:
+        # One customer has a whole network of IPv6 addresses.
+        is_network = known.version == 6
+        place = str(ipaddress.ip_network((known, 64), strict=False)) if is_network else str(known)
+    return f"{place}, user {user[:100]!r}" if user else place
