@@ -48,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    worlds.enter(config)
     # The workers of xdist that live in the same world share its server: all are told where.
     given = getattr(config, "workerinput", {}).get("quartzpy_shared")
     config.stash[_SHARED] = Path(given) if given else Path(tempfile.mkdtemp(prefix="quartzpy-tests-"))
@@ -127,6 +128,12 @@ def postgres_dsn(postgres_server: Server, _worker_database: str) -> str:
     with postgres_server.connect(_worker_database) as connection:
         empty_tables(connection)
     return postgres_server.dsn_of(_worker_database)
+
+
+@pytest.fixture
+def administrator_dsn(postgres_server: Server, postgres_dsn: str, _worker_database: str) -> str:
+    """The same database, for a test that meddles with rows as no program may: past poolers, and as a superuser."""
+    return postgres_server.administrator_dsn_of(_worker_database)
 
 
 @pytest.fixture

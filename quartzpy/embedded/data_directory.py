@@ -76,7 +76,7 @@ class DataDirectory:
         done = self.programs.run(
             "initdb",
             *("-D", self._data, "-U", USER, "--pwfile", password, "-A", "scram-sha-256"),
-            *("--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"),
+            *("--encoding=UTF8", "--locale=C", "--no-sync"),
             cwd=self._data,
         )
         if done.returncode:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.worlds import current
 from tests.worlds.exceptions import reason
 from tests.worlds.installed import servers_of_normal_run
 from tests.worlds.world import WORLDS, World, spread
@@ -35,6 +36,11 @@ def world_of(config: pytest.Config) -> World:
         name = config.getoption("world")
         config.stash[_WORLD] = WORLDS[name] if name is not None else _of_worker(config)
     return config.stash[_WORLD]
+
+
+def enter(config: pytest.Config) -> None:
+    """Tell modules that have no configuration of pytest at hand where this process lives."""
+    current.world = world_of(config)
 
 
 def _of_worker(config: pytest.Config) -> World:

@@ -10,7 +10,7 @@ from quartzpy.store.sql import roles
 from quartzpy.store.sql.db.privileges import Use
 
 LOGIN = "quartzpy_app"
-_PASSWORD = "of the tests"
+_PASSWORD = "of-the-tests"
 _LOCK = 4_711
 
 

@@ -6,6 +6,7 @@ puts its directory first on `PYTHONPATH`; it may therefore import only the stand
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.abc
 import importlib.util
 import json
@@ -61,23 +62,23 @@ def _psycopg(module: Any, change: Mapping[str, int]) -> None:
     module.connect = module.Connection.connect
 
 
-def _factory(module: Any, change: Mapping[str, int]) -> None:
-    """A scheduler whose URL leads to PgBouncer has the settings that the documentation asks for."""
+def _store(module: Any, change: Mapping[str, int]) -> None:
+    """A store whose URL leads to PgBouncer has the settings that the documentation asks for."""
     if "pooler" not in change:
         return
-    ordinary = module.Scheduler.__init__
+    ordinary = module.SqlJobStore.__init__
 
-    def initialize(scheduler: Any, database: Any = None, **settings: Any) -> None:
-        if isinstance(database, str) and f":{change['pooler']}/" in database:
-            direct = database.replace(f":{change['pooler']}/", f":{change['direct']}/")
-            settings = {"pooled": True, "listen_url": direct, **settings}
-        ordinary(scheduler, database, **settings)
+    def initialize(store: Any, source: Any, config: Any, **options: Any) -> None:
+        if isinstance(source, str) and f":{change['pooler']}/" in source:
+            direct = source.replace(f":{change['pooler']}/", f":{change['direct']}/")
+            config = dataclasses.replace(config, pooled=True, listen_url=config.listen_url or direct)
+        ordinary(store, source, config, **options)
 
-    module.Scheduler.__init__ = initialize
+    module.SqlJobStore.__init__ = initialize
 
 
 Change = Callable[[Any, Mapping[str, int]], None]
-_CHANGES: Mapping[str, Change] = {"psycopg": _psycopg, "quartzpy.factory": _factory}
+_CHANGES: Mapping[str, Change] = {"psycopg": _psycopg, "quartzpy.store.sql.store": _store}
 
 
 class _AfterImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
