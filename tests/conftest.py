@@ -12,17 +12,22 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from psycopg import sql
 
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.sql import migrations
 from tests.chaos.options import add_chaos_option
 from tests.cluster.options import add_restart_option
 from tests.conformance.options import add_conformance_option
-from tests.database import PATIENCE, TEMPLATE, Server, empty_tables, server
+from tests.database import PATIENCE, TEMPLATE, Server, empty_tables, given_server
 from tests.ha import options as ha
 from tests.leftovers import stop_leftover_nodes
 from tests.protocol.options import add_protocol_option
 from tests.proxy import Proxy
+from tests.worlds import options as worlds
+from tests.worlds import role
+from tests.worlds.stage import binaries_of
+from tests.worlds.stage import server as server_of_world
 
 _STACK = pytest.StashKey[ExitStack]()
 _SERVER = pytest.StashKey[Server]()
@@ -39,10 +44,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add_restart_option(parser)
     add_protocol_option(parser)
     ha.add_ha_option(parser)
+    worlds.add_world_option(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # One server for the whole run: the workers of xdist are told where it lives.
+    worlds.enter(config)
+    # The workers of xdist that live in the same world share its server: all are told where.
     given = getattr(config, "workerinput", {}).get("quartzpy_shared")
     config.stash[_SHARED] = Path(given) if given else Path(tempfile.mkdtemp(prefix="quartzpy-tests-"))
 
@@ -62,14 +69,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def _server(config: pytest.Config) -> Server:
     """The server, started when the first test needs it."""
     if _SERVER not in config.stash:
-        config.stash[_STACK] = ExitStack()
-        config.stash[_SERVER] = config.stash[_STACK].enter_context(server(config.stash[_SHARED]))
+        stack = config.stash[_STACK] = ExitStack()
+        chosen = None if worlds.is_chosen(config) else stack.enter_context(given_server())
+        config.stash[_SERVER] = chosen or stack.enter_context(
+            server_of_world(config.stash[_SHARED], worlds.world_of(config))
+        )
     return config.stash[_SERVER]
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     found = _server(config)
-    return [f"PostgreSQL {found.version} ({found.kind})", ha.header(config)]
+    return [f"PostgreSQL {found.version} ({found.kind})", *worlds.header(config), ha.header(config)]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    worlds.leave_out(config, items)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -97,8 +111,13 @@ def postgres_server(pytestconfig: pytest.Config) -> Server:
 def _worker_database(postgres_server: Server) -> Iterator[str]:
     """A database with our tables, for this process."""
     name = f"{TEMPLATE}_{uuid.uuid4().hex[:12]}"
-    dsn = postgres_server.create(name)
+    with postgres_server.connect() as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    dsn = postgres_server.administrator_dsn_of(name)
     migrations.upgrade(f"{dsn}?connect_timeout={PATIENCE}")
+    if postgres_server.is_restricted:
+        with postgres_server.connect(name) as connection:
+            role.let_use_tables(dsn, connection)
     yield name
     postgres_server.drop(name)
 
@@ -109,6 +128,12 @@ def postgres_dsn(postgres_server: Server, _worker_database: str) -> str:
     with postgres_server.connect(_worker_database) as connection:
         empty_tables(connection)
     return postgres_server.dsn_of(_worker_database)
+
+
+@pytest.fixture
+def administrator_dsn(postgres_server: Server, postgres_dsn: str, _worker_database: str) -> str:
+    """The same database, for a test that meddles with rows as no program may: past poolers, and as a superuser."""
+    return postgres_server.administrator_dsn_of(_worker_database)
 
 
 @pytest.fixture
@@ -133,7 +158,7 @@ def fresh_database(postgres_server: Server) -> Iterator[Callable[[], str]]:
 
 
 @pytest.fixture
-def own_postgres() -> Iterator[EmbeddedPostgres]:
-    """A server of the test's own, to restart or kill."""
-    with EmbeddedPostgres.temporary() as own:
+def own_postgres(pytestconfig: pytest.Config) -> Iterator[EmbeddedPostgres]:
+    """A server of the test's own, to restart or kill, of the same version as the others of this process."""
+    with EmbeddedPostgres.temporary(binaries=binaries_of(worlds.world_of(pytestconfig))) as own:
         yield own

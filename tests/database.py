@@ -1,4 +1,4 @@
-"""The tests' PostgreSQL: `QUARTZPY_TEST_DSN`, a container where Docker answers, or the embedded server.
+"""The tests' PostgreSQL: `QUARTZPY_TEST_DSN`, a container where Docker answers, or the embedded server of a world.
 
 A missing database is an error, never a skipped test.
 """
@@ -16,8 +16,6 @@ from typing import Any
 import psycopg
 from psycopg import sql
 from sqlalchemy import URL, make_url
-
-from quartzpy.embedded import EmbeddedPostgres
 
 DSN_VARIABLE = "QUARTZPY_TEST_DSN"
 IMAGE_VARIABLE = "QUARTZPY_TEST_PG"
@@ -47,17 +45,30 @@ def execute(dsn: str, *statements: str) -> list[tuple[Any, ...]]:
 
 
 class Server:
-    """A server on which databases are made and dropped."""
+    """A server on which databases are made and dropped.
 
-    def __init__(self, dsn: str, kind: str) -> None:
+    `url` is the way that tests take to it, and `administrator` the fixtures' own: TCP, a superuser, no pooler.
+    """
+
+    def __init__(self, dsn: str, kind: str, *, administrator: str | None = None) -> None:
         self.url: URL = make_url(dsn)
+        self.administrator: URL = make_url(administrator or dsn)
         self.kind = kind
 
     def dsn_of(self, database: str) -> str:
         return self.url.set(database=database).render_as_string(hide_password=False)
 
+    def administrator_dsn_of(self, database: str) -> str:
+        return self.administrator.set(database=database).render_as_string(hide_password=False)
+
+    @property
+    def is_restricted(self) -> bool:
+        return self.url.username != self.administrator.username
+
     def connect(self, database: str | None = None) -> psycopg.Connection[Any]:
-        return connect_to(self.dsn_of(database or str(self.url.database)), connect_timeout=PATIENCE)
+        """A connection of the administrator's."""
+        dsn = self.administrator_dsn_of(database or str(self.administrator.database))
+        return connect_to(dsn, connect_timeout=PATIENCE)
 
     @property
     def version(self) -> str:
@@ -69,6 +80,8 @@ class Server:
             statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
             if template is not None:
                 statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
+            if self.is_restricted:
+                statement += sql.SQL(" OWNER {}").format(sql.Identifier(str(self.url.username)))
             connection.execute(statement)
         return self.dsn_of(name)
 
@@ -87,8 +100,8 @@ class Server:
 
 
 @contextmanager
-def server(shared: Path) -> Iterator[Server]:
-    """The server of this test run; `shared` is a directory that all its processes know."""
+def given_server() -> Iterator[Server | None]:
+    """The server that the caller chose: `QUARTZPY_TEST_DSN`, or a container where Docker answers; None without one."""
     if (dsn := os.environ.get(DSN_VARIABLE)) is not None:
         yield Server(dsn, DSN_VARIABLE)
     elif _docker_answers():
@@ -98,8 +111,7 @@ def server(shared: Path) -> Iterator[Server]:
         with PostgresContainer(image, driver="psycopg") as container:
             yield Server(container.get_connection_url(), f"container {image}")
     else:
-        with EmbeddedPostgres(shared, durable=False, removed=True) as embedded:
-            yield Server(embedded.dsn, "embedded")
+        yield None
 
 
 def _docker_answers() -> bool:

@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import Self
 
 import psycopg
-from sqlalchemy import make_url
 
 from tests.database import libpq_url
+from tests.proxy import moved
 
 _WITHOUT_TLS = b"N"
 _NEGOTIATIONS = (80877103, 80877104)
@@ -91,7 +91,7 @@ class Pooler:
     def through(self, dsn: str) -> str:
         """The URL that leads through here."""
         port = self._listening.getsockname()[1]
-        return make_url(dsn).set(host="127.0.0.1", port=port).render_as_string(hide_password=False)
+        return moved(dsn, port)
 
     def __enter__(self) -> Self:
         return self

@@ -127,8 +127,7 @@ class Proxy:
     @classmethod
     def to(cls, dsn: str) -> Self:
         """A proxy to the server of a database."""
-        url = make_url(dsn)
-        return cls(str(url.host), url.port or 5432)
+        return cls(*place_of(make_url(dsn)))
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -201,16 +200,23 @@ class Proxy:
         self.passable.set()
 
 
+def place_of(url: URL) -> tuple[str, int]:
+    """The host and the port of a server. One that clients reach by a Unix socket also listens on loopback."""
+    if url.host is None:
+        return "127.0.0.1", int(str(url.query["port"]))
+    return url.host, url.port or 5432
+
+
 def moved(dsn: str, port: int) -> str:
-    url: URL = make_url(dsn)
+    url: URL = make_url(dsn).difference_update_query(["host", "port"])
     return url.set(host="127.0.0.1", port=port).render_as_string(hide_password=False)
 
 
 @contextlib.contextmanager
 def in_a_process(dsn: str, delay: float) -> Iterator[str]:
     """A delaying proxy in a process of its own, so that it does not compete with the measured one for Python's lock."""
-    url = make_url(dsn)
-    script = [sys.executable, str(Path(__file__)), str(url.host), str(url.port or 5432), str(delay)]
+    host, port = place_of(make_url(dsn))
+    script = [sys.executable, str(Path(__file__)), host, str(port), str(delay)]
     with subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

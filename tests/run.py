@@ -1,5 +1,7 @@
 """All checks with one command: `python3 tests/run.py [pytest arguments]`.
 
+`python3 tests/run.py --worlds [NAME,NAME]` runs the suites of the worlds instead (see tests/worlds).
+
 Makes `.venv` beside `pyproject.toml` where it is missing, installs the project with its development extra, and
 runs format check, lint, import layers, types and tests. Needs Python 3.11 or later and a package index, nothing
 else.
@@ -36,6 +38,11 @@ def main(arguments: list[str]) -> None:
     os.environ["PATH"] = f"{PYTHON.parent}{os.pathsep}{os.environ['PATH']}"
     # The tests start some hundred processes; without bytecode each would compile the package anew.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if arguments[:1] == ["--worlds"] or (arguments and arguments[0].startswith("--worlds=")):
+        # Without names, all that are installed.
+        named = arguments if "=" in arguments[0] or (arguments[1:2] and arguments[1][:1] != "-") else arguments[1:]
+        run(PYTHON, "-m", "tests.worlds", *named)
+        return
     run(PYTHON, "-m", "ruff", "format", "--check", ".")
     run(PYTHON, "-m", "ruff", "check", ".")
     run("lint-imports", "--no-cache")

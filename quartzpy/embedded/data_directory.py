@@ -20,8 +20,9 @@ _DATA_VERSION = "PG_VERSION"
 class DataDirectory:
     """The directory of one server. PostgreSQL's programs are located when they are needed first."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, binaries: Path | None = None) -> None:
         self._root = root
+        self._binaries = binaries
         self._data = root / "data"
         self._port_path = root / "port"
         self._password_path = root / "password"
@@ -34,7 +35,7 @@ class DataDirectory:
         Raises:
             SettingsError: none were found.
         """
-        return find_programs()
+        return find_programs(self._binaries)
 
     @property
     def port(self) -> int:
@@ -75,7 +76,7 @@ class DataDirectory:
         done = self.programs.run(
             "initdb",
             *("-D", self._data, "-U", USER, "--pwfile", password, "-A", "scram-sha-256"),
-            *("--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"),
+            *("--encoding=UTF8", "--locale=C", "--no-sync"),
             cwd=self._data,
         )
         if done.returncode:

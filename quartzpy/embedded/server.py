@@ -37,7 +37,8 @@ class EmbeddedPostgres:
 
     Several processes may use one directory at the same time: the first starts the server, the others join it. With
     `durable=False` the server is faster, but loses its data if the machine crashes. With `removed=True` the directory
-    is deleted when the last user ends, even if that process is killed.
+    is deleted when the last user ends, even if that process is killed. `binaries` is the directory of `initdb` and
+    `postgres`, for a server of another version than the one that is found without it.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class EmbeddedPostgres:
         durable: bool = True,
         removed: bool = False,
         settings: Mapping[str, str] | None = None,
+        binaries: Path | None = None,
     ) -> None:
         self._root = directory
         self._removed = removed
@@ -55,14 +57,14 @@ class EmbeddedPostgres:
             **({} if durable else _FAST_AND_FORGETFUL),
             **(settings or {}),
         }
-        self._files = DataDirectory(directory)
+        self._files = DataDirectory(directory, binaries)
         self._lease: int | None = None
 
     @classmethod
-    def temporary(cls, *, settings: Mapping[str, str] | None = None) -> EmbeddedPostgres:
+    def temporary(cls, *, settings: Mapping[str, str] | None = None, binaries: Path | None = None) -> EmbeddedPostgres:
         """Return a server whose data is deleted when it stops."""
         directory = Path(tempfile.mkdtemp(prefix="quartzpy-pg-"))
-        return cls(directory, durable=False, removed=True, settings=settings)
+        return cls(directory, durable=False, removed=True, settings=settings, binaries=binaries)
 
     # --- what it is
 

@@ -142,6 +142,15 @@ def stop_backend(stage: Stage, fault: Fault) -> Iterator[None]:
 
 
 def _sessions(stage: Stage, fault: Fault, roles: list[str] | None = None) -> list[int]:
+    if stage.world is not None and stage.world.pooled:
+        # A node has no sessions there: the pooler's are everybody's.
+        theirs = _on_server(
+            stage,
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
+            " AND application_name <> %s AND pid <> pg_backend_pid() ORDER BY state = 'idle', pid",
+            "chaos:conductor",
+        )
+        return [pid for (pid,) in theirs]
     ports = [port for node in _links(stage, fault) for port in stage.network.tell("ports", node, roles=roles)]
     found = _on_server(
         stage,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,14 +21,17 @@ ROOT = Path(__file__).resolve().parents[2]
 class Network:
     """A proxy process between a server and its nodes."""
 
-    def __init__(self, dsn: str, nodes: Sequence[str], log: Path) -> None:
+    def __init__(self, dsn: str, nodes: Sequence[str], log: Path, *, unix: bool = False) -> None:
         self._url = make_url(dsn)
+        # Not below the records: the path of a socket is short.
+        self._sockets = Path(tempfile.mkdtemp(prefix="quartzpy-chaos-")) if unix else None
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "tests.chaos.proxy"),
                     *("--host", str(self._url.host), "--port", str(self._url.port or 5432)),
                     *("--nodes", ",".join(nodes)),
+                    *(("--sockets", str(self._sockets)) if self._sockets else ()),
                 ],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
@@ -43,7 +48,11 @@ class Network:
 
     def through(self, node: str) -> str:
         """The database's URL by way of this node's link."""
-        url = self._url.set(host="127.0.0.1", port=self._ports[node])
+        port = self._ports[node]
+        if self._sockets:
+            url = self._url.set(host=None, port=None).update_query_dict({"host": str(self._sockets), "port": str(port)})
+        else:
+            url = self._url.set(host="127.0.0.1", port=port)
         return url.render_as_string(hide_password=False)
 
     def tell(self, do: str, node: str | None = None, **rest: Any) -> Any:
@@ -70,3 +79,5 @@ class Network:
         self._process.stdout.close()
         self._process.kill()
         self._process.wait()
+        if self._sockets:
+            shutil.rmtree(self._sockets, ignore_errors=True)

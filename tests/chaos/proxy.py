@@ -27,6 +27,7 @@ import struct
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tests.chaos.flights import Flight, FlightReader, changed_nothing
@@ -259,10 +260,15 @@ class Proxy:
         self.stats: dict[str, Counter[str]] = {name: Counter() for name in nodes}
         self.connects: Counter[str] = Counter()
 
-    async def start(self) -> None:
-        for node in self.nodes.values():
-            server = await asyncio.start_server(self._accepted(node), "127.0.0.1", 0)
-            node.port = server.sockets[0].getsockname()[1]
+    async def start(self, sockets: Path | None = None) -> None:
+        """Listen on loopback, or on Unix sockets in a directory, as libpq looks for them."""
+        for number, node in enumerate(self.nodes.values(), start=1):
+            if sockets is None:
+                server = await asyncio.start_server(self._accepted(node), "127.0.0.1", 0)
+                node.port = server.sockets[0].getsockname()[1]
+            else:
+                node.port = number
+                await asyncio.start_unix_server(self._accepted(node), sockets / f".s.PGSQL.{number}")
 
     def _accepted(self, node: NodeLink) -> Any:
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -343,7 +349,7 @@ def boottime_ns() -> int:
 
 async def _main(arguments: argparse.Namespace) -> None:
     proxy = Proxy(arguments.host, arguments.port, arguments.nodes.split(","))
-    await proxy.start()
+    await proxy.start(arguments.sockets)
     control = await asyncio.start_server(proxy.control, "127.0.0.1", 0)
     ports = {name: node.port for name, node in proxy.nodes.items()}
     print(json.dumps({"control": control.sockets[0].getsockname()[1], "nodes": ports}), flush=True)
@@ -363,4 +369,5 @@ if __name__ == "__main__":
     parser.add_argument("--host", required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--nodes", required=True)
+    parser.add_argument("--sockets", type=Path)
     asyncio.run(_main(parser.parse_args()))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from sqlalchemy import make_url
 
 from quartzpy import Scheduler
 from quartzpy.embedded import EmbeddedPostgres
@@ -23,6 +24,8 @@ from quartzpy.store.sql import migrations
 from tests.chaos import history
 from tests.chaos.network import ROOT, Network
 from tests.database import libpq_url
+from tests.worlds import current, role
+from tests.worlds.stage import binaries_of, way
 
 EFFECTS_DATABASE = "chaos_effects"
 NAME = "chaos"
@@ -88,9 +91,14 @@ class Stage:
         self.history.touch()
         os.environ[history.FILE_VARIABLE] = str(self.history)
         self.nodes = {name: NodeProcess(name, sabotage=sabotage) for name in nodes}
+        self.settings: dict[str, Any] = dict(SETTINGS)
         self._lock = threading.Lock()
         self._stack = contextlib.ExitStack()
-        self.postgres = EmbeddedPostgres.temporary(settings={"synchronous_commit": "on", "log_min_messages": "fatal"})
+        self.world = current.world
+        self.postgres = EmbeddedPostgres.temporary(
+            settings={"synchronous_commit": "on", "log_min_messages": "fatal"},
+            binaries=None if self.world is None else binaries_of(self.world),
+        )
         self._stack.enter_context(self.postgres)
         try:
             self._set_up()
@@ -113,7 +121,12 @@ class Stage:
                     f"CREATE TRIGGER chaos_inject BEFORE INSERT OR UPDATE OR DELETE ON {table}"
                     " FOR EACH STATEMENT EXECUTE FUNCTION chaos_inject()"
                 )
-        self.network = Network(self.dsn, [*self.nodes, CLIENT], self.directory / "proxy.log")
+        self.network = Network(
+            self._way_of_nodes(),
+            [*self.nodes, CLIENT],
+            self.directory / "proxy.log",
+            unix=self.world is not None and self.world.connection == "unix",
+        )
         self._stack.callback(self.network.close)
         self.scheduler = Scheduler(self.dsn, **SETTINGS)  # type: ignore[arg-type]
         self._stack.callback(self.scheduler.shutdown)
@@ -122,6 +135,23 @@ class Stage:
         self._supervisor = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
         self._supervisor.start()
         self._stack.callback(self._end)
+
+    def _way_of_nodes(self) -> str:
+        """The URL that the network leads to: PgBouncer's, or a node's role, where the world has such."""
+        if self.world is None:
+            return self.dsn
+        direct = make_url(self.dsn)
+        url = self._stack.enter_context(way(direct, self.world))
+        if self.world.restricted:
+            with self.connect() as administrator:
+                role.create(administrator)
+                role.let_use_tables(self.dsn, administrator)
+                for table in ("chaos_user", "chaos_injection", "chaos_fenced"):
+                    administrator.execute(f"GRANT ALL ON {table} TO {role.LOGIN}")
+                administrator.execute(f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role.LOGIN}")
+        if self.world.pooled:
+            self.settings |= {"pooled": True, "listen_url": self.dsn}
+        return url.render_as_string(hide_password=False)
 
     def connect(self) -> psycopg.Connection[Any]:
         """Past the network, straight to the server."""
@@ -152,7 +182,7 @@ class Stage:
         history.append("spawn", name=node.name, child=node.process.pid)
 
     def _popen(self, node: NodeProcess, log_name: str) -> subprocess.Popen[bytes]:
-        settings = {**SETTINGS, "instance_id": node.name}
+        settings = {**self.settings, "instance_id": node.name}
         command = [sys.executable, "-m"]
         if node.sabotage:
             command += ["tests.sabotage.start", node.sabotage]
@@ -207,7 +237,7 @@ class Stage:
 
     def start_client(self, seed: int, *, rate: float, moved: int, poison: bool) -> None:
         command = [sys.executable, "-m", "tests.chaos.client", "--dsn", self.network.through(CLIENT)]
-        command += ["--settings", json.dumps(SETTINGS), "--seed", str(seed), "--rate", str(rate)]
+        command += ["--settings", json.dumps(self.settings), "--seed", str(seed), "--rate", str(rate)]
         command += ["--moved", str(moved), *([] if poison else ["--no-poison"])]
         environment = {**os.environ, history.NODE_VARIABLE: CLIENT}
         with (self.directory / "client.log").open("ab") as log:

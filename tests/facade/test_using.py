@@ -265,10 +265,10 @@ def test_a_database_without_tables_is_refused(client: Scheduler, fresh_database:
         assert connection.execute("SELECT 1").fetchone() == (1,), "the transaction is still usable"
 
 
-def test_sync_is_part_of_the_transaction(client: Scheduler, engine: Engine) -> None:
-    with engine.begin() as connection:
-        # Without lock rows, as before the first use of a scheduler's name.
-        connection.execute(text("DELETE FROM qrtz_locks WHERE sched_name = :name"), {"name": client.name})
+def test_sync_is_part_of_the_transaction(client: Scheduler, engine: Engine, administrator_dsn: str) -> None:
+    # Without lock rows, as before the first use of a scheduler's name.
+    with connect_to(administrator_dsn) as administrator:
+        administrator.execute("DELETE FROM qrtz_locks WHERE sched_name = %s", [client.name])
     with engine.connect() as connection:
         plan = client.using(connection).sync([(a_job(), SimpleTrigger("t"))], owner="app")
         assert plan

@@ -1,0 +1,90 @@
+"""PgBouncer in transaction mode, in front of a server."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import URL
+
+from quartzpy.embedded.binaries import UNPRIVILEGED
+from tests.waiting import wait_until
+from tests.worlds.installed import PGBOUNCER_PACKAGE, pgbouncer
+
+# `ignore_startup_parameters` stays empty, as by default: `options` in a URL is refused.
+CONFIGURATION = """\
+[databases]
+* = host={host} port={port}
+
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {listen_port}
+unix_socket_dir =
+auth_type = scram-sha-256
+auth_file = {users}
+logfile = {log}
+pool_mode = transaction
+default_pool_size = 20
+max_client_conn = 1000
+server_idle_timeout = 10
+"""
+# It ends with whoever started it, even if that process is killed.
+_ENDS_WITH_US = '"$@" & bouncer=$!; read -r _; kill "$bouncer"; wait "$bouncer"'
+
+
+@contextmanager
+def pooler(server: URL) -> Iterator[int]:
+    """Give the port of a PgBouncer that leads to this server, which is reached by TCP."""
+    program = pgbouncer()
+    if program is None:
+        raise FileNotFoundError(f"PgBouncer is not installed: apt-get install {PGBOUNCER_PACKAGE}")
+    with tempfile.TemporaryDirectory(prefix="quartzpy-bouncer-") as directory, contextlib.ExitStack() as stack:
+        port = _free_port()
+        users, log, configuration = (Path(directory, name) for name in ("users.txt", "log", "pgbouncer.ini"))
+        users.write_text(f'"{server.username}" "{server.password}"\n')
+        configuration.write_text(
+            CONFIGURATION.format(host=server.host, port=server.port, listen_port=port, users=users, log=log)
+        )
+        command = ["sh", "-c", _ENDS_WITH_US, "sh", program]
+        if os.geteuid() == 0:
+            # It refuses to run as root.
+            for path in (Path(directory), users, configuration):
+                shutil.chown(path, UNPRIVILEGED)
+            command += ["-u", UNPRIVILEGED]
+        process = stack.enter_context(
+            subprocess.Popen(
+                [*command, "--quiet", str(configuration)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        )
+        wait_until(
+            lambda: _answers(port), "PgBouncer", seen=lambda: log.read_text()[-2000:] if log.exists() else "no log"
+        )
+        yield port
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait()
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,77 @@
+"""The server of a world, and the way of its clients to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from sqlalchemy import URL, make_url
+
+from quartzpy.embedded import EmbeddedPostgres
+from tests.database import Server
+from tests.worlds import bouncer, role
+from tests.worlds.inside import sitecustomize as inside
+from tests.worlds.installed import missing, servers
+from tests.worlds.world import World
+
+
+class NotInstalledError(Exception):
+    """A world cannot be entered here; the message says what to install."""
+
+
+def binaries_of(world: World) -> Path:
+    """The programs of a world's server. Raises NotInstalledError."""
+    if lacking := missing(world):
+        raise NotInstalledError(f"the world {world.name} needs {'; '.join(lacking)}")
+    return servers()[world.server]
+
+
+@contextmanager
+def server(shared: Path, world: World) -> Iterator[Server]:
+    """The embedded server of a world, which all processes that know the directory share; this process enters it.
+
+    Raises:
+        NotInstalledError: something that the world needs is not installed.
+    """
+    # The server's user is another one where the tests run as root.
+    shared.chmod(0o755)
+    directory = shared / f"pg{world.server}"
+    sockets = directory / "data"
+    settings = {"unix_socket_directories": str(sockets)}
+    embedded = EmbeddedPostgres(directory, durable=False, removed=True, settings=settings, binaries=binaries_of(world))
+    with embedded, way(make_url(embedded.dsn), world, sockets) as url:
+        found = Server(_text(url), world.title, administrator=embedded.dsn)
+        if world.restricted:
+            with found.connect() as administrator:
+                role.create(administrator)
+        yield found
+
+
+@contextmanager
+def way(direct: URL, world: World, sockets: Path | None = None) -> Iterator[URL]:
+    """Give the URL by which clients of this world reach a server, whose superuser's URL is `direct`.
+
+    What a URL cannot say is changed in this process, and in those that it starts.
+    """
+    change: dict[str, int] = {}
+    url = direct
+    with ExitStack() as stack:
+        if world.connection == "unix" and sockets is not None:
+            url = url.set(host=None, port=None).update_query_dict({"host": str(sockets), "port": str(direct.port)})
+        if world.restricted:
+            url = role.login(url)
+        if world.send_buffer is not None:
+            change["send_buffer"] = world.send_buffer
+        if world.pooled:
+            port = stack.enter_context(bouncer.pooler(direct))
+            assert direct.port is not None
+            change |= {"pooler": port, "direct": direct.port}
+            url = url.set(port=port)
+        if change:
+            inside.enter(change)
+        yield url
+
+
+def _text(url: URL) -> str:
+    return url.render_as_string(hide_password=False)
