@@ -118,6 +118,9 @@ class ExecutionState(StrEnum):
 ENDED = frozenset(ExecutionState(outcome) for outcome in Outcome)
 """The states of executions in the history."""
 
+BEGUN = ENDED | {ExecutionState.PROCESSING}
+"""The states of executions that run or have ended."""
+
 
 def execution_states(given: str | Collection[str]) -> frozenset[ExecutionState]:
     """Return the states with these names, one or several.

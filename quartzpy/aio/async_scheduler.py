@@ -132,7 +132,8 @@ class AsyncScheduler(Hinted, AsyncSchedulerVerbs[BaseScheduler]):
         try:
             return await self._threads.wait(call, self.blocking)
         finally:
-            if self.blocking.is_shut_down:
+            # Not before: jobs await verbs until the drain is over.
+            if self.blocking._closed.is_set():
                 self._threads.close()
 
     # --- life cycle

@@ -85,8 +85,9 @@ class AsyncSchedulerVerbs(AsyncSchedulingVerbs[_BaseSchedulerT]):
         without a limit) has passed; executions that are still running then are asked to stop, and other nodes recover
         them. With `interrupt=True` executions are asked to stop immediately (`context.cancelled`, as by `cancel`). An
         immediate refire that a job asks for meanwhile happens on another node. With `wait=False` the drain continues in
-        the background. A later call can wait for it, interrupt executions or shorten the timeout. A scheduler that was
-        shut down cannot be started again.
+        the background. A later call can wait for it, interrupt executions or shorten the timeout. Until the drain is
+        over, running jobs, and all other callers, may use the scheduler. A scheduler that was shut down cannot be
+        started again.
 
         Raises:
             SchedulerStateError: a job of this scheduler called it with `wait=True`; it would wait for that job.

@@ -88,6 +88,7 @@ class SchedulerNode(Engine):
         wait: bool,
         timeout: float | None,
         interrupt: bool = False,
+        closing: Callable[[bool], None] = lambda in_time: None,
         ended: Callable[[bool], None] = lambda drained: None,
     ) -> bool:
         """Drain the node and leave the cluster. Return whether all executions ended and were recorded.
@@ -95,7 +96,8 @@ class SchedulerNode(Engine):
         With `wait` it blocks until the end of the drain; otherwise the drain continues in the background. Executions
         that are still running after `timeout` seconds are asked to stop, and other nodes recover them. With `interrupt`
         they are asked immediately. A later call can wait for the drain, interrupt executions or shorten the timeout.
-        `ended` is called at the end of the drain, which the first call starts.
+        The first call starts the drain. It calls `closing` before the connections are closed, with the information
+        whether the executions ended in time, and `ended` at its end.
         """
         with self._stop_lock:
             is_first = self._allowance is None
@@ -109,11 +111,11 @@ class SchedulerNode(Engine):
             self._aborted.set()
             for service in (self._scheduler, self._misfires, self._notifications):
                 service.stop()
-            drain = threading.Thread(target=self._drain, args=(ended,), name=f"{self._name}-drain", daemon=True)
+            drain = threading.Thread(target=self._drain, args=(closing, ended), name=f"{self._name}-drain", daemon=True)
             try:
                 drain.start()
             except RuntimeError:  # The system refuses another thread.
-                self._drain(ended)
+                self._drain(closing, ended)
         if wait:
             # The drain runs on another thread, so that Ctrl-C interrupts the wait and not the drain.
             self._ended_event.wait()
@@ -121,9 +123,14 @@ class SchedulerNode(Engine):
             self._ended_event.wait(JOIN_SECONDS)
         return self._ended_event.is_set() and self._drained
 
-    def _drain(self, ended: Callable[[bool], None]) -> None:
+    @property
+    def waits_without_limit(self) -> bool:
+        """True if the node drains, and waits for its executions however long they take."""
+        return self._allowance is not None and self._allowance.left() is None
+
+    def _drain(self, closing: Callable[[bool], None], ended: Callable[[bool], None]) -> None:
         try:
-            self._drained = self._drain_in_order()
+            self._drained = self._drain_in_order(closing)
         except BaseException:
             logger.exception("node %s: stopping failed", self.instance_id)
         finally:
@@ -133,7 +140,7 @@ class SchedulerNode(Engine):
             finally:
                 self._ended_event.set()
 
-    def _drain_in_order(self) -> bool:
+    def _drain_in_order(self, closing: Callable[[bool], None]) -> bool:
         assert self._allowance is not None
         at_most, in_time, left = self._allowance.at_most, self._allowance.in_time, self._allowance.left
         self._job_types.unsubscribe(self._type_registered)
@@ -144,6 +151,7 @@ class SchedulerNode(Engine):
         idle = wait_for_executions(self._have_executions_ended, self._runner.running, self._allowance, self.instance_id)
         drained = idle and self._completer.wait_until_empty(left())
         if not drained:
+            closing(False)
             self._abandon_executions()
         self._supervisor.stop()
         self._completer.stop()
@@ -164,6 +172,8 @@ class SchedulerNode(Engine):
         self._watchdog.join(at_most(JOIN_SECONDS))
         self._deadlines.close()
         self._listeners.close()
+        # Jobs and listeners may use the scheduler until here.
+        closing(drained)
         within(at_most(STEP_SECONDS), self._notifications.close)
         within(at_most(STEP_SECONDS), self._store.close)
         logger.info("node %s has stopped", self.instance_id)

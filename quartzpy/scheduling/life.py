@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -42,6 +42,12 @@ from quartzpy.store.process_identity import is_process_worker
 from quartzpy.store.protocol import JobStore, Notification
 
 logger = logging.getLogger(__name__)
+
+SHUT_DOWN = "the scheduler was shut down; create a new one"
+ABANDONED = (
+    "the scheduler was shut down, and the time limit of its drain has passed; jobs that are still running can no longer"
+    " use it. Give shutdown() or run() a longer time, or let the job end when context.cancelled is true"
+)
 
 
 class SchedulerLife(SchedulingVerbs):
@@ -83,6 +89,9 @@ class SchedulerLife(SchedulingVerbs):
         self._node: SchedulerNode | None = None
         self._running_since: datetime | None = None
         self._shut_down = threading.Event()
+        self._closed = threading.Event()
+        """Set when the verbs are refused: at a shutdown, but not before its drain is over."""
+        self._refusal = SHUT_DOWN
         self._starting: threading.Timer | None = None
         self._pid = os.getpid()
         self._verb_threads = VerbThreads(config.pool_size + 3)
@@ -160,7 +169,7 @@ class SchedulerLife(SchedulingVerbs):
                 ' if __name__ == "__main__":'
             )
         with self._lock:
-            self._check_usable()
+            self._check_not_shut_down()
             if self._starting is not None:
                 self._starting.cancel()
                 self._starting = None
@@ -180,9 +189,23 @@ class SchedulerLife(SchedulingVerbs):
                 raise
         self.listeners.emit(SchedulerStarted())
 
-    def _rest(self, seconds: float) -> None:
-        if self._shut_down.wait(seconds):
-            raise SchedulerStateError("the scheduler was shut down meanwhile")
+    def _rest(self, seconds: float, has_begun: Callable[[], bool]) -> None:
+        node = self._node
+        if node is not None and node.waits_without_limit and not has_begun() and not self._has_live_peers():
+            # The caller may be a job that the drain waits for, and no node would ever run what the job waits for.
+            raise SchedulerStateError(
+                "the scheduler was shut down without a time limit, the awaited execution has not begun, and no other"
+                " node is alive that could run it"
+            )
+        if self._closed.wait(seconds):
+            raise SchedulerStateError(self._refusal)
+
+    def _has_live_peers(self) -> bool:
+        found = self._usable_store().list_nodes()
+        return any(
+            one.instance_id != self.instance_id and found.now - one.last_checkin <= one.failure_window
+            for one in found.nodes
+        )
 
     def _each_plugin(self, method: str) -> None:
         for plugin in self._plugins:
@@ -215,7 +238,7 @@ class SchedulerLife(SchedulingVerbs):
         """
         seconds = _seconds(delay, "delay")
         with self._lock:
-            self._check_usable()
+            self._check_not_shut_down()
             self._starting = threading.Timer(seconds, self._start_unless_shut_down)
             self._starting.name = "quartzpy-delayed-start"
             self._starting.daemon = True
@@ -234,7 +257,7 @@ class SchedulerLife(SchedulingVerbs):
         Raises:
             SchedulerStateError: the scheduler was not started, or was shut down.
         """
-        self._check_usable()
+        self._check_not_shut_down()
         if self._node is None:
             raise SchedulerStateError("standby: the scheduler was not started; call start(standby=True) instead")
         self._node.standby()
@@ -277,8 +300,9 @@ class SchedulerLife(SchedulingVerbs):
         without a limit) has passed; executions that are still running then are asked to stop, and other nodes recover
         them. With `interrupt=True` executions are asked to stop immediately (`context.cancelled`, as by `cancel`). An
         immediate refire that a job asks for meanwhile happens on another node. With `wait=False` the drain continues in
-        the background. A later call can wait for it, interrupt executions or shorten the timeout. A scheduler that was
-        shut down cannot be started again.
+        the background. A later call can wait for it, interrupt executions or shorten the timeout. Until the drain is
+        over, running jobs, and all other callers, may use the scheduler. A scheduler that was shut down cannot be
+        started again.
 
         Raises:
             SchedulerStateError: a job of this scheduler called it with `wait=True`; it would wait for that job.
@@ -301,14 +325,23 @@ class SchedulerLife(SchedulingVerbs):
                 wait=wait,
                 timeout=seconds,
                 interrupt=interrupt,
+                closing=self._close,
                 ended=self._ended,
             )
         if is_first:
+            self._close(in_time=True)
             self._store.close()
             self._ended(drained=True)
         return True
 
+    def _close(self, in_time: bool) -> None:
+        """Refuse all verbs from now on."""
+        if not self._closed.is_set():
+            self._refusal = SHUT_DOWN if in_time else ABANDONED
+            self._closed.set()
+
     def _ended(self, drained: bool) -> None:
+        self._close(drained)
         self.listeners.emit(SchedulerShutDown(drained))
         self.observers.stopped()
 
@@ -322,7 +355,8 @@ class SchedulerLife(SchedulingVerbs):
         while self._node is not None and self._clock.monotonic() < deadline:
             if self._node.recorded >= executions:
                 return True
-            self._shut_down.wait(0.005)
+            if self._closed.wait(0.005):
+                return self._node.recorded >= executions
         return False
 
     def health(self) -> SchedulerHealth:
@@ -344,9 +378,15 @@ class SchedulerLife(SchedulingVerbs):
     ) -> None:
         self.shutdown()
 
-    def _check_usable(self) -> None:
+    def _check_not_shut_down(self) -> None:
+        """Check that the node may be started or put into another mode."""
         if self.is_shut_down:
-            raise SchedulerStateError("the scheduler was shut down; create a new one")
+            raise SchedulerStateError(SHUT_DOWN)
+        self._check_usable()
+
+    def _check_usable(self) -> None:
+        if self._closed.is_set():
+            raise SchedulerStateError(self._refusal)
         if os.getpid() != self._pid:
             self._belong_to_this_process()
 
@@ -363,7 +403,7 @@ class SchedulerLife(SchedulingVerbs):
                 " Celery: worker_process_init; uWSGI: postfork), or create another one here to schedule only"
             )
         # Another thread of the parent may have held the locks at the time of the fork.
-        self._lock, self._shut_down = threading.RLock(), threading.Event()
+        self._lock, self._shut_down, self._closed = threading.RLock(), threading.Event(), threading.Event()
         # The store creates new connections when it is opened again.
         self._opened = False
         self._pid = os.getpid()

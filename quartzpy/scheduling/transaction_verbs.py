@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -43,7 +43,7 @@ class TransactionVerbs(SchedulingVerbs):
             store, self._config, self._clock, self._job_types, self._job_defaults, self._current_trace
         )
 
-    def _rest(self, seconds: float) -> None:
+    def _rest(self, seconds: float, has_begun: Callable[[], bool]) -> None:
         raise SchedulerStateError("a transaction's jobs run only after its commit; wait with the scheduler's own verbs")
 
     def _emit(self, event: Event) -> None:

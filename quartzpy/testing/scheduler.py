@@ -336,7 +336,7 @@ class SchedulerHarness(SchedulingVerbs):
     def _changed(self, earliest: datetime | None, notification: Notification = Notification.SCHEDULED) -> None:
         """Do nothing: jobs run when the clock is moved."""
 
-    def _rest(self, seconds: float) -> None:
+    def _rest(self, seconds: float, has_begun: Callable[[], bool]) -> None:
         self.advance(timedelta(seconds=seconds))
 
     def _inside(self, store: JobStore) -> SchedulingVerbs:

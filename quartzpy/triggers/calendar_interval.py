@@ -157,7 +157,7 @@ class CalendarIntervalTrigger(RecurringTrigger):
         if day is None:
             return None
         time_zone = zone(self.time_zone)
-        wall = datetime.combine(day, self.anchor.astimezone(time_zone).time())
+        wall = datetime.combine(day, self.anchor.astimezone(time_zone).time().replace(fold=0))
         try:
             # A skipped time is read with the offset from before the gap, and is later by the length of the gap.
             fire_time = wall.replace(tzinfo=time_zone).astimezone(UTC)

@@ -30,6 +30,7 @@ WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 FREQUENCIES = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY")
 _SECONDS = {"HOURLY": 3600, "MINUTELY": 60, "SECONDLY": 1}
 _DAY_PARTS = ("BYWEEKNO", "BYYEARDAY", "BYMONTHDAY", "BYDAY")
+_DAYS_OF_WEEKS = ("BYYEARDAY", "BYMONTHDAY", "BYDAY")
 _TIME_PARTS = ("BYHOUR", "BYMINUTE", "BYSECOND")
 
 
@@ -82,6 +83,9 @@ class Rule:
                 parts["BYMONTHDAY"] = str(start.day)
             if self.frequency == "WEEKLY":
                 parts["BYDAY"] = WEEKDAYS[start.weekday()]
+        elif self.frequency in ("YEARLY", "MONTHLY", "WEEKLY") and not any(part in parts for part in _DAYS_OF_WEEKS):
+            # dateutil takes all seven days of the week.
+            parts["BYDAY"] = WEEKDAYS[start.weekday()]
         at = (start.hour, start.minute, start.second)
         for part, finer, value in zip(_TIME_PARTS, _SECONDS, at, strict=True):
             if FREQUENCIES.index(self.frequency) < FREQUENCIES.index(finer):

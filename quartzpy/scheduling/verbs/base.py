@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -46,8 +46,10 @@ class Verbs(Hinted, ABC):
         """Notify the listeners of an event."""
 
     @abstractmethod
-    def _rest(self, seconds: float) -> None:
-        """Wait between two polls of the store.
+    def _rest(self, seconds: float, has_begun: Callable[[], bool]) -> None:
+        """Wait between two polls of the store for the end of an execution.
+
+        `has_begun` reads whether a node has begun it.
 
         Raises:
             SchedulerStateError: the awaited event can no longer occur: the scheduler was shut down, or the verbs

@@ -13,7 +13,7 @@ from quartzpy.errors import WaitTimeoutError
 from quartzpy.instants import Span, as_span
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.scheduling.verbs.base import Verbs
-from quartzpy.states import ENDED, ExecutionState
+from quartzpy.states import BEGUN, ENDED, ExecutionState
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import ExecutionQuery
 from quartzpy.store.records import ExecutionRecord
@@ -74,9 +74,11 @@ class TriggeredExecution:
         def look() -> ExecutionRecord | None:
             return self._find(store, ENDED)
 
-        return wait_for(
-            self._verbs, store, look, timeout, f"the execution of job {self._job_key} by {self._key} did not end"
-        )
+        def has_begun() -> bool:
+            return self._find(store, BEGUN) is not None
+
+        failure = f"the execution of job {self._job_key} by {self._key} did not end"
+        return wait_for(self._verbs, store, look, has_begun, timeout, failure)
 
     def __repr__(self) -> str:
         return f"TriggeredExecution(job={str(self._job_key)!r}, trigger={str(self._key)!r})"
@@ -94,6 +96,7 @@ def wait_for(
     verbs: Verbs,
     store: JobStore,
     look: Callable[[], ExecutionRecord | None],
+    has_begun: Callable[[], bool],
     timeout: Span | None,
     failure: str,
 ) -> ExecutionRecord:
@@ -101,6 +104,8 @@ def wait_for(
 
     Raises:
         WaitTimeoutError: it found none within `timeout`; the message begins with `failure`.
+        SchedulerStateError: the scheduler was shut down, and its drain is over or waits without a limit for a job that
+            waits for an execution that no node can begin.
     """
     limit = None if timeout is None else as_span(timeout, "timeout").total_seconds()
     clock = verbs._clock
@@ -109,6 +114,6 @@ def wait_for(
     while (found := look()) is None:
         if limit is not None and clock.monotonic() - began >= limit:
             raise WaitTimeoutError(f"{failure} within {limit:g} s")
-        verbs._rest(rest)
+        verbs._rest(rest, has_begun)
         rest = min(2 * rest, _LONGEST)
     return _with_log(store, found)

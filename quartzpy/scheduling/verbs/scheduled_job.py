@@ -138,7 +138,10 @@ class ScheduledJob(Hinted):
                 raise JobNotFoundError(f"job {self._key} is not stored, and no execution of it is known")
             return max(ended, key=lambda one: one.ended_at or one.scheduled_fire_time)
 
-        return wait_for(self._verbs, store, look, timeout, f"no execution of job {self._key} ended")
+        def has_begun() -> bool:
+            return self._is_running() or look() is not None
+
+        return wait_for(self._verbs, store, look, has_begun, timeout, f"no execution of job {self._key} ended")
 
     def _is_running(self) -> bool:
         return any(row.job_key == self._key for row in self._verbs._usable_store().list_running())
