@@ -19,6 +19,7 @@ from quartzpy.store.sql.db.abandoned import AbandonedBackends, note_backend
 from quartzpy.store.sql.db.conninfo import JOB_SETTINGS, session_settings
 from quartzpy.store.sql.db.database import translate
 from quartzpy.store.sql.db.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, fly, roll_back_unless_ended
+from quartzpy.store.sql.db.lanes import Lane, LimitedLane
 from quartzpy.store.sql.db.pool import Lease
 from quartzpy.store.sql.db.servers import READ_ONLY, Servers
 from quartzpy.store.sql.db.sources import Database, source_of
@@ -61,7 +62,8 @@ class Connections:
         """Applies the per-session settings to one transaction."""
         self._local = self.settings_query.encode() if self.pooled else None
         self._pool = self._source.work_pool()
-        self._long_calls = threading.BoundedSemaphore(config.pool_size)
+        self.steps = Lane()
+        self.calls = LimitedLane(self._source.connections_for_calls, self._seconds)
         self._job_engine: JobEngine | None = None
         self._making_job_engine = threading.Lock()
         self._is_closed = False
@@ -80,18 +82,18 @@ class Connections:
         """Return True if a connection leads to the current primary, as far as this process knows."""
         return self._servers.is_current(connection)
 
-    def read(self, sends: Sequence[Send]) -> list[Result]:
+    def read(self, sends: Sequence[Send], lane: Lane) -> list[Result]:
         """Run read-only statements as `fly` does; if the connection breaks, repeat them on another one.
 
         Raises:
             StoreUnavailableError: the other connection broke as well, or could not be opened.
         """
         try:
-            return self.fly(sends)
+            return self.fly(sends, lane)
         except OutcomeUnknownError:
             logger.info("the connection broke during a read; repeating the read on another connection")
         try:
-            return self.fly(sends)
+            return self.fly(sends, lane)
         except OutcomeUnknownError as error:
             raise StoreUnavailableError(f"the database cannot be reached: {error}") from error
 
@@ -145,9 +147,9 @@ class Connections:
         ):
             lease.discard()
 
-    def fly(self, sends: Sequence[Send]) -> list[Result]:
+    def fly(self, sends: Sequence[Send], lane: Lane) -> list[Result]:
         """Run one transaction in one round trip; retry it after a deadlock or serialization conflict."""
-        return self.transaction(lambda connection: self.fly_on(connection, sends))
+        return self.transaction(lambda connection: self.fly_on(connection, sends), lane)
 
     def fly_on(
         self,
@@ -185,11 +187,11 @@ class Connections:
                 raise
             logger.warning("abandoned sessions cannot be terminated: %s", error)
 
-    def transaction(self, work: Callable[[psycopg.Connection[Any]], _T]) -> _T:
+    def transaction(self, work: Callable[[psycopg.Connection[Any]], _T], lane: Lane) -> _T:
         """Call `work`, which runs one complete transaction on the given connection; retry it after a conflict."""
         for attempt in range(1, TRIES + 1):
             try:
-                with self.checked_out() as connection:
+                with lane.place(), self.checked_out() as connection:
                     return work(connection)
             except QuartzpyError as error:
                 if getattr(error, "sqlstate", None) not in RETRYABLE or attempt == TRIES:
@@ -203,27 +205,17 @@ class Connections:
     def call_transaction(self) -> Iterator[psycopg.Connection[Any]]:
         """Begin a transaction for a call of several round trips, yield its connection, and commit.
 
-        At most `pool_size` run at the same time, so that a node's own steps always find a connection.
-
         Raises:
             StoreUnavailableError, AuthenticationError, SchemaError: translated from the driver's error.
             OutcomeUnknownError: the connection broke during the commit.
         """
-        if not self._long_calls.acquire(timeout=self._seconds):
-            raise StoreUnavailableError(
-                f"no connection of the pool was free in time: {self._config.pool_size} calls with a transaction of"
-                f" several round trips ran for {self._seconds:g} s; a larger pool_size allows more"
-            )
-        try:
-            with self.checked_out() as connection:
-                self.fly_on(connection, [], commit=None)
-                try:
-                    yield connection
-                    self.fly_on(connection, [], begin=None)
-                finally:
-                    roll_back_unless_ended(connection)
-        finally:
-            self._long_calls.release()
+        with self.calls.place(), self.checked_out() as connection:
+            self.fly_on(connection, [], commit=None)
+            try:
+                yield connection
+                self.fly_on(connection, [], begin=None)
+            finally:
+                roll_back_unless_ended(connection)
 
     @property
     def seconds(self) -> float:

@@ -227,6 +227,14 @@ def open_apart(engine: Engine, config: SchedulerConfig, servers: Servers, role: 
         raise
 
 
+def most_connections(engine: Engine) -> int | None:
+    """Return the largest number of connections of the engine's pool; None if there is no limit."""
+    pool = engine.pool
+    if not isinstance(pool, QueuePool) or pool._max_overflow < 0:
+        return None
+    return pool.size() + pool._max_overflow
+
+
 def check_engine(engine: Engine) -> None:
     """Check that a store can use the caller's engine.
 

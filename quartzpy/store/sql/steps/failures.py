@@ -9,6 +9,7 @@ from quartzpy.store.protocol import Completion
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.steps.settling import UNSCHEDULED
+from quartzpy.store.sql.steps.void_claims import void_claims
 
 # Only what this transaction has recorded: a completion that is sent again, because its answer was lost, is not counted
 # twice. The jobs' rows are locked already, by the statement that ended the executions.
@@ -63,7 +64,7 @@ paused AS (
     RETURNING t.job_group, t.job_name, locked.fire_id
 ),
 released AS (
-    DELETE FROM $fired_triggers f USING paused p WHERE f.fire_id = p.fire_id AND f.state = 'ACQUIRED'
+{void_claims("paused").strip()}
 )
 SELECT DISTINCT job_group, job_name FROM paused
 """

@@ -18,7 +18,7 @@ from quartzpy.store.sql.db.database import translate
 from quartzpy.store.sql.db.flight import Result, Send, prepared_on
 from quartzpy.store.sql.db.locks import LockName
 from quartzpy.store.sql.db.session import SqlSession
-from quartzpy.store.sql.steps import complete
+from quartzpy.store.sql.steps import complete, failures
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -57,10 +57,21 @@ SELECT 1 FROM $job_details
 HOLD_TRIGGERS = """
 SELECT 1 FROM $triggers
  WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
+ ORDER BY trigger_group, trigger_name
    FOR NO KEY UPDATE
 """
+HOLD_FOLLOWERS = """
+SELECT 1
+  FROM $job_details own
+ CROSS JOIN LATERAL jsonb_array_elements(own.continuations) AS link(spec)
+  JOIN $job_details o ON o.sched_name = %(sched)s AND o.job_group = link.spec ->> 'job_group'
+   AND o.job_name = link.spec ->> 'job_name'
+ WHERE own.sched_name = %(sched)s AND own.job_group = %(group)s AND own.job_name = %(name)s
+ ORDER BY o.job_group, o.job_name
+   FOR NO KEY UPDATE OF o
+"""
 # Waits for an UPDATE of the claim's row (its progress, or a request to cancel), after which the statement that ends the
-# execution sees the new version of the row. It follows the lock, whose holders may wait for the row.
+# execution sees the new version of the row.
 HOLD_CLAIM = """
 SELECT FROM $fired_triggers WHERE fire_id = %(fire_id)s::bigint AND epoch = %(epoch)s::bigint FOR UPDATE
 """
@@ -81,20 +92,28 @@ class WorkTransaction:
     def complete(self, node: Node, completion: Completion) -> CompletionOutcome:
         job = {"group": completion.fired.job_group, "name": completion.fired.job_name}
         held = []
-        if completion.job_data is not None or completion.retry_after is not None:
+        changes_triggers = completion.instruction is not CompletionInstruction.NOOP or completion.moves_its_trigger()
+        if (
+            completion.job_data is not None
+            or completion.retry_after is not None
+            or changes_triggers
+            or failures.counts(completion)
+        ):
             held.append(self._session.send(HOLD_JOB, **job))
-        if completion.instruction is not CompletionInstruction.NOOP:
+        if completion.fired.continues:
+            held.append(self._session.send(HOLD_FOLLOWERS, **job))
+        if changes_triggers:
             held.append(self._session.send(HOLD_TRIGGERS, **job))
         if held:
             held.insert(0, self._session.send(PATIENCE, limit=f"{int(self._connections.seconds * 900)}ms"))
+        held.append(self._session.send(HOLD_CLAIM, fire_id=completion.fired.fire_id, epoch=node.epoch))
         sends = [
             self._session.lock(LockName.TRIGGER_ACCESS),
-            self._session.send(HOLD_CLAIM, fire_id=completion.fired.fire_id, epoch=node.epoch),
             *complete.sends(self._session, node, [completion]),
             self._session.send(STANDS, fire_id=completion.fired.fire_id, epoch=node.epoch),
         ]
         answers = self._commit([*held, self._ours, *sends], completion.fired.fire_id)
-        now, _, _, earliest, _ = answers[len(held) + 3].rows[0]
+        now, _, _, earliest, _ = answers[len(held) + 2].rows[0]
         return CompletionOutcome(now, earliest_unblocked=earliest)
 
     def commit(self, node: Node, fire_id: int) -> None:
