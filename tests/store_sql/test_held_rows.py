@@ -413,7 +413,7 @@ def test_a_call_that_gets_no_connection_names_the_setting(make_store: Callable[.
     with ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(store._connections.calls.place())
-        with pytest.raises(StoreUnavailableError, match="3 calls of this program .* a larger pool_size allows more"):
+        with pytest.raises(StoreUnavailableError, match=r"3 calls of this program .* a larger pool_size allows more"):
             store.pause_jobs([HELD])
         assert Stage(store).acquire().fired == ()
 
@@ -423,7 +423,7 @@ def test_a_bulk_call_waits_for_a_held_row_without_the_lock(
     impatient: SqlJobStore, make_store: Callable[..., SqlJobStore], connect: Connect, verb: str
 ) -> None:
     """Two transactions of users hold some triggers each, and the job of a third; a job that is due fires."""
-    patient = make_store(lock_timeout="60s")
+    patient = make_store(lock_timeout="60s", failure_window="5m")
     stage = Stage(impatient)
     stage.schedule(at=HOUR)
     patient.set_manual(True, Missed.MISFIRE)

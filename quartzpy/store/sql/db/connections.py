@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 # The loser of a deadlock or a serialization conflict has changed nothing, so it can retry.
+SESSION_VALUES = ("role", "search_path")
+"""The settings by which a statement finds its tables and may use them."""
 RETRYABLE = frozenset({"40001", "40P01"})
 TRIES = 4
 
@@ -159,9 +161,10 @@ class Connections:
         begin: bytes | None = BEGIN,
         commit: bytes | None = COMMIT,
         undo_by: bytes = ROLLBACK,
+        local: bytes | None = None,
         seconds: float | None = None,
     ) -> list[Result]:
-        """Run a transaction on one of our connections with its session's settings; see `flight.fly`."""
+        """Run a transaction on one of our connections with its session's or `local` settings; see `flight.fly`."""
         try:
             return fly(
                 connection,
@@ -171,7 +174,7 @@ class Connections:
                 commit=commit,
                 undo_by=undo_by,
                 prepared=self._local is None,
-                local=self._local,
+                local=local or self._local,
             )
         except BaseException as error:
             if not isinstance(error, psycopg.Error) or getattr(error, "outcome_unknown", False):
@@ -252,14 +255,16 @@ class Connections:
     def usage(self) -> ConnectionUsage:
         return ConnectionUsage(*self._pool.usage(), self._opened)
 
-    def begin_job_transaction(self) -> Connection:
-        """Begin a transaction for a job's own work, and return its connection to close."""
+    def begin_job_transaction(self) -> tuple[Connection, tuple[str, ...]]:
+        """Begin a transaction for a job's own work; return its connection to close, and its `SESSION_VALUES`."""
         with self._making_job_engine:
             if self._job_engine is None:
                 self._job_engine = self._source.job_engine()
                 if self._is_closed:
                     self._job_engine.close()
-        return self._job_engine.begin(local_settings(JOB_SETTINGS))
+        values = ", ".join(f"current_setting('{name}')" for name in SESSION_VALUES)
+        connection, row = self._job_engine.begin(f"{local_settings(JOB_SETTINGS)}, {values}")
+        return connection, row[-len(SESSION_VALUES) :]
 
     def close(self) -> None:
         """Close idle connections now, and the others when they are returned."""

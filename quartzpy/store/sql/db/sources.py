@@ -101,10 +101,12 @@ class _OwnSource(Source):
 
     def job_engine(self) -> JobEngine:
         """See `Source.job_engine`."""
-        from quartzpy.store.sql.db.engines import OwnJobEngine
+        from quartzpy.store.sql.db.engines import OwnJobEngine, note_settings
 
         def connect(adapters: Any) -> psycopg.Connection[Any]:
             connection = self._connect_for_jobs(adapters)
+            if not self._config.pooled:
+                note_settings(connection)
             connection.autocommit = False
             self._opened(connection)
             return connection

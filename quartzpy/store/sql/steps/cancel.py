@@ -13,8 +13,8 @@ UPDATE $fired_triggers SET cancel_requested = true
 """
 
 # It sends one notification for all executions, and none if nothing is running. It waits for rows that are being
-# completed, or whose progress is being stored, because a request that passed over a row would be lost; an execution that
-# has ended by then is not reported. Two requests lock the rows in the same order, and completions wait for no row.
+# completed, or whose progress is being stored, because a request that passed over a row would be lost; an execution
+# that has ended by then is not reported. Two requests lock the rows in the same order, and completions wait for no row.
 REQUEST_CANCEL_OF_JOB = """
 WITH requested AS (
     UPDATE $fired_triggers f SET cancel_requested = true
