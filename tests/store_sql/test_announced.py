@@ -172,7 +172,7 @@ def test_a_node_that_finds_the_lock_taken_leaves_it_if_the_trigger_is_gone_then(
     holder = connect()
     holder.execute("BEGIN")
     holder.execute("SELECT FROM qrtz_locks WHERE lock_name = 'TRIGGER_ACCESS' FOR UPDATE")
-    unlocked = store._session.unlocked
+    unlocked = store._steps.unlocked
 
     def then_the_holder_claims(*sends: Send) -> Any:
         results = unlocked(*sends)
@@ -180,7 +180,7 @@ def test_a_node_that_finds_the_lock_taken_leaves_it_if_the_trigger_is_gone_then(
         holder.execute("COMMIT")
         return results
 
-    monkeypatch.setattr(store._session, "unlocked", then_the_holder_claims)
+    monkeypatch.setattr(store._steps, "unlocked", then_the_holder_claims)
     announce(store)
     assert not take(store, node).fired
     assert flights == [CLAIM_IF_DUE, LOOK]

@@ -362,13 +362,13 @@ def test_a_misfire_that_another_node_handles_meanwhile_is_handled_once(
     def misfire(of: SqlJobStore, by: Node) -> int:
         return len(of.recover_misfires(by, LANES, threshold=timedelta(minutes=1), limit=9).misfired)
 
-    write = store._session.locked
+    write = store._steps.locked
 
     def too_late(*sends: Any, **how: Any) -> Any:
         assert misfire(other, rival) == 1
         return write(*sends, **how)
 
-    monkeypatch.setattr(store._session, "locked", too_late)
+    monkeypatch.setattr(store._steps, "locked", too_late)
     assert misfire(store, node) == 0
     [noted] = store.find_misfires(MisfireQuery(), 9)
     assert (noted.instance_id, noted.caught_up, noted.next_fire_time) == ("rival", 4, trigger.start_time)

@@ -66,7 +66,7 @@ UPDATE $triggers t
           FROM $triggers t
           JOIN $job_details j ON j.sched_name = t.sched_name AND j.job_group = t.job_group AND j.job_name = t.job_name
          WHERE t.sched_name = %(sched)s AND t.trigger_state <> 'ACQUIRED' AND {_DISAGREES}
-           FOR NO KEY UPDATE OF t SKIP LOCKED) AS d
+           FOR NO KEY UPDATE OF t, j SKIP LOCKED) AS d
  WHERE t.ctid = d.row
 """
 # The front of the due index, for each dispatch key and misfire rule.

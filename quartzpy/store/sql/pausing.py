@@ -23,6 +23,7 @@ from quartzpy.store.sql.db.session import SqlSession, Transaction
 from quartzpy.store.sql.lookups import JOB_GROUPS, MATCHES, TRIGGER_GROUPS, match_values, matched_groups
 from quartzpy.store.sql.steps.misfire_rule import USUAL_RULE
 from quartzpy.store.sql.steps.settling import MODE_FORBIDS, UNSCHEDULED, held_by_mode, state_of
+from quartzpy.store.sql.steps.void_claims import void_claims
 
 # The triggers that a request concerns.
 BY_TRIGGER = """
@@ -72,8 +73,11 @@ paused AS (
        AND {may_be_paused}
     RETURNING affected.fire_id
 )
-DELETE FROM $fired_triggers f USING paused WHERE f.fire_id = paused.fire_id AND f.state = 'ACQUIRED'
-"""
+""" + void_claims("paused")
+
+# In the second pass of `_RESUME`: triggers that stay paused by a mode would be updated again, and the foreign key of a
+# row that the transaction itself has written is checked, which waits for a locked job.
+_NOT_OURS = "AND t.xmin <> pg_current_xact_id()::xid"
 
 # A trigger without a further fire time does not change. A late one becomes WAITING, and the misfire step handles it.
 # Triggers without a schedule (manual fires, retries, recoveries) are not skipped. If a mode forbids a trigger to fire,
@@ -83,7 +87,7 @@ WITH affected AS (
     SELECT t.trigger_group, t.trigger_name, {MODE_FORBIDS.format(row="t")} AS is_forbidden
       FROM $triggers t
      WHERE t.sched_name = %(sched)s AND {{which}} AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
-       AND t.next_fire_time IS NOT NULL
+       AND t.next_fire_time IS NOT NULL {{but}}
        FOR NO KEY UPDATE {{skip}}
 )
 UPDATE $triggers t
@@ -141,8 +145,8 @@ ALL_SCOPE, TRIGGER_SCOPE, JOB_SCOPE, MANUAL_SCOPE = "ALL", "TRIGGER", "JOB", "MA
 
 _STATEMENTS = {
     (verb, which): (
-        text.format(which=which, skip="", may_be_paused=_MAY_BE_PAUSED),
-        text.format(which=which, skip="SKIP LOCKED", may_be_paused=_MAY_BE_PAUSED),
+        text.format(which=which, skip="", may_be_paused=_MAY_BE_PAUSED, but=""),
+        text.format(which=which, skip="SKIP LOCKED", may_be_paused=_MAY_BE_PAUSED, but=_NOT_OURS),
     )
     for verb, text in (("pause", _PAUSE), ("resume", _RESUME))
     for which in (

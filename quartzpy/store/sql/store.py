@@ -106,6 +106,7 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
         named = names(self._config.schema, self._now_sql, prefix=self._config.table_prefix)
         diagnosis = Diagnosis(self._connections, named, self._config.schema, self._config.lock_timeout)
         self._session = SqlSession(self._connections, self._config.name, named, diagnosis)
+        self._steps = self._session.of_steps()
 
     @property
     def _as_connected(self) -> SchedulerConfig:
@@ -115,6 +116,7 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
     def within(self, connection: Any) -> SqlJobStore:
         inside = copy.copy(self)
         inside._session = WithinSession(self._session, external_transaction(connection, self._connections.seconds))
+        inside._steps = inside._session
         return inside
 
     def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
@@ -137,7 +139,7 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
             return work(self.within(connection))
 
     def begin_job_transaction(self) -> WorkTransaction:
-        return WorkTransaction(self._connections, self._session)
+        return WorkTransaction(self._connections, self._steps)
 
     # --- membership of a node
 
@@ -209,7 +211,7 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
     ) -> Node:
         self._check_server()
         return recover.register(
-            self._session,
+            self._steps,
             instance_id,
             host=host,
             pid=pid,
@@ -221,11 +223,11 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
         )
 
     def check_in(self, node: Node, *, within: float | None = None) -> CheckIn:
-        return checkin.check_in(self._session, self._control, node, within)
+        return checkin.check_in(self._steps, self._control, node, within)
 
     def publish(self, node: Node, capabilities: Capabilities) -> None:
-        checkin.publish(self._session, node, capabilities)
-        of_nodes = facts.publish(self._session, node, facts.of_this_process(self._config))
+        checkin.publish(self._steps, node, capabilities)
+        of_nodes = facts.publish(self._steps, node, facts.of_this_process(self._config))
         for subject, values in node_facts.differences(of_nodes).items():
             if (subject, *values) not in self._differences:
                 self._differences.add((subject, *values))
@@ -237,10 +239,10 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
     def recover(
         self, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int = MAX_NODE_DEATHS
     ) -> RecoveryOutcome:
-        return recover.recover(self._session, node, dead, max_node_deaths=max_node_deaths)
+        return recover.recover(self._steps, node, dead, max_node_deaths=max_node_deaths)
 
     def forgive(self, jobs: Collection[JobKey]) -> None:
-        checkin.forgive(self._session, jobs)
+        checkin.forgive(self._steps, jobs)
 
     def describe(self) -> str:
         return self._described
@@ -249,26 +251,26 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
         return self._connections.usage
 
     def leave(self, node: Node) -> None:
-        recover.leave(self._session, node)
+        recover.leave(self._steps, node)
 
     def holdings(self, node: Node) -> Holdings:
-        return holdings.holdings(self._session, node)
+        return holdings.holdings(self._steps, node)
 
     def reconcile(self, node: Node, *, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
-        return holdings.reconcile(self._session, node, claims, executions)
+        return holdings.reconcile(self._steps, node, claims, executions)
 
     def audit(self) -> list[Finding]:
         with self._connections.checked_out() as connection:
             found = checks.of_node(connection, self._as_connected)
         from quartzpy.store.sql import integrity  # It is needed by the doctor only.
 
-        found += integrity.audit(self._session, self._config)
+        found += integrity.audit(self._steps, self._config)
         return sorted(found, key=lambda one: list(Severity).index(one.severity))
 
     def repair(self) -> Repairs:
         from quartzpy.store.sql import integrity
 
-        return integrity.repair(self._session)
+        return integrity.repair(self._steps)
 
     # --- the five steps
 
@@ -283,7 +285,7 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
         passed_over: Collection[int] = (),
     ) -> Acquisition:
         return acquire.acquire(
-            self._session,
+            self._steps,
             node,
             available_slots,
             limit=limit,
@@ -293,18 +295,18 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
         )
 
     def fire(self, node: Node, moves: Sequence[FireRequest], *, early: timedelta = timedelta()) -> Firing:
-        return fire.fire(self._session, node, moves, early)
+        return fire.fire(self._steps, node, moves, early)
 
     def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
-        return holdings.release(self._session, node, fire_ids)
+        return holdings.release(self._steps, node, fire_ids)
 
     def reject(self, node: Node, reasons: Mapping[int, str]) -> None:
-        holdings.reject(self._session, node, reasons)
+        holdings.reject(self._steps, node, reasons)
 
     def complete(
         self, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
     ) -> CompletionOutcome:
-        return complete.complete(self._session, node, completions, wakes_others=wakes_others)
+        return complete.complete(self._steps, node, completions, wakes_others=wakes_others)
 
     def request_cancel(self, fire_id: int) -> bool:
         return cancel.request_cancel(self._session, fire_id)
@@ -313,18 +315,18 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
         return cancel.request_cancel_of_job(self._session, job)
 
     def cancel_requests(self, node: Node) -> set[int]:
-        return cancel.cancel_requests(self._session, node)
+        return cancel.cancel_requests(self._steps, node)
 
     def report_progress(
         self, node: Node, reports: Mapping[int, Progress], logs: Mapping[int, str] | None = None
     ) -> Collection[int]:
-        return progress.report_progress(self._session, node, reports, logs or {})
+        return progress.report_progress(self._steps, node, reports, logs or {})
 
     def recover_misfires(
         self, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int
     ) -> MisfireOutcome:
         return misfire.recover_misfires(
-            self._session, node, dispatch_keys, self._left_to_others, threshold=threshold, limit=limit
+            self._steps, node, dispatch_keys, self._left_to_others, threshold=threshold, limit=limit
         )
 
     def purge_history(
@@ -336,10 +338,10 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
         actions: timedelta | None = None,
         before: datetime | None = None,
     ) -> int:
-        return purge.purge(self._session, older_than, limit, ended_triggers or older_than, actions, before)
+        return purge.purge(self._steps, older_than, limit, ended_triggers or older_than, actions, before)
 
     def history_cutoff(self, keep: int) -> datetime | None:
-        return purge.cutoff(self._session, keep)
+        return purge.cutoff(self._steps, keep)
 
     def cluster_load(self) -> ClusterLoad:
         return load.cluster_load(self._session)
@@ -361,7 +363,7 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
     # --- notifications
 
     def notify(self, notification: Notification) -> None:
-        self._session.unlocked(news(self._session, notification))
+        self._steps.unlocked(news(self._steps, notification))
 
     def subscribe(self) -> Listener | None:
         if not self._connections.can_listen:

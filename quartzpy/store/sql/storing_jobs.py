@@ -118,12 +118,18 @@ COPY_JOB_AGAIN = f"""
 """
 
 VOID_CLAIMS_OF_JOBS = """
-DELETE FROM $fired_triggers f
- USING unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
- WHERE f.sched_name = %(sched)s AND f.job_group = k.job_group AND f.job_name = k.job_name AND f.state = 'ACQUIRED'
-   AND (SELECT count(*) FROM $triggers t
-         WHERE t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group
-           AND t.trigger_name = f.trigger_name AND t.fire_id = f.fire_id) = 0
+DELETE FROM $fired_triggers
+ WHERE ctid = ANY(ARRAY(
+    SELECT f.ctid
+      FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
+     CROSS JOIN LATERAL (
+        SELECT c.ctid, c.* FROM $fired_triggers c
+         WHERE c.sched_name = %(sched)s AND c.job_group = k.job_group AND c.job_name = k.job_name
+           AND c.state = 'ACQUIRED'
+           AND (SELECT count(*) FROM $triggers t
+                 WHERE t.sched_name = c.sched_name AND t.trigger_group = c.trigger_group
+                   AND t.trigger_name = c.trigger_name AND t.fire_id = c.fire_id) = 0
+           FOR UPDATE SKIP LOCKED) AS f))
 """
 
 

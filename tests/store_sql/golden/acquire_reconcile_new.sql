@@ -74,5 +74,6 @@ EXISTS (SELECT FROM qrtz_paused_trigger_groups p
                    d.job_data
               FROM qrtz_job_details d
              WHERE d.sched_name = %(sched)s AND d.job_group = o.job_group AND d.job_name = o.job_name
-             LIMIT 1) AS j) AS s
+             LIMIT 1
+               FOR NO KEY UPDATE SKIP LOCKED) AS j) AS s
  WHERE t.ctid = s.row

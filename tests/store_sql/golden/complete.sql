@@ -11,7 +11,7 @@ done AS (
      USING ended e 
      CROSS JOIN LATERAL (
         SELECT r.ctid AS row FROM qrtz_fired_triggers r
-         WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS own
+         WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1 FOR UPDATE SKIP LOCKED) AS own
      WHERE f.ctid = own.row 
     RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result
 ),

@@ -12,7 +12,7 @@ done AS (
      CROSS JOIN LATERAL (
         SELECT r.ctid AS row FROM qrtz_fired_triggers r
          WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'
-           AND r.max_concurrent IS NULL LIMIT 1) AS own
+           AND r.max_concurrent IS NULL LIMIT 1 FOR UPDATE SKIP LOCKED) AS own
      WHERE f.ctid = own.row
     RETURNING f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name,
               f.job_type, f.instance_id, f.epoch, f.fired_time, f.scheduled_time, f.attempt, f.trigger_data,

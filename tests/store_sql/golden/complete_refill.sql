@@ -5,7 +5,7 @@ UPDATE qrtz_triggers t
                       %(after)s::timestamptz[], %(more)s::text[], %(complete)s::bool[], %(revisions)s::bigint[])
                AS w(trigger_group, trigger_name, generation, after, more, is_complete, revision)
          CROSS JOIN LATERAL (
-            SELECT o.ctid AS row
+            SELECT o.ctid AS row, o.job_group, o.job_name
               FROM qrtz_triggers o
              WHERE o.sched_name = %(sched)s AND o.trigger_group = w.trigger_group
                AND o.trigger_name = w.trigger_name AND o.generation = w.generation

@@ -27,4 +27,10 @@ changed AS (
      WHERE t.ctid = locked.row
     RETURNING locked.fire_id
 )
-DELETE FROM qrtz_fired_triggers f USING changed WHERE f.fire_id = changed.fire_id AND f.state = 'ACQUIRED'
+DELETE FROM qrtz_fired_triggers f
+ USING changed
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM qrtz_fired_triggers o
+     WHERE o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'
+       FOR UPDATE SKIP LOCKED) AS void
+ WHERE f.ctid = void.row

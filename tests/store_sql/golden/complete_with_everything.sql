@@ -15,7 +15,7 @@ WITH ended AS MATERIALIZED (
          WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS own
 ),
 requests AS MATERIALIZED (
-    SELECT a.fire_id, about.trigger_group, about.trigger_name
+    SELECT a.fire_id, about.trigger_group, about.trigger_name, f.job_group, f.job_name
       FROM unnest(%(ask_fire_ids)s::bigint[], %(ask_all)s::bool[]) AS a(fire_id, all_triggers)
      CROSS JOIN LATERAL (
         SELECT r.sched_name, r.job_group, r.job_name, r.trigger_group, r.trigger_name, r.generation FROM qrtz_fired_triggers r
@@ -35,7 +35,11 @@ must_wait AS MATERIALIZED (
         SELECT true AS is_free FROM qrtz_triggers o
          WHERE o.sched_name = %(sched)s AND o.trigger_group = a.trigger_group AND o.trigger_name = a.trigger_name
            FOR NO KEY UPDATE SKIP LOCKED) AS t ON true
-     WHERE t.is_free IS NULL
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM qrtz_job_details o
+         WHERE o.sched_name = %(sched)s AND o.job_group = a.job_group AND o.job_name = a.job_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS j ON true
+     WHERE t.is_free IS NULL OR j.is_free IS NULL
 ),
 countable AS MATERIALIZED (
     SELECT f.job_group, f.job_name
@@ -104,7 +108,7 @@ stored AS (
     UPDATE qrtz_job_details j SET job_data = nullif(s.new_data, '{}')::jsonb
       FROM (SELECT DISTINCT ON (job_group, job_name) row, new_data
               FROM storable ORDER BY job_group, job_name, place DESC) AS s
-     WHERE j.ctid = s.row AND (SELECT count(*) FROM followers) >= 0 AND (SELECT count(*) FROM repeatable) >= 0 AND (SELECT count(*) FROM countable) >= 0 
+     WHERE j.ctid = s.row AND (SELECT count(*) FROM must_wait) >= 0 AND (SELECT count(*) FROM followers) >= 0 AND (SELECT count(*) FROM repeatable) >= 0 AND (SELECT count(*) FROM countable) >= 0 
     RETURNING j.job_group, j.job_name
 ),
 -- The end of the executions: everything that follows depends on these rows.
@@ -113,7 +117,7 @@ done AS (
      USING ended e 
      CROSS JOIN LATERAL (
         SELECT r.ctid AS row FROM qrtz_fired_triggers r
-         WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS own
+         WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1 FOR UPDATE SKIP LOCKED) AS own
      WHERE f.ctid = own.row AND ((NOT e.stores_data OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM stored)) AND (e.retry_after IS NULL OR e.fire_id IN (SELECT fire_id FROM repeatable)) AND 
 (e.fire_id <> ALL(%(count_fire_ids)s::bigint[])
  OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM countable))

@@ -31,6 +31,7 @@ candidates AS MATERIALIZED (
          WHERE o.sched_name = %(sched)s AND o.trigger_group = f.trigger_group AND o.trigger_name = f.trigger_name
            AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = r.fire_id 
            FOR NO KEY UPDATE SKIP LOCKED) AS t
+       FOR UPDATE OF f SKIP LOCKED
 ),
 -- The candidates of jobs with a limit, with the number of their running executions, in the order in which they get the
 -- free slots: the soonest first, but the newest first if it replaces running executions. Those that are due are ranked
@@ -47,6 +48,21 @@ limited AS MATERIALIZED (
          WHERE r.sched_name = %(sched)s AND r.job_group = c.job_group AND r.job_name = c.job_name
            AND r.concurrency_key = c.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL) AS executions
      WHERE c.max_concurrent IS NOT NULL
+),
+-- The jobs with an execution that a fire would replace and whose row another transaction has locked.
+held AS MATERIALIZED (
+    SELECT e.job_group, e.job_name, e.concurrency_key
+      FROM (SELECT DISTINCT job_group, job_name, concurrency_key FROM limited
+             WHERE overlap_policy = 'cancel_other' AND is_due AND rank > max_concurrent - running) AS full_job
+     CROSS JOIN LATERAL (
+        SELECT r.fire_id, r.job_group, r.job_name, r.concurrency_key FROM qrtz_fired_triggers r
+         WHERE r.sched_name = %(sched)s AND r.job_group = full_job.job_group AND r.job_name = full_job.job_name
+           AND r.concurrency_key = full_job.concurrency_key
+           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.cancel_requested) AS e
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM qrtz_fired_triggers o
+         WHERE o.fire_id = e.fire_id FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
+     WHERE f.is_free IS NULL
 ),
 -- One decision for each candidate.
 decisions AS MATERIALIZED (
@@ -72,7 +88,11 @@ CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'
                              AND w.concurrency_key = l.concurrency_key AND w.trigger_state = 'BLOCKED' OFFSET 0)
           THEN 'BLOCK'
      ELSE 'SKIP' END ELSE 'CLAIM' END
-      FROM limited l WHERE l.overlap_policy <> 'block'
+      FROM limited l
+     WHERE l.overlap_policy <> 'block'
+       AND (l.overlap_policy <> 'cancel_other'
+            OR (l.job_group, l.job_name, l.concurrency_key)
+               NOT IN (SELECT job_group, job_name, concurrency_key FROM held))
 ),
 -- Carries the decisions out. A trigger that fires or is skipped moves on: to the first of its following fire times that
 -- this fire does not coalesce, or to COMPLETE where there is none. A COMPLETE trigger keeps the id of its last fire,
@@ -173,7 +193,13 @@ others AS (
 ),
 -- They lose the claims that nodes had on them.
 lost_claims AS (
-    DELETE FROM qrtz_fired_triggers f USING others WHERE f.fire_id = others.fire_id AND f.state = 'ACQUIRED'
+DELETE FROM qrtz_fired_triggers f
+ USING others
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM qrtz_fired_triggers o
+     WHERE o.fire_id = others.fire_id AND o.state = 'ACQUIRED'
+       FOR UPDATE SKIP LOCKED) AS void
+ WHERE f.ctid = void.row
 ),
 -- CANCEL_OTHER: one execution is asked to stop for each fire that waits to replace it, the longest-running first. The
 -- commit notifies the nodes.

@@ -24,6 +24,12 @@ stopped AS (
     RETURNING of_poison.fire_id
 ),
 unclaimed AS (
-    DELETE FROM qrtz_fired_triggers f USING stopped WHERE f.fire_id = stopped.fire_id AND f.state = 'ACQUIRED'
+DELETE FROM qrtz_fired_triggers f
+ USING stopped
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM qrtz_fired_triggers o
+     WHERE o.fire_id = stopped.fire_id AND o.state = 'ACQUIRED'
+       FOR UPDATE SKIP LOCKED) AS void
+ WHERE f.ctid = void.row
 )
 SELECT job_group, job_name FROM poison ORDER BY 1, 2

@@ -8,6 +8,7 @@ WITH claimed AS (
            AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = f.fire_id
            FOR NO KEY UPDATE SKIP LOCKED) AS t
      WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED' AND f.fire_id = ANY(%(fire_ids)s::bigint[])
+       FOR UPDATE OF f SKIP LOCKED
 ),
 released AS (
     UPDATE qrtz_triggers t SET trigger_state = 'WAITING', fire_id = NULL

@@ -28,6 +28,7 @@ from quartzpy.store.sql.db.flight import (
     fly,
     roll_back_unless_ended,
 )
+from quartzpy.store.sql.db.lanes import Lane, LimitedLane
 from quartzpy.store.sql.db.pool import Lease
 from quartzpy.store.sql.db.servers import READ_ONLY, Servers
 from quartzpy.store.sql.db.sources import Database, source_of
@@ -41,6 +42,8 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 # The loser of a deadlock or a serialization conflict has changed nothing, so it can retry.
+SESSION_VALUES = ("role", "search_path")
+"""The settings by which a statement finds its tables and may use them."""
 RETRYABLE = frozenset({"40001", "40P01"})
 TRIES = 4
 # The server ended the session: shutdown, crash of another session, an idle timeout.
@@ -77,7 +80,8 @@ class Connections:
         """Applies the per-session settings to one transaction."""
         self._local = self.settings_query.encode() if self.pooled else None
         self._pool = self._source.work_pool()
-        self._long_calls = threading.BoundedSemaphore(config.pool_size)
+        self.steps = Lane()
+        self.calls = LimitedLane(self._source.connections_for_calls, self._seconds)
         self._job_engine: JobEngine | None = None
         self._making_job_engine = threading.Lock()
         self._is_closed = False
@@ -96,20 +100,20 @@ class Connections:
         """Return True if a connection leads to the current primary, as far as this process knows."""
         return self._servers.is_current(connection)
 
-    def read(self, sends: Sequence[Send]) -> list[Result]:
+    def read(self, sends: Sequence[Send], lane: Lane) -> list[Result]:
         """Run read-only statements as `fly` does; if the connection breaks, repeat them on another one.
 
         Raises:
             StoreUnavailableError: the other connection broke as well, or could not be opened.
         """
         try:
-            return self.fly(sends)
+            return self.fly(sends, lane)
         except (OutcomeUnknownError, StoreUnavailableError) as error:
             if isinstance(error, StoreUnavailableError) and error.sqlstate not in SESSION_ENDED:
                 raise
             logger.info("the connection broke during a read; repeating the read on another connection (%s)", error)
         try:
-            return self.fly(sends)
+            return self.fly(sends, lane)
         except OutcomeUnknownError as error:
             raise StoreUnavailableError(f"the database cannot be reached: {error}") from error
 
@@ -163,9 +167,9 @@ class Connections:
         ):
             lease.discard()
 
-    def fly(self, sends: Sequence[Send]) -> list[Result]:
+    def fly(self, sends: Sequence[Send], lane: Lane) -> list[Result]:
         """Run one transaction in one round trip; retry it after a deadlock or serialization conflict."""
-        return self.transaction(lambda connection: self.fly_on(connection, sends))
+        return self.transaction(lambda connection: self.fly_on(connection, sends), lane)
 
     def fly_on(
         self,
@@ -175,9 +179,10 @@ class Connections:
         begin: bytes | None = BEGIN,
         commit: bytes | None = COMMIT,
         undo_by: bytes = ROLLBACK,
+        local: bytes | None = None,
         seconds: float | None = None,
     ) -> list[Result]:
-        """Run a transaction on one of our connections with its session's settings; see `flight.fly`."""
+        """Run a transaction on one of our connections with its session's or `local` settings; see `flight.fly`."""
         try:
             return fly(
                 connection,
@@ -187,7 +192,7 @@ class Connections:
                 commit=commit,
                 undo_by=undo_by,
                 prepared=self._local is None,
-                local=self._local,
+                local=local or self._local,
             )
         except BaseException as error:
             if not isinstance(error, psycopg.Error) or may_run_on(error):
@@ -203,11 +208,11 @@ class Connections:
                 raise
             logger.warning("abandoned sessions cannot be terminated: %s", error)
 
-    def transaction(self, work: Callable[[psycopg.Connection[Any]], _T]) -> _T:
+    def transaction(self, work: Callable[[psycopg.Connection[Any]], _T], lane: Lane) -> _T:
         """Call `work`, which runs one complete transaction on the given connection; retry it after a conflict."""
         for attempt in range(1, TRIES + 1):
             try:
-                with self.checked_out() as connection:
+                with lane.place(), self.checked_out() as connection:
                     return work(connection)
             except QuartzpyError as error:
                 if getattr(error, "sqlstate", None) not in RETRYABLE or attempt == TRIES:
@@ -223,27 +228,17 @@ class Connections:
 
         `opening` are its first statements.
 
-        At most `pool_size` run at the same time, so that a node's own steps always find a connection.
-
         Raises:
             StoreUnavailableError, AuthenticationError, SchemaError: translated from the driver's error.
             OutcomeUnknownError: the connection broke during the commit.
         """
-        if not self._long_calls.acquire(timeout=self._seconds):
-            raise StoreUnavailableError(
-                f"no connection of the pool was free in time: {self._config.pool_size} calls with a transaction of"
-                f" several round trips ran for {self._seconds:g} s; a larger pool_size allows more"
-            )
-        try:
-            with self.checked_out() as connection:
-                self.fly_on(connection, opening, commit=None)
-                try:
-                    yield connection
-                    self.fly_on(connection, [], begin=None)
-                finally:
-                    roll_back_unless_ended(connection)
-        finally:
-            self._long_calls.release()
+        with self.calls.place(), self.checked_out() as connection:
+            self.fly_on(connection, opening, commit=None)
+            try:
+                yield connection
+                self.fly_on(connection, [], begin=None)
+            finally:
+                roll_back_unless_ended(connection)
 
     @property
     def seconds(self) -> float:
@@ -280,14 +275,16 @@ class Connections:
     def usage(self) -> ConnectionUsage:
         return ConnectionUsage(*self._pool.usage(), self._opened)
 
-    def begin_job_transaction(self) -> Connection:
-        """Begin a transaction for a job's own work, and return its connection to close."""
+    def begin_job_transaction(self) -> tuple[Connection, tuple[str, ...]]:
+        """Begin a transaction for a job's own work; return its connection to close, and its `SESSION_VALUES`."""
         with self._making_job_engine:
             if self._job_engine is None:
                 self._job_engine = self._source.job_engine()
                 if self._is_closed:
                     self._job_engine.close()
-        return self._job_engine.begin(local_settings(JOB_SETTINGS))
+        values = ", ".join(f"current_setting('{name}')" for name in SESSION_VALUES)
+        connection, row = self._job_engine.begin(f"{local_settings(JOB_SETTINGS)}, {values}")
+        return connection, row[-len(SESSION_VALUES) :]
 
     def close(self) -> None:
         """Close idle connections now, and the others when they are returned."""

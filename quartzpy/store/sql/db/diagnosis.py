@@ -123,7 +123,7 @@ class Diagnosis:
     def _end_stalled(self) -> None:
         """Terminate quartzpy's sessions, of any node, that are stalled in the middle of a transaction."""
         try:
-            [found] = self._connections.fly([Send(STALLED, {"patience": self._patience})])
+            [found] = self._connections.fly([Send(STALLED, {"patience": self._patience})], self._connections.steps)
         except QuartzpyError as error:
             logger.info("cannot check for stalled sessions that hold the lock: %s", error)
             return
@@ -139,7 +139,7 @@ class Diagnosis:
     def held(self) -> list[tuple[str, float]]:
         """Return the holders with the seconds that their transactions have lasted."""
         try:
-            [found] = self._connections.fly([Send(self._holders, {})])
+            [found] = self._connections.fly([Send(self._holders, {})], self._connections.steps)
         except QuartzpyError:
             return []
         return [

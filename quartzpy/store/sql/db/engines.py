@@ -9,6 +9,7 @@ events nor dispose of it, and its sessions are used like those of a pooler: each
 from __future__ import annotations
 
 import contextlib
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -25,8 +26,10 @@ from quartzpy.store.sql.db.conninfo import session_name
 from quartzpy.store.sql.db.database import translate
 from quartzpy.store.sql.db.pool import Lease, Pool, is_stale
 from quartzpy.store.sql.db.servers import Servers
+from quartzpy.store.sql.db.statement import literal
 from quartzpy.store.sql.db.urls import DRIVER
 
+logger = logging.getLogger(__name__)
 _DRIVER = tuple(DRIVER.split("+"))
 
 
@@ -39,8 +42,8 @@ class JobEngine(ABC):
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def begin(self, settings_query: str) -> Connection:
-        """Begin a transaction with these settings, and return its connection to close.
+    def begin(self, settings_query: str) -> tuple[Connection, tuple[str, ...]]:
+        """Begin a transaction by a query of its settings; return its connection to close, and the row of the query.
 
         Raises:
             QuartzpyError: translated from the driver's error.
@@ -48,11 +51,11 @@ class JobEngine(ABC):
         try:
             connection = self._engine.connect()
             try:
-                connection.exec_driver_sql(settings_query)
+                row = connection.exec_driver_sql(settings_query).one()
             except BaseException:
                 connection.close()
                 raise
-            return connection
+            return connection, tuple(row)
         except SQLAlchemyError as error:
             raise translate(error) from error
 
@@ -63,6 +66,39 @@ class JobEngine(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close idle connections now, and the others when they are returned, unless they are the caller's."""
+
+
+# What a job may leave behind in its session, apart from prepared statements, which are the driver's and ours.
+_TIDY = """
+SET SESSION AUTHORIZATION DEFAULT; RESET ALL; CLOSE ALL; UNLISTEN *; SELECT pg_advisory_unlock_all(); DISCARD TEMP;
+DISCARD SEQUENCES;
+"""
+# The settings of a new session that RESET ALL loses: those that were made after the connection was opened.
+_MADE = """
+SELECT name, setting FROM pg_settings WHERE source = 'session'
+UNION ALL
+SELECT 'role', current_setting('role') WHERE current_setting('role') <> 'none'
+"""
+_MADE_SETTINGS = "_quartzpy_made_settings"
+
+
+def note_settings(connection: psycopg.Connection[Any]) -> None:
+    """Remember the settings of a new connection in autocommit mode, to which `tidied` returns."""
+    connection.__dict__[_MADE_SETTINGS] = connection.execute(_MADE).fetchall()
+
+
+def tidied(connection: psycopg.Connection[Any]) -> bool:
+    """Remove what a job left behind in a session outside of a transaction; return False if that is not possible."""
+    made: list[tuple[str, str]] = connection.__dict__.get(_MADE_SETTINGS, [])
+    again = "".join(f"SELECT pg_catalog.set_config({literal(name)}, {literal(value)}, false);" for name, value in made)
+    try:
+        connection.autocommit = True
+        connection.execute((_TIDY + again).encode(), prepare=False)
+        connection.autocommit = False
+    except psycopg.Error as error:
+        logger.info("discarding the connection of a job's transaction, which cannot be tidied: %s", error)
+        return False
+    return True
 
 
 class OwnJobEngine(JobEngine):
@@ -90,6 +126,7 @@ class OwnJobEngine(JobEngine):
         event.listen(engine, "do_connect", lambda _, record, given, arguments: connect(arguments.get("context")))
         event.listen(engine, "checkout", self._on_checkout)
         event.listen(engine, "checkin", self._on_checkin)
+        self._sessions_are_ours = not config.pooled
 
     def _on_checkout(self, connection: object, record: ConnectionPoolEntry, fairy: object) -> None:
         if not self._is_current(connection):
@@ -98,7 +135,11 @@ class OwnJobEngine(JobEngine):
 
     def _on_checkin(self, connection: object, record: ConnectionPoolEntry) -> None:
         # The pool was disposed of while the connection was in use, so nobody else would close it.
-        if connection is not None and (self._is_closed or not self._is_current(connection)):
+        if connection is not None and (
+            self._is_closed
+            or not self._is_current(connection)
+            or (self._sessions_are_ours and isinstance(connection, psycopg.Connection) and not tidied(connection))
+        ):
             record.invalidate()
 
     def close_idle(self) -> None:
@@ -225,6 +266,14 @@ def open_apart(engine: Engine, config: SchedulerConfig, servers: Servers, role: 
         if isinstance(error, psycopg.Error):
             raise translate(error) from error
         raise
+
+
+def most_connections(engine: Engine) -> int | None:
+    """Return the largest number of connections of the engine's pool; None if there is no limit."""
+    pool = engine.pool
+    if not isinstance(pool, QueuePool) or pool._max_overflow < 0:
+        return None
+    return pool.size() + pool._max_overflow
 
 
 def check_engine(engine: Engine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from quartzpy.store.sql.db.database import LockRowMissingError
 from quartzpy.store.sql.db.diagnosis import Diagnosis
 from quartzpy.store.sql.db.expectation import Expectation
 from quartzpy.store.sql.db.flight import BEGIN, COMMIT, Result, Send, roll_back_unless_ended
+from quartzpy.store.sql.db.lanes import Lane
 from quartzpy.store.sql.db.locks import LOCK, MAKE, LockName
 from quartzpy.store.sql.db.naming import renamed, scoped
 from quartzpy.store.sql.db.statement import Statement, prepare
@@ -50,6 +52,8 @@ class SqlSession:
 
     def __init__(self, connections: Connections, scheduler: str, names: dict[str, str], diagnosis: Diagnosis) -> None:
         self.connections = connections
+        self.lane: Lane = connections.calls
+        """The share of the pool that the transactions of this session use."""
         self.diagnosis = diagnosis
         self.scheduler = scheduler
         self.names = names
@@ -66,6 +70,12 @@ class SqlSession:
         """True if a job had a rate limit at the last check; see `rate_limits`."""
         self.purged_up_to: datetime | None = None
         """The end of the last execution that a full batch deleted; see `purge`."""
+
+    def of_steps(self) -> SqlSession:
+        """Return a session for the steps of a node. What it expects of the database is shared with this one."""
+        session = copy.copy(self)
+        session.lane = self.connections.steps
+        return session
 
     def send(self, text: str, **values: Any) -> Send:
         """Return the statement of a text with its values; the scheduler's name is always added."""
@@ -95,7 +105,7 @@ class SqlSession:
         Raises:
             SchemaError: the lock's row is missing, and cannot be restored.
         """
-        results = self.with_locks(lambda: self.connections.fly([self.lock(name), *sends]))[1:]
+        results = self.with_locks(lambda: self.connections.fly([self.lock(name), *sends], self.lane))[1:]
         if not keeps_expectation:
             self.expectation.forget()
         return results
@@ -113,12 +123,12 @@ class SqlSession:
     def unlocked(self, *sends: Send) -> list[Result]:
         """Run statements that need no lock, and commit, in one round trip."""
         with self.diagnosis.explained():
-            return self.connections.fly(sends)
+            return self.connections.fly(sends, self.lane)
 
     def read(self, *sends: Send) -> list[Result]:
         """Run read-only statements in one round trip; if the connection breaks, repeat them on another one."""
         with self.diagnosis.explained():
-            return self.connections.read(sends)
+            return self.connections.read(sends, self.lane)
 
     def read_one(self, text: str, **values: Any) -> list[tuple[Any, ...]]:
         return self.read(self.send(text, **values))[0].rows
@@ -138,7 +148,7 @@ class SqlSession:
                 roll_back_unless_ended(connection)
 
         try:
-            return self.with_locks(lambda: self.connections.transaction(whole))
+            return self.with_locks(lambda: self.connections.transaction(whole, self.lane))
         finally:
             self.expectation.forget()
 

@@ -30,6 +30,10 @@ Database: TypeAlias = "str | Engine | Connect"
 Opened: TypeAlias = Callable[["psycopg.Connection[Any]"], None]
 
 
+FOR_STEPS = 3
+"""The number of connections of a pool that calls of applications do not use, so that a node's steps always find one."""
+
+
 class Source(ABC):
     """Creates the pools of a store, and its connections outside of them.
 
@@ -48,6 +52,11 @@ class Source(ABC):
     @abstractmethod
     def work_pool(self) -> Pool:
         """Return the pool for steps and calls."""
+
+    @property
+    def connections_for_calls(self) -> int:
+        """The number of connections of the pool that the calls of applications may use at the same time."""
+        return self._config.pool_size
 
     @abstractmethod
     def job_engine(self) -> JobEngine:
@@ -86,14 +95,18 @@ class _OwnSource(Source):
             self._opened(connection)
             return connection
 
-        return OwnPool(connect, self._servers.is_current, size=self._config.pool_size + 3, seconds=self._seconds)
+        return OwnPool(
+            connect, self._servers.is_current, size=self._config.pool_size + FOR_STEPS, seconds=self._seconds
+        )
 
     def job_engine(self) -> JobEngine:
         """See `Source.job_engine`."""
-        from quartzpy.store.sql.db.engines import OwnJobEngine
+        from quartzpy.store.sql.db.engines import OwnJobEngine, note_settings
 
         def connect(adapters: Any) -> psycopg.Connection[Any]:
             connection = self._connect_for_jobs(adapters)
+            if not self._config.pooled:
+                note_settings(connection)
             connection.autocommit = False
             self._opened(connection)
             return connection
@@ -212,6 +225,13 @@ class EngineSource(Source):
     def work_pool(self) -> Pool:
         """See `Source.work_pool`."""
         return self._engines.CallersPool(self._engine, self._servers)
+
+    @property
+    def connections_for_calls(self) -> int:
+        """See `Source.connections_for_calls`."""
+        most = self._engines.most_connections(self._engine)
+        own = self._config.pool_size
+        return own if most is None else max(1, min(own, most - FOR_STEPS))
 
     def job_engine(self) -> JobEngine:
         """See `Source.job_engine`; the pool is that of the caller's engine."""

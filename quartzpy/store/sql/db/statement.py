@@ -38,6 +38,12 @@ class Statement:
         return [as_text(given[name]) for name in self.values]
 
 
+def literal(value: str) -> str:
+    """Return a text as a literal, whatever standard_conforming_strings is."""
+    escaped = value.replace("\\", "\\\\").replace("'", "''")
+    return f" E'{escaped}'"
+
+
 def prepare(name: str, text: str, names: Mapping[str, str]) -> Statement:
     """Return the statement of a text, with its `$names` substituted."""
     order: list[str] = []

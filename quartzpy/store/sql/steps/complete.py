@@ -1,8 +1,8 @@
 """The complete step. Lock: TRIGGER_ACCESS. Ends executions by fire_id, if the claim still belongs to this epoch.
 
 All effects of a completion depend on the fired row that it deletes. An execution keeps that row and is completed later
-if another transaction has locked a row that it must write: its job, whose data it stores or which runs again, or a
-trigger that it asked to end.
+if another transaction has locked it, or a row that it must write: its job, whose data it stores or which runs again, a
+trigger that it asked to end, or its own trigger, whose next fire follows from this end.
 
 Most executions end without any effect on others; `plain_completions` ends those without the lock.
 """
@@ -41,10 +41,12 @@ def _executing(of: str, columns: str) -> str:
 
 _ITS_JOB = "r.sched_name, r.job_group, r.job_name"
 
-# If jobs give instructions: the executions that must wait, because a trigger that they name is locked.
+# If jobs give instructions, or if ends move triggers: the executions that must wait, because such a trigger is locked,
+# or its job. The trigger may be updated twice, here and by a later statement; then its foreign key is checked, although
+# the key does not change, and the check would wait for the job.
 _WAITING_FOR_TRIGGERS = f"""
 requests AS MATERIALIZED (
-    SELECT a.fire_id, about.trigger_group, about.trigger_name
+    SELECT a.fire_id, about.trigger_group, about.trigger_name, f.job_group, f.job_name
       FROM unnest(%(ask_fire_ids)s::bigint[], %(ask_all)s::bool[]) AS a(fire_id, all_triggers)
 {_executing("a", f"{_ITS_JOB}, r.trigger_group, r.trigger_name, r.generation")}
      CROSS JOIN LATERAL (
@@ -62,7 +64,11 @@ must_wait AS MATERIALIZED (
         SELECT true AS is_free FROM $triggers o
          WHERE o.sched_name = %(sched)s AND o.trigger_group = a.trigger_group AND o.trigger_name = a.trigger_name
            FOR NO KEY UPDATE SKIP LOCKED) AS t ON true
-     WHERE t.is_free IS NULL
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM $job_details o
+         WHERE o.sched_name = %(sched)s AND o.job_group = a.job_group AND o.job_name = a.job_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS j ON true
+     WHERE t.is_free IS NULL OR j.is_free IS NULL
 ),
 """
 
@@ -165,7 +171,7 @@ def complete_statement(
         repeated += f"{continued('SELECT * FROM done')} RETURNING trigger_state, next_fire_time),"
         made_waiting.append("SELECT * FROM continued")
     # A row that this statement has changed can no longer be held by it: what is to be held is held before.
-    held_first = ["followers"] * continues + ["repeatable"] * retries + ["countable"] * counts
+    held_first = ["must_wait"] * asks + ["followers"] * continues + ["repeatable"] * retries + ["countable"] * counts
     stored = _STORED.format(after="".join(f"AND (SELECT count(*) FROM {name}) >= 0 " for name in held_first))
     return f"""
 WITH ended AS MATERIALIZED (
@@ -183,7 +189,7 @@ WITH ended AS MATERIALIZED (
 -- The end of the executions: everything that follows depends on these rows.
 done AS (
     DELETE FROM $fired_triggers f
-     USING ended e {_executing("e", "r.ctid AS row").replace("AS f", "AS own")}
+     USING ended e {_executing("e", "r.ctid AS row").replace("LIMIT 1) AS f", "LIMIT 1 FOR UPDATE SKIP LOCKED) AS own")}
      WHERE f.ctid = own.row {ends}
     RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result{of_log}{of_repeated}
 ),
@@ -282,7 +288,7 @@ def sends(
     session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
 ) -> list[Send]:
     """Return the statements that end executions, to be sent under TRIGGER_ACCESS."""
-    asking = [c for c in completions if c.instruction is not CompletionInstruction.NOOP]
+    asking = [c for c in completions if c.instruction is not CompletionInstruction.NOOP or c.moves_its_trigger()]
     counted = [c for c in completions if failures.counts(c)]
     counts: dict[str, Any] = {"count_fire_ids": [c.fired.fire_id for c in counted]} if counted else {}
     retries = any(c.retry_after is not None for c in completions)

@@ -9,6 +9,7 @@ from quartzpy.store.protocol import Completion
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.steps.settling import UNSCHEDULED
+from quartzpy.store.sql.steps.void_claims import void_claims
 
 # The statement that ended the executions passes their ids on: a completion that is sent again, because its answer was
 # lost, is not counted twice. It has locked the jobs' rows already.
@@ -64,7 +65,7 @@ paused AS (
     RETURNING t.job_group, t.job_name, locked.fire_id
 ),
 released AS (
-    DELETE FROM $fired_triggers f USING paused p WHERE f.fire_id = p.fire_id AND f.state = 'ACQUIRED'
+{void_claims("paused").strip()}
 )
 SELECT DISTINCT job_group, job_name FROM paused
 """

@@ -54,6 +54,7 @@ candidates AS MATERIALIZED (
          WHERE o.sched_name = %(sched)s AND o.trigger_group = f.trigger_group AND o.trigger_name = f.trigger_name
            AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = r.fire_id {condition}
            FOR NO KEY UPDATE SKIP LOCKED) AS t
+       FOR UPDATE OF f SKIP LOCKED
 )"""
 
 

@@ -13,14 +13,23 @@ from quartzpy.texts import storable_text
 from quartzpy.triggers.upcoming import REFILL_BELOW
 
 # Claims whose trigger was removed or has changed are deleted.
-FORGET_ALL = """
-DELETE FROM $fired_triggers f
- WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
-   AND (SELECT count(*) FROM $triggers t
-         WHERE t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group
-           AND t.trigger_name = f.trigger_name AND t.fire_id = f.fire_id) = 0
+
+
+def _forget(which: str) -> str:
+    return f"""
+DELETE FROM $fired_triggers
+ WHERE ctid = ANY(ARRAY(
+    SELECT f.ctid FROM $fired_triggers f
+     WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED' AND {which}
+       AND (SELECT count(*) FROM $triggers t
+             WHERE t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group
+               AND t.trigger_name = f.trigger_name AND t.fire_id = f.fire_id) = 0
+       FOR UPDATE SKIP LOCKED))
 """
-FORGET = FORGET_ALL + "   AND f.fire_id = ANY(%(fire_ids)s::bigint[])"
+
+
+FORGET_ALL = _forget("true")
+FORGET = _forget("f.fire_id = ANY(%(fire_ids)s::bigint[])")
 
 # The remaining claims: not due by the store's clock, or their rows are locked; and whether one of them was left by
 # `FIRE_UNLIMITED`, because its job has got a limit. No row: the epoch is no longer registered.
@@ -54,6 +63,7 @@ WITH claimed AS (
            AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = f.fire_id
            FOR NO KEY UPDATE SKIP LOCKED) AS t
      WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED' AND {which}
+       FOR UPDATE OF f SKIP LOCKED
 ),
 released AS (
     UPDATE $triggers t SET trigger_state = 'WAITING', fire_id = NULL
@@ -83,6 +93,7 @@ WITH claimed AS (
          WHERE o.sched_name = f.sched_name AND o.trigger_group = f.trigger_group AND o.trigger_name = f.trigger_name
            AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = f.fire_id
            FOR NO KEY UPDATE SKIP LOCKED) AS t
+       FOR UPDATE OF f SKIP LOCKED
 ),
 failed AS (
     UPDATE $triggers t SET trigger_state = 'ERROR', fire_id = NULL, error = claimed.reason

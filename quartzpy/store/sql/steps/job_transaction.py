@@ -13,11 +13,12 @@ from psycopg import pq
 from quartzpy.errors import InvalidValueError, LeaseLostError, OutcomeUnknownError
 from quartzpy.states import CompletionInstruction
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
-from quartzpy.store.sql.db.connections import Connections
+from quartzpy.store.sql.db.connections import SESSION_VALUES, Connections
 from quartzpy.store.sql.db.database import translate
 from quartzpy.store.sql.db.flight import Result, Send, prepared_on
 from quartzpy.store.sql.db.locks import LockName
 from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.db.statement import literal
 from quartzpy.store.sql.steps import complete, failures
 
 if TYPE_CHECKING:
@@ -27,9 +28,14 @@ logger = logging.getLogger(__name__)
 
 SAVEPOINT, BACK = b"SAVEPOINT quartzpy_end", b"ROLLBACK TO SAVEPOINT quartzpy_end"
 
-# Shorter than the client's deadline, so that the server's own error reports what was waited for.
-PATIENCE = """
-SELECT set_config('lock_timeout', %(limit)s::text, true), set_config('statement_timeout', %(limit)s::text, true)
+# Our names and rights are those of the beginning of the transaction, whatever the job has set since. What it has set is
+# kept in settings of the transaction, and restored for its deferred constraint triggers, which run at the COMMIT.
+KEEP = """
+SELECT set_config('quartzpy.search_path', current_setting('search_path'), true),
+       set_config('quartzpy.role', current_setting('role'), true)"""
+GO_BACK = """
+SELECT set_config('search_path', current_setting('quartzpy.search_path'), true),
+       set_config('role', current_setting('quartzpy.role'), true)
 """
 # Fails, which rolls back everything before it and the COMMIT after it, unless this execution has just been recorded.
 STANDS = """
@@ -57,10 +63,21 @@ SELECT 1 FROM $job_details
 HOLD_TRIGGERS = """
 SELECT 1 FROM $triggers
  WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
+ ORDER BY trigger_group, trigger_name
    FOR NO KEY UPDATE
 """
+HOLD_FOLLOWERS = """
+SELECT 1
+  FROM $job_details own
+ CROSS JOIN LATERAL jsonb_array_elements(own.continuations) AS link(spec)
+  JOIN $job_details o ON o.sched_name = %(sched)s AND o.job_group = link.spec ->> 'job_group'
+   AND o.job_name = link.spec ->> 'job_name'
+ WHERE own.sched_name = %(sched)s AND own.job_group = %(group)s AND own.job_name = %(name)s
+ ORDER BY o.job_group, o.job_name
+   FOR NO KEY UPDATE OF o
+"""
 # Waits for an UPDATE of the claim's row (its progress, or a request to cancel), after which the statement that ends the
-# execution sees the new version of the row. It follows the lock, whose holders may wait for the row.
+# execution sees the new version of the row.
 HOLD_CLAIM = """
 SELECT FROM $fired_triggers WHERE fire_id = %(fire_id)s::bigint AND epoch = %(epoch)s::bigint FOR UPDATE
 """
@@ -72,7 +89,14 @@ class WorkTransaction:
     def __init__(self, connections: Connections, session: SqlSession) -> None:
         self._connections = connections
         self._session = session
-        self._connection = connections.begin_job_transaction()
+        self._connection, values = connections.begin_job_transaction()
+        # Shorter than the client's deadline, so that the server's own error reports what was waited for.
+        patience = f"{int(connections.seconds * 900)}ms"
+        settings = dict(zip(SESSION_VALUES, values, strict=True))
+        settings |= {"lock_timeout": patience, "statement_timeout": patience}
+        entered = [f"set_config('{name}', {literal(value)}, true)" for name, value in settings.items()]
+        self._enter = ", ".join([KEEP, *entered]).encode()
+        """Precedes everything else of a flight, also the preparation of its statements, which looks the tables up."""
 
     @property
     def connection(self) -> Connection:
@@ -81,20 +105,26 @@ class WorkTransaction:
     def complete(self, node: Node, completion: Completion) -> CompletionOutcome:
         job = {"group": completion.fired.job_group, "name": completion.fired.job_name}
         held = []
-        if completion.job_data is not None or completion.retry_after is not None or failures.counts(completion):
+        changes_triggers = completion.instruction is not CompletionInstruction.NOOP or completion.moves_its_trigger()
+        if (
+            completion.job_data is not None
+            or completion.retry_after is not None
+            or changes_triggers
+            or failures.counts(completion)
+        ):
             held.append(self._session.send(HOLD_JOB, **job))
-        if completion.instruction is not CompletionInstruction.NOOP:
+        if completion.fired.continues:
+            held.append(self._session.send(HOLD_FOLLOWERS, **job))
+        if changes_triggers:
             held.append(self._session.send(HOLD_TRIGGERS, **job))
-        if held:
-            held.insert(0, self._session.send(PATIENCE, limit=f"{int(self._connections.seconds * 900)}ms"))
+        held.append(self._session.send(HOLD_CLAIM, fire_id=completion.fired.fire_id, epoch=node.epoch))
         sends = [
             self._session.lock(LockName.TRIGGER_ACCESS),
-            self._session.send(HOLD_CLAIM, fire_id=completion.fired.fire_id, epoch=node.epoch),
             *complete.sends(self._session, node, [completion]),
             self._session.send(STANDS, fire_id=completion.fired.fire_id, epoch=node.epoch),
         ]
         answers = self._commit([*held, self._ours, *sends], completion.fired.fire_id)
-        now, _, _, earliest, *_ = answers[len(held) + 3].rows[0]
+        now, _, _, earliest, *_ = answers[len(held) + 2].rows[0]
         return CompletionOutcome(now, earliest_unblocked=earliest)
 
     def commit(self, node: Node, fire_id: int) -> None:
@@ -107,6 +137,8 @@ class WorkTransaction:
         return self._session.send(self._connections.settings_query)
 
     def _commit(self, sends: Sequence[Send], fire_id: int) -> list[Result]:
+        """Commit the job's work with these statements, and return their results."""
+        flight = [*sends, self._session.send(GO_BACK)]
         if self._connection.closed:
             raise InvalidValueError(
                 f"execution {fire_id}: the job closed the connection of its transaction; nothing was committed"
@@ -122,11 +154,11 @@ class WorkTransaction:
         before = set(prepared)
         try:
             try:
-                return self._connections.fly_on(driver, sends, begin=SAVEPOINT, undo_by=BACK)
+                return self._connections.fly_on(driver, flight, begin=SAVEPOINT, local=self._enter, undo_by=BACK)[:-1]
             except psycopg.errors.InvalidSqlStatementName:
                 # To discard its own statements, the driver discards all prepared ones, and a job may do so too.
                 prepared -= before
-                return self._connections.fly_on(driver, sends, begin=None)
+                return self._connections.fly_on(driver, flight, begin=SAVEPOINT, local=self._enter)[:-1]
         except psycopg.errors.DivisionByZero as error:
             raise LeaseLostError(
                 f"execution {fire_id} is no longer this node's: its transaction was rolled back"

@@ -16,6 +16,7 @@ The acquire step and the fire step put their candidates into a CTE `candidates` 
 from __future__ import annotations
 
 from quartzpy.store.sql.db.statement import BY_KEY
+from quartzpy.store.sql.steps.void_claims import void_claims
 
 
 def running(of: str) -> str:
@@ -65,6 +66,21 @@ limited AS MATERIALIZED (
      CROSS JOIN LATERAL ({running("c")}) AS executions
      WHERE c.max_concurrent IS NOT NULL
 ),
+-- The jobs with an execution that a fire would replace and whose row another transaction has locked.
+held AS MATERIALIZED (
+    SELECT e.job_group, e.job_name, e.concurrency_key
+      FROM (SELECT DISTINCT job_group, job_name, concurrency_key FROM limited
+             WHERE overlap_policy = 'cancel_other' AND is_due AND rank > max_concurrent - running) AS full_job
+     CROSS JOIN LATERAL (
+        SELECT r.fire_id, r.job_group, r.job_name, r.concurrency_key FROM $fired_triggers r
+         WHERE r.sched_name = %(sched)s AND r.job_group = full_job.job_group AND r.job_name = full_job.job_name
+           AND r.concurrency_key = full_job.concurrency_key
+           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.cancel_requested) AS e
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM $fired_triggers o
+         WHERE o.fire_id = e.fire_id FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
+     WHERE f.is_free IS NULL
+),
 -- One decision for each candidate.
 decisions AS MATERIALIZED (
     -- Nothing holds up a job without a limit.
@@ -81,11 +97,15 @@ decisions AS MATERIALIZED (
              WHERE l.overlap_policy = 'block' AND l.rank <= l.max_concurrent - l.running) AS f{at_limit}
     UNION ALL
     SELECT l.*, false, CASE WHEN l.is_due THEN {_OVERLAP} ELSE 'CLAIM' END
-      FROM limited l WHERE l.overlap_policy <> 'block'
+      FROM limited l
+     WHERE l.overlap_policy <> 'block'
+       AND (l.overlap_policy <> 'cancel_other'
+            OR (l.job_group, l.job_name, l.concurrency_key)
+               NOT IN (SELECT job_group, job_name, concurrency_key FROM held))
 )"""
 
 
-OTHERS_BLOCKED = """
+OTHERS_BLOCKED = f"""
 -- The other triggers of jobs that have reached their limits by this step are blocked, even if they are claimed.
 others AS (
     UPDATE $triggers t
@@ -105,7 +125,7 @@ others AS (
 ),
 -- They lose the claims that nodes had on them.
 lost_claims AS (
-    DELETE FROM $fired_triggers f USING others WHERE f.fire_id = others.fire_id AND f.state = 'ACQUIRED'
+{void_claims("others").strip()}
 )"""
 
 OTHERS_CANCELLED = """

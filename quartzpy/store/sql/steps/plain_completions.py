@@ -9,9 +9,12 @@ of a trigger may be the end of its job; that is decided under the lock, because 
 triggers do not see each other's deletion. The other transactions that touch the rows:
 
 - A recovery of this node deletes the same row. Whoever locks the row first ends the execution: the recovery skips a row
-  that is locked here and leaves it to its next pass, and this statement waits for a row that the recovery has locked
-  and then finds it gone. So exactly one of them writes the history, and one that comes too late has no effect.
-- The same completion, sent again because its answer was lost, waits for the row of the first attempt in the same way.
+  that is locked here and leaves it to its next pass, and this statement skips a row that the recovery has locked, and
+  the statement under the lock finds it gone. So exactly one of them writes the history, and one that comes too late has
+  no effect.
+- The same completion, sent again because its answer was lost, skips the row of the first attempt in the same way.
+- A request to cancel, or any transaction of a user, has locked the row: the execution is completed later, and no other
+  one waits.
 - The trigger is deleted, replaced or paused: neither the row of the execution nor that of the history refers to the
   trigger's row. `REFILL` locks that row, skips it if it is locked, and compares its generation and its last instant.
   The end of a trigger does the same and compares its generation and its state. If the row is locked, the trigger stays
@@ -91,7 +94,7 @@ done AS (
      CROSS JOIN LATERAL (
         SELECT r.ctid AS row FROM $fired_triggers r
          WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'
-           AND r.max_concurrent IS NULL LIMIT 1) AS own
+           AND r.max_concurrent IS NULL LIMIT 1 FOR UPDATE SKIP LOCKED) AS own
      WHERE f.ctid = own.row
     RETURNING f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name,
               f.job_type, f.instance_id, f.epoch, f.fired_time, f.scheduled_time, f.attempt, f.trigger_data,

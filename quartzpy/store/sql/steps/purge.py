@@ -32,7 +32,8 @@ WITH deleted AS (
                      WHERE sched_name = %(sched)s
                        AND ended_at >= %(since)s::timestamptz
                        AND ended_at < (SELECT greatest($now - %(older_than)s::interval, %(before)s::timestamptz))
-                     ORDER BY ended_at LIMIT %(limit)s::int)
+                     ORDER BY ended_at LIMIT %(limit)s::int
+                       FOR UPDATE SKIP LOCKED)
     RETURNING ended_at
 )
 SELECT count(*), max(ended_at) FROM deleted

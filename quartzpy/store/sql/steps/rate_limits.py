@@ -73,6 +73,30 @@ limits AS (
            min((rate_limit ->> 'burst')::bigint) AS burst
       FROM due GROUP BY at, {_BUCKET}
 ),
+-- Buckets whose row another transaction has locked, or their job's: their triggers are left to a later step. The check
+-- of the foreign key would wait for the job, because the steps of this transaction update a trigger several times.
+held AS MATERIALIZED (
+    SELECT l.job_group, l.job_name, l.concurrency_key
+      FROM limits l
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM $job_details j
+         WHERE j.sched_name = %(sched)s AND j.job_group = l.job_group AND j.job_name = l.job_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
+     WHERE f.is_free IS NULL
+    UNION ALL
+    SELECT l.job_group, l.job_name, l.concurrency_key
+      FROM limits l
+     CROSS JOIN LATERAL (
+        SELECT q.sched_name, q.job_group, q.job_name, q.concurrency_key FROM $rate_limits q
+         WHERE q.sched_name = %(sched)s AND q.job_group = l.job_group AND q.job_name = l.job_name
+           AND q.concurrency_key = l.concurrency_key LIMIT 1) AS stored
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM $rate_limits q
+         WHERE q.sched_name = stored.sched_name AND q.job_group = stored.job_group AND q.job_name = stored.job_name
+           AND q.concurrency_key = stored.concurrency_key
+           FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
+     WHERE f.is_free IS NULL
+),
 stored AS (
     SELECT l.*, l.gap * (l.burst - 1) AS tolerance,
            CASE WHEN r.tat > l.at + l.gap * l.burst THEN l.at + l.gap * l.burst
@@ -84,6 +108,7 @@ stored AS (
         SELECT q.tat, q.queued_until, q.queued_interval FROM $rate_limits q
          WHERE q.sched_name = %(sched)s AND q.job_group = l.job_group AND q.job_name = l.job_name
            AND q.concurrency_key = l.concurrency_key LIMIT 1) AS r ON true
+     WHERE ({_BUCKET}) NOT IN (SELECT {_BUCKET} FROM held)
 ),
 counted AS (
     SELECT s.*, greatest(s.tat, s.at) AS base,

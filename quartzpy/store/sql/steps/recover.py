@@ -29,6 +29,7 @@ from quartzpy.store.sql.steps.holdings import RELEASE_OTHERS
 from quartzpy.store.sql.steps.orphans import orphans
 from quartzpy.store.sql.steps.overlap import unblocked
 from quartzpy.store.sql.steps.rerun import RECOVERY, repeatable, rerun
+from quartzpy.store.sql.steps.void_claims import void_claims
 
 logger = logging.getLogger(__name__)
 
@@ -143,7 +144,7 @@ SELECT (SELECT count(*) FROM reruns), (SELECT count(*) FROM terminated), (SELECT
 
 # A separate statement after FREE, because it changes triggers that FREE has just stored or released. A recovery trigger
 # becomes ERROR as well, and runs when somebody resets it, so that no fire is lost. The count restarts.
-QUARANTINE = """
+QUARANTINE = f"""
 WITH poison AS (
     UPDATE $job_details j SET node_deaths = 0
       FROM (SELECT o.ctid AS row, o.node_deaths AS deaths FROM $job_details o
@@ -170,7 +171,7 @@ stopped AS (
     RETURNING of_poison.fire_id
 ),
 unclaimed AS (
-    DELETE FROM $fired_triggers f USING stopped WHERE f.fire_id = stopped.fire_id AND f.state = 'ACQUIRED'
+{void_claims("stopped").strip()}
 )
 SELECT job_group, job_name FROM poison ORDER BY 1, 2
 """

@@ -143,7 +143,9 @@ UPDATE $triggers t SET trigger_state = j.new_state, held_by_mode = j.new_hold, {
 """
 
 _SETTLED_RULE = USUAL_RULE.replace("t.rate_limit", "s.rate_limit")
-# The same for triggers that users' transactions have committed since. Locked rows are reconciled later.
+# The same for triggers that users' transactions have committed since. Locked rows are reconciled later, and those of
+# locked jobs: the statement that follows in this transaction updates a trigger again, and the foreign key of a row that
+# the transaction itself has written is checked once more, which would wait for the job.
 RECONCILE_NEW = f"""
 UPDATE $triggers t
    SET trigger_state = s.new_state, held_by_mode = s.new_hold, misfire_rule = {_SETTLED_RULE},
@@ -164,7 +166,8 @@ UPDATE $triggers t
                    d.job_data
               FROM $job_details d
              WHERE d.sched_name = %(sched)s AND d.job_group = o.job_group AND d.job_name = o.job_name
-             LIMIT 1) AS j) AS s
+             LIMIT 1
+               FOR NO KEY UPDATE SKIP LOCKED) AS j) AS s
  WHERE t.ctid = s.row
 """
 
