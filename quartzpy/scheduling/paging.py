@@ -113,6 +113,10 @@ class Query(Hinted, Iterable[_T], Generic[_T]):
             raise InvalidValueError(f"index: must be counted from the front (got {quoted(index)})")
         return self._find(index + 1, None)[index]
 
+    def __len__(self) -> int:
+        """Refuse to answer, because `list` would ask for the length, and read twice. Raises TypeError."""
+        raise TypeError("a query has no length without a read of the database: call count() on it, or len(list(...))")
+
     def __reversed__(self) -> Iterator[_T]:
         return reversed(list(self))
 
