@@ -8,11 +8,11 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
-from quartzpy import CronTrigger, JobDetail, Scheduler, every
+from quartzpy import AsyncScheduler, CronTrigger, JobDetail, Scheduler, every
 from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
-from quartzpy.errors import CalendarNotFoundError, InvalidCronError, JobNotFoundError
+from quartzpy.errors import CalendarNotFoundError, InvalidCronError, InvalidValueError, JobNotFoundError
 from quartzpy.testing import SchedulerHarness
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from tests.facade import jobs
@@ -71,6 +71,12 @@ def test_a_query_says_how_it_is_counted() -> None:
     scheduler = Scheduler("memory://")
     with pytest.raises(TypeError, match=r"call count\(\)"):
         len(scheduler.jobs())
+    with pytest.raises(TypeError, match=r"await count\(\)"):
+        len(AsyncScheduler(scheduler).jobs())  # type: ignore[arg-type]
+    with pytest.raises(IndexError, match="index 3: the query selects 0 records"):
+        scheduler.jobs()[3]
+    with pytest.raises(InvalidValueError, match="counted from the front"):
+        scheduler.jobs()["job"]  # type: ignore[call-overload]
     assert list(scheduler.jobs()) == sorted(scheduler.jobs()) == []
 
 
