@@ -108,6 +108,14 @@ QUERY_NAMES: Mapping[str, str] = {
 }
 """The same for a query of jobs, triggers, executions or misfires."""
 
+_UNITS = ("second", "minute", "hour", "day", "week")
+INTERVAL_NAMES: Mapping[str, str] = {
+    **{f"{unit}s": f"every({unit}s=10)" for unit in _UNITS},
+    **{unit: f"every({unit}s=1)" for unit in _UNITS},
+    "do": "scheduler.schedule_job(report, every(minutes=10))",
+}
+"""The same for an interval, whose units other libraries append."""
+
 CONTEXT_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("args", "kwargs"), "a function gets them as its parameters; context.job_data is all data"),
     "logger": "context.log",

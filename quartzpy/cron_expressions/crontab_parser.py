@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from quartzpy.cron_expressions import fields
 from quartzpy.cron_expressions.days import DayRule, NthWeekday
-from quartzpy.cron_expressions.field_parser import VALUE, FieldParser
+from quartzpy.cron_expressions.field_parser import BLANKS, VALUE, FieldParser
 from quartzpy.cron_expressions.fields import CronFields, FieldKind, Part, day_rule
 
 MAX_LENGTH = 250
@@ -86,7 +86,7 @@ class _CrontabParser(FieldParser):
             self._fail(
                 "crontab: expected 5 fields (minutes, hours, day-of-month, month, day-of-week), or 6 with seconds in"
                 f" front (got {len(tokens)}); CronTrigger(...) accepts Quartz's dialect",
-                tokens[6][1] if len(tokens) > 6 else len(self._expression.rstrip(" \t")),
+                tokens[6][1] if len(tokens) > 6 else len(self._expression.rstrip(BLANKS)),
                 allowed="5 or 6 fields",
             )
         text = " ".join(token for token, _ in tokens)

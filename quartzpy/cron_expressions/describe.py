@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from itertools import product
 
 from quartzpy.cron_expressions.days import ALL_WEEKDAYS, DayRule, LastDay, NthWeekday
-from quartzpy.cron_expressions.fields import HOURS, MONTH, CronFields, Part
+from quartzpy.cron_expressions.fields import HOURS, MINUTES, MONTH, SECONDS, CronFields, FieldKind, Part
 
 _MOST_TIMES = 8
 """The most times of day that are listed one by one. More are described by their minutes and hours."""
+_MOST_SPELLED = 3
+"""The most seconds or minutes of an uneven step that are listed one by one."""
 WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July"),
@@ -25,7 +27,7 @@ def description(fields: CronFields) -> str:
     """Return the expression in words, without its time zone."""
     seconds, minutes, hours, month_days, months, weekdays, years = fields.parts
     said = [
-        _clock(seconds, minutes, hours),
+        _clock(_spelled_out(seconds, SECONDS), _spelled_out(minutes, MINUTES), hours),
         _days(fields, month_days, weekdays),
         _months(months),
         _years(years),
@@ -50,6 +52,16 @@ def _is_every(parts: Sequence[Part]) -> bool:
 # --- the time of day
 
 
+def _spelled_out(parts: Sequence[Part], kind: FieldKind) -> Sequence[Part]:
+    """Replace each step with few values and unequal gaps, such as */45, by its values."""
+    spelled: list[Part] = []
+    for part in parts:
+        is_uneven = (part.is_all or part.is_open) and 60 % part.step != 0
+        values = part.values(kind) if is_uneven else ()
+        spelled += [Part(value, value) for value in values] if 0 < len(values) <= _MOST_SPELLED else [part]
+    return spelled
+
+
 def _clock(seconds: Sequence[Part], minutes: Sequence[Part], hours: Sequence[Part]) -> str:
     at_seconds, at_minutes, at_hours = _values(seconds), _values(minutes), _values(hours)
     if at_seconds and at_minutes and at_hours:
@@ -67,7 +79,7 @@ def _clock(seconds: Sequence[Part], minutes: Sequence[Part], hours: Sequence[Par
     told = [
         _seconds(seconds, at_seconds),
         _minutes(minutes, at_minutes, at_seconds, all_minute_long=all_minute_long),
-        _hours(hours),
+        _hours(hours, 59 if _is_every(seconds) and _is_every(minutes) else 0),
     ]
     return " ".join(part for part in told if part)
 
@@ -128,12 +140,12 @@ def _minutes(
     return f"in {said}" if seconds is None else f"of {said}"
 
 
-def _hours(parts: Sequence[Part]) -> str:
+def _hours(parts: Sequence[Part], last_second: int) -> str:
     if _is_every(parts):
         return ""
     said = []
     for part in parts:
-        span = "" if part.is_all else f" from {_time(part.first, 0)} to {_time(part.last, 59)}"
+        span = "" if part.is_all else f" from {_time(part.first, 0)} to {_time(part.last, 59, last_second)}"
         said.append(f"of every {_nth_word(part.step)} hour{span}" if part.step > 1 else span.strip())
     return listed(said)
 

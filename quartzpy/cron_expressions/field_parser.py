@@ -23,6 +23,10 @@ _HASHED = re.compile(r"H(?:\((?P<first>[0-9]{1,9})-(?P<last>[0-9]{1,9})\))?(?:/(
 _LAST_DAY = re.compile(r"L(?:-(?P<before>[0-9]{1,9}))?(?P<workday>W)?")
 _NEAREST = re.compile(r"(?P<day>[0-9]{1,9})W|W(?P<after>[0-9]{1,9})")
 _TOKEN = re.compile(r"[^ \t]+")
+# Other cron programs read the time zone from the line.
+_TIME_ZONE = re.compile(r"(?:CRON_)?TZ=(?P<zone>[^ \t]*)", re.IGNORECASE)
+BLANKS = " \t\r\n"
+"""The characters that may stand before and after an expression."""
 _KNOWN_CHARACTERS = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ*?,-/#()")
 _LONGEST_QUOTED = 40
 _HASH_FORMS = "H, H/15, H(0-29) or H(0-29)/10"
@@ -66,7 +70,21 @@ class FieldParser(ABC):
         self._text = "".join(c.upper() if c.isascii() else c for c in expression)
 
     def _tokens(self) -> list[tuple[str, int]]:
-        return [(match.group(), match.start()) for match in _TOKEN.finditer(self._text)]
+        # A line of a file may end with its line break.
+        begin = len(self._text) - len(self._text.lstrip(BLANKS))
+        tokens = [
+            (match.group(), match.start())
+            for match in _TOKEN.finditer(self._text, begin, len(self._text.rstrip(BLANKS)))
+        ]
+        if tokens and (found := _TIME_ZONE.match(self._expression, tokens[0][1])):
+            rest = self._expression[found.end() :].strip(BLANKS)
+            self._fail(
+                f"{self.subject}: the time zone is an argument and no part of the text; write"
+                f" {rest[:_LONGEST_QUOTED]!r} with time_zone={found['zone'][:_LONGEST_QUOTED]!r}",
+                tokens[0][1],
+                allowed="the fields alone",
+            )
+        return tokens
 
     def _field(self, kind: FieldKind, token: str, start: int) -> tuple[tuple[Part, ...], DayRule]:
         """Return the plain parts of a field, and the rule of its special forms."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NoReturn
 
 from quartzpy.cron_expressions.days import DayRule, NthWeekday
-from quartzpy.cron_expressions.field_parser import VALUE, FieldParser
+from quartzpy.cron_expressions.field_parser import BLANKS, VALUE, FieldParser
 from quartzpy.cron_expressions.fields import (
     DAY_OF_MONTH,
     DAY_OF_WEEK,
@@ -81,14 +81,16 @@ class _QuartzParser(FieldParser):
         hint = "; a crontab line has five"
         if len(tokens) == 5:
             hint = "; five fields are a crontab line, which CrontabExpression and CronTrigger.from_crontab read"
-        position = tokens[7][1] if len(tokens) > 7 else len(self._expression.rstrip(" \t"))
+        position = tokens[7][1] if len(tokens) > 7 else len(self._expression.rstrip(BLANKS))
         self._fail(f"expected 6 or 7 fields (got {len(tokens)}){hint}", position, allowed="6 or 7 fields")
 
     def _check_day_fields(self, tokens: list[tuple[str, int]], day_or: bool | None) -> bool:
         """Return whether both day fields are given."""
         (day, _), (weekday, position) = tokens[3], tokens[5]
         if day == "?" and weekday == "?":
-            self._fail("day-of-month and day-of-week cannot both be '?'", position, DAY_OF_WEEK)
+            self._fail(
+                "day-of-month and day-of-week cannot both be '?'", position, DAY_OF_WEEK, allowed=DAY_OF_WEEK.allowed
+            )
         both_given = day != "?" and weekday != "?"
         if both_given and day_or is None:
             texts = [token for token, _ in tokens]

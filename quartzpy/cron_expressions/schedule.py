@@ -29,8 +29,9 @@ class DaylightSaving(StrEnum):
 
     ONCE: An expression that lists times of day (its seconds, minutes and hours are values or lists of values) fires
     exactly once for each of them: on the first pass if the time occurs twice, and at the end of the gap if the clock
-    skips it. An expression with a wildcard, a step or a range in seconds, minutes or hours is a rhythm and follows the
-    elapsed time: it fires during both passes, and times that the clock skips are left out.
+    skips it. An expression with a wildcard, a step or a range in seconds, minutes or hours that stands for several
+    values is a rhythm and follows the elapsed time: it fires during both passes, and times that the clock skips are
+    left out.
 
     QUARTZ: The behaviour of Quartz. Times that the clock skips are left out. A time that occurs twice fires on the
     second pass, so a rhythm does not fire during the first.

@@ -150,6 +150,10 @@ class AsyncLazyMirror(AsyncMirror[_V]):
         """Refuse to answer, because the answer would have to be awaited. Raises TypeError."""
         raise TypeError("the truth value of a query needs a read of the database: await first() or count()")
 
+    def __len__(self) -> int:
+        """Refuse to answer, because the answer would have to be awaited. Raises TypeError."""
+        raise TypeError("the length of a query needs a read of the database: await count()")
+
     async def _items(self, iterable: Callable[[_V], Iterable[_R]]) -> AsyncIterator[_R]:
         """Yield the items of an iterable whose iterator queries the database, several per call."""
         iterator = await self._run(lambda behind: iter(iterable(behind)))

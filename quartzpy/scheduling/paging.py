@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, overload
 from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
 from quartzpy.other_names import QUERY_NAMES, Hinted
-from quartzpy.texts import check_storable, quoted
+from quartzpy.texts import check_storable, numbered, quoted
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1_000_000
@@ -109,9 +109,16 @@ class Query(Hinted, Iterable[_T], Generic[_T]):
             if index.step is not None or stop is None or start < 0 or stop < 0:
                 raise InvalidValueError(f"index: must be a slice from the front with a stop (got {quoted(index)})")
             return self._find(stop, None)[start:] if stop > start else []
-        if index < 0:
-            raise InvalidValueError(f"index: must be counted from the front (got {quoted(index)})")
-        return self._find(index + 1, None)[index]
+        if not isinstance(index, int) or index < 0:
+            raise InvalidValueError(f"index: must be a number counted from the front (got {quoted(index)})")
+        found = self._find(index + 1, None)
+        if len(found) <= index:
+            raise IndexError(f"index {index}: the query selects {numbered(len(found), 'record', 'records')}")
+        return found[index]
+
+    def __len__(self) -> int:
+        """Refuse to answer, because `list` would ask for the length, and read twice. Raises TypeError."""
+        raise TypeError("a query has no length without a read of the database: call count() on it, or len(list(...))")
 
     def __reversed__(self) -> Iterator[_T]:
         return reversed(list(self))

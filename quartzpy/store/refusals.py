@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Collection
+
 from quartzpy.errors import (
     CalendarInUseError,
     CalendarNotFoundError,
@@ -36,9 +39,11 @@ def job_of_trigger_not_stored(trigger: TriggerKey, job: JobKey | None) -> JobNot
     return JobNotFoundError(f"trigger {trigger}: no job {job} is stored")
 
 
-def calendar_not_stored(name: str) -> CalendarNotFoundError:
-    """Return the error of storing a trigger whose calendar is not stored."""
-    return CalendarNotFoundError(f"calendar {name!r} is not stored")
+def calendar_not_stored(name: str, stored: Collection[str] = ()) -> CalendarNotFoundError:
+    """Return the error of storing a trigger whose calendar is not stored, with the most similar of those that are."""
+    near = difflib.get_close_matches(name, stored, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return CalendarNotFoundError(f"calendar {name!r} is not stored{hint}")
 
 
 def calendar_exists(name: str) -> ObjectAlreadyExistsError:

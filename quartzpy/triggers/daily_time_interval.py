@@ -99,11 +99,13 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
     def next_after(self, instant: datetime) -> datetime | None:
         """Return the first fire time strictly after `instant`, without regard to `repeat_count`.
 
-        As in Quartz, a fire at `end_time_of_day` or `end_time` itself is not found from an instant less than a second
-        before it.
+        With `dst="quartz"`, as in Quartz, a fire at `end_time_of_day` or `end_time` itself is not found from an instant
+        less than a second before it.
         """
         # Fires are on whole seconds. Quartz searches from one second later on, and keeps the fraction.
-        return self._first_from(as_instant(instant, "instant") + _ONE_SECOND)
+        instant = as_instant(instant, "instant")
+        whole = instant if self.dst == DaylightSaving.QUARTZ else instant.replace(microsecond=0)
+        return self._first_from(whole + _ONE_SECOND)
 
     def first_from(self, instant: datetime) -> datetime | None:
         """Return the first fire time at or after `instant`, without regard to `repeat_count`."""

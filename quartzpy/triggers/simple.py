@@ -12,7 +12,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import LATEST, Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP, check_name
-from quartzpy.other_names import TRIGGER_ARGUMENTS, constructor_refuses
+from quartzpy.other_names import INTERVAL_NAMES, TRIGGER_ARGUMENTS, Hinted, constructor_refuses
 from quartzpy.states import Missed
 from quartzpy.texts import quoted
 from quartzpy.triggers.catching_up import caught_up_from
@@ -48,13 +48,14 @@ class SimpleMisfire(StrEnum):
 
 @constructor_refuses(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
-class SimpleTrigger(Trigger):
+class SimpleTrigger(Hinted, Trigger):
     """A trigger that fires at its start, and then repeatedly after each `interval`.
 
     Without an `interval` it fires once. With one it repeats for ever, unless `repeat_count` gives the number of fires
     after the first. The end time is exclusive, as in Quartz.
     """
 
+    _other_names: ClassVar[Mapping[str, str]] = INTERVAL_NAMES
     kind: ClassVar[str] = "simple"
     misfire_type: ClassVar[type[StrEnum]] = SimpleMisfire
     instructions: ClassVar[Mapping[Missed, str]] = {

@@ -10,12 +10,21 @@ import threading
 import time
 from pathlib import Path
 
-from quartzpy import Job, JobExecutionContext
+from quartzpy import Job, JobExecutionContext, Scheduler
 
 
 class Computing(Job):
     def execute(self, context: JobExecutionContext) -> int:
         return os.getpid()
+
+
+class Following(Job):
+    """Triggers the next job with a scheduler of its own, once a file exists."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        while not Path(context.job_data["file"]).exists():
+            time.sleep(0.01)
+        Scheduler(context.job_data["url"], name="facade").trigger_job("next")
 
 
 class DeafForever(Job):

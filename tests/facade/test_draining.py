@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from quartzpy import (
 )
 from quartzpy.errors import SchedulerStateError
 from quartzpy.states import ExecutionState
-from tests.facade import jobs
+from tests.facade import jobs, process_jobs
 from tests.waiting import wait_until
 
 SOON = 60.0
@@ -143,6 +144,22 @@ def test_a_job_uses_the_scheduler_until_it_has_ended(
     assert triggered.key.group == "MANUAL_TRIGGERS"
     with pytest.raises(SchedulerStateError, match="was shut down; create a new one"):
         scheduler.trigger_job(NEXT)
+
+
+def test_a_job_in_a_process_ends_as_usual(make_scheduler: MakeScheduler, url: str, tmp_path: Path) -> None:
+    if url == "memory://":
+        pytest.skip("another process has no access to a memory store")
+    running, reader = make_scheduler(executors={"cpu": "processes:1"}), make_scheduler()
+    running.start()
+    running.add_job(JobDetail(jobs.Recorded, "next", durable=True))
+    data = {"url": url, "file": str(tmp_path / "go-on")}
+    running.schedule_job(JobDetail(process_jobs.Following, "job", executor="cpu", data=data), SimpleTrigger("job"))
+    wait_until(lambda: [row for row in reader.running() if row.state == "EXECUTING"])
+    over = _drains(running)
+    Path(data["file"]).touch()
+    assert over.wait(SOON)
+    assert _states(reader, "job") == [ExecutionState.SUCCEEDED]
+    assert len(reader.triggers_of_job(NEXT)) == 1
 
 
 def test_a_draining_scheduler_is_not_started_again(scheduler: Scheduler) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.build import Sabotage
 from tests.sabotage.cures import CURES
+from tests.sabotage.drains import DRAINS
 from tests.sabotage.features import FEATURES
 from tests.sabotage.fires import FIRES
 from tests.sabotage.protections import PROTECTIONS
@@ -17,6 +18,7 @@ SABOTAGES: dict[str, Sabotage] = {
         *FIRES,
     )
 }
+SABOTAGES: dict[str, Sabotage] = {one.name: one for one in (*PROTECTIONS, *CURES, *FEATURES, *DRAINS)}
 
 SAMPLE = ("no_fence_on_complete", "no_unbroken_evidence", "h7_a_refused_thread_wedges")
 """What every test run tries: quick, and certain to fail at once."""

@@ -1,4 +1,4 @@
-"""Recurrence rules with BYWEEKNO, against a plain reading of RFC 5545: a day, its week, and whether the rule names it."""
+"""Recurrence rules with BYWEEKNO, against a plain reading of RFC 5545: a day, its week, whether the rule names it."""
 
 from __future__ import annotations
 

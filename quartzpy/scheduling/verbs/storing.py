@@ -151,7 +151,7 @@ class StoringVerbs(Verbs):
         calendars = store.calendars(names) if names else {}
         for name in sorted(names):
             if name not in calendars:
-                raise refusals.calendar_not_stored(name)
+                raise refusals.calendar_not_stored(name, store.calendar_names())
 
         def prepare_one(trigger: Trigger, now: datetime) -> PreparedTrigger:
             stored = calendars.get(trigger.calendar) if trigger.calendar else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
@@ -129,12 +130,15 @@ class SyncVerbs(StoringVerbs, QueryVerbs, CalendarVerbs):
         removed = found.keys("-", "calendar")
         used = [trigger for _, triggers in found.store for trigger in triggers if trigger.calendar is not None]
         missing = {trigger.calendar for trigger in used} - declared.keys()
-        if missing:
-            missing -= set(store.calendar_names())
+        names = declared.keys() | set(store.calendar_names()) if missing else set()
+        missing -= names
         for trigger in used:
             if trigger.calendar in missing:
+                near = difflib.get_close_matches(trigger.calendar or "", names, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise CalendarNotFoundError(
                     f"trigger {trigger.key}: its calendar {quoted(trigger.calendar)} is neither declared nor stored"
+                    f"{hint}"
                 )
         if removed:
             changed = {trigger.key: trigger.calendar for _, triggers in found.store for trigger in triggers}

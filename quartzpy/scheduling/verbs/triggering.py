@@ -13,7 +13,7 @@ from quartzpy.jobs import typed_data
 from quartzpy.jobs.repetition import repeats
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, JobRef, TriggerKey, check_name, checked_key, unique_name
 from quartzpy.scheduling.verbs.handles import TriggeredExecution
-from quartzpy.scheduling.verbs.queries import FireRef, QueryVerbs
+from quartzpy.scheduling.verbs.queries import FireRef, QueryVerbs, checked_fire_id
 from quartzpy.scheduling.verbs.storing import StoringVerbs
 from quartzpy.states import JobMode, TriggerState
 from quartzpy.triggers.simple import SimpleTrigger
@@ -82,17 +82,18 @@ class TriggeringVerbs(StoringVerbs, QueryVerbs):
             InvalidValueError: `fire_id` cannot be the id of an execution.
         """
         record = self.execution(fire_id)
+        number = checked_fire_id(fire_id)
         if record is None:
-            raise ExecutionNotFoundError(f"execution {fire_id!r} is not known, or no longer in the history")
+            raise ExecutionNotFoundError(f"execution {number} is not known, or no longer in the history")
         if record.outcome is None:
             raise IllegalStateChangeError(
-                f"execution {fire_id} is {record.state}; only an execution that has ended can run again"
+                f"execution {number} is {record.state}; only an execution that has ended can run again"
             )
         data = repeats(record.trigger_key, record.scheduled_fire_time, record.trigger_data)
         try:
             return self._by_hand(record.job_key, data, delay, even_if_paused=even_if_paused)
         except JobNotFoundError:
-            gone = f"execution {fire_id} cannot run again: its job {record.job_key} is not stored any more"
+            gone = f"execution {number} cannot run again: its job {record.job_key} is not stored any more"
             raise JobNotFoundError(gone) from None
 
     def _debounced(
