@@ -297,7 +297,7 @@ def _check_size(value: object) -> None:
     Raises:
         UnreadablePickleError: a value is too large or too deep, or contains itself.
     """
-    # By the ids of collections, which the value keeps alive: the size and the levels; None while its parts are looked at.
+    # By the ids of collections, which the value keeps alive: the size and the levels, or None until they are known.
     known: dict[int, tuple[int, int] | None] = {}
     seen: set[int] = set()
     roots = [value]

@@ -21,11 +21,11 @@ HONEST = [pickle.dumps(value, protocol) for value in _HONEST for protocol in ran
 
 def _laughs(inner: bytes, level: bytes, levels: int) -> bytes:
     """A value of which each level has the one below it several times."""
-    found = inner + b"q\x00"
+    found = inner + b"q\x000"
     for number in range(1, levels):
         get = b"h" + bytes([number - 1])
-        found += level.replace(b"*", get) + b"q" + bytes([number])
-    return b"\x80\x04" + found + b"."
+        found += level.replace(b"*", get) + b"q" + bytes([number]) + b"0"
+    return b"\x80\x04" + found + b"h" + bytes([levels - 1]) + b"."
 
 
 def _name(module: str, name: str) -> bytes:
@@ -36,14 +36,15 @@ HOSTILE: dict[str, bytes] = {
     "lists in lists": _laughs(b"]", b"](" + b"*" * 4 + b"e", 30),
     "tuples in tuples": _laughs(b")", b"(" + b"*" * 4 + b"t", 30),
     "dicts in dicts": _laughs(b"}", b"}(K\x01*K\x02*K\x03*u", 30),
-    "one long text many times": b"\x80\x04X" + struct.pack("<I", 100_000) + b"x" * 100_000 + b"q\x000](" + b"h\x00" * 1_000 + b"e.",
+    "one long text many times": b"\x80\x04X" + struct.pack("<I", 100_000) + b"x" * 100_000
+    + b"q\x000](" + b"h\x00" * 1_000 + b"e.",
     "zones of zones": _laughs(
         _name("datetime", "timezone") + b")R", _name("datetime", "timezone") + b"](" + b"*" * 4 + b"e\x85R", 30
     ),
     "a hash of tuples of tuples": _laughs(b")", b"(" + b"*" * 2 + b"t", 60)[:-1] + b"K\x01}q\xff0h\xffh\x3bK\x01s.",
-    "a hash of very deep tuples": b"\x80\x04)" + b"\x85" * 3_000_000 + b"q\x00}h\x00K\x01s.",
+    "a hash of very deep tuples": b"\x80\x04)" + b"\x85" * 300_000 + b"q\x00}h\x00K\x01s.",
     "deep lists": b"\x80\x04" + b"]" * 50_000 + b"a" * 49_999 + b".",
-    "deep tuples": b"\x80\x04)" + b"\x85" * 1_000_000 + b".",
+    "deep tuples": b"\x80\x04)" + b"\x85" * 200_000 + b".",
     "a list in itself": b"\x80\x04]q\x00h\x00a.",
     "a dict in itself": b"\x80\x04}q\x00K\x01h\x00s.",
     "ten gigabytes of bytes": _name("datetime", "date") + b"\x8a\x05" + (10**10).to_bytes(5, "little") + b"\x85R.",
@@ -57,7 +58,7 @@ HOSTILE: dict[str, bytes] = {
     "a number of two gigabytes": b"\x80\x04\x8b" + struct.pack("<i", 2**31 - 1) + b"x.",
     "a number of a negative length": b"\x80\x04\x8b" + struct.pack("<i", -1) + b"x.",
     "more bytes than are read": b"\x80\x04" + b"N0" * 5_000_000 + b"N.",
-    "marks without an end": b"\x80\x04" + b"(" * 1_000_000 + b".",
+    "marks without an end": b"\x80\x04" + b"(" * 200_000 + b".",
     "a decimal of a list": _name("decimal", "Decimal") + _laughs(b"]", b"](" + b"*" * 4 + b"e", 30)[2:-1] + b"\x85R.",
     "a name that is a list": b"\x80\x04]]\x93.",
     "a name that grows": _name("a", "b") + b"q\x01X" + struct.pack("<I", 2_000) + b"y" * 2_000 + b"q\x02"
