@@ -64,6 +64,13 @@ class Global:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class Unbounded:
+    """Stands for a member of a dict that is too large or too deep; the other members can be read."""
+
+    why: str
+
+
 @dataclass(eq=False, repr=False, slots=True)
 class Made:
     """An object that unpickling would make: by `callee(*args)`, and then from `state`."""
@@ -94,8 +101,7 @@ def read_pickle(data: bytes) -> Any:
             argument = None if argument_of is None else argument_of(stream)
             if action is not None:
                 action(machine, argument)
-        _check_size(machine.stack[-1])
-        return machine.stack[-1]
+        return _bounded(machine.stack[-1])
     except UnreadablePickleError:
         raise
     except Exception as error:
@@ -291,6 +297,19 @@ def _is_small(key: object) -> bool:
     return not left
 
 
+def _bounded(value: Any) -> Any:
+    """Return a value, with an `Unbounded` for each member of a dict that is too large or too deep."""
+    if not isinstance(value, dict):
+        _check_size(value)
+        return value
+    for key, member in list(value.items()):
+        try:
+            _check_size(member)
+        except UnreadablePickleError as error:
+            value[key] = Unbounded(str(error))
+    return value
+
+
 def _check_size(value: object) -> None:
     """Check the size of a value, written out, and of all that each `Made` holds: it stands for itself in the others.
 
@@ -368,6 +387,8 @@ class _Conversion:
                 return _known(value, self)
             case Global():
                 raise UnreadablePickleError(f"it refers to {value.name}")
+            case Unbounded():
+                raise UnreadablePickleError(value.why)
             case dict():
                 return {self.value(key): self.value(one) for key, one in value.items()}
             case list() | set() | frozenset() | tuple():
