@@ -54,7 +54,7 @@ class Recording:
 
 @pytest.mark.timeout(300)
 def test_a_client_may_call_every_verb_of_a_client(users: Users, schema: str | None) -> None:
-    job, key, group = JobKey("job", "DEFAULT"), TriggerKey("later", "DEFAULT"), GroupMatcher.any()
+    job, key, group = JobKey("job", "DEFAULT"), TriggerKey("later", "DEFAULT"), GroupMatcher.anything()
     with Scheduler(users.dsn_of("node"), schema=schema, **QUICK) as node, contextlib.ExitStack() as stack:
         made = Scheduler(users.dsn_of("client"), schema=schema)
         stack.callback(made.shutdown)
@@ -88,7 +88,7 @@ def test_a_client_may_call_every_verb_of_a_client(users: Users, schema: str | No
         client.execution_log(ran.fire_id)
         client.cancel(ran.fire_id)
         client.cancel_job(job)
-        client.backfill_times(job, [datetime(2026, 1, 1, tzinfo=UTC)])
+        client.backfill_times(key, datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
         client.backfill(key, datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
         for reads in ("calendar_names", "cluster_load", "counts", "currently_executing_jobs", "job_group_names"):
             getattr(client, reads)()
