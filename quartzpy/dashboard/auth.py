@@ -53,8 +53,8 @@ def token_auth(tokens: str | Mapping[str, Actor], role: Role = Role.ADMIN) -> To
     """Return an authenticator by tokens: one token for everyone with this role, or a mapping of tokens to actors.
 
     A program sends its token as `Authorization: Bearer TOKEN`; a person enters it on the login page, which sets a
-    signed cookie for twelve hours. Logging out, or a change of the token, ends such a session. After ten different wrong
-    tokens, an address has to wait.
+    signed cookie for twelve hours. Logging out, or a change of the token, ends such a session. After ten
+    different wrong tokens, an address has to wait.
 
     Raises:
         SettingsError: there is no token, or one is shorter than 8 characters.

@@ -11,8 +11,8 @@ from quartzpy.dashboard.links import ROOT
 def named(request: Request, name: str) -> str:
     """Return the name of a cookie in this request.
 
-    Over TLS it has a prefix. A browser accepts such a cookie only with the attribute Secure, so that nobody on the way of
-    an unencrypted request can set it, and `__Host-` only from the host itself.
+    Over TLS it has a prefix. A browser accepts such a cookie only with the attribute Secure, so that nobody on the
+    way of an unencrypted request can set it, and `__Host-` only from the host itself.
     """
     if not is_secure(request):
         return name

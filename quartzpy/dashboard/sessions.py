@@ -1,7 +1,7 @@
 """Sessions that have ended: their cookies, which anybody may have copied, admit nobody any more.
 
-A session is a signed cookie, so that every process with the same tokens knows it. Its end is kept in this process, and in
-the audit log, where the other processes of the same scheduler find it. So it needs no table of its own.
+A session is a signed cookie, so that every process with the same tokens knows it. Its end is kept in this process, and
+in the audit log, where the other processes of the same scheduler find it. So it needs no table of its own.
 """
 
 from __future__ import annotations

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import socket
 import threading
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -13,7 +15,7 @@ from quartzpy.errors import PluginStartError
 from quartzpy.metrics.responses import Responder
 
 REQUEST_TIMEOUT = 5.0
-"""The longest time, in seconds, for which the server waits for a part of a request."""
+"""The time, in seconds, in which the whole of a request has to arrive, and in which its answer has to be taken."""
 MOST_REQUESTS = 16
 """The largest number of requests that are answered at the same time. Further connections are closed."""
 
@@ -83,13 +85,36 @@ class _Server(ThreadingHTTPServer):
         """Do nothing: the client has gone, or sent no request."""
 
 
+class _Arriving(io.RawIOBase):
+    """The bytes of a request until its deadline, which those that arrive one by one do not put off."""
+
+    def __init__(self, connection: socket.socket, timeout: float) -> None:
+        self._connection = connection
+        self._deadline = time.monotonic() + timeout
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the request did not arrive in time")
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
+
+
 def _handler_of(responder: Responder) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = REQUEST_TIMEOUT
         server_version = "quartzpy"
         sys_version = ""
 
+        def setup(self) -> None:
+            super().setup()
+            self.rfile = io.BufferedReader(_Arriving(self.connection, REQUEST_TIMEOUT))
+
         def do_GET(self) -> None:
+            self.connection.settimeout(REQUEST_TIMEOUT)
             response = responder.respond(self.command, urlsplit(self.path).path, self.headers.get("Accept", ""))
             self.send_response(response.status)
             for name, value in response.headers():

@@ -2,6 +2,9 @@
 
 A pickle is a program for a small machine. This module runs the instructions that put values together. Instructions that
 would call or build something leave a `Made` behind, which says what would be called, and with which arguments.
+
+A pickle can refer to one value many times, so that a few hundred bytes stand for more than any memory holds. What is
+limited is therefore the size of a value when it is written out.
 """
 
 from __future__ import annotations
@@ -33,7 +36,21 @@ _VALUES = frozenset(
 )
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _IGNORED = ("PROTO", "FRAME")
-_MARK = object()
+_COLLECTIONS = (list, tuple, dict, set, frozenset)
+_SCALARS = (str, bytes, bytearray)
+
+MOST_BYTES = 8_000_000
+"""The largest pickle that is read, in bytes."""
+MOST_WRITTEN_OUT = 4_000_000
+"""The largest size of a value that is written out: its values, and the characters and bytes of its texts."""
+DEEPEST = 100
+"""The largest number of levels of a value. Job data may have 32."""
+MOST_BITS = 14_300
+"""The size of the largest number: about the 4,300 digits that job data may have."""
+_LONGEST_NAME = 1_000
+_MOST_IN_KEY = 100
+_MOST_TUPLE_KEYS = 10_000
+_LARGEST_KEY = 1 << 60
 
 
 class UnreadablePickleError(Exception):
@@ -47,7 +64,14 @@ class Global:
     name: str
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, slots=True)
+class Unbounded:
+    """Stands for a member of a dict that is too large or too deep; the other members can be read."""
+
+    why: str
+
+
+@dataclass(eq=False, repr=False, slots=True)
 class Made:
     """An object that unpickling would make: by `callee(*args)`, and then from `state`."""
 
@@ -55,13 +79,20 @@ class Made:
     args: tuple[Any, ...]
     state: Any = None
 
+    def __repr__(self) -> str:
+        # Without what it holds, which may hold it again.
+        return f"<{self.callee}>"
+
 
 def read_pickle(data: bytes) -> Any:
     """Return the value of a pickle, in which each object is a `Made`.
 
     Raises:
-        UnreadablePickleError: the pickle is damaged, or uses an instruction for other than plain data.
+        UnreadablePickleError: the pickle is damaged, too large or too deep, or uses an instruction for other than
+            plain data.
     """
+    if len(data) > MOST_BYTES:
+        raise UnreadablePickleError(f"the pickle has {len(data):,} bytes; at most {MOST_BYTES:,} are read")
     machine, stream = _Machine(), io.BytesIO(data)
     read, instructions = stream.read, _INSTRUCTIONS
     try:
@@ -70,7 +101,7 @@ def read_pickle(data: bytes) -> Any:
             argument = None if argument_of is None else argument_of(stream)
             if action is not None:
                 action(machine, argument)
-        return machine.stack[-1]
+        return _bounded(machine.stack[-1])
     except UnreadablePickleError:
         raise
     except Exception as error:
@@ -84,9 +115,13 @@ _Action = Callable[["_Machine", Any], None]
 class _Machine:
     def __init__(self) -> None:
         self.stack: list[Any] = []
+        self._marks: list[int] = []
         self._memo: dict[int, Any] = {}
+        self._tuple_keys = 0
 
     def push(self, value: Any) -> None:
+        if isinstance(value, int) and value.bit_length() > MOST_BITS:
+            raise UnreadablePickleError(f"the pickle has a number of {value.bit_length():,} bits")
         self.stack.append(value)
 
     def tuple_of_top(self, count: int) -> None:
@@ -95,18 +130,37 @@ class _Machine:
         self.stack.append(items)
 
     def _since_mark(self) -> list[Any]:
-        position = len(self.stack) - 1 - self.stack[::-1].index(_MARK)
-        items = self.stack[position + 1 :]
+        position = self._marks.pop()
+        items = self.stack[position:]
         del self.stack[position:]
         return items
+
+    def _keys(self, keys: list[Any]) -> list[Any]:
+        """Return the keys of a dict or the members of a set, if the hash of each is computed at once."""
+        for key in keys:
+            if isinstance(key, int) and not -_LARGEST_KEY < key < _LARGEST_KEY:
+                # Any number of larger ones can have the same hash.
+                raise UnreadablePickleError("the pickle has a very large number as a key")
+            if isinstance(key, tuple | frozenset):
+                self._tuple_keys += 1
+                if self._tuple_keys > _MOST_TUPLE_KEYS or not _is_small(key):
+                    raise UnreadablePickleError("the pickle has keys that are too large tuples, or too many of them")
+        return keys
+
+    def _pairs(self) -> dict[Any, Any]:
+        items = self._since_mark()
+        return dict(zip(self._keys(items[::2]), items[1::2], strict=True))
 
     # --- marks and memory
 
     def _do_mark(self, _: object) -> None:
-        self.stack.append(_MARK)
+        self._marks.append(len(self.stack))
 
     def _do_pop(self, _: object) -> None:
-        self.stack.pop()
+        if self._marks and self._marks[-1] == len(self.stack):
+            self._marks.pop()
+        else:
+            self.stack.pop()
 
     def _do_pop_mark(self, _: object) -> None:
         self._since_mark()
@@ -132,11 +186,10 @@ class _Machine:
         self.stack.append(tuple(self._since_mark()))
 
     def _do_frozenset(self, _: object) -> None:
-        self.stack.append(frozenset(self._since_mark()))
+        self.stack.append(frozenset(self._keys(self._since_mark())))
 
     def _do_dict(self, _: object) -> None:
-        items = self._since_mark()
-        self.stack.append(dict(zip(items[::2], items[1::2], strict=True)))
+        self.stack.append(self._pairs())
 
     def _do_append(self, _: object) -> None:
         item = self.stack.pop()
@@ -147,25 +200,28 @@ class _Machine:
         self.stack[-1].extend(items)
 
     def _do_additems(self, _: object) -> None:
-        items = self._since_mark()
+        items = self._keys(self._since_mark())
         self.stack[-1].update(items)
 
     def _do_setitem(self, _: object) -> None:
         value, key = self.stack.pop(), self.stack.pop()
+        self._keys([key])
         self.stack[-1][key] = value
 
     def _do_setitems(self, _: object) -> None:
-        items = self._since_mark()
-        self.stack[-1].update(zip(items[::2], items[1::2], strict=True))
+        pairs = self._pairs()
+        self.stack[-1].update(pairs)
 
     # --- objects
 
     def _do_global(self, names: str) -> None:
-        self.stack.append(Global(names.replace(" ", ".")))
+        self.stack.append(_named(names.replace(" ", ".")))
 
     def _do_stack_global(self, _: object) -> None:
         name, module = self.stack.pop(), self.stack.pop()
-        self.stack.append(Global(f"{module}.{name}"))
+        if not isinstance(name, str) or not isinstance(module, str):
+            raise UnreadablePickleError("the pickle names something by other than texts")
+        self.stack.append(_named(f"{module}.{name}"))
 
     def _do_reduce(self, _: object) -> None:
         args, callee = self.stack.pop(), self.stack.pop()
@@ -216,80 +272,189 @@ _INSTRUCTIONS: Mapping[bytes, tuple[Callable[[io.BytesIO], Any] | None, _Action 
 }
 
 
-def _made(callee: object, args: tuple[Any, ...]) -> Made | Global:
-    if not isinstance(callee, Global):
-        raise UnreadablePickleError("the pickle calls something that it has made itself")
+def _named(name: str) -> Global:
+    if len(name) > _LONGEST_NAME:
+        raise UnreadablePickleError(f"the pickle has a name of {len(name):,} characters")
+    return Global(name)
+
+
+def _made(callee: object, args: object) -> Made | Global:
+    if not isinstance(callee, Global) or not isinstance(args, tuple):
+        raise UnreadablePickleError("the pickle calls something that it has made itself, or without a tuple")
     if callee.name in ("builtins.getattr", "__builtin__.getattr") and isinstance(args[0], Global):
-        return Global(f"{args[0].name}.{args[1]}")
+        return _named(f"{args[0].name}.{_text(args[1])}")
     return Made(callee.name, args)
+
+
+def _is_small(key: object) -> bool:
+    """Return whether a key, written out, has few values."""
+    count, left = 0, [key]
+    while left and count <= _MOST_IN_KEY:
+        count += 1
+        one = left.pop()
+        if isinstance(one, tuple | frozenset):
+            left += list(one)[: _MOST_IN_KEY + 1]
+    return not left
+
+
+def _bounded(value: Any) -> Any:
+    """Return a value, with an `Unbounded` for each member of a dict that is too large or too deep."""
+    if not isinstance(value, dict):
+        _check_size(value)
+        return value
+    for key, member in list(value.items()):
+        try:
+            _check_size(member)
+        except UnreadablePickleError as error:
+            value[key] = Unbounded(str(error))
+    return value
+
+
+def _check_size(value: object) -> None:
+    """Check the size of a value, written out, and of all that each `Made` holds: it stands for itself in the others.
+
+    Raises:
+        UnreadablePickleError: a value is too large or too deep, or contains itself.
+    """
+    # By the ids of collections, which the value keeps alive: the size and the levels, or None until they are known.
+    known: dict[int, tuple[int, int] | None] = {}
+    seen: set[int] = set()
+    roots = [value]
+    while roots:
+        left = [roots.pop()]
+        while left:
+            one = left[-1]
+            if isinstance(one, Made) and id(one) not in seen:
+                seen.add(id(one))
+                roots += (one.args, one.state)
+            if not isinstance(one, _COLLECTIONS) or known.get(id(one)) is not None:
+                left.pop()
+                continue
+            parts = [*one.keys(), *one.values()] if isinstance(one, dict) else list(one)
+            if id(one) not in known:
+                known[id(one)] = None
+                inner = [part for part in parts if isinstance(part, (*_COLLECTIONS, Made))]
+                if any(known.get(id(part), ()) is None for part in inner if not isinstance(part, Made)):
+                    raise UnreadablePickleError("the pickle has a value that contains itself")
+                left += inner
+                continue
+            left.pop()
+            size, levels = _written_out(parts, known)
+            if size > MOST_WRITTEN_OUT or levels > DEEPEST:
+                raise UnreadablePickleError(
+                    f"the pickle has a value that is too large or too deep when it is written out (more than"
+                    f" {MOST_WRITTEN_OUT:,} values and characters, or {DEEPEST} levels)"
+                )
+            known[id(one)] = size, levels
+
+
+def _written_out(parts: list[Any], known: Mapping[int, tuple[int, int] | None]) -> tuple[int, int]:
+    size, levels = 1, 0
+    for part in parts:
+        if isinstance(part, _COLLECTIONS):
+            inner, deep = known[id(part)] or (0, 0)
+            size, levels = size + inner, max(levels, deep)
+        else:
+            size += 1 + (len(part) if isinstance(part, _SCALARS) else 0)
+    return size, levels + 1
 
 
 def as_python(value: Any) -> Any:
     """Return a value of `read_pickle` with dates, times, zones, decimals and UUIDs in place of their `Made`.
 
     Raises:
-        UnreadablePickleError: another object is in it; the message names its class.
+        UnreadablePickleError: another object is in it, which the message names by its class, or it is too large or
+            too deep.
     """
-    match value:
-        case Made():
-            return _known(value)
-        case Global():
-            raise UnreadablePickleError(f"it refers to {value.name}")
-        case dict():
-            return {as_python(key): as_python(one) for key, one in value.items()}
-        case list() | set() | frozenset():
-            return [as_python(one) for one in value]
-        case tuple():
-            return [as_python(one) for one in value]
-    return value
+    try:
+        return _Conversion().value(value)
+    except (RecursionError, MemoryError) as error:
+        raise UnreadablePickleError(f"it is too deep or too large: {type(error).__name__}") from None
 
 
-def _known(made: Made) -> Any:
+class _Conversion:
+    """Counts the values, because a `Made` in a `Made` can refer to one value many times, too."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def value(self, value: Any) -> Any:
+        self._count += 1
+        if self._count > MOST_WRITTEN_OUT:
+            raise UnreadablePickleError(f"it has more than {MOST_WRITTEN_OUT:,} values")
+        match value:
+            case Made():
+                return _known(value, self)
+            case Global():
+                raise UnreadablePickleError(f"it refers to {value.name}")
+            case Unbounded():
+                raise UnreadablePickleError(value.why)
+            case dict():
+                return {self.value(key): self.value(one) for key, one in value.items()}
+            case list() | set() | frozenset() | tuple():
+                return [self.value(one) for one in value]
+        return value
+
+
+def _known(made: Made, conversion: _Conversion) -> Any:
     read = _READERS.get(made.callee)
     if read is None:
         raise UnreadablePickleError(f"it is an object of {made.callee}")
-    return read(made)
+    try:
+        return read(made, conversion)
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        raise UnreadablePickleError(f"its {made.callee} cannot be read: {reason(error)}") from error
 
 
-def _bytes(given: Any) -> bytes:
+def _text(given: object) -> str:
+    if not isinstance(given, str):
+        raise UnreadablePickleError(f"it has {type(given).__name__} where a text should be")
+    return given
+
+
+def _bytes(given: object) -> bytes:
     # Protocols before 3 write bytes as a call of codecs.encode.
     if isinstance(given, Made) and given.callee == "_codecs.encode":
-        return str(given.args[0]).encode("latin-1")
+        return _text(given.args[0]).encode("latin-1")
+    if not isinstance(given, bytes | bytearray):
+        # bytes(10**10) would be 10 GB.
+        raise UnreadablePickleError(f"it has {type(given).__name__} where bytes should be")
     return bytes(given)
 
 
-def _datetime(made: Made) -> datetime:
+def _datetime(made: Made, conversion: _Conversion) -> datetime:
     found: datetime = datetime(_bytes(made.args[0]))  # type: ignore[call-arg, arg-type]  # noqa: DTZ001
-    return found.replace(tzinfo=_zone(made.args[1])) if len(made.args) > 1 else found
+    return found.replace(tzinfo=_zone(made.args[1], conversion)) if len(made.args) > 1 else found
 
 
-def _zone(given: Any) -> tzinfo:
-    found = as_python(given)
+def _zone(given: Any, conversion: _Conversion) -> tzinfo:
+    found = conversion.value(given)
     if not isinstance(found, tzinfo):
         raise UnreadablePickleError("a datetime has no time zone where it should have one")
     return found
 
 
-def _zone_info(made: Made) -> ZoneInfo:
+def _zone_info(made: Made, _: _Conversion) -> ZoneInfo:
+    name = _text(made.args[0])
     try:
-        return ZoneInfo(str(made.args[0]))
-    except (ZoneInfoNotFoundError, ValueError):
-        raise UnreadablePickleError(f"there is no time zone {made.args[0]!r}") from None
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise UnreadablePickleError(f"there is no time zone {name[:100]!r}") from None
 
 
-def _uuid(made: Made) -> UUID:
+def _uuid(made: Made, _: _Conversion) -> UUID:
     return UUID(int=made.state["int"])
 
 
-_READERS: Mapping[str, Callable[[Made], Any]] = {
+_READERS: Mapping[str, Callable[[Made, _Conversion], Any]] = {
     "datetime.datetime": _datetime,
-    "datetime.date": lambda made: date(_bytes(made.args[0])),  # type: ignore[call-arg, arg-type]
-    "datetime.time": lambda made: time(_bytes(made.args[0])),  # type: ignore[arg-type]
-    "datetime.timedelta": lambda made: timedelta(*made.args),
-    "datetime.timezone": lambda made: timezone(as_python(made.args[0])),
+    "datetime.date": lambda made, _: date(_bytes(made.args[0])),  # type: ignore[call-arg, arg-type]
+    "datetime.time": lambda made, _: time(_bytes(made.args[0])),  # type: ignore[arg-type]
+    "datetime.timedelta": lambda made, _: timedelta(*made.args),
+    "datetime.timezone": lambda made, conversion: timezone(conversion.value(made.args[0])),
     "zoneinfo.ZoneInfo._unpickle": _zone_info,
     "pytz._p": _zone_info,
-    "pytz._UTC": lambda made: UTC,
-    "decimal.Decimal": lambda made: Decimal(str(made.args[0])),
+    "pytz._UTC": lambda made, _: UTC,
+    "decimal.Decimal": lambda made, _: Decimal(_text(made.args[0])),
     "uuid.UUID": _uuid,
 }

@@ -8,6 +8,7 @@ from tests.sabotage.drains import DRAINS
 from tests.sabotage.features import FEATURES
 from tests.sabotage.fires import FIRES
 from tests.sabotage.protections import PROTECTIONS
+from tests.sabotage.web import WEB
 
 SABOTAGES: dict[str, Sabotage] = {
     one.name: one
@@ -19,6 +20,7 @@ SABOTAGES: dict[str, Sabotage] = {
     )
 }
 SABOTAGES: dict[str, Sabotage] = {one.name: one for one in (*PROTECTIONS, *CURES, *FEATURES, *DRAINS)}
+SABOTAGES: dict[str, Sabotage] = {one.name: one for one in (*PROTECTIONS, *CURES, *FEATURES, *WEB)}
 
 SAMPLE = ("no_fence_on_complete", "no_unbroken_evidence", "h7_a_refused_thread_wedges")
 """What every test run tries: quick, and certain to fail at once."""

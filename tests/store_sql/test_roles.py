@@ -174,7 +174,76 @@ def test_a_missing_privilege_of_a_node_is_named(users: Users, schema: str | None
                 users.run(f"GRANT {verb} ON {kind} {place}.{name} TO {role}")
 
 
-@pytest.mark.parametrize("wrong", ["", "a b", "1a", 'a"b', "pg_mine", "x; drop", "a" * 64])
+FORGED = [
+    *[("qrtz_audit", column) for column in ("actor", "role", "action", "subject", "reason", "at", "before", "id")],
+    *[("qrtz_fired_triggers", column) for column in ("state", "epoch", "job_name", "trigger_data", "max_concurrent")],
+    *[("qrtz_scheduler_state", column) for column in ("epoch", "last_checkin", "checkin_count", "capabilities")],
+    *[("qrtz_executions", column) for column in ("outcome", "error")],
+    ("qrtz_locks", "sched_name"),
+]
+
+
+def test_no_client_changes_what_it_has_no_business_with(users: Users, schema: str | None) -> None:
+    place = f'"{schema}"' if schema else "public"
+    with connect_to(users.dsn_of("client")) as connection:
+        for table, column in FORGED:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(f"UPDATE {place}.{table} SET {column} = NULL WHERE false".encode())
+        for table in ("qrtz_audit", "qrtz_scheduler_state", "qrtz_locks", "qrtz_executions"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(f"DELETE FROM {place}.{table} WHERE false".encode())
+    with connect_to(users.dsn_of("node")) as connection:
+        for table, column in FORGED:
+            if table == "qrtz_audit":
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    connection.execute(f"UPDATE {place}.{table} SET {column} = NULL WHERE false".encode())
+
+
+def test_a_client_locks_rows_as_a_node_does(users: Users, schema: str | None) -> None:
+    place = f'"{schema}"' if schema else "public"
+    for use in ("client", "node"):
+        with connect_to(users.dsn_of(use)) as connection:
+            connection.execute(f"SELECT FROM {place}.qrtz_locks WHERE false FOR UPDATE".encode())
+
+
+ODD = [
+    "a b",
+    "1a",
+    'a"b',
+    "a'b",
+    "x; drop",
+    "a$$b",
+    "$q$",
+    "Größe",
+    "UPPER",
+    "a\\b",
+    "a'; DROP TABLE x; --",
+    "ö" * 31,
+    "a" * 63,
+]
+
+
+@pytest.mark.parametrize("suffix", ODD)
+def test_any_name_that_postgresql_accepts_is_quoted(fresh_database: Callable[[], str], suffix: str) -> None:
+    dsn, own = fresh_database(), uuid.uuid4().hex[:12]
+    migrations.upgrade(dsn)
+    name = own + suffix if len(suffix.encode()) < 50 else own + suffix[len(own) // len(suffix[0].encode()) :]
+    found = roles.statements({Use.READER: name})
+    with connect_to(dsn) as connection:
+        try:
+            roles.apply(dsn, found)
+            connection.execute(roles.as_script(found).encode())
+            row = connection.execute("SELECT has_table_privilege(%s, 'qrtz_triggers', 'SELECT')", [name]).fetchone()
+            assert row == (True,)
+        finally:
+            role = sql.Identifier(name)
+            connection.execute(sql.SQL("DROP OWNED BY {}").format(role))
+            connection.execute(sql.SQL("DROP ROLE {}").format(role))
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "pg_mine", "public", "none", "a" * 64, "ö" * 32, "a\nb", "a\0b", "\udc80", "\u202ea"]
+)
 def test_names_that_are_no_roles_are_refused(wrong: str) -> None:
     with pytest.raises(QuartzpyError, match="role: "):
         roles.statements({Use.NODE: wrong})

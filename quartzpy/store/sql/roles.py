@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import psycopg
@@ -22,14 +21,41 @@ DEFAULT_NAMES: Mapping[str, str] = {
     Use.CLIENT: "quartzpy_client",
     Use.READER: "quartzpy_reader",
 }
-_ROLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]{0,62}")
+_LONGEST = 63
+_RESERVED = ("public", "none")
 
 
 def role_name(name: str) -> str:
-    """Validate a role's name. Raises SettingsError."""
-    if not _ROLE.fullmatch(name) or name.startswith("pg_"):
-        raise SettingsError(f"role: letters, digits, _, - and $, no digit first, at most 63, not pg_... (got {name!r})")
+    """Validate a role's name: any text that PostgreSQL accepts. Raises SettingsError."""
+    rule = None
+    if not name or not name.isprintable():
+        rule = "must have at least one character, and none that cannot be printed"
+    elif len(name.encode(errors="surrogatepass")) > _LONGEST:
+        rule = f"must have at most {_LONGEST} bytes in UTF-8, beyond which PostgreSQL cuts it off"
+    elif name.startswith("pg_") or name in _RESERVED:
+        rule = "must not be public, none or pg_..., which belong to PostgreSQL"
+    if rule is not None:
+        raise SettingsError(f"role: {rule} (got {name!r})")
     return name
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    # A backslash has a meaning of its own in a plain literal if the server has standard_conforming_strings off.
+    quoted = text.replace("\\", "\\\\").replace("'", "''")
+    return f" E'{quoted}'" if "\\" in text else f"'{quoted}'"
+
+
+def _creation(role: str) -> str:
+    """Return the statement that creates a role if it is missing, which PostgreSQL has none for.
+
+    The block is a quoted literal. Between dollar signs, a name with dollar signs could end it.
+    """
+    block = f"BEGIN CREATE ROLE {role} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END"
+    return f"DO {_literal(block)}"
 
 
 def statements(
@@ -45,12 +71,9 @@ def statements(
     """
     checked_schema(schema)
     checked_table_prefix(prefix)
-    roles = {use: f'"{role_name(name)}"' for use, name in names.items()}
+    roles = {use: _identifier(role_name(name)) for use, name in names.items()}
     place = f'"{schema}"' if schema else "public"
-    found = [
-        f"DO $$ BEGIN CREATE ROLE {role} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
-        for role in roles.values()
-    ]
+    found = [_creation(role) for role in roles.values()]
     if OWNER in roles:
         owner = roles[OWNER]
         found.append(f"GRANT USAGE, CREATE ON SCHEMA {place} TO {owner}")
@@ -83,7 +106,7 @@ def apply(dsn: str, found: list[str]) -> None:
     Raises:
         SchemaError: the tables do not exist, or this role lacks the privilege.
     """
-    parameters = parse_dsn(dsn).libpq_parameters() | {"application_name": "quartzpy:db"}
+    parameters = parse_dsn(dsn).libpq_parameters() | {"application_name": "quartzpy:db", "client_encoding": "utf8"}
     try:
         with psycopg.connect(**parameters) as connection:
             for statement in found:

@@ -19,6 +19,15 @@ _READ = ("SELECT",)
 VERSION_TABLE = version_table(DEFAULT_TABLE_PREFIX)
 
 
+def _update(*columns: str) -> str:
+    """Return the privilege to update these columns alone."""
+    return f"UPDATE ({', '.join(columns)})"
+
+
+# How an action went on. Who did what, to what, when and why is written once.
+_PROCEEDING = _update("state", "count", "ended_at", "updated_at", "after", "error")
+
+
 class Use(StrEnum):
     """A kind of use of the database."""
 
@@ -38,21 +47,30 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     "qrtz_calendars": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_owners": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_paused_trigger_groups": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
-    # Locking a row needs UPDATE; whoever uses a scheduler's name first inserts its rows.
+    # Locking a row needs the privilege to update one of its columns; whoever uses a scheduler's name first inserts its
+    # rows.
     "qrtz_locks": {
-        Use.NODE: ("SELECT", "INSERT", "UPDATE"),
-        Use.CLIENT: ("SELECT", "INSERT", "UPDATE"),
+        Use.NODE: ("SELECT", "INSERT", _update("lock_name")),
+        Use.CLIENT: ("SELECT", "INSERT", _update("lock_name")),
         Use.READER: _READ,
     },
     # A client asks executions to stop, and deletes the claims on triggers that it replaces; it does not claim.
-    "qrtz_fired_triggers": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "UPDATE", "DELETE"), Use.READER: _READ},
+    "qrtz_fired_triggers": {
+        Use.NODE: _ALL,
+        Use.CLIENT: ("SELECT", _update("cancel_requested"), "DELETE"),
+        Use.READER: _READ,
+    },
     "qrtz_executions": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
     # A trigger that a client resumes may have misfired.
     "qrtz_misfires": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "INSERT"), Use.READER: _READ},
     # A client sets the modes of nodes.
-    "qrtz_scheduler_state": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "UPDATE"), Use.READER: _READ},
+    "qrtz_scheduler_state": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", _update("mode", "mode_since")), Use.READER: _READ},
     # An action on many subjects updates its row as it proceeds; only nodes delete old rows.
-    "qrtz_audit": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "INSERT", "UPDATE"), Use.READER: _READ},
+    "qrtz_audit": {
+        Use.NODE: ("SELECT", "INSERT", _PROCEEDING, "DELETE"),
+        Use.CLIENT: ("SELECT", "INSERT", _PROCEEDING),
+        Use.READER: _READ,
+    },
 }
 VIEW: Mapping[Use, tuple[str, ...]] = {Use.NODE: _READ, Use.CLIENT: _READ, Use.READER: _READ}
 """The privileges on each view. Nothing checks them, because the scheduler reads no view."""
@@ -64,13 +82,18 @@ SEQUENCES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
 # Tables that do not exist are reported by another check.
 _MISSING = b"""
 SELECT w.name, w.verb
-  FROM unnest(%(kinds)s::text[], %(names)s::text[], %(verbs)s::text[]) AS w(kind, name, verb)
+  FROM unnest(%(kinds)s::text[], %(names)s::text[], %(verbs)s::text[], %(columns)s::text[])
+       AS w(kind, name, verb, columns)
   JOIN pg_catalog.pg_class c
     ON c.relname = w.name
    AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace
                           WHERE nspname = coalesce(%(schema)s::text, current_schema()))
- WHERE NOT CASE w.kind WHEN 'table' THEN has_table_privilege(c.oid, w.verb)
-                       ELSE has_sequence_privilege(c.oid, w.verb) END
+ WHERE CASE w.kind WHEN 'table' THEN NOT has_table_privilege(c.oid, w.verb)
+                   WHEN 'columns' THEN EXISTS (
+                       SELECT FROM pg_catalog.pg_attribute a
+                        WHERE a.attrelid = c.oid AND a.attname = ANY(string_to_array(w.columns, ', '))
+                          AND NOT has_column_privilege(c.oid, a.attnum, 'UPDATE'))
+                   ELSE NOT has_sequence_privilege(c.oid, w.verb) END
  ORDER BY w.name, w.verb
 """
 
@@ -80,17 +103,23 @@ def missing(
 ) -> dict[str, list[str]]:
     """Return the missing privileges of this connection's role for a use, by table or sequence."""
     wanted = [
-        (kind, renamed(name, prefix), verb)
+        (*_checked(kind, verb), renamed(name, prefix), verb)
         for kind, things in (("table", TABLES), ("sequence", SEQUENCES))
         for name, uses in things.items()
         for verb in uses[use]
     ]
-    kinds, names, verbs = (list(column) for column in zip(*wanted, strict=True))
+    kinds, columns, names, verbs = (list(column) for column in zip(*wanted, strict=True))
     found: dict[str, list[str]] = {}
-    values = {"kinds": kinds, "names": names, "verbs": verbs, "schema": schema}
+    values = {"kinds": kinds, "names": names, "verbs": verbs, "columns": columns, "schema": schema}
     for name, verb in connection.execute(_MISSING, values):
         found.setdefault(name, []).append(verb)
     return found
+
+
+def _checked(kind: str, verb: str) -> tuple[str, str]:
+    """Return how a privilege is checked: the kind of check, and the columns."""
+    _, _, columns = verb.partition("(")
+    return ("columns", columns.rstrip(")")) if columns else (kind, "")
 
 
 def described(lacking: Mapping[str, list[str]]) -> str:
