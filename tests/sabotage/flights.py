@@ -31,6 +31,15 @@ FLIGHTS = (
         (f"{_VALUES}::test_the_lock_is_free_while_a_large_flight_is_under_way",),
     ),
     Sabotage(
+        "deaf_clients_keep_the_lock",
+        "a session whose client does not receive its answers holds the lock for ever",
+        (Edit(f"{_SQL}.db.diagnosis", "IN ('ClientRead', 'ClientWrite')", "IN ('ClientRead')"),),
+        (
+            "tests/store_sql/test_unread_answers.py"
+            "::test_a_client_that_does_not_receive_its_answers_does_not_keep_the_lock",
+        ),
+    ),
+    Sabotage(
         "last_words_unheard",
         "a flight whose session was ended says that the connection was lost, and that the outcome is unknown",
         (
