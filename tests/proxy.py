@@ -38,7 +38,8 @@ class _Link:
         # Before anything can pass: what is asked of all links then concerns this one too.
         proxy.links.append(self)
         for source, target, upstream in ((client, server, True), (server, client, False)):
-            source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if source.family != socket.AF_UNIX:
+                source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             waiting: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
             threading.Thread(target=self._read, args=(source, waiting, upstream), daemon=True).start()
             threading.Thread(target=self._write, args=(target, waiting), daemon=True).start()
@@ -100,9 +101,9 @@ class _Link:
 
 
 class Proxy:
-    """Listens on a free port of loopback and passes everything on to a server."""
+    """Listens on a free port of loopback, or on a Unix socket, and passes everything on to a server."""
 
-    def __init__(self, host: str, port: int, *, delay: float = 0.0) -> None:
+    def __init__(self, host: str, port: int, *, delay: float = 0.0, at: Path | None = None) -> None:
         self._upstream = (host, port)
         self.delay = delay
         """Seconds added to a round trip."""
@@ -121,8 +122,14 @@ class Proxy:
         self.refusing = False
         self._closed = False
         self.links: list[_Link] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
+        self.port = port
+        self.directory = at
+        """The directory of the Unix socket; None for TCP."""
+        if at is None:
+            self._listener = socket.create_server(("127.0.0.1", 0))
+            self.port = self._listener.getsockname()[1]
+        else:
+            self._listener = socket.create_server(str(at / f".s.PGSQL.{port}"), family=socket.AF_UNIX)
 
     @classmethod
     def to(cls, dsn: str) -> Self:
@@ -167,6 +174,12 @@ class Proxy:
 
     def through(self, dsn: str) -> str:
         """The same database, reached through here."""
+        if self.directory is not None:
+            url: URL = make_url(dsn)
+            socket_url = url.set(host="", port=None).update_query_dict(
+                {"host": str(self.directory), "port": str(self.port)}
+            )
+            return socket_url.render_as_string(hide_password=False)
         return moved(dsn, self.port)
 
     @property

@@ -28,6 +28,8 @@ from quartzpy.store.protocol import Completion, JobStore
 from quartzpy.store.store_time import StoreTime
 
 MAX_BATCH = 500
+MAX_BATCH_SIZE = 1024 * 1024
+"""The size of the texts from which a batch has fewer completions. A single completion may be larger."""
 IDLE_REST = 3_600.0
 LOCKED_ROW_REST = 0.1
 """The delay, in seconds, before a completion is tried again whose rows an open transaction has locked."""
@@ -97,10 +99,15 @@ class Completer(Service):
     def run_once(self) -> float:
         self._resume_postponed()
         batch: list[_Item] = []
+        size = 0
         # Counted before the items leave the queue, so that `pending` never misses one.
         self._in_flight = min(len(self._queue), MAX_BATCH)
         while len(batch) < self._in_flight:
+            size += self._queue[0][1].size
+            if batch and size > MAX_BATCH_SIZE:
+                break
             batch.append(self._queue.popleft())
+        self._in_flight = len(batch)
         try:
             if batch:
                 self._complete_batch(batch)

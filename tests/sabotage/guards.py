@@ -7,6 +7,7 @@ from tests.sabotage.cures import CURES
 from tests.sabotage.drains import DRAINS
 from tests.sabotage.features import FEATURES
 from tests.sabotage.fires import FIRES
+from tests.sabotage.flights import FLIGHTS
 from tests.sabotage.protections import PROTECTIONS
 from tests.sabotage.web import WEB
 
@@ -21,6 +22,9 @@ SABOTAGES: dict[str, Sabotage] = {
 }
 SABOTAGES: dict[str, Sabotage] = {one.name: one for one in (*PROTECTIONS, *CURES, *FEATURES, *DRAINS)}
 SABOTAGES: dict[str, Sabotage] = {one.name: one for one in (*PROTECTIONS, *CURES, *FEATURES, *WEB)}
+        *FLIGHTS,
+    )
+}
 
 SAMPLE = ("no_fence_on_complete", "no_unbroken_evidence", "h7_a_refused_thread_wedges")
 """What every test run tries: quick, and certain to fail at once."""

@@ -95,6 +95,11 @@ class Completion:
     """True if the job's own transaction has recorded the execution already."""
 
     @property
+    def size(self) -> int:
+        """The number of characters of its texts."""
+        return len(self.error or "") + len(self.result or "") + len(self.log or "") + len(self.job_data or "")
+
+    @property
     def ends_its_trigger(self) -> bool:
         """True where this was the trigger's last fire and the job gave no other instruction; the trigger is removed."""
         return self.fired.next_fire_time is None and self.instruction is CompletionInstruction.NOOP

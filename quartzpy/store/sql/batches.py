@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from quartzpy import job_data
+from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.statement import array
+from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
 CHUNK = 2_000
 """Rows a statement: large enough that round trips do not count, small enough for a statement's memory."""
+CHUNK_BYTES = 4 * 1024 * 1024
+"""The size of the rows' values from which a statement has fewer rows. A single row may be larger."""
 
 
 def computed_ahead(compute: Callable[[_In], _Out], items: Sequence[_In]) -> Iterator[_Out]:
@@ -40,10 +45,29 @@ def bound(send: Send) -> Send:
     return Send(send.statement, values)
 
 
-def chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Yield the items in parts of at most `CHUNK`."""
-    for start in range(0, len(items), CHUNK):
-        yield items[start : start + CHUNK]
+def chunks(items: Sequence[_In], size: Callable[[_In], int] | None = None) -> Iterator[Sequence[_In]]:
+    """Yield the items in parts of at most `CHUNK`, and of at most `CHUNK_BYTES` if their sizes are known."""
+    start = total = 0
+    if size is not None:
+        for place, item in enumerate(items):
+            own = size(item)
+            total += own
+            if place > start and (total > CHUNK_BYTES or place - start == CHUNK):
+                yield items[start:place]
+                start, total = place, own
+    for begin in range(start, len(items), CHUNK):
+        yield items[begin : begin + CHUNK]
+
+
+def size_of_job(job: JobDetail) -> int:
+    """Return roughly the number of bytes of a job's values of unlimited number."""
+    return len(job_data.encode(job.data) or "") + len(job.continuations_text or "")
+
+
+def size_of_trigger(one: PreparedTrigger | UnpreparedTrigger) -> int:
+    """Return roughly the number of bytes of a trigger's largest value."""
+    data = one.trigger.data
+    return len(job_data.encode(data) or "") if data else 0
 
 
 def key_columns(keys: Iterable[JobKey] | Iterable[TriggerKey]) -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.protocol import JobEntry
 from quartzpy.store.sql import batches
-from quartzpy.store.sql.batches import chunks
+from quartzpy.store.sql.batches import chunks, size_of_job
 from quartzpy.store.sql.db import rows
 from quartzpy.store.sql.db.session import SqlSession, Transaction
 from quartzpy.store.sql.lookups import JOBS
@@ -87,7 +87,7 @@ def _store_at(
         changed: list[JobKey] = []
         for keeps_data in (False, True):
             jobs = [entry.job for entry in entries if entry.job is not None and entry.keeps_data is keeps_data]
-            for some in chunks(sorted(jobs, key=lambda job: job.key)):
+            for some in chunks(sorted(jobs, key=lambda job: job.key), size_of_job):
                 changed += store_some_jobs(session, transaction, some, replace=replace, keeps_data=keeps_data)
         return store_triggers(
             session,

@@ -44,12 +44,12 @@ from quartzpy.store.records import (
     ClusterLoad,
     NodeRecord,
 )
-from quartzpy.store.sql import checks, load, schema_version
+from quartzpy.store.sql import checks, load, scheduling, schema_version
 from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.control import ControlConnection
 from quartzpy.store.sql.db.database import INSUFFICIENT_PRIVILEGE
 from quartzpy.store.sql.db.diagnosis import Diagnosis
-from quartzpy.store.sql.db.external import external_transaction
+from quartzpy.store.sql.db.external import KeptAwake, external_transaction
 from quartzpy.store.sql.db.listen import Listener, news
 from quartzpy.store.sql.db.locks import MADE, MAKE, LockName
 from quartzpy.store.sql.db.servers import READ_ONLY
@@ -77,6 +77,9 @@ from quartzpy.store.sql.steps.job_transaction import WorkTransaction
 
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
+
+PINGS = 4
+"""The number of times that a transaction that is kept awake speaks before the server would end it as idle."""
 
 
 class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
@@ -124,13 +127,16 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
             with self._session.together(LockName.SYNC_ACCESS):
                 return work(self)
 
-        def alone(inside: JobStore) -> _T:
-            assert isinstance(inside, SqlJobStore)
-            lock = self._session.lock(LockName.SYNC_ACCESS)
-            self._session.with_locks(lambda: inside._session.unlocked(lock))
-            return work(inside)
-
-        return self.together(alone)
+        # Nobody but another sync waits for what this transaction locks, so it may compute for long.
+        seconds = self._connections.seconds
+        allowed = self._session.send(scheduling.ALLOW_PAUSES, limit=f"{seconds * 1000:.0f}ms")
+        with self._connections.call_transaction(allowed) as connection:
+            transaction = KeptAwake(external_transaction(connection, seconds), seconds / PINGS)
+            inside = self.within(transaction)
+            with transaction.awake():
+                lock = self._session.lock(LockName.SYNC_ACCESS)
+                self._session.with_locks(lambda: inside._session.unlocked(lock))
+                return work(inside)
 
     def together(self, work: Callable[[JobStore], _T]) -> _T:
         if isinstance(self._session, WithinSession):

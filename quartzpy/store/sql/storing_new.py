@@ -15,7 +15,7 @@ import psycopg
 from quartzpy.errors import JobStoreError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.store.protocol import JobEntry
-from quartzpy.store.sql.batches import key_columns
+from quartzpy.store.sql.batches import CHUNK_BYTES, key_columns, size_of_job, size_of_trigger
 from quartzpy.store.sql.db.clock_estimate import TOLERANCE
 from quartzpy.store.sql.db.flight import Result
 from quartzpy.store.sql.db.listen import DUE, announcement, news
@@ -87,6 +87,8 @@ def may_be_new(
         and _are_distinct([order_of(one) for one in given])
         # Calendars have to be held before the fire times that depend on them are stored.
         and all(one.trigger.calendar is None for one in given)
+        and sum(size_of_job(entry.job) for entry in entries if entry.job is not None) + sum(map(size_of_trigger, given))
+        <= CHUNK_BYTES
     )
 
 

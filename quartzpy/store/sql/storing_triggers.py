@@ -14,8 +14,7 @@ from quartzpy.errors import JobStoreError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store import refusals
 from quartzpy.store.differences import refuse_other_trigger
-from quartzpy.store.sql import batches
-from quartzpy.store.sql.batches import bound, chunks, computed_ahead, key_columns
+from quartzpy.store.sql.batches import bound, chunks, computed_ahead, key_columns, size_of_trigger
 from quartzpy.store.sql.calendars import held_revisions
 from quartzpy.store.sql.db import rows
 from quartzpy.store.sql.db.flight import Send
@@ -229,7 +228,8 @@ def store_triggers(
     """
     names = {one.trigger.calendar for one in given if one.trigger.calendar is not None}
     revisions = held_revisions(session, transaction, names)
-    many = len(given) > batches.CHUNK
+    parts = list(chunks(given, size_of_trigger))
+    many = len(parts) > 1
     settles_later = not session.decides_at_once
     if many and not settles_later:
         # There are too many rows to reconcile under the lock, and usually none needs it.
@@ -245,7 +245,7 @@ def store_triggers(
     began: list[TriggerKey] = []
     copies: set[tuple[Any, ...]] = set()
     prepared: Sequence[PreparedTrigger] = ()
-    for prepared, store in computed_ahead(batch, list(chunks(given))):
+    for prepared, store in computed_ahead(batch, parts):
         stored = _store_some_triggers(session, transaction, prepared, store, replace=replace, is_estimate=is_estimate)
         times = [row.next_fire_time for row in stored if row.next_fire_time is not None]
         earliest = min(times if earliest is None else [earliest, *times], default=None)

@@ -39,8 +39,9 @@ SELECT a.pid, a.usename::text, a.application_name, a.client_addr::text, a.state,
 """
 
 
-# Sessions of ours in the middle of a transaction whose client has stopped sending. The server considers them active, so
-# its idle timeouts do not apply. Their client has given up or soon will, and the cluster waits for their locks.
+# Sessions of ours in the middle of a transaction whose client has stopped sending, or receiving. The server considers
+# them active, so its idle timeouts do not apply, nor does that of a statement. Their client has given up or soon will,
+# and the cluster waits for their locks.
 STALLED = prepare(
     "stalled",
     """
@@ -48,7 +49,7 @@ SELECT a.pid, a.application_name, pg_terminate_backend(a.pid)
   FROM pg_catalog.pg_stat_activity a
  WHERE a.datname = current_database() AND a.usename = current_user AND a.pid <> pg_backend_pid()
    AND a.application_name LIKE 'quartzpy:%' AND a.application_name NOT LIKE '%:jobs'
-   AND a.state = 'active' AND a.wait_event = 'ClientRead'
+   AND a.state = 'active' AND a.wait_event IN ('ClientRead', 'ClientWrite')
    AND a.state_change < clock_timestamp() - %(patience)s::interval
 """,
     {},
