@@ -39,8 +39,8 @@ FEATURES = (
         (
             Edit(
                 f"{_SQL}.steps.failures",
-                "DELETE FROM $fired_triggers f USING paused p WHERE f.fire_id = p.fire_id AND f.state = 'ACQUIRED'",
-                "DELETE FROM $fired_triggers f USING paused p WHERE f.fire_id = p.fire_id AND f.state = 'NONE'",
+                '{void_claims("paused").strip()}',
+                "SELECT",
             ),
         ),
         (f"{_CONTRACT}::test_a_claimed_trigger_is_paused_and_its_claim_void[postgresql]",),
@@ -123,8 +123,8 @@ FEATURES = (
         (
             Edit(
                 f"{_SQL}.steps.completion_effects",
-                "AND t.generation = w.generation AND t.next_fire_time = w.seen AND t.trigger_state NOT IN",
-                "AND t.trigger_state NOT IN",
+                "AND o.generation = e.generation AND o.next_fire_time = w.seen\n       AND",
+                "AND",
             ),
         ),
         (f"{_DELAY}::test_a_trigger_that_was_moved_meanwhile_is_left_alone[postgresql]",),

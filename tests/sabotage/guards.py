@@ -8,6 +8,7 @@ from tests.sabotage.drains import DRAINS
 from tests.sabotage.features import FEATURES
 from tests.sabotage.fires import FIRES
 from tests.sabotage.flights import FLIGHTS
+from tests.sabotage.held_rows import HELD_ROWS
 from tests.sabotage.protections import PROTECTIONS
 from tests.sabotage.web import WEB
 
@@ -23,6 +24,7 @@ SABOTAGES: dict[str, Sabotage] = {
 SABOTAGES: dict[str, Sabotage] = {one.name: one for one in (*PROTECTIONS, *CURES, *FEATURES, *DRAINS)}
 SABOTAGES: dict[str, Sabotage] = {one.name: one for one in (*PROTECTIONS, *CURES, *FEATURES, *WEB)}
         *FLIGHTS,
+        *HELD_ROWS,
     )
 }
 

@@ -14,6 +14,7 @@ from quartzpy.errors import LeaseLostError, OutcomeUnknownError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.store.protocol import Acquisition, AvailableSlots, JobEntry, Node, Notification, Subscription
 from quartzpy.store.sql.db.flight import Send
+from quartzpy.store.sql.db.lanes import Lane
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
@@ -56,11 +57,11 @@ def flights(store: SqlJobStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     fly = store._connections.fly
 
-    def noted(sends: list[Send]) -> Any:
+    def noted(sends: list[Send], lane: Lane) -> Any:
         texts = [send.statement.sql.decode() for send in sends]
         kind = CLAIM_IF_DUE if "SKIP LOCKED" in texts[0] else CLAIM if len(texts) > 1 else LOOK
         seen.append(kind)
-        return fly(sends)
+        return fly(sends, lane)
 
     monkeypatch.setattr(store._connections, "fly", noted)
     return seen
@@ -238,8 +239,8 @@ def test_a_fire_whose_answer_was_lost_is_found_again(
     add(other, PLAIN, "t")
     fly = store._connections.fly
 
-    def lost(sends: list[Send]) -> Any:
-        fly(sends)
+    def lost(sends: list[Send], lane: Lane) -> Any:
+        fly(sends, lane)
         raise OutcomeUnknownError("the connection broke during the commit")
 
     with monkeypatch.context() as patched:

@@ -16,6 +16,7 @@ from quartzpy.runtime.fire_requests import fire_request_of
 from quartzpy.store.protocol import Acquisition, AvailableSlots, JobEntry, Node
 from quartzpy.store.sql.db import expectation
 from quartzpy.store.sql.db.flight import Send
+from quartzpy.store.sql.db.lanes import Lane
 from quartzpy.store.sql.steps.acquire import BACKLOG
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
@@ -55,9 +56,9 @@ def flights(store: SqlJobStore, monkeypatch: pytest.MonkeyPatch) -> list[list[st
     seen: list[list[str]] = []
     fly = store._connections.fly
 
-    def noted(sends: list[Send]) -> Any:
+    def noted(sends: list[Send], lane: Lane) -> Any:
         seen.append([send.statement.sql.decode() for send in sends])
-        return fly(sends)
+        return fly(sends, lane)
 
     monkeypatch.setattr(store._connections, "fly", noted)
     return seen

@@ -25,6 +25,7 @@ from quartzpy.jobs.progress import Progress
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
+from quartzpy.runtime.fire_requests import fire_request_of
 from quartzpy.states import CompletionInstruction, Missed, Outcome
 from quartzpy.store.protocol import NO_NOTE, Completion, FiredTrigger, FireRequest, JobEntry
 from quartzpy.store.queries import HISTORY, TriggerQuery
@@ -281,7 +282,7 @@ def completing(how: Callable[[FiredTrigger], Completion], **schedule: Any) -> Ca
     def prepared(stage: Stage) -> Run:
         stage.schedule(**schedule)
         took = stage.acquire()
-        moves = [FireRequest(one, UpcomingFireTimes((), False)) for one in took.acquired]
+        moves = [fire_request_of(one, datetime.now(UTC)) for one in took.acquired]
         fired = stage.store.fire(stage.node, moves).fired if moves else ()
         completions = [how(one) for one in (*took.fired, *fired)]
         assert {one.fired.job_name for one in completions} == {"held", "free"}, stage.states()
@@ -345,10 +346,11 @@ def impatient(make_store: Callable[..., SqlJobStore]) -> SqlJobStore:
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_no_step_waits_for_a_held_row(impatient: SqlJobStore, connect: Connect, operation: str) -> None:
-    store = impatient
+    store, cleaner = impatient, connect()
     for held, hold in {**HOLDS, **VERBS}.items():
         store.clear()
-        connect().execute("TRUNCATE qrtz_fired_triggers, qrtz_executions, qrtz_rate_limits, qrtz_scheduler_state")
+        for table in ("fired_triggers", "executions", "rate_limits", "scheduler_state"):
+            cleaner.execute(f"DELETE FROM qrtz_{table}")
         run = OPERATIONS[operation](Stage(store))
         with transaction(connect) as user:
             if isinstance(hold, str):
@@ -361,6 +363,84 @@ def test_no_step_waits_for_a_held_row(impatient: SqlJobStore, connect: Connect, 
                 raise AssertionError(f"{operation}, while {held} is held: {error}") from error
             assert "free" in done or operation == "complete with a continuation", f"{held} is held"
         assert done | run() == {"held", "free"}, f"after {held} was held"
+
+
+def test_a_fixed_delay_begins_once_the_row_of_its_trigger_is_free(impatient: SqlJobStore, connect: Connect) -> None:
+    stage = Stage(impatient)
+    run = completing(ended, trigger=delayed, max_concurrent=1)(stage)
+    with transaction(connect) as user:
+        user.execute(HOLDS["triggers"])
+        assert run() == {"free"}
+    assert run() == {"held"}
+    for record in impatient.find_triggers(TriggerQuery(), 10):
+        moved = record.progress.next_fire_time
+        assert record.state == "WAITING"
+        assert moved is not None
+        assert record.progress.previous_fire_time is not None
+        assert moved - record.progress.previous_fire_time < MINUTE
+
+
+def test_the_transaction_of_a_job_with_a_fixed_delay_waits_for_its_trigger(
+    store: SqlJobStore, connect: Connect
+) -> None:
+    stage = Stage(store)
+    stage.schedule(trigger=delayed, max_concurrent=1)
+    moves = [fire_request_of(one, datetime.now(UTC)) for one in stage.acquire().acquired]
+    held, free = sorted(store.fire(stage.node, moves).fired, key=lambda one: one.job_name == "free")
+    recorded = threading.Event()
+
+    def work() -> None:
+        transaction = store.begin_job_transaction()
+        try:
+            transaction.complete(stage.node, ended(held))
+            recorded.set()
+        finally:
+            transaction.close()
+
+    thread = threading.Thread(target=work)
+    with transaction(connect) as user:
+        user.execute(HOLDS["triggers"])
+        thread.start()
+        look = connect()
+        while not look.execute(WAITS).fetchone() and thread.is_alive():
+            pass
+        assert stage.complete([ended(free)]) == {"free"}
+        assert not recorded.is_set()
+    thread.join(60)
+    assert recorded.is_set()
+
+
+def cancelling(store: SqlJobStore, connect: Connect, stage: Stage) -> tuple[list[FiredTrigger], list[Any], Any]:
+    """Two executions; a request to cancel both that has locked the first and waits for the second, which `user` has."""
+    stage.schedule(count=2)
+    fired = sorted((one for one in stage.acquire().fired if one.job_name == "held"), key=lambda one: one.fire_id)
+    asked: list[Any] = []
+    user, look = connect(), connect()
+    user.execute("BEGIN")
+    user.execute("DELETE FROM qrtz_fired_triggers WHERE fire_id = %s", [fired[1].fire_id])
+    thread = threading.Thread(target=lambda: asked.append(store.request_cancel_of_job(HELD)))
+    thread.start()
+    while not look.execute(WAITS).fetchone():
+        pass
+    return fired, asked, (user, thread)
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_a_request_to_cancel_reports_what_it_asked_and_no_completion_waits_for_it(
+    store: SqlJobStore, connect: Connect, end: str
+) -> None:
+    stage = Stage(store)
+    fired, asked, (user, thread) = cancelling(store, connect, stage)
+    completions = [ended(fired[0])]
+    try:
+        assert not stage.complete(completions), "its row is locked by the request"
+    finally:
+        user.execute(end)
+        thread.join(60)
+    still_runs = fired if end == "ROLLBACK" else fired[:1]
+    assert asked == [{one.fire_id for one in still_runs}]
+    assert stage.store.cancel_requests(stage.node) == asked[0]
+    assert stage.complete(completions) == {"held"}
 
 
 def test_calls_that_wait_leave_connections_for_the_steps_of_a_node(

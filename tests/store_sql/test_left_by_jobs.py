@@ -67,7 +67,8 @@ SETS = {
 
 
 # Sessions of a pooler or of a caller's engine are not ours: there a job may set something for its transaction only.
-KINDS = {"url": SETS, "function": SETS, **dict.fromkeys(("pooled", "engine"), [n for n in SETS if "LOCAL" in SETS[n]])}
+LOCAL = [name for name, statement in SETS.items() if "LOCAL" in statement]
+KINDS = {"url": list(SETS), "function": list(SETS), "pooled": LOCAL, "engine": LOCAL}
 
 
 @pytest.mark.parametrize(("kind", "sets"), [(kind, sets) for kind, some in KINDS.items() for sets in some])

@@ -63,7 +63,7 @@ def test_two_nodes_that_claim_at_once_keep_the_limit_of_a_job(
     holder, user = connect(), connect()
     holder.execute("SELECT pg_advisory_lock(%s)", [HELD_AT])
     fly = store._connections.fly
-    monkeypatch.setattr(store._connections, "fly", lambda sends: fly([*sends, HOLD])[:-1])
+    monkeypatch.setattr(store._connections, "fly", lambda sends, lane: fly([*sends, HOLD], lane)[:-1])
     first, second = (threading.Thread(target=claim, args=each) for each in zip((store, other), nodes, strict=True))
     first.start()
     wait_for(user, f"{WAITERS} = 1")

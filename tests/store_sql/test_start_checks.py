@@ -142,7 +142,8 @@ def test_lock_rows_that_went_are_restored_and_nothing_is_done_without_them(
     user.execute("DELETE FROM qrtz_locks")
     with pytest.raises(LockRowMissingError):
         store._session.connections.fly(
-            [store._session.lock(LockName.TRIGGER_ACCESS), store._session.send("CREATE TABLE never (a int)")]
+            [store._session.lock(LockName.TRIGGER_ACCESS), store._session.send("CREATE TABLE never (a int)")],
+            store._connections.steps,
         )
     assert user.execute("SELECT to_regclass('never')").fetchone() == (None,)
 

@@ -1,0 +1,115 @@
+"""What keeps an open transaction of a user from delaying more than its own triggers, and a job its successors."""
+
+from __future__ import annotations
+
+from tests.sabotage.build import Edit, Sabotage
+
+_SQL = "quartzpy.store.sql"
+_TESTS = "tests/store_sql/test_held_rows.py"
+_WAITS = f"{_TESTS}::test_no_step_waits_for_a_held_row"
+_LEFT = "tests/store_sql/test_left_by_jobs.py"
+
+HELD_ROWS = (
+    Sabotage(
+        "an_end_does_not_wait_for_the_trigger_it_moves",
+        "the end of an execution is recorded although the row of the trigger whose delay it begins is locked",
+        (Edit(f"{_SQL}.steps.complete", " or c.moves_its_trigger()]", "]"),),
+        (f"{_TESTS}::test_a_fixed_delay_begins_once_the_row_of_its_trigger_is_free",),
+    ),
+    Sabotage(
+        "the_end_of_an_execution_waits_for_its_row",
+        "a completion under the lock waits for a row that a transaction of a user has locked",
+        (Edit(f"{_SQL}.steps.complete", "LIMIT 1 FOR UPDATE SKIP LOCKED) AS own", "LIMIT 1) AS own"),),
+        (f"{_WAITS}[complete a serial job]",),
+    ),
+    Sabotage(
+        "a_plain_end_waits_for_its_row",
+        "all completions of a node wait for one whose row is locked",
+        (Edit(f"{_SQL}.steps.plain_completions", "LIMIT 1 FOR UPDATE SKIP LOCKED", "LIMIT 1"),),
+        (f"{_TESTS}::test_a_request_to_cancel_reports_what_it_asked_and_no_completion_waits_for_it[COMMIT]",),
+    ),
+    Sabotage(
+        "a_second_update_waits_for_the_job",
+        "a trigger is updated twice in a completion, and the check of its foreign key waits for its job",
+        (Edit(f"{_SQL}.steps.complete", "WHERE t.is_free IS NULL OR j.is_free IS NULL", "WHERE t.is_free IS NULL"),),
+        (f"{_WAITS}[complete with a fixed delay]",),
+    ),
+    Sabotage(
+        "a_fire_waits_for_its_claim",
+        "the fire step waits for the row of a claim",
+        (Edit(f"{_SQL}.steps.fire", "       FOR UPDATE OF f SKIP LOCKED\n", ""),),
+        (f"{_WAITS}[fire]",),
+    ),
+    Sabotage(
+        "a_release_waits_for_its_claim",
+        "claims that are released or rejected are waited for under the lock",
+        (Edit(f"{_SQL}.steps.holdings", "       FOR UPDATE OF f SKIP LOCKED\n", ""),),
+        (f"{_WAITS}[release]",),
+    ),
+    Sabotage(
+        "void_claims_are_waited_for",
+        "a step that takes a trigger from another node waits for the row of its claim",
+        (Edit(f"{_SQL}.steps.void_claims", "       FOR UPDATE SKIP LOCKED", "       "),),
+        (f"{_WAITS}[acquire and block claims]",),
+    ),
+    Sabotage(
+        "an_execution_to_replace_is_waited_for",
+        "the acquire step waits for an execution that it asks to stop",
+        (Edit(f"{_SQL}.steps.overlap", "FOR NO KEY UPDATE SKIP LOCKED) AS f ON true", "LIMIT 1) AS f ON true"),),
+        (f"{_WAITS}[acquire and cancel others]",),
+    ),
+    Sabotage(
+        "a_bucket_is_waited_for",
+        "the acquire step waits for the row of a rate limit, or of its job",
+        (Edit(f"{_SQL}.steps.rate_limits", "FOR NO KEY UPDATE SKIP LOCKED) AS f ON true", "LIMIT 1) AS f ON true"),),
+        (f"{_WAITS}[acquire with rate limits]",),
+    ),
+    Sabotage(
+        "settling_waits_for_the_job",
+        "a trigger of a user's transaction is reconciled and fired by one transaction, which waits for its job",
+        (
+            Edit(
+                f"{_SQL}.steps.settling",
+                "             LIMIT 1\n               FOR NO KEY UPDATE SKIP LOCKED) AS j) AS s",
+                "             LIMIT 1) AS j) AS s",
+            ),
+        ),
+        (f"{_WAITS}[acquire what users stored]",),
+    ),
+    Sabotage(
+        "a_resumption_waits_under_the_lock",
+        "a bulk resumption updates triggers again under the lock, and waits there for a job",
+        (Edit(f"{_SQL}.pausing", '"AND t.xmin <> pg_current_xact_id()::xid"', '""'),),
+        (f"{_TESTS}::test_a_bulk_call_waits_for_a_held_row_without_the_lock[resume]",),
+    ),
+    Sabotage(
+        "calls_use_up_the_pool",
+        "threads of the application that wait for a row leave no connection for the steps of the node",
+        (Edit(f"{_SQL}.db.connections", "with lane.place(), self.checked_out()", "with self.checked_out()"),),
+        (f"{_TESTS}::test_a_call_that_gets_no_connection_names_the_setting",),
+    ),
+    Sabotage(
+        "steps_share_the_places_of_calls",
+        "the steps of a node wait for a place among the calls of the application",
+        (Edit(f"{_SQL}.db.session", "        session.lane = self.connections.steps\n", ""),),
+        (f"{_TESTS}::test_a_call_that_gets_no_connection_names_the_setting",),
+    ),
+    Sabotage(
+        "the_end_looks_where_the_job_looked",
+        "the completion in a job's transaction finds its tables by the search_path that the job has set",
+        (Edit(f"{_SQL}.db.connections", '("role", "search_path")', '("role",)'),),
+        (f"{_LEFT}::test_the_end_of_a_job_is_recorded_whatever_it_has_set[url-search_path]",),
+    ),
+    Sabotage(
+        "the_end_has_the_rights_of_the_jobs_role",
+        "the completion in a job's transaction runs as the role that the job has set",
+        (Edit(f"{_SQL}.db.connections", '("role", "search_path")', '("search_path",)'),),
+        (f"{_LEFT}::test_the_end_of_a_job_is_recorded_whatever_it_has_set[url-role]",),
+    ),
+    Sabotage(
+        "the_next_job_finds_what_was_left",
+        "settings, locks and temporary tables of a job stay in the session of the next one",
+        (Edit(f"{_SQL}.db.engines", "        connection.execute((_TIDY + again).encode(), prepare=False)\n", ""),),
+        (f"{_LEFT}::test_what_a_job_leaves_behind_is_not_found_by_the_next[commit-url]",),
+    ),
+)
