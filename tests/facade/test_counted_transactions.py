@@ -6,10 +6,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 
 from quartzpy import Job, JobDetail, JobExecutionContext, PublicState, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.jobs.retry import RetryPolicy
+from tests.waiting import wait_until
 
 LONG = timedelta(seconds=60)
 FAR = datetime(2100, 1, 1, tzinfo=UTC)
@@ -76,3 +77,18 @@ def test_failures_that_are_retried_count_once(scheduler: Scheduler) -> None:
     scheduler.trigger_job("job", {"how": "F"})
     assert scheduler.wait_until_recorded(4, LONG)
     assert scheduler.trigger_state(TriggerKey("later")) is PublicState.PAUSED
+
+
+def test_a_transaction_whose_end_is_counted_waits_for_the_row_of_its_job(
+    scheduler: Scheduler, url: str, engine: Engine
+) -> None:
+    if url == "memory://":
+        pytest.skip("a transaction of the job's own needs a database")
+    scheduler.add_job(JobDetail(Planned, "job", durable=True, pause_after_failures=2))
+    with engine.connect() as connection, connection.begin():
+        connection.execute(text("SELECT FROM qrtz_job_details WHERE job_name = 'job' FOR UPDATE"))
+        handle = scheduler.trigger_job("job", {"how": "s"})
+        waits = text("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
+        with engine.connect() as watching:
+            wait_until(lambda: watching.execution_options(isolation_level="AUTOCOMMIT").execute(waits).first())
+    assert handle.wait(LONG).outcome == "SUCCEEDED"

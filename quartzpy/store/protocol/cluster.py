@@ -157,8 +157,9 @@ class ClusterStore(Protocol):
         First their database sessions are terminated, so that none of their transactions is still open. Then:
 
         - ACQUIRED triggers become WAITING;
-        - an execution of a job that requests recovery becomes a one-shot trigger in the group RECOVERING_JOBS, with
-          the data, keys and times of the original; every other execution is recorded as TERMINATED;
+        - an execution of a job that requests recovery, unless it was asked to stop, becomes a one-shot trigger in the
+          group RECOVERING_JOBS, with the data, keys and times of the original; every other execution is recorded as
+          TERMINATED;
         - triggers that these executions blocked are unblocked;
         - claims of epochs that are not registered, and ACQUIRED or BLOCKED triggers that nothing holds, are treated
           in the same way.

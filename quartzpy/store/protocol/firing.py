@@ -146,8 +146,9 @@ class FiringStore(Protocol):
 
         A completion has an effect only if the claim is still this epoch's, and changes the trigger only if its
         generation is still the one that fired. An execution that would have to write a row held by an open transaction
-        is deferred as a whole. With `wakes_others`, which a node that takes no more work sets, other nodes are notified
-        of the waiting triggers.
+        is deferred as a whole. One that was asked to stop is not stored again: see `CompletionOutcome.stopped`. A fire
+        that is handed back keeps its turn of the rate limit. With `wakes_others`, which a node that takes no more work
+        sets, other nodes are notified of the waiting triggers.
 
         Raises:
             LeaseLostError: the epoch is no longer registered.
@@ -188,7 +189,10 @@ class FiringStore(Protocol):
         ...
 
     def request_cancel(self, fire_id: int) -> bool:
-        """Ask an execution to stop, whichever node runs it. Return False if no such execution runs."""
+        """Ask an execution to stop, whichever node runs it. Return False if no such execution runs.
+
+        One that was asked is not stored again, whether it is completed or recovered.
+        """
         ...
 
     def request_cancel_of_job(self, job: JobKey) -> Collection[int]:

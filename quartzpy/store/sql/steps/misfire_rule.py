@@ -7,8 +7,8 @@ which its misfire was handled, so that a missed fire is not judged twice.
 
 from __future__ import annotations
 
-# The regular rule of a trigger that was resumed with a `missed` policy, or is new. Outside of the acquire step, only one
-# that repeats a fire which was admitted and handed back has a rate limit and the rule IGNORE, which it keeps.
+# The regular rule of a trigger that was resumed with a `missed` policy, or is new. Outside of the acquire step, only a
+# trigger that repeats a fire which was admitted and handed back has a rate limit and the rule IGNORE. It keeps it.
 USUAL_RULE = """
 CASE WHEN t.rate_limit IS NOT NULL AND t.misfire_rule <> 'IGNORE' THEN 'RATE_LIMIT'
      WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
