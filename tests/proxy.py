@@ -220,6 +220,11 @@ def place_of(url: URL) -> tuple[str, int]:
     return url.host, url.port or 5432
 
 
+def over_tcp(dsn: str) -> str:
+    """The same database by TCP, for what knows no other way or has to say a host."""
+    return moved(dsn, place_of(make_url(dsn))[1])
+
+
 def moved(dsn: str, port: int) -> str:
     url: URL = make_url(dsn).difference_update_query(["host", "port"])
     return url.set(host="127.0.0.1", port=port).render_as_string(hide_password=False)

@@ -131,7 +131,8 @@ settings.configure(
     USE_TZ=True,
     TEST_RUNNER="billing.testing.SchedulerTestRunner",
     DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", "NAME": url.database, "USER": url.username,
-        "PASSWORD": url.password, "HOST": url.host or url.query.get("host"), "PORT": url.port}},
+        "PASSWORD": url.password, "HOST": url.host or url.query.get("host"),
+        "PORT": url.port or url.query.get("port")}},
 )
 django.setup()
 """

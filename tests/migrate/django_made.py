@@ -28,8 +28,8 @@ def main(url: str) -> None:
             "NAME": parts.database,
             "USER": parts.username,
             "PASSWORD": parts.password,
-            "HOST": parts.host,
-            "PORT": parts.port,
+            "HOST": parts.host or parts.query.get("host"),
+            "PORT": parts.port or parts.query.get("port"),
         }
     settings.configure(
         DATABASES={"default": database},

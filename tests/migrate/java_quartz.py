@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
+from tests.proxy import place_of
+
 SOURCES = Path(__file__).with_name("quartz")
 LIBRARIES = tuple(
     Path("/usr/share/java") / f"{name}.jar" for name in ("quartz2", "postgresql", "HikariCP", "slf4j-api", "slf4j-nop")
@@ -39,7 +41,8 @@ def run(program: str, dsn: str, *arguments: str) -> list[str]:
 def command(program: str, dsn: str, *arguments: str) -> list[str]:
     """Return the command that runs one of the programs on a database."""
     parts = make_url(dsn)
-    database = [f"jdbc:postgresql://{parts.host}:{parts.port or 5432}/{parts.database}", parts.username or ""]
+    host, port = place_of(parts)
+    database = [f"jdbc:postgresql://{host}:{port}/{parts.database}", parts.username or ""]
     path = ":".join(map(str, [*LIBRARIES, _classes()]))
     return ["java", *_SHORT_RUN, "-cp", path, program, *database, str(parts.password or ""), *arguments]
 

@@ -17,6 +17,7 @@ from quartzpy.store.protocol import JobStore
 from quartzpy.store.sql.store import SqlJobStore
 from tests.cli.test_commands import quartzpy
 from tests.migrate.quartz_plans import BERLIN
+from tests.proxy import over_tcp
 
 MAP = """
 [classes]
@@ -37,7 +38,7 @@ drop = true
 
 def test_the_command_prints_a_plan_and_applies_it(quartz_tables: str, postgres_dsn: str, tmp_path: Path) -> None:
     (tmp_path / "map.toml").write_text(MAP)
-    source = quartz_tables.replace("postgresql+psycopg://", "jdbc:postgresql://")
+    source = over_tcp(quartz_tables).replace("postgresql+psycopg://", "jdbc:postgresql://")
     who, _, place = source.removeprefix("jdbc:postgresql://").rpartition("@")
     user, _, password = who.partition(":")
     command = (

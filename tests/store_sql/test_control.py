@@ -11,12 +11,13 @@ from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import make_url
 
 from quartzpy.errors import AuthenticationError, LeaseLostError, OutcomeUnknownError, StoreUnavailableError
 from quartzpy.store.process_identity import own_process, session_tag
 from quartzpy.store.sql.db.urls import parse_dsn
 from quartzpy.store.sql.store import SqlJobStore
-from tests.proxy import Proxy
+from tests.proxy import Proxy, place_of
 from tests.store_sql.conftest import NAME, register
 
 Connect = Callable[[], psycopg.Connection[Any]]
@@ -76,7 +77,8 @@ def test_of_several_servers_one_that_swallows_packets_is_not_the_first_each_time
     remote = make_store(postgres_dsn)
     node = register(remote)
     proxy.black_hole()
-    both = {"host": f"127.0.0.1,{url.host}", "port": f"{proxy.port},{url.port or 5432}"}
+    host, port = place_of(make_url(postgres_dsn))
+    both = {"host": f"127.0.0.1,{host}", "port": f"{proxy.port},{port}"}
     remote._connections._source._url = replace(url, host=None, port=None, query=both)
     with pytest.raises(StoreUnavailableError):
         remote.check_in(node, within=0.5)

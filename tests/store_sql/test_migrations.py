@@ -17,6 +17,7 @@ from quartzpy.errors import AuthenticationError, SchemaError, StoreUnavailableEr
 from quartzpy.store.sql import migrations, schema_version
 from quartzpy.store.sql.db.tables import metadata
 from tests.database import connect_to, execute
+from tests.proxy import over_tcp
 from tools import table_columns
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -231,7 +232,7 @@ def test_a_schedulers_name_parts_clusters_within_one_schema(postgres_dsn: str) -
     [
         (lambda url: url.replace("quartzpy_fresh", "quartzpy_absent"), AuthenticationError),
         (lambda url: re.sub(r"//(\w+):[^@]*@", r"//\1:wrong@", url), AuthenticationError),
-        (lambda url: re.sub(r":(\d+)/", ":9/", url), StoreUnavailableError),
+        (lambda url: re.sub(r":(\d+)/", ":9/", over_tcp(url)), StoreUnavailableError),
     ],
 )
 def test_a_database_that_cannot_be_used_is_named_without_its_password(

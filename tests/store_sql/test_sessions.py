@@ -32,7 +32,9 @@ def test_the_search_path_of_the_url_is_the_one_that_is_used(fresh_database: Fres
     dsn = fresh_database()
     migrations.upgrade(dsn)
     execute(dsn, "CREATE SCHEMA app2")
-    there = f"{dsn}?options=-c%20search_path%3Dapp2"
+    there = make_url(dsn).update_query_dict({"options": "-c search_path=app2"}).render_as_string(hide_password=False)
+    # SQLAlchemy writes a + for a space, which libpq takes for a plus.
+    there = there.replace("+search_path", "%20search_path")
     migrations.upgrade(there)
     scheduler = Scheduler(there)
     scheduler.schedule_job(JobDetail(Nothing, "job"), SimpleTrigger("t", start_time=datetime(2090, 1, 1, tzinfo=UTC)))
