@@ -10,6 +10,8 @@ from tests.sabotage.fires import FIRES
 from tests.sabotage.flights import FLIGHTS
 from tests.sabotage.held_rows import HELD_ROWS
 from tests.sabotage.protections import PROTECTIONS
+from tests.sabotage.rows import ROWS
+from tests.sabotage.waking import WAKING
 from tests.sabotage.web import WEB
 
 SABOTAGES: dict[str, Sabotage] = {
@@ -18,13 +20,13 @@ SABOTAGES: dict[str, Sabotage] = {
         *PROTECTIONS,
         *CURES,
         *FEATURES,
+        *DRAINS,
         *FIRES,
-    )
-}
-SABOTAGES: dict[str, Sabotage] = {one.name: one for one in (*PROTECTIONS, *CURES, *FEATURES, *DRAINS)}
-SABOTAGES: dict[str, Sabotage] = {one.name: one for one in (*PROTECTIONS, *CURES, *FEATURES, *WEB)}
         *FLIGHTS,
         *HELD_ROWS,
+        *ROWS,
+        *WAKING,
+        *WEB,
     )
 }
 
