@@ -317,6 +317,12 @@ def upgrade() -> None:
         sa.Column("progress_message", sa.Text(), nullable=True),
         sa.Column("recent_log", sa.Text(), nullable=True),
         sa.CheckConstraint("state IN ('ACQUIRED', 'EXECUTING')", name="qrtz_fired_triggers_state_check"),
+        sa.CheckConstraint(
+            "least(fired_time, scheduled_time) >= timestamptz '0001-01-01 00:00:00+00'"
+            " AND greatest(fired_time, scheduled_time) < timestamptz '10000-01-01 00:00:00+00'"
+            " AND attempt BETWEEN 1 AND 1000000000",
+            name="qrtz_fired_triggers_values_check",
+        ),
         sa.PrimaryKeyConstraint("fire_id", name="qrtz_fired_triggers_pkey"),
         schema=schema,
     )
