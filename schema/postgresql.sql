@@ -105,7 +105,8 @@ CREATE TABLE qrtz_fired_triggers (
     progress_message TEXT,
     recent_log TEXT,
     CONSTRAINT qrtz_fired_triggers_pkey PRIMARY KEY (fire_id),
-    CONSTRAINT qrtz_fired_triggers_state_check CHECK (state IN ('ACQUIRED', 'EXECUTING'))
+    CONSTRAINT qrtz_fired_triggers_state_check CHECK (state IN ('ACQUIRED', 'EXECUTING')),
+    CONSTRAINT qrtz_fired_triggers_values_check CHECK (least(fired_time, scheduled_time) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(fired_time, scheduled_time) < timestamptz '10000-01-01 00:00:00+00' AND attempt BETWEEN 1 AND 1000000000)
 );
 
 CREATE INDEX qrtz_fired_triggers_limited ON qrtz_fired_triggers (sched_name, job_group, job_name, concurrency_key) WHERE state = 'EXECUTING' AND max_concurrent IS NOT NULL;
@@ -140,7 +141,10 @@ CREATE TABLE qrtz_job_details (
     CONSTRAINT qrtz_job_details_pkey PRIMARY KEY (sched_name, job_group, job_name),
     CONSTRAINT qrtz_job_details_max_concurrent_check CHECK (max_concurrent > 0),
     CONSTRAINT qrtz_job_details_mode_check CHECK (mode IN ('ENABLED', 'MANUAL', 'DISABLED')),
-    CONSTRAINT qrtz_job_details_when_full_check CHECK (overlap_policy IN ('block', 'skip', 'buffer_one', 'cancel_other'))
+    CONSTRAINT qrtz_job_details_when_full_check CHECK (overlap_policy IN ('block', 'skip', 'buffer_one', 'cancel_other')),
+    CONSTRAINT qrtz_job_details_rate_limit_check CHECK (rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE),
+    CONSTRAINT qrtz_job_details_timeout_check CHECK (timeout > interval '0' AND timeout <= interval '876600 hours'),
+    CONSTRAINT qrtz_job_details_counters_check CHECK (node_deaths BETWEEN 0 AND 1000000000 AND consecutive_failures BETWEEN 0 AND 1000000000)
 );
 
 CREATE INDEX qrtz_job_details_deaths ON qrtz_job_details (sched_name) WHERE node_deaths > 0;
@@ -279,6 +283,11 @@ CREATE TABLE qrtz_triggers (
     CONSTRAINT qrtz_triggers_misfire_rule_check CHECK (misfire_rule IN ('SCHEDULER', 'IGNORE', 'RATE_LIMIT', 'LATE', 'SKIP', 'ONCE', 'NEW', 'HELD') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)),
     CONSTRAINT qrtz_triggers_waiting_check CHECK (trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL),
     CONSTRAINT qrtz_triggers_state_check CHECK (trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED', 'PAUSED', 'PAUSED_BLOCKED', 'COMPLETE', 'ERROR')),
+    CONSTRAINT qrtz_triggers_rate_limit_check CHECK (rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE),
+    CONSTRAINT qrtz_triggers_instants_check CHECK (least(next_fire_time, prev_fire_time, start_time, end_time, paused_at, resumed_at) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(next_fire_time, prev_fire_time, start_time, end_time, paused_at, resumed_at) < timestamptz '10000-01-01 00:00:00+00'),
+    CONSTRAINT qrtz_triggers_upcoming_check CHECK ((timestamptz '0001-01-01 00:00:00+00' <= ALL (upcoming) AND timestamptz '10000-01-01 00:00:00+00' > ALL (upcoming)) IS TRUE),
+    CONSTRAINT qrtz_triggers_coalesced_check CHECK (coalesced_fire_times IS NULL OR (timestamptz '0001-01-01 00:00:00+00' <= ALL (coalesced_fire_times) AND timestamptz '10000-01-01 00:00:00+00' > ALL (coalesced_fire_times)) IS TRUE),
+    CONSTRAINT qrtz_triggers_counters_check CHECK (times_triggered BETWEEN 0 AND 1000000000000000000 AND attempt BETWEEN 1 AND 1000000000),
     CONSTRAINT qrtz_triggers_calendar_fkey FOREIGN KEY(sched_name, calendar_name) REFERENCES qrtz_calendars (sched_name, calendar_name),
     CONSTRAINT qrtz_triggers_job_fkey FOREIGN KEY(sched_name, job_group, job_name) REFERENCES qrtz_job_details (sched_name, job_group, job_name)
 )

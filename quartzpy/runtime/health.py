@@ -12,7 +12,6 @@ from quartzpy.execution.epoch import Epoch
 from quartzpy.execution.executors import ExecutorLoad
 from quartzpy.store.protocol import ConnectionUsage
 
-
 FAILED_PASSES, FAILING_FOR = 3, timedelta(seconds=5)
 """A thread whose passes have failed at least so often in a row, and for at least so long, is a problem of its node."""
 

@@ -317,6 +317,12 @@ def upgrade() -> None:
         sa.Column("progress_message", sa.Text(), nullable=True),
         sa.Column("recent_log", sa.Text(), nullable=True),
         sa.CheckConstraint("state IN ('ACQUIRED', 'EXECUTING')", name="qrtz_fired_triggers_state_check"),
+        sa.CheckConstraint(
+            "least(fired_time, scheduled_time) >= timestamptz '0001-01-01 00:00:00+00'"
+            " AND greatest(fired_time, scheduled_time) < timestamptz '10000-01-01 00:00:00+00'"
+            " AND attempt BETWEEN 1 AND 1000000000",
+            name="qrtz_fired_triggers_values_check",
+        ),
         sa.PrimaryKeyConstraint("fire_id", name="qrtz_fired_triggers_pkey"),
         schema=schema,
     )
@@ -366,6 +372,19 @@ def upgrade() -> None:
         sa.CheckConstraint("mode IN ('ENABLED', 'MANUAL', 'DISABLED')", name="qrtz_job_details_mode_check"),
         sa.CheckConstraint(
             "overlap_policy IN ('block', 'skip', 'buffer_one', 'cancel_other')", name="qrtz_job_details_when_full_check"
+        ),
+        sa.CheckConstraint(
+            "rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000"
+            " AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000"
+            " AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE",
+            name="qrtz_job_details_rate_limit_check",
+        ),
+        sa.CheckConstraint(
+            "timeout > interval '0' AND timeout <= interval '876600 hours'", name="qrtz_job_details_timeout_check"
+        ),
+        sa.CheckConstraint(
+            "node_deaths BETWEEN 0 AND 1000000000 AND consecutive_failures BETWEEN 0 AND 1000000000",
+            name="qrtz_job_details_counters_check",
         ),
         sa.PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
         schema=schema,
@@ -566,6 +585,34 @@ def upgrade() -> None:
         sa.CheckConstraint(
             "trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED', 'PAUSED', 'PAUSED_BLOCKED', 'COMPLETE', 'ERROR')",
             name="qrtz_triggers_state_check",
+        ),
+        sa.CheckConstraint(
+            "rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000"
+            " AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000"
+            " AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE",
+            name="qrtz_triggers_rate_limit_check",
+        ),
+        sa.CheckConstraint(
+            "least(next_fire_time, prev_fire_time, start_time, end_time, paused_at, resumed_at)"
+            " >= timestamptz '0001-01-01 00:00:00+00'"
+            " AND greatest(next_fire_time, prev_fire_time, start_time, end_time, paused_at, resumed_at)"
+            " < timestamptz '10000-01-01 00:00:00+00'",
+            name="qrtz_triggers_instants_check",
+        ),
+        sa.CheckConstraint(
+            "(timestamptz '0001-01-01 00:00:00+00' <= ALL (upcoming) AND"
+            " timestamptz '10000-01-01 00:00:00+00' > ALL (upcoming)) IS TRUE",
+            name="qrtz_triggers_upcoming_check",
+        ),
+        sa.CheckConstraint(
+            "coalesced_fire_times IS NULL OR"
+            " (timestamptz '0001-01-01 00:00:00+00' <= ALL (coalesced_fire_times) AND"
+            " timestamptz '10000-01-01 00:00:00+00' > ALL (coalesced_fire_times)) IS TRUE",
+            name="qrtz_triggers_coalesced_check",
+        ),
+        sa.CheckConstraint(
+            "times_triggered BETWEEN 0 AND 1000000000000000000 AND attempt BETWEEN 1 AND 1000000000",
+            name="qrtz_triggers_counters_check",
         ),
         sa.ForeignKeyConstraint(
             ["sched_name", "calendar_name"],

@@ -27,6 +27,8 @@ INSUFFICIENT_PRIVILEGE = "42501"
 _NOT_A_NUMBER = "22P02"
 # A character that cannot be translated, or is invalid.
 _NO_SUCH_CHARACTER = frozenset({"22P05", "22021"})
+# Values that cannot be computed with or converted, and constraints.
+_REFUSED_ROW = ("22", "23")
 # Connection lost, server shutting down, out of resources, read-only, lock and deadlock, cancelled, timeouts.
 _TRANSIENT = ("08", "57P", "53", "25006", "25P03", "25P02", "55P03", "40", "57014", "58")
 # A prepared statement that exists already, or does not exist: a pooler has switched the session.
@@ -36,6 +38,10 @@ _POOLER_HINT = "; is there a transaction-pooling pooler (PgBouncer)? Set pooled=
 
 class LockRowMissingError(SchemaError):
     """The lock row is missing; the transaction did nothing."""
+
+
+class RefusedRowError(JobStoreError):
+    """The server cannot compute with the values of a row, or refuses to store them; the transaction did nothing."""
 
 
 def translate(error: BaseException) -> QuartzpyError:
@@ -83,6 +89,8 @@ def _of_driver(original: BaseException) -> QuartzpyError:
         )
     if sqlstate.startswith(_TRANSIENT):
         return StoreUnavailableError(message, sqlstate=sqlstate)
+    if sqlstate.startswith(_REFUSED_ROW):
+        return RefusedRowError(f"unexpected error of the database ({sqlstate}): {message}")
     hint = _POOLER_HINT if sqlstate in _PREPARED_ELSEWHERE else ""
     return JobStoreError(f"unexpected error of the database ({sqlstate}): {message}{hint}")
 

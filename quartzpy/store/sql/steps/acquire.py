@@ -16,9 +16,12 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Node
+from quartzpy.store.sql.db.database import RefusedRowError
 from quartzpy.store.sql.db.expectation import Look
+from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.rows import by_outcome
 from quartzpy.store.sql.db.session import SqlSession, require_epoch
+from quartzpy.store.sql.steps.bad_rows import set_aside_waiting
 from quartzpy.store.sql.steps.claims import ADVANCED, CLAIMED, OF_TRIGGER, RESULT, SKIPPED, STORED
 from quartzpy.store.sql.steps.due import LOCK_IF_DUE, NEXT_DUE, front
 from quartzpy.store.sql.steps.guard import NODE, NODE_IF_LOCKED
@@ -113,6 +116,15 @@ def acquire(
 ) -> Acquisition:
     """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
     step = _Step(session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over)
+    try:
+        return _acquire(session, step, limit, look_ahead)
+    except RefusedRowError:
+        if not step.set_bad_rows_aside():
+            raise
+    return _acquire(session, step, limit, look_ahead)
+
+
+def _acquire(session: SqlSession, step: _Step, limit: int, look_ahead: timedelta) -> Acquisition:
     slots = step.slots
     is_announced = session.expectation.take_announcement()
     if not session.has_new and not session.has_rate_limits:
@@ -207,19 +219,33 @@ class _Step:
     def claim(self, text: str) -> _Flight:
         """Claim triggers, and look at what waits then."""
         session, look = self._session, self._next_look()
-        since = look.since or ANY_TIME
-        reconcile = [session.send(RECONCILE_NEW)] if session.has_new else []
-        claim = session.send(text, **self._due, **self._take, since=since)
         limits = session.has_rate_limits
-        *results, left = session.locked(
-            *reconcile,
-            *(around(session, claim) if limits else [claim]),
-            session.send(NEXT_DUE, **self._due, since=since),
-            keeps_expectation=True,
-        )
+        *results, left = session.locked(*self._sends(text, look.since or ANY_TIME), keeps_expectation=True)
         taken, turn = (results[-4], results[-1].rows[0][0]) if limits else (results[-1], None)
         found = _Flight(_Left(*require_epoch(self._node, left)), taken.rows, turn, look)
         return _noted(session, self.slots, found)
+
+    def _sends(self, text: str, since: datetime | str, **values: Any) -> list[Send]:
+        session, due = self._session, {**self._due, **values, "since": since}
+        reconcile = [session.send(RECONCILE_NEW)] if session.has_new else []
+        claim = session.send(text, **due, **self._take)
+        return [
+            *reconcile,
+            *(around(session, claim) if session.has_rate_limits else [claim]),
+            session.send(NEXT_DUE, **due),
+        ]
+
+    def set_bad_rows_aside(self) -> bool:
+        """Put the triggers into ERROR that make this step fail. Return whether there were any."""
+        due = self._due
+        return set_aside_waiting(
+            self._session,
+            {"instance": due["instance"], "epoch": due["epoch"]},
+            due["job_types"],
+            self._take["look_ahead"],
+            due["passed_over"],
+            lambda passed_over: self._sends(ACQUIRE, ANY_TIME, passed_over=list(passed_over)),
+        )
 
     def claim_backlog(self, since: datetime) -> Sequence[tuple[Any, ...]]:
         """Claim triggers that are due since `since`, and do not look at what is left."""

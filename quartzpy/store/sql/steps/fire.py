@@ -10,16 +10,22 @@ one fires all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from quartzpy.store.protocol import FireRequest, Firing, Node
+from quartzpy.store.sql.db.database import RefusedRowError
+from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.rows import by_outcome
 from quartzpy.store.sql.db.session import SqlSession, require_epoch
+from quartzpy.store.sql.steps.bad_rows import reason_of, rehearse, to_blame
 from quartzpy.store.sql.steps.claims import ADVANCED, CLAIMED, RESULT, SKIPPED
 from quartzpy.store.sql.steps.guard import NODE
-from quartzpy.store.sql.steps.holdings import FORGET, STILL_CLAIMED
+from quartzpy.store.sql.steps.holdings import FORGET, STILL_CLAIMED, reject
 from quartzpy.store.sql.steps.overlap import OTHERS_BLOCKED, OTHERS_CANCELLED, decisions
+
+logger = logging.getLogger(__name__)
 
 _REQUESTED = """
 -- The claims to fire, with the fire times that follow; each array comes as a text.
@@ -95,10 +101,31 @@ def fire(
 
     `knows_limits` says that a job of these claims may have a limit, even if it had none when they were claimed.
     """
+    knows_limits = knows_limits or any(move.acquired.max_concurrent is not None for move in moves)
+    try:
+        fired, _, left = session.locked(*_sends(session, node, moves, early, knows_limits), keeps_expectation=True)
+    except RefusedRowError:
+        rejected = _reject_bad_rows(session, node, moves, early)
+        if not rejected:
+            raise
+        others = [move for move in moves if move.acquired.fire_id not in rejected]
+        return fire(session, node, others, early, knows_limits=knows_limits)
+    now, still_claimed, limit_was_added = require_epoch(node, left)
+    ran, _, skipped = by_outcome(fired.rows)
+    session.expectation.note_moved(ran)
+    if limit_was_added and not knows_limits:
+        rest = [move for move in moves if move.acquired.fire_id in still_claimed]
+        more = fire(session, node, rest, early, knows_limits=True)
+        return Firing(more.now, (*ran, *more.fired), more.not_due, more.skipped)
+    return Firing(now, ran, frozenset(still_claimed), skipped)
+
+
+def _sends(
+    session: SqlSession, node: Node, moves: Sequence[FireRequest], early: timedelta, knows_limits: bool
+) -> list[Send]:
     fire_ids = [move.acquired.fire_id for move in moves]
     at_node = {"instance": node.instance_id, "epoch": node.epoch}
-    knows_limits = knows_limits or any(move.acquired.max_concurrent is not None for move in moves)
-    fired, _, left = session.locked(
+    return [
         session.send(
             FIRE if knows_limits else FIRE_UNLIMITED,
             **at_node,
@@ -110,13 +137,21 @@ def fire(
         ),
         session.send(FORGET, epoch=node.epoch, fire_ids=fire_ids),
         session.send(STILL_CLAIMED, **at_node, fire_ids=fire_ids),
-        keeps_expectation=True,
-    )
-    now, still_claimed, limit_was_added = require_epoch(node, left)
-    ran, _, skipped = by_outcome(fired.rows)
-    session.expectation.note_moved(ran)
-    if limit_was_added and not knows_limits:
-        rest = [move for move in moves if move.acquired.fire_id in still_claimed]
-        more = fire(session, node, rest, early, knows_limits=True)
-        return Firing(more.now, (*ran, *more.fired), more.not_due, more.skipped)
-    return Firing(now, ran, frozenset(still_claimed), skipped)
+    ]
+
+
+def _reject_bad_rows(
+    session: SqlSession, node: Node, moves: Sequence[FireRequest], early: timedelta
+) -> Collection[int]:
+    """Put the claimed triggers into ERROR that make this step fail. Return the ids of their claims."""
+    of_claim = {move.acquired.fire_id: move for move in moves}
+
+    def attempt(part: Sequence[int]) -> None:
+        rehearse(session, _sends(session, node, [of_claim[one] for one in part], early, knows_limits=True))
+
+    blamed = to_blame(list(of_claim), attempt)
+    for fire_id, error in blamed.items():
+        key = of_claim[fire_id].acquired.key
+        logger.error("trigger %s goes to ERROR: the database cannot process its row: %s", key, error)
+    reject(session, node, {fire_id: reason_of(error) for fire_id, error in blamed.items()})
+    return blamed.keys()

@@ -18,9 +18,11 @@ from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.states import Missed
 from quartzpy.store.protocol import DispatchKey, MisfireOutcome, Node
 from quartzpy.store.sql.db import rows
+from quartzpy.store.sql.db.database import RefusedRowError
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.session import SqlSession, require_epoch
 from quartzpy.store.sql.db.statement import BY_KEY
+from quartzpy.store.sql.steps.bad_rows import reason_of, rehearse, to_blame
 from quartzpy.store.sql.steps.guard import GUARD, NODE
 from quartzpy.store.sql.steps.misfire_rule import USUAL_RULE
 from quartzpy.texts import storable_text
@@ -196,13 +198,17 @@ def recover_misfires(
     if len(left) > MOST_LEFT:
         left.clear()
     more = len(found.rows) > limit
-    sends = [*_spoil(session, at_node, spoiled), *_move(session, at_node, late, misfires, at)]
-    if not sends:
-        return MisfireOutcome(now, more=more)
-    written = session.locked(*sends)[-1]
-    if not misfires:
-        return MisfireOutcome(now, more=more)
-    done = {(group, name) for group, name in written.rows}
+    try:
+        written = _write(session, at_node, late, misfires, spoiled, at)
+    except RefusedRowError:
+        blamed = _bad_rows(session, at_node, late, misfires, at)
+        if not blamed:
+            raise
+        spoiled += [(row, blamed[row[_PLACE]]) for row in found.rows if row[_PLACE] in blamed]
+        misfires = [misfire for misfire, read in zip(misfires, late, strict=True) if read.row not in blamed]
+        late = [read for read in late if read.row not in blamed]
+        written = _write(session, at_node, late, misfires, spoiled, at)
+    done = {(group, name) for group, name in written}
     handled = [one for one in misfires if (one.to.trigger.group, one.to.trigger.name) in done]
     return MisfireOutcome(
         now,
@@ -243,6 +249,34 @@ def _computed(
             late.append(read)
             misfires.append(misfire)
     return late, misfires, spoiled
+
+
+def _write(
+    session: SqlSession,
+    at_node: dict[str, Any],
+    late: Sequence[_Late],
+    misfires: Sequence[Misfire],
+    spoiled: Sequence[tuple[tuple[Any, ...], str]],
+    at: datetime,
+) -> Sequence[tuple[Any, ...]]:
+    """Write a batch back. Return the keys of the triggers that were moved."""
+    sends = [*_spoil(session, at_node, spoiled), *_move(session, at_node, late, misfires, at)]
+    results = session.locked(*sends) if sends else []
+    return results[-1].rows if misfires else []
+
+
+def _bad_rows(
+    session: SqlSession, at_node: dict[str, Any], late: Sequence[_Late], misfires: Sequence[Misfire], at: datetime
+) -> dict[str, str]:
+    """Return the ctids of the triggers that make the batch fail, with the reasons."""
+
+    def attempt(part: Sequence[int]) -> None:
+        rehearse(session, _move(session, at_node, [late[n] for n in part], [misfires[n] for n in part], at))
+
+    blamed = to_blame(range(len(late)), attempt)
+    for n, error in blamed.items():
+        logger.error("trigger %s goes to ERROR: the database cannot process its row: %s", late[n].trigger.key, error)
+    return {late[n].row: reason_of(error) for n, error in blamed.items()}
 
 
 def _spoil(session: SqlSession, at_node: dict[str, Any], spoiled: Sequence[tuple[tuple[Any, ...], str]]) -> list[Send]:

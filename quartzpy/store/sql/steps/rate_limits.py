@@ -42,8 +42,8 @@ _BUCKET = "job_group, job_name, concurrency_key"
 # one whose turn has come without a fire stays in front. Nothing is held back where the node has fewer slots than the
 # limit admits fires. `queued_until` is void if the limit has changed since, and the TAT is bounded: it is later than
 # the limit allows if the limit was raised or the database's clock was set back. All instants that are computed with are
-# finite, also if a row has another one: no server before PostgreSQL 17 subtracts infinite instants. Before PostgreSQL 14,
-# `extract` returns a float, whose quotient may be just below a whole number.
+# finite, also if a row has another one: no server before PostgreSQL 17 subtracts infinite instants. Before PostgreSQL
+# 14, `extract` returns a float, whose quotient may be just below a whole number.
 ADMIT = f"""
 WITH node AS MATERIALIZED (
     SELECT $now AS at FROM $scheduler_state

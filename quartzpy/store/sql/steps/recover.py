@@ -42,17 +42,19 @@ DELETE FROM $scheduler_state s
 RETURNING s.instance_id
 """
 
-# Their open transactions hold locks on rows that recovery would have to skip.
+# Their open transactions hold locks on rows that recovery would have to skip. Only from PostgreSQL 14 on does
+# pg_terminate_backend() wait for the end of a session: these get a moment.
 END_SESSIONS = """
-SELECT count(*) FILTER (WHERE pg_terminate_backend(a.pid, 250))
-  FROM unnest(%(instances)s::text[], %(epochs)s::bigint[], %(counts)s::bigint[], %(prefixes)s::text[])
-           AS d(instance_id, epoch, checkin_count, prefix)
-  JOIN $scheduler_state s
-    ON s.sched_name = %(sched)s AND s.instance_id = d.instance_id AND s.epoch = d.epoch
-   AND s.checkin_count = d.checkin_count
-  JOIN pg_stat_activity a
-    ON a.datname = current_database() AND a.usename = current_user AND a.pid <> pg_backend_pid()
-   AND starts_with(a.application_name, d.prefix)
+SELECT ended, (SELECT pg_sleep(0.1) WHERE ended > 0)::text
+  FROM (SELECT count(*) FILTER (WHERE pg_terminate_backend(a.pid)) AS ended
+          FROM unnest(%(instances)s::text[], %(epochs)s::bigint[], %(counts)s::bigint[], %(prefixes)s::text[])
+                   AS d(instance_id, epoch, checkin_count, prefix)
+          JOIN $scheduler_state s
+            ON s.sched_name = %(sched)s AND s.instance_id = d.instance_id AND s.epoch = d.epoch
+           AND s.checkin_count = d.checkin_count
+          JOIN pg_stat_activity a
+            ON a.datname = current_database() AND a.usename = current_user AND a.pid <> pg_backend_pid()
+           AND starts_with(a.application_name, d.prefix)) AS sessions
 """
 
 # One that was asked to stop does not run again.

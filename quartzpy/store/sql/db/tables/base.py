@@ -19,6 +19,20 @@ def one_of(column: str, words: type[StrEnum]) -> str:
     return f"{column} IN ({', '.join(repr(str(word)) for word in words)})"
 
 
+def are_instants(*columns: str) -> str:
+    """Return the condition that all instants of a row are of the years 1 to 9999, which Python can represent."""
+    names = ", ".join(columns)
+    return f"least({names}) >= {FIRST_INSTANT} AND greatest({names}) < {AFTER_LAST_INSTANT}"
+
+
+def are_all_instants(column: str) -> str:
+    """Return the condition that an array has only such instants, and no NULL."""
+    return f"({FIRST_INSTANT} <= ALL ({column}) AND {AFTER_LAST_INSTANT} > ALL ({column})) IS TRUE"
+
+
+FIRST_INSTANT = "timestamptz '0001-01-01 00:00:00+00'"
+AFTER_LAST_INSTANT = "timestamptz '10000-01-01 00:00:00+00'"
+
 fire_ids = Sequence("qrtz_fire_ids", metadata=metadata, data_type=BigInteger)
 """Increasing numbers, for fire_ids and generations."""
 epochs = Sequence("qrtz_epochs", metadata=metadata, data_type=BigInteger)

@@ -20,7 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from quartzpy.states import FiredState, NodeMode
-from quartzpy.store.sql.db.tables.base import Instant, Name, metadata, one_of
+from quartzpy.store.sql.db.tables.base import Instant, Name, are_instants, metadata, one_of
 
 fired_triggers = Table(
     "qrtz_fired_triggers",
@@ -56,6 +56,11 @@ fired_triggers = Table(
     Column("recent_log", Text),
     PrimaryKeyConstraint("fire_id", name="qrtz_fired_triggers_pkey"),
     CheckConstraint(one_of("state", FiredState), name="qrtz_fired_triggers_state_check"),
+    # What recovery computes with: a value that it cannot would hold up the recovery of all others.
+    CheckConstraint(
+        f"{are_instants('fired_time', 'scheduled_time')} AND attempt BETWEEN 1 AND 1000000000",
+        name="qrtz_fired_triggers_values_check",
+    ),
 )
 # running executions of jobs with a limit: acquire and fire count them
 Index(

@@ -20,7 +20,13 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from quartzpy.states import JobMode, OverlapPolicy, TriggerState
-from quartzpy.store.sql.db.tables.base import Instant, Name, metadata, one_of
+from quartzpy.store.sql.db.tables.base import Instant, Name, are_all_instants, are_instants, metadata, one_of
+
+IS_RATE_LIMIT = (
+    "rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000"
+    " AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000"
+    " AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE"
+)
 
 job_details = Table(
     "qrtz_job_details",
@@ -66,6 +72,15 @@ job_details = Table(
     CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
     CheckConstraint(one_of("mode", JobMode), name="qrtz_job_details_mode_check"),
     CheckConstraint(one_of("overlap_policy", OverlapPolicy), name="qrtz_job_details_when_full_check"),
+    # Values that the steps compute with: one that they cannot is refused when somebody stores it by hand.
+    CheckConstraint(IS_RATE_LIMIT, name="qrtz_job_details_rate_limit_check"),
+    CheckConstraint(
+        "timeout > interval '0' AND timeout <= interval '876600 hours'", name="qrtz_job_details_timeout_check"
+    ),
+    CheckConstraint(
+        "node_deaths BETWEEN 0 AND 1000000000 AND consecutive_failures BETWEEN 0 AND 1000000000",
+        name="qrtz_job_details_counters_check",
+    ),
 )
 
 # storing: is any job not ENABLED?
@@ -194,6 +209,21 @@ triggers = Table(
         "CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL"
         " END",
         name="qrtz_triggers_acquired_check",
+    ),
+    CheckConstraint(IS_RATE_LIMIT, name="qrtz_triggers_rate_limit_check"),
+    CheckConstraint(
+        are_instants("next_fire_time", "prev_fire_time", "start_time", "end_time", "paused_at", "resumed_at"),
+        name="qrtz_triggers_instants_check",
+    ),
+    CheckConstraint(are_all_instants("upcoming"), name="qrtz_triggers_upcoming_check"),
+    CheckConstraint(
+        f"coalesced_fire_times IS NULL OR {are_all_instants('coalesced_fire_times')}",
+        name="qrtz_triggers_coalesced_check",
+    ),
+    # Each fire adds to them.
+    CheckConstraint(
+        "times_triggered BETWEEN 0 AND 1000000000000000000 AND attempt BETWEEN 1 AND 1000000000",
+        name="qrtz_triggers_counters_check",
     ),
     # Room for the next versions of a row in the same page.
     postgresql_with={"fillfactor": "70"},

@@ -1,0 +1,79 @@
+"""The guards against values that a server cannot compute with, and against threads that only seem to work."""
+
+from __future__ import annotations
+
+from tests.sabotage.build import Edit, Sabotage
+
+_SQL = "quartzpy.store.sql"
+_LIMITS = "tests/store_sql/test_rate_limit_instants.py"
+_BAD_ROWS = "tests/store_sql/test_bad_rows.py"
+_PASSES = "tests/runtime/test_failing_passes.py"
+
+ROWS = (
+    Sabotage(
+        "buckets_of_no_instant",
+        "a bucket whose fire had no room in the batch gets an infinite instant, which stops servers before 17",
+        (Edit(f"{_SQL}.steps.rate_limits", "timestamptz 'epoch'", "timestamptz '-infinity'"),),
+        (f"{_LIMITS}::test_a_bucket_whose_fire_had_no_room_in_the_batch_stops_nothing",),
+    ),
+    Sabotage(
+        "turns_after_an_infinite_queue",
+        "a queue that ends at no instant holds its triggers back for ever",
+        (Edit(f"{_SQL}.steps.rate_limits", " AND isfinite(r.queued_until) THEN", " THEN"),),
+        (f"{_LIMITS}::test_an_infinite_instant_that_is_stored_is_mended[infinity-queued_until]",),
+    ),
+    Sabotage(
+        "spans_in_microseconds",
+        "a length of time above 35 minutes is refused by servers before PostgreSQL 15",
+        (
+            Edit(
+                f"{_SQL}.db.statement",
+                'return f"{hours} hours {rest / 1e6:f} seconds"',
+                'return f"{hours * _HOUR + rest} microseconds"',
+            ),
+        ),
+        ("tests/unit/test_statement.py::test_values_in_the_text_form_of_postgresql",),
+    ),
+    Sabotage(
+        "one_bad_row_stops_the_acquire_step",
+        "a trigger whose row the server cannot process stops all others",
+        (
+            Edit(
+                f"{_SQL}.steps.acquire",
+                "if not step.set_bad_rows_aside():",
+                "if True:",
+            ),
+        ),
+        (f"{_BAD_ROWS}::test_acquire_sets_every_bad_row_aside_and_says_why[the counter is at its end]",),
+    ),
+    Sabotage(
+        "one_bad_row_stops_the_fire_step",
+        "a claim whose row the server cannot process stops the others of its node",
+        (Edit(f"{_SQL}.steps.fire", "if not rejected:", "if True:"),),
+        (f"{_BAD_ROWS}::test_fire_goes_on_beside_a_row_that_was_edited",),
+    ),
+    Sabotage(
+        "one_bad_row_stops_the_misfire_step",
+        "a late trigger whose row the server cannot process stops all others",
+        (Edit(f"{_SQL}.steps.misfire", "if not blamed:", "if True:"),),
+        (f"{_BAD_ROWS}::test_misfires_are_handled_beside_a_row_that_was_edited",),
+    ),
+    Sabotage(
+        "all_rows_are_blamed",
+        "an error that every row meets, as of a wrong table, puts every trigger into ERROR",
+        (Edit(f"{_SQL}.steps.bad_rows", "return found if succeeded else {}", "return found"),),
+        (f"{_BAD_ROWS}::test_a_step_that_fails_for_all_rows_puts_none_of_them_into_error",),
+    ),
+    Sabotage(
+        "failing_passes_are_healthy",
+        "a node on which every pass of a thread fails is healthy",
+        (Edit("quartzpy.runtime.health", "if one.alive and one.is_failing]", "if False]"),),
+        (f"{_PASSES}::test_passes_that_fail_again_and_again_are_a_problem_until_one_succeeds",),
+    ),
+    Sabotage(
+        "failures_are_never_forgotten",
+        "a node stays unhealthy for ever after passes that failed",
+        (Edit("quartzpy.runtime.service", "        self.failed_passes, self.failing_since = 0, None\n", ""),),
+        (f"{_PASSES}::test_passes_that_fail_again_and_again_are_a_problem_until_one_succeeds",),
+    ),
+)
