@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_a_serial_job(simulate: Make, nodes: int, takes: float) -> None:
     simulation.harness.schedule(serial(), every(1, misfire="ignore"))
     simulation.notify()
     simulation.run(6)
-    gaps = [later.fire_time - one.fire_time for one, later in zip(simulation.fires, simulation.fires[1:], strict=False)]
+    gaps = [later.fire_time - one.fire_time for one, later in pairwise(simulation.fires)]
     assert max(gaps).total_seconds() < max(takes, 1) + SLACK, gaps
 
 
@@ -78,7 +79,7 @@ def test_fires_that_wait_for_the_end(simulate: Make, nodes: int, policy: Overlap
     simulation.notify()
     simulation.run(8)
     starts = [one.fire_time for one in simulation.fires]
-    gaps = [(later - one).total_seconds() for one, later in zip(starts, starts[1:], strict=False)]
+    gaps = [(later - one).total_seconds() for one, later in pairwise(starts)]
     assert max(gaps) < 1.3 + SLACK, gaps
 
 
@@ -89,7 +90,7 @@ def test_a_rate_limit(simulate: Make, nodes: int) -> None:
     simulation.notify()
     simulation.run(9)
     starts = [one.fire_time for one in simulation.fires]
-    gaps = [(later - one).total_seconds() for one, later in zip(starts, starts[1:], strict=False)]
+    gaps = [(later - one).total_seconds() for one, later in pairwise(starts)]
     assert len(starts) >= 4
     assert max(gaps) < 2.5 + 5 * SLACK, gaps
 
@@ -127,7 +128,9 @@ def test_a_fire_whose_answer_was_lost(simulate: Make, monkeypatch: pytest.Monkey
     node.thread.after_failure(ConnectionError())
     node.thread.wakeup.set()
     simulation.run_until(at(5.5))
-    assert {one.scheduled_fire_time for one in simulation.fires if one.job_name == "job"} == {at(n) for n in range(1, 6)}
+    assert {one.scheduled_fire_time for one in simulation.fires if one.job_name == "job"} == {
+        at(n) for n in range(1, 6)
+    }
     assert max(simulation.lateness("every")) < SLACK
 
 
