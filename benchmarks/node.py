@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import json
 import sys
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from benchmarks import jobs
+from benchmarks.situations import SITUATIONS
 from quartzpy import Scheduler
 
 
@@ -28,6 +30,10 @@ def main() -> None:
                 _answer(None)
             case "standby":
                 scheduler.standby()
+                _answer(None)
+            case command if command.startswith("schedule "):
+                begin = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
+                scheduler.schedule_jobs(SITUATIONS[command.removeprefix("schedule ")](begin))
                 _answer(None)
             case "runs":
                 _answer(jobs.runs.value)

@@ -10,6 +10,8 @@ import pytest
 
 from quartzpy import FixedDelayTrigger
 from quartzpy.states import Outcome, OverlapPolicy
+from quartzpy.store.protocol import TriggerMove
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
 from tests.alone.simulation import SLACK, How, Simulation
 from tests.contract.harness import SECOND, START, at, every, job, once, serial
 
@@ -146,3 +148,21 @@ def test_standby_and_start(simulate: Make) -> None:
     simulation.run_until(at(9.5))
     late = [one.fire_time for one in simulation.fires if one.scheduled_fire_time >= at(6)]
     assert late == [pytest.approx(at(n), abs=timedelta(seconds=SLACK)) for n in range(6, 10)]
+
+
+def test_a_claim_whose_trigger_was_moved(simulate: Make) -> None:
+    """The node that holds the claim was not told; it finds out when it fires."""
+    simulation = simulate()
+    simulation.harness.schedule(job(), every(1, start=at(1)))
+    simulation.notify()
+    simulation.run_until(at(0.99))
+    [claim] = simulation.harness.claims()
+    record = simulation.harness.store.trigger(claim.trigger_key)
+    assert record is not None
+    progress = record.trigger.skipping_to(record.progress, at(2))
+    there = PreparedTrigger(record.trigger, progress, UpcomingFireTimes(), None)
+    move = TriggerMove(record, moved_to(there, progress, None), releases_claim=True)
+    assert simulation.harness.store.move_triggers([move])
+    simulation.run_until(at(4.5))
+    assert scheduled(simulation) == [2, 3, 4]
+    assert max(simulation.lateness()) < SLACK

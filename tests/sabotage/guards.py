@@ -6,8 +6,9 @@ from tests.sabotage.build import Sabotage
 from tests.sabotage.cures import CURES
 from tests.sabotage.features import FEATURES
 from tests.sabotage.protections import PROTECTIONS
+from tests.sabotage.waking import WAKING
 
-SABOTAGES: dict[str, Sabotage] = {one.name: one for one in (*PROTECTIONS, *CURES, *FEATURES)}
+SABOTAGES: dict[str, Sabotage] = {one.name: one for one in (*PROTECTIONS, *CURES, *FEATURES, *WAKING)}
 
 SAMPLE = ("no_fence_on_complete", "no_unbroken_evidence", "h7_a_refused_thread_wedges")
 """What every test run tries: quick, and certain to fail at once."""
