@@ -13,10 +13,7 @@ WAKING = (
     Sabotage(
         "a_fire_does_not_count_for_the_next_look",
         "a node rests without regard to when what it has just fired fires next",
-        (
-            Edit(_THREAD, "        self._look_for(*(one.next", "        len((*(one.next"),
-            Edit(_THREAD, "for one in firing.skipped))\n", "for one in firing.skipped)))\n"),
-        ),
+        (Edit(_THREAD, "            self._look_at = min(self._look_at, self._clock.monotonic() + until)\n", ""),),
         (f"{_ON_TIME}[memory-one of every second-one node]", f"{_ON_TIME}[postgresql-one of every second-one node]"),
     ),
     Sabotage(
