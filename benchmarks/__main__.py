@@ -21,6 +21,7 @@ from benchmarks.machine import ROOT, machine
 from benchmarks.peers.known import PEERS
 from benchmarks.report import Run
 from benchmarks.scenarios import (
+    alone,
     calm_soak,
     contention,
     cost,
@@ -47,6 +48,7 @@ SCENARIOS: dict[str, Scenario] = {
     "nodes": several_nodes.run,
     "latency": latency.run,
     "size": size.run,
+    "alone": alone.run,
     "misfires": misfires.run,
     "not-takeable": not_takeable.run,
     "cost": cost.run,
@@ -71,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         scale = replace(scale, rounds=options.rounds, size_rounds=options.rounds)
     if options.operated is not None:
         scale = replace(scale, operated_triggers=options.operated[0], operated_executions=options.operated[1])
+    if options.alone_minutes is not None:
+        scale = replace(scale, alone_seconds=options.alone_minutes * 60)
     if options.soak_minutes is not None:
         scale = replace(scale, soak_seconds=options.soak_minutes * 60, calm_seconds=options.soak_minutes * 60)
     started = datetime.now(UTC)
@@ -186,6 +190,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("scenarios", nargs="*", type=_scenario, metavar="SCENARIO", help=", ".join(SCENARIOS))
     parser.add_argument("--quick", action="store_true", help="small numbers and one round: about two minutes")
     parser.add_argument("--rounds", type=int, help="the number of interleaved repeats")
+    parser.add_argument(
+        "--alone-minutes", type=float, help="the duration of each situation of `alone` (1 in a full run)"
+    )
     parser.add_argument("--soak-minutes", type=float, help="the duration of each soak (20 in a full run)")
     parser.add_argument(
         "--operated",

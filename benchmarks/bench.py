@@ -35,6 +35,8 @@ class Scale:
     misfires: int = 100_000
     not_takeable: int = 100_000
     idle_seconds: float = 20.0
+    alone_seconds: float = 60.0
+    """The time for which each situation of triggers that are alone is measured."""
     load_seconds: float = 20.0
     burn_seconds: float = 20.0
     switch_intervals: tuple[float, ...] = (0.005, 0.001, 0.0002)
@@ -66,6 +68,7 @@ QUICK = Scale(
     misfires=5_000,
     not_takeable=5_000,
     idle_seconds=2.0,
+    alone_seconds=6.0,
     load_seconds=1.0,
     burn_seconds=1.5,
     switch_intervals=(0.005,),

@@ -6,10 +6,12 @@ import gc
 import json
 import sys
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from benchmarks import calm_jobs, jobs
 from benchmarks.processes import heap
+from benchmarks.situations import SITUATIONS
 from quartzpy import Scheduler
 
 
@@ -31,6 +33,10 @@ def main() -> None:
                 _answer(None)
             case "standby":
                 scheduler.standby()
+                _answer(None)
+            case command if command.startswith("schedule "):
+                begin = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
+                scheduler.schedule_jobs(SITUATIONS[command.removeprefix("schedule ")](begin))
                 _answer(None)
             case "runs":
                 _answer(jobs.runs.value)

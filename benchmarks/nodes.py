@@ -69,6 +69,11 @@ class NodeProcess:
         self._tell("standby")
         self._answer()
 
+    def schedule(self, situation: str) -> None:
+        """Let the node itself schedule the jobs of `benchmarks.situations`, as a program with memory:// has to."""
+        self._tell(f"schedule {situation}")
+        self._answer()
+
     @property
     def runs(self) -> int:
         """The number of jobs that have run."""

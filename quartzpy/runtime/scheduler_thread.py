@@ -297,6 +297,9 @@ class SchedulerThread(EpochService):
         self._start(firing.fired, epoch)
         self._skipped(firing.skipped)
         self._look_for(*(one.next_fire_time for one in firing.fired), *(one.next_fire_time for one in firing.skipped))
+        if len(firing.fired) + len(firing.skipped) + len(firing.not_due) < len(requests):
+            # A claim was lost: its trigger was moved to another fire time, for example, and may be due soon.
+            self._looks_again = True
         return True
 
     def _learn_lead(self, seconds: float) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
 from quartzpy import FixedDelayTrigger
 from quartzpy.states import Outcome, OverlapPolicy
+from quartzpy.store.protocol import TriggerMove
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
 from tests.alone.simulation import SLACK, How, Simulation
 from tests.contract.harness import SECOND, START, at, every, job, once, serial
 
@@ -28,7 +31,7 @@ def test_a_serial_job(simulate: Make, nodes: int, takes: float) -> None:
     simulation.harness.schedule(serial(), every(1, misfire="ignore"))
     simulation.notify()
     simulation.run(6)
-    gaps = [later.fire_time - one.fire_time for one, later in zip(simulation.fires, simulation.fires[1:], strict=False)]
+    gaps = [later.fire_time - one.fire_time for one, later in pairwise(simulation.fires)]
     assert max(gaps).total_seconds() < max(takes, 1) + SLACK, gaps
 
 
@@ -78,7 +81,7 @@ def test_fires_that_wait_for_the_end(simulate: Make, nodes: int, policy: Overlap
     simulation.notify()
     simulation.run(8)
     starts = [one.fire_time for one in simulation.fires]
-    gaps = [(later - one).total_seconds() for one, later in zip(starts, starts[1:], strict=False)]
+    gaps = [(later - one).total_seconds() for one, later in pairwise(starts)]
     assert max(gaps) < 1.3 + SLACK, gaps
 
 
@@ -89,7 +92,7 @@ def test_a_rate_limit(simulate: Make, nodes: int) -> None:
     simulation.notify()
     simulation.run(9)
     starts = [one.fire_time for one in simulation.fires]
-    gaps = [(later - one).total_seconds() for one, later in zip(starts, starts[1:], strict=False)]
+    gaps = [(later - one).total_seconds() for one, later in pairwise(starts)]
     assert len(starts) >= 4
     assert max(gaps) < 2.5 + 5 * SLACK, gaps
 
@@ -127,7 +130,9 @@ def test_a_fire_whose_answer_was_lost(simulate: Make, monkeypatch: pytest.Monkey
     node.thread.after_failure(ConnectionError())
     node.thread.wakeup.set()
     simulation.run_until(at(5.5))
-    assert {one.scheduled_fire_time for one in simulation.fires if one.job_name == "job"} == {at(n) for n in range(1, 6)}
+    assert {one.scheduled_fire_time for one in simulation.fires if one.job_name == "job"} == {
+        at(n) for n in range(1, 6)
+    }
     assert max(simulation.lateness("every")) < SLACK
 
 
@@ -143,3 +148,21 @@ def test_standby_and_start(simulate: Make) -> None:
     simulation.run_until(at(9.5))
     late = [one.fire_time for one in simulation.fires if one.scheduled_fire_time >= at(6)]
     assert late == [pytest.approx(at(n), abs=timedelta(seconds=SLACK)) for n in range(6, 10)]
+
+
+def test_a_claim_whose_trigger_was_moved(simulate: Make) -> None:
+    """The node that holds the claim was not told; it finds out when it fires."""
+    simulation = simulate()
+    simulation.harness.schedule(job(), every(1, start=at(1)))
+    simulation.notify()
+    simulation.run_until(at(0.99))
+    [claim] = simulation.harness.claims()
+    record = simulation.harness.store.trigger(claim.trigger_key)
+    assert record is not None
+    progress = record.trigger.skipping_to(record.progress, at(2))
+    there = PreparedTrigger(record.trigger, progress, UpcomingFireTimes(), None)
+    move = TriggerMove(record, moved_to(there, progress, None), releases_claim=True)
+    assert simulation.harness.store.move_triggers([move])
+    simulation.run_until(at(4.5))
+    assert scheduled(simulation) == [2, 3, 4]
+    assert max(simulation.lateness()) < SLACK

@@ -1,4 +1,4 @@
-"""A trigger that is alone on idle nodes with default settings fires on time, by what the passes return as their rests."""
+"""A trigger that is alone on idle nodes with default settings fires on time, by the rests that the passes return."""
 
 from __future__ import annotations
 

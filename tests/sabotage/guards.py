@@ -30,7 +30,5 @@ SABOTAGES: dict[str, Sabotage] = {
     )
 }
 
-SABOTAGES: dict[str, Sabotage] = {one.name: one for one in (*PROTECTIONS, *CURES, *FEATURES, *ROWS)}
-
 SAMPLE = ("no_fence_on_complete", "no_unbroken_evidence", "h7_a_refused_thread_wedges")
 """What every test run tries: quick, and certain to fail at once."""

@@ -41,7 +41,7 @@ class CalendarVerbs(Verbs):
             self._usable_store().put_calendar(name, calendar, replace=replace)
         if update_triggers:
             self._update_triggers(name)
-        if replace:
+        if replace or update_triggers:
             self._changed(self._clock.now())
 
     def _is_stored(self, name: str, calendar: Calendar) -> bool:

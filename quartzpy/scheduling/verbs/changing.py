@@ -41,6 +41,8 @@ class ChangingVerbs(StoringVerbs):
         changed = self._usable_store().modify_job(key, change, keeps_data="data" not in changes)
         if changed is None:
             raise self._no_job(key)
+        # A limit that was raised, for example, lets triggers fire earlier than this node expects.
+        self._changed(self._clock.now())
         self._emit(JobAdded(changed))
         return changed
 

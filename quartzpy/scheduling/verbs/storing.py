@@ -58,6 +58,9 @@ class StoringVerbs(Verbs):
         if not job.durable and not store_non_durable_while_awaiting_scheduling:
             raise InvalidJobError(f"job {job.key} has no trigger and is not durable; pass durable=True")
         self._usable_store().store_jobs([JobEntry(job)], replace=replace)
+        if replace:
+            # As for `modify_job`: its triggers may fire earlier.
+            self._changed(self._clock.now())
         self._emit(JobAdded(job))
 
     def _checked_job(self, job: object) -> JobDetail:

@@ -17,7 +17,7 @@ from quartzpy.store import refusals
 from quartzpy.store.protocol import NO_NOTE, Notification, PauseNote
 from quartzpy.store.records import JobHeader
 from quartzpy.store.sql.db.flight import Send
-from quartzpy.store.sql.db.listen import announcement
+from quartzpy.store.sql.db.listen import announcement, news
 from quartzpy.store.sql.db.locks import LockName
 from quartzpy.store.sql.db.session import SqlSession, Transaction
 from quartzpy.store.sql.lookups import JOB_GROUPS, MATCHES, TRIGGER_GROUPS, match_values, matched_groups
@@ -279,9 +279,10 @@ def reset_from_error(session: SqlSession, key: TriggerKey) -> datetime | None:
         TriggerNotFoundError: the trigger is not stored.
         IllegalStateChangeError: it is not in ERROR.
     """
-    reset, state = session.unlocked(
+    reset, state, _ = session.unlocked(
         session.send(RESET_FROM_ERROR, groups=[key.group], names=[key.name]),
         session.send(STATE, group=key.group, name=key.name),
+        news(session, Notification.RESUMED),
     )
     if reset.rows:
         at: datetime | None = reset.rows[0][2]
@@ -292,5 +293,7 @@ def reset_from_error(session: SqlSession, key: TriggerKey) -> datetime | None:
 def reset_all_from_error(session: SqlSession, keys: Collection[TriggerKey]) -> dict[TriggerKey, datetime | None]:
     """Do this for all that are in ERROR; see `JobStore.reset_all_from_error`."""
     groups, names = [key.group for key in keys], [key.name for key in keys]
-    [reset] = session.unlocked(session.send(RESET_FROM_ERROR, groups=groups, names=names))
+    reset, _ = session.unlocked(
+        session.send(RESET_FROM_ERROR, groups=groups, names=names), news(session, Notification.RESUMED)
+    )
     return {TriggerKey(name, group): at for group, name, at in reset.rows}

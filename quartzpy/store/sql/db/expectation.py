@@ -144,6 +144,10 @@ class Expectation:
 
     def note_moved(self, fired: Collection[FiredTrigger]) -> None:
         """Note triggers that this session has fired and that now wait for their next fire times."""
+        floor = self._floor
+        if floor is not None and any(one.next_fire_time and one.next_fire_time < floor.at for one in fired):
+            # They were claimed during that look, and now wait before the instant at which the next one would begin.
+            self.look_at_everything()
         seen = self._seen
         if seen is not None:
             limited = (one.next_fire_time for one in fired if one.max_concurrent is not None)

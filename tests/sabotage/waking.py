@@ -1,0 +1,73 @@
+"""What lets a node that rests look in time: for what it has fired, reconciled or lost, and after verbs."""
+
+from __future__ import annotations
+
+from tests.sabotage.build import Edit, Sabotage
+
+_THREAD = "quartzpy.runtime.scheduler_thread"
+_ON_TIME = "tests/alone/test_on_time.py::test_each_fire_is_on_time"
+_ENDS = "tests/alone/test_ends.py"
+_WAKES = "tests/facade/test_waking.py::test_it_wakes_a_node_that_rests"
+
+WAKING = (
+    Sabotage(
+        "a_fire_does_not_count_for_the_next_look",
+        "a node rests without regard to when what it has just fired fires next",
+        (Edit(_THREAD, "            self._look_at = min(self._look_at, self._clock.monotonic() + until)\n", ""),),
+        (f"{_ON_TIME}[memory-one of every second-one node]", f"{_ON_TIME}[postgresql-one of every second-one node]"),
+    ),
+    Sabotage(
+        "a_skipped_fire_does_not_count_for_the_next_look",
+        "a node rests without regard to when a trigger fires next whose fire it has just skipped",
+        (Edit(_THREAD, ", *(one.next_fire_time for one in firing.skipped))", ")"),),
+        (f"{_ENDS}::test_fires_that_are_skipped[memory-one node]",),
+    ),
+    Sabotage(
+        "what_was_reconciled_is_not_looked_for",
+        "a node that fires a claim after it has reconciled another fire rests without a look",
+        (
+            Edit(
+                _THREAD,
+                "no look has seen it since.\n        self._looks_again = True\n",
+                "no look has seen it since.\n",
+            ),
+        ),
+        (f"{_ENDS}::test_a_fire_whose_answer_was_lost[postgresql]",),
+    ),
+    Sabotage(
+        "a_lost_claim_is_not_looked_for",
+        "a node whose claim was lost, because its trigger was moved, rests without a look",
+        (
+            Edit(
+                _THREAD,
+                "and may be due soon.\n            self._looks_again = True\n",
+                "and may be due soon.\n            pass\n",
+            ),
+        ),
+        (f"{_ENDS}::test_a_claim_whose_trigger_was_moved[memory]",),
+    ),
+    Sabotage(
+        "a_reset_tells_no_node",
+        "a trigger that is reset from ERROR waits until the nodes look by themselves",
+        (
+            Edit(
+                "quartzpy.store.sql.pausing",
+                "session.send(RESET_FROM_ERROR, groups=groups, names=names), news(session, Notification.RESUMED)",
+                "session.send(RESET_FROM_ERROR, groups=groups, names=names), session.send(TRIGGER_GROUPS)",
+            ),
+        ),
+        (f"{_WAKES}[postgresql-operations, reset]",),
+    ),
+    Sabotage(
+        "a_changed_job_wakes_no_node",
+        "the node of memory:// does not look after a job was modified",
+        (
+            Edit(
+                "quartzpy.scheduling.verbs.changing",
+                "        self._changed(self._clock.now())\n        self._emit(JobAdded(changed))\n",
+                "        self._emit(JobAdded(changed))\n",
+            ),
+        ),
+        (f"{_WAKES}[memory-modify_job, no rate limit]",),
+    ),
+)
