@@ -86,9 +86,9 @@ def test_a_transaction_whose_end_is_counted_waits_for_the_row_of_its_job(
         pytest.skip("a transaction of the job's own needs a database")
     scheduler.add_job(JobDetail(Planned, "job", durable=True, pause_after_failures=2))
     with engine.connect() as connection, connection.begin():
-        connection.execute(text("SELECT FROM qrtz_job_details WHERE job_name = 'job' FOR UPDATE"))
+        connection.execute(text("SELECT FROM qrtz_job_details WHERE job_name = 'job' FOR NO KEY UPDATE"))
         handle = scheduler.trigger_job("job", {"how": "s"})
         waits = text("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
-        with engine.connect() as watching:
-            wait_until(lambda: watching.execution_options(isolation_level="AUTOCOMMIT").execute(waits).first())
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as watching:
+            wait_until(lambda: watching.execute(waits).first())
     assert handle.wait(LONG).outcome == "SUCCEEDED"
