@@ -95,7 +95,7 @@ def rehearse(session: SqlSession, sends: Sequence[Send]) -> None:
     """
     lock = session.lock(LockName.TRIGGER_ACCESS)
     session.connections.transaction(
-        lambda connection: session.connections.fly_on(connection, [lock, *sends], commit=ROLLBACK)
+        lambda connection: session.connections.fly_on(connection, [lock, *sends], commit=ROLLBACK), session.lane
     )
 
 
