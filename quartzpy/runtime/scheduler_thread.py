@@ -50,6 +50,10 @@ PATIENCE = 1.0
 It is much longer than `pace.HORIZON`, so that a machine that stalls for a moment hands nothing back."""
 FULL_REST = 0.5
 """The longest wait, in seconds, for a free worker. Normally the end of an execution wakes the thread earlier."""
+FULL_BEFORE_TELLING = 0.1
+"""The time, in seconds, for which a node is full before it tells the others that a trigger is due."""
+BETWEEN_TELLING = 1.0
+"""The shortest time, in seconds, between two such notifications: a busy cluster must not wake itself all the time."""
 STANDBY_REST = 3_600.0
 BACKLOG_LIMIT = 2_000
 """The number of unrecorded completions above which the node fires no more triggers."""
@@ -107,6 +111,9 @@ class SchedulerThread(EpochService):
         """The monotonic time at which the next trigger comes within reach, as far as this node knows."""
         self._lead = 0.0
         self._has_gathered = False
+        self._full_since: float | None = None
+        self._told_at: float | None = None
+        """The monotonic time of the last notification of the other nodes that this one is full."""
         self.differences = 0
         """The number of differences between this node and its rows in the store that were found and resolved."""
 
@@ -189,6 +196,7 @@ class SchedulerThread(EpochService):
         available_slots = self._capacity.available_slots(claim.placement for claim in self._claims)
         if not available_slots or self._backlog() > BACKLOG_LIMIT:
             return self._rest_while_full(epoch)
+        self._full_since = None
         return self._acquire(epoch, available_slots)
 
     def _gathers(self) -> bool:
@@ -264,12 +272,33 @@ class SchedulerThread(EpochService):
     def _rest_while_full(self, epoch: Epoch) -> float:
         """Wait for a free worker, or for the fire time of a claim."""
         if self._claims:
-            # A wake-up may mean that a trigger was scheduled that is due before the claims for the last free workers.
-            woken = self.wakeup.wait(min(self._until_due(), 1.0)) and not self._compare_due
-            if woken and self._until_due() > SHORTEST_REST:
+            until_due = self._until_due()
+            if self._looks_again and until_due > SHORTEST_REST:
+                # A trigger may have been scheduled that is due before the claims for the last free workers.
                 self._release(epoch, self._claims)
-            return NO_REST
-        return FULL_REST if self._backlog() <= BACKLOG_LIMIT else SHORTEST_REST
+                return NO_REST
+            return until_due
+        if self._backlog() > BACKLOG_LIMIT:
+            return SHORTEST_REST
+        return min(FULL_REST, self._until_others_are_told(epoch))
+
+    def _until_others_are_told(self, epoch: Epoch) -> float:
+        """Tell the other nodes, when it is time for that, that a trigger is due which this node cannot take.
+
+        Nobody else knows when a trigger fires next that this node has fired: the others may rest beyond that time.
+        Return the seconds until it is time.
+        """
+        now = self._clock.monotonic()
+        if self._full_since is None:
+            self._full_since = now
+        tell_at = max(self._full_since + FULL_BEFORE_TELLING, self._look_at)
+        if self._told_at is not None:
+            tell_at = max(tell_at, self._told_at + BETWEEN_TELLING)
+        if now < tell_at:
+            return tell_at - now
+        self._told_at = now
+        self._wake_others(epoch)
+        return BETWEEN_TELLING
 
     def _fire_due(self, epoch: Epoch) -> bool:
         """Fire the claims that are due. Return whether there were any."""

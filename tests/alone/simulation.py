@@ -5,7 +5,7 @@ So the rests that the passes return decide alone when a trigger fires, however s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import SimpleNamespace
@@ -50,6 +50,23 @@ class How:
     ending: dict[str, Any] = field(default_factory=dict)
 
 
+class _Announcing:
+    """A store whose notifications of other nodes arrive at once."""
+
+    def __init__(self, store: JobStore, notify: Callable[[], None]) -> None:
+        self._store = store
+        self._notify = notify
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
+        released = self._store.release(node, fire_ids)
+        if not fire_ids:
+            self._notify()
+        return released
+
+
 class SimulatedNode:
     """The scheduler thread of a node, and its executions, which end when the clock says so."""
 
@@ -71,7 +88,7 @@ class SimulatedNode:
         """When the next pass begins, unless something wakes the thread before."""
         self.thread = SchedulerThread(
             name,
-            store=store,
+            store=_Announcing(store, simulation.announce),  # type: ignore[arg-type]
             clock=clock,
             store_time=StoreTime(clock),
             capacity=self,  # type: ignore[arg-type]
@@ -159,6 +176,7 @@ class Simulation:
         self.harness = harness
         self.clock = harness.clock
         self.fires: list[FiredTrigger] = []
+        self.announcements = 0
         self.hows: dict[str, How] = {}
         self.nodes = [
             SimulatedNode(self, f"node-{number}", store, workers, types[number] if types else (REPORT,), **settings)
@@ -172,6 +190,11 @@ class Simulation:
         """Wake all nodes, as a notification does."""
         for node in self.nodes:
             node.thread.look_again()
+
+    def announce(self) -> None:
+        """Wake all nodes because one of them asks for it."""
+        self.announcements += 1
+        self.notify()
 
     def run(self, seconds: float) -> None:
         self.run_until(self.clock.now() + timedelta(seconds=seconds))

@@ -12,10 +12,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.database import server
 from tests.sabotage import trial
 from tests.sabotage.build import Sabotage
 from tests.sabotage.guards import SABOTAGES
+from tests.worlds.installed import servers_of_normal_run
+from tests.worlds.stage import server
+from tests.worlds.world import spread
 
 
 def main() -> int:
@@ -28,7 +30,10 @@ def main() -> int:
     wanted = [SABOTAGES[name] for name in given.names] or list(SABOTAGES.values())
     missed: list[Sabotage] = []
     print("| Build without a guard: what is wrong with it | Caught by | Seconds |\n|---|---|---|", flush=True)
-    with tempfile.TemporaryDirectory(prefix="quartzpy-sabotage-") as directory, server(Path(directory)) as found:
+    with (
+        tempfile.TemporaryDirectory(prefix="quartzpy-sabotage-") as directory,
+        server(Path(directory), spread(servers_of_normal_run())[0]) as found,
+    ):
         dsn = found.url.render_as_string(hide_password=False)
         for sabotage in wanted:
             by, seconds = tried(sabotage, [given.test] if given.test else sabotage.caught_by, dsn)

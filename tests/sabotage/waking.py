@@ -47,18 +47,6 @@ WAKING = (
         (f"{_ENDS}::test_a_claim_whose_trigger_was_moved[memory]",),
     ),
     Sabotage(
-        "a_reset_tells_no_node",
-        "a trigger that is reset from ERROR waits until the nodes look by themselves",
-        (
-            Edit(
-                "quartzpy.store.sql.pausing",
-                "session.send(RESET_FROM_ERROR, groups=groups, names=names), news(session, Notification.RESUMED)",
-                "session.send(RESET_FROM_ERROR, groups=groups, names=names), session.send(TRIGGER_GROUPS)",
-            ),
-        ),
-        (f"{_WAKES}[postgresql-operations, reset]",),
-    ),
-    Sabotage(
         "a_changed_job_wakes_no_node",
         "the node of memory:// does not look after a job was modified",
         (
@@ -69,5 +57,17 @@ WAKING = (
             ),
         ),
         (f"{_WAKES}[memory-modify_job, no rate limit]",),
+    ),
+    Sabotage(
+        "a_full_node_keeps_what_is_due_to_itself",
+        "a node without free workers does not tell the others when a trigger is due that it has fired",
+        (
+            Edit(
+                _THREAD,
+                "        self._told_at = now\n        self._wake_others(epoch)\n",
+                "        self._told_at = now\n",
+            ),
+        ),
+        ("tests/alone/test_full_nodes.py::test_an_idle_node_takes_the_fire_of_a_full_one[memory]",),
     ),
 )

@@ -1,0 +1,42 @@
+"""A node whose workers are busy tells the others what only it knows: when the trigger is due that it has fired."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from quartzpy.runtime.scheduler_thread import BETWEEN_TELLING, FULL_BEFORE_TELLING
+from tests.alone.simulation import SLACK, How, Simulation
+from tests.contract.harness import at, every, job
+
+Make = Callable[..., Simulation]
+
+
+def test_an_idle_node_takes_the_fire_of_a_full_one(simulate: Make) -> None:
+    simulation = simulate(2, workers=1)
+    simulation.harness.schedule(job("long"), every(5, start=at(1)))
+    simulation.hows["long"] = How(takes=timedelta(seconds=7))
+    simulation.notify()
+    simulation.run(44)
+    late = simulation.lateness()
+    assert len(late) == 9, "each after it was claimed by a node that was full at the next instant"
+    assert max(late) < FULL_BEFORE_TELLING + SLACK
+
+
+def test_full_nodes_tell_each_other_rarely(simulate: Make) -> None:
+    simulation = simulate(2, workers=1)
+    for number in range(4):
+        simulation.harness.schedule(job(f"job-{number}"), every(1, f"t{number}"))
+        simulation.hows[f"job-{number}"] = How(takes=timedelta(seconds=0.5))
+    simulation.notify()
+    simulation.run(20)
+    assert 0 < simulation.announcements <= 2 * 20 / BETWEEN_TELLING + 2
+
+
+def test_a_node_that_is_full_of_short_jobs_tells_nobody(simulate: Make) -> None:
+    simulation = simulate(1, workers=1)
+    simulation.harness.schedule(job("short"), every(0.05))
+    simulation.hows["short"] = How(takes=timedelta(seconds=0.04))
+    simulation.notify()
+    simulation.run(5)
+    assert simulation.announcements == 0
