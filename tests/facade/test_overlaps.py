@@ -26,12 +26,14 @@ def every_tenth(scheduler: Scheduler, overlap_policy: str, job: type[Job] = jobs
 
 def test_one_run_coalesces_all_fires_that_came_due_meanwhile(scheduler: Scheduler) -> None:
     start = every_tenth(scheduler, "buffer_one")
-    assert jobs.next_run().coalesced_fire_times == (start,)
+    # On a busy machine, several fires may have come due before the first run already.
+    first = jobs.next_run().coalesced_fire_times
     jobs.go_on.wait(0.45)
     jobs.go_on.set()
-    coalesced_fire_times = jobs.next_run().coalesced_fire_times
-    assert len(coalesced_fire_times) >= 4
-    assert list(coalesced_fire_times) == [start + n * TENTH for n in range(1, len(coalesced_fire_times) + 1)]
+    second = jobs.next_run().coalesced_fire_times
+    assert len(first) >= 1
+    assert len(second) >= 4
+    assert [*first, *second] == [start + n * TENTH for n in range(len(first) + len(second))]
 
 
 @pytest.mark.parametrize("job", [jobs.Waiting, jobs.EndlessAsync])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +18,8 @@ from tests.database import connect_to
 from tests.store_sql.conftest import NAME, register
 from tests.store_sql.test_work_connections import completion_of, executing
 
-ROLE = "quartzpy_of_a_tenant"
+# A role is one of the whole server, which the workers of a run share.
+ROLE = f"quartzpy_tenant_{uuid.uuid4().hex[:12]}"
 MakeStore = Callable[..., SqlJobStore]
 
 
@@ -166,9 +168,8 @@ def test_what_a_job_leaves_behind_is_not_found_by_the_next(
                 work.commit(node, fired.fire_id)
         finally:
             work.close()
-        free = connect().execute("SELECT pg_try_advisory_lock(4711), pg_try_advisory_lock(4712)").fetchone()
+        other = connect()
+        free = other.execute("SELECT pg_try_advisory_lock(4711), pg_try_advisory_lock(4712)").fetchone()
         assert free == (True, True)
-        connect().execute("SELECT pg_advisory_unlock_all()")
-        for row in tenant.execute("SELECT pid FROM pg_locks WHERE locktype = 'advisory'").fetchall():
-            tenant.execute("SELECT pg_terminate_backend(%s, 5000)", row)
+        other.execute("SELECT pg_advisory_unlock_all()")
     assert found[0] == found[1]

@@ -14,7 +14,10 @@ triggers do not see each other's deletion. The other transactions that touch the
   no effect.
 - The same completion, sent again because its answer was lost, skips the row of the first attempt in the same way.
 - A request to cancel, or any transaction of a user, has locked the row: the execution is completed later, and no other
-  one waits.
+  one waits. A row that nobody has ever locked has no `xmax`, and is not locked before it is deleted, because that would
+  cost a record of the log for each execution. If somebody locks it in the moment between, the statement waits for
+  `lock_timeout` at most, and the next try finds the `xmax`. The executions are in the order of their ids, in which a
+  request to cancel locks them, so that none of both waits for the other.
 - The trigger is deleted, replaced or paused: neither the row of the execution nor that of the history refers to the
   trigger's row. `REFILL` locks that row, skips it if it is locked, and compares its generation and its last instant.
   The end of a trigger does the same and compares its generation and its state. If the row is locked, the trigger stays
@@ -92,10 +95,13 @@ done AS (
     DELETE FROM $fired_triggers f
      USING ended e
      CROSS JOIN LATERAL (
-        SELECT r.ctid AS row FROM $fired_triggers r
+        SELECT r.ctid AS row, r.xmax <> '0'::xid AS may_be_locked FROM $fired_triggers r
          WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'
-           AND r.max_concurrent IS NULL LIMIT 1 FOR UPDATE SKIP LOCKED) AS own
-     WHERE f.ctid = own.row
+           AND r.max_concurrent IS NULL LIMIT 1) AS own
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM $fired_triggers r
+         WHERE own.may_be_locked AND r.ctid = own.row FOR UPDATE SKIP LOCKED) AS locked ON true
+     WHERE f.ctid = own.row AND (locked.is_free OR NOT own.may_be_locked)
     RETURNING f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name,
               f.job_type, f.instance_id, f.epoch, f.fired_time, f.scheduled_time, f.attempt, f.trigger_data,
               e.started_at, e.ended_at{of_given}
@@ -154,6 +160,7 @@ def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tu
     If the history has a record of one of these instants already, which only a bug can cause, nothing is changed, and
     all are returned: the statement under the lock records the others, and reports that one.
     """
+    plain = sorted(plain, key=lambda c: c.fired.fire_id)
     ending = {(c.fired.job_group, c.fired.job_name) for c in plain if c.ends_its_trigger}
     values: dict[str, Any] = {"last": [c.ends_its_trigger for c in plain]} if ending else {}
     has_details = any(_has_details(c) for c in plain)
