@@ -12,10 +12,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.database import server
 from tests.sabotage import trial
 from tests.sabotage.build import Sabotage
 from tests.sabotage.guards import SABOTAGES
+from tests.worlds.current import or_newest
+from tests.worlds.stage import server
 
 
 def main() -> int:
@@ -28,7 +29,10 @@ def main() -> int:
     wanted = [SABOTAGES[name] for name in given.names] or list(SABOTAGES.values())
     missed: list[Sabotage] = []
     print("| Build without a guard: what is wrong with it | Caught by | Seconds |\n|---|---|---|", flush=True)
-    with tempfile.TemporaryDirectory(prefix="quartzpy-sabotage-") as directory, server(Path(directory)) as found:
+    with (
+        tempfile.TemporaryDirectory(prefix="quartzpy-sabotage-") as directory,
+        server(Path(directory), or_newest()) as found,
+    ):
         dsn = found.url.render_as_string(hide_password=False)
         for sabotage in wanted:
             by, seconds = tried(sabotage, [given.test] if given.test else sabotage.caught_by, dsn)
