@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from psycopg import sql
+from sqlalchemy import make_url
 
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.sql import migrations
@@ -114,7 +115,8 @@ def _worker_database(postgres_server: Server) -> Iterator[str]:
     with postgres_server.connect() as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     dsn = postgres_server.administrator_dsn_of(name)
-    migrations.upgrade(f"{dsn}?connect_timeout={PATIENCE}")
+    patient = make_url(dsn).update_query_dict({"connect_timeout": str(PATIENCE)})
+    migrations.upgrade(patient.render_as_string(hide_password=False))
     if postgres_server.is_restricted:
         with postgres_server.connect(name) as connection:
             role.let_use_tables(dsn, connection)

@@ -162,6 +162,8 @@ class Client:
             timeout=timedelta(seconds=1) if kind == "loop" else None,
         )
         flags = {"serial": False, "recovers": False, "policy": "exact", "poison": kind}
+        if apart:
+            flags["slack"] = workload.PROCESS_SLACK
         planned = workload.Planned(job, (SimpleTrigger(name, "poison", start_time=at),), (once(at),), flags)
         workload.store(self.scheduler, planned)
         if number == 1:

@@ -74,6 +74,7 @@ class History:
             "recovering": more.get("recovering", False),
             "execution_key": f"{key}@{iso(instant if repeats else more.get('labelled', instant))}",
             "node": more.get("node", "n1"),
+            "pid": more.get("pid", 1),
         }
         self.say("start", at, **{**common, "seen": more.get("seen")})
         if seconds is not None:

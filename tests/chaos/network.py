@@ -22,7 +22,8 @@ class Network:
     """A proxy process between a server and its nodes."""
 
     def __init__(self, dsn: str, nodes: Sequence[str], log: Path, *, unix: bool = False) -> None:
-        self._url = make_url(dsn)
+        # A host of the query would lead past the proxy, to the server's own socket.
+        self._url = make_url(dsn).difference_update_query(["host", "port"])
         # Not below the records: the path of a socket is short.
         self._sockets = Path(tempfile.mkdtemp(prefix="quartzpy-chaos-")) if unix else None
         with log.open("ab") as errors:

@@ -240,6 +240,20 @@ def a_finding_of_the_audit_that_stays(made: History) -> None:
         made.say("audit", second, found={"claim_without_fire": ["chaos.plain#3"]}, twice=[])
 
 
+@breaks("stuck")
+def an_execution_that_waits_long_for_a_thread(made: History) -> None:
+    _begins_late(made, pid=1)
+
+
+def _begins_late(made: History, pid: int) -> None:
+    made.say("spawn", 1, name="n1", child=1)
+    made.once("once.late", 14, slack=30)
+    fire_id = made.run("once.late", 14, fired=14.02, at=33, pid=pid)
+    for second in range(16, 32):
+        made.say("audit", second, found={"endless_fire": [f"{fire_id} of once.late"]}, twice=[])
+    made.say("audit", 34, found={}, twice=[])
+
+
 @breaks("error_state")
 def a_trigger_in_error(made: History) -> None:
     made.end["triggers"] = [{"trigger": "chaos.plain", "state": "ERROR", "next": None, "error": "?"}]
@@ -406,6 +420,11 @@ def a_finding_of_the_audit_that_is_settled(made: History) -> None:
     for second in (15, 16, 17):
         made.say("audit", second, found={"claim_without_fire": ["chaos.plain#3"]}, twice=[])
     made.say("audit", 18, found={}, twice=[])
+
+
+@passes
+def an_execution_that_waits_long_for_the_start_of_its_process(made: History) -> None:
+    _begins_late(made, pid=7)
 
 
 @pytest.mark.parametrize("name", sorted(PASSES))

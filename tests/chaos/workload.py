@@ -31,6 +31,8 @@ ONCE = "once"
 SKIP = "reschedule_next_with_remaining_count"
 OWN_THRESHOLD = timedelta(seconds=2)
 RATED, RATED_EVERY, RATED_SLACK = "rated", 4.0, 6
+PROCESS_SLACK = 15
+"""Starting a process takes seconds, and there are two at most."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def declared(start: datetime, rate: float = 1.0) -> Iterator[Planned]:
         yield recurring(f"long-{i}", jobs.Plain, 3000, 6.0, requests_recovery=True)
     for i in number(3):
         yield recurring(f"async-{i}", jobs.Async, 200)
-    yield recurring("process-0", jobs.InProcess, 100, 2.0, executor="cpu", flags={"slack": 15})
+    yield recurring("process-0", jobs.InProcess, 100, 2.0, executor="cpu", flags={"slack": PROCESS_SLACK})
     retry = RetryPolicy(attempts=3, delay=timedelta(milliseconds=200), factor=1)
     yield recurring("retried-0", jobs.Retried, 0, 2.0, retry=retry, flags={"fails": [1]})
     yield recurring("fenced-0", jobs.Fenced, 0, 1.0)

