@@ -13,7 +13,7 @@ from sqlalchemy import create_engine, text
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.queries import HISTORY
 from quartzpy.store.sql.store import SqlJobStore
-from tests.database import connect_to
+from tests.database import connect_to, end_sessions
 from tests.store_sql.conftest import NAME, register
 from tests.store_sql.test_work_connections import completion_of, executing
 
@@ -170,5 +170,5 @@ def test_what_a_job_leaves_behind_is_not_found_by_the_next(
         assert free == (True, True)
         connect().execute("SELECT pg_advisory_unlock_all()")
         for row in tenant.execute("SELECT pid FROM pg_locks WHERE locktype = 'advisory'").fetchall():
-            tenant.execute("SELECT pg_terminate_backend(%s, 5000)", row)
+            end_sessions(tenant, "pid = %s", *row)
     assert found[0] == found[1]
