@@ -10,12 +10,15 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from psycopg import sql
 from sqlalchemy import URL, make_url
+
+from tests.waiting import wait_until
 
 DSN_VARIABLE = "QUARTZPY_TEST_DSN"
 IMAGE_VARIABLE = "QUARTZPY_TEST_PG"
@@ -42,6 +45,28 @@ def execute(dsn: str, *statements: str) -> list[tuple[Any, ...]]:
         for statement in statements:
             found = connection.execute(statement.encode())
         return found.fetchall() if found.description else []
+
+
+def end_sessions(connection: psycopg.Connection[Any], condition: str, *parameters: object) -> None:
+    """End the other sessions of this database for which a condition on `pg_stat_activity` holds, and wait for it.
+
+    `connection` is one with autocommit. Only since PostgreSQL 14 can the server wait by itself.
+    """
+    statement = (
+        "SELECT pid, backend_start, pg_terminate_backend(pid) FROM pg_stat_activity"
+        f" WHERE datname = current_database() AND pid <> pg_backend_pid() AND {condition}"
+    )
+    left = "SELECT FROM pg_stat_activity WHERE pid = %s AND backend_start = %s"
+    for pid, started, _ in connection.execute(statement.encode(), parameters).fetchall():
+        wait_until(
+            partial(lambda *session: not connection.execute(left, session).fetchall(), pid, started),
+            f"the end of session {pid}",
+            seconds=PATIENCE,
+        )
+
+
+IN_TRANSACTION = "state LIKE 'idle in transaction%%'"
+"""The condition of sessions whose transactions wait for their clients."""
 
 
 class Server:

@@ -15,7 +15,7 @@ from quartzpy.keys import TriggerKey
 from quartzpy.operations import Operations, audit_log
 from quartzpy.store.protocol import ActionEntry
 from quartzpy.store.sql.store import SqlJobStore
-from tests.database import execute
+from tests.database import IN_TRANSACTION, connect_to, end_sessions
 
 KEY = TriggerKey("t")
 LATER = datetime(2090, 1, 1, tzinfo=UTC)
@@ -56,11 +56,8 @@ def test_a_connection_that_is_lost_within_an_action_leaves_nothing_but_its_failu
     def record(store: SqlJobStore, entry: object) -> int:
         calls.append(entry)
         if len(calls) == 1:
-            execute(
-                postgres_dsn,
-                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
-                " AND datname = current_database() AND state LIKE 'idle in transaction%'",
-            )
+            with connect_to(postgres_dsn) as other:
+                end_sessions(other, IN_TRANSACTION)
         return record_action(store, entry)  # type: ignore[arg-type]
 
     monkeypatch.setattr(SqlJobStore, "record_action", record)

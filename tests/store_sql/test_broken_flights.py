@@ -15,7 +15,7 @@ from quartzpy.store.sql.db.pool import is_stale
 from quartzpy.store.sql.db.session import Transaction
 from quartzpy.store.sql.db.statement import prepare
 from quartzpy.store.sql.store import SqlJobStore
-from tests.database import connect_to, execute
+from tests.database import connect_to, end_sessions, execute
 from tests.waiting import wait_until
 
 Connect = Callable[[], psycopg.Connection[Any]]
@@ -35,7 +35,8 @@ SMALL = ask("SELECT 1")
 
 
 def end_session(dsn: str, pid: int) -> None:
-    execute(dsn, f"SELECT pg_terminate_backend({pid}, 60000)")
+    with connect_to(dsn) as connection:
+        end_sessions(connection, "pid = %s", pid)
 
 
 def heard(connection: psycopg.Connection[Any]) -> None:

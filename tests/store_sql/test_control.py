@@ -17,6 +17,7 @@ from quartzpy.errors import AuthenticationError, LeaseLostError, OutcomeUnknownE
 from quartzpy.store.process_identity import own_process, session_tag
 from quartzpy.store.sql.db.urls import parse_dsn
 from quartzpy.store.sql.store import SqlJobStore
+from tests.database import end_sessions
 from tests.proxy import Proxy, place_of
 from tests.store_sql.conftest import NAME, register
 
@@ -63,10 +64,7 @@ def test_connecting_is_within_the_deadline_too(make_store: Make, postgres_dsn: s
 def test_a_connection_that_was_ended_while_idle_is_not_used(store: SqlJobStore, connect: Connect) -> None:
     node = register(store)
     store.check_in(node)
-    connect().execute(
-        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND application_name LIKE '%:control'"
-    )
+    end_sessions(connect(), "application_name LIKE '%%:control'")
     assert store.check_in(node).nodes
 
 

@@ -10,22 +10,16 @@ import pytest
 from quartzpy.errors import InvalidValueError, OutcomeUnknownError, StoreUnavailableError
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.sql.store import SqlJobStore
-from tests.database import connect_to
+from tests.database import IN_TRANSACTION, connect_to, end_sessions
 from tests.store_sql.conftest import register
 
 MakeStore = Callable[..., SqlJobStore]
 
 
-END_TRANSACTIONS = (
-    "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
-    " WHERE datname = current_database() AND pid <> pg_backend_pid() AND state LIKE 'idle in transaction%'"
-)
-
-
 def test_a_connection_that_is_lost_in_it_is_an_error_of_ours(store: SqlJobStore, postgres_dsn: str) -> None:
     def loses_its_connection(inside: JobStore) -> None:
         with connect_to(postgres_dsn) as other:
-            other.execute(END_TRANSACTIONS)
+            end_sessions(other, IN_TRANSACTION)
         inside.now()
 
     with pytest.raises(StoreUnavailableError):
@@ -39,7 +33,7 @@ def test_a_connection_that_is_lost_at_the_commit_leaves_the_outcome_unknown(
     def loses_its_connection(inside: JobStore) -> None:
         inside.pause_all()
         with connect_to(postgres_dsn) as other:
-            other.execute(END_TRANSACTIONS)
+            end_sessions(other, IN_TRANSACTION)
 
     with pytest.raises(OutcomeUnknownError):
         store.together(loses_its_connection)

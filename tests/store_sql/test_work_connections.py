@@ -19,6 +19,7 @@ from quartzpy.store.queries import HISTORY
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
+from tests.database import end_sessions
 from tests.store_sql.conftest import register
 from tests.store_sql.test_fenced_work import until_one_waits
 
@@ -97,7 +98,7 @@ def test_an_unknown_outcome_is_not_hidden_by_giving_back_the_dead_connection(
     fired = executing(store, node)
     work = store.begin_job_transaction()
     pid = work.connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
-    connect().execute("SELECT pg_terminate_backend(%s, 10000)", [pid])
+    end_sessions(connect(), "pid = %s", pid)
     with pytest.raises((OutcomeUnknownError, StoreUnavailableError)):
         work.commit(node, fired.fire_id)
     work.close()
@@ -112,7 +113,7 @@ def test_a_dead_connection_is_returned_without_an_error(
 ) -> None:
     work = store.begin_job_transaction()
     pid = work.connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
-    connect().execute("SELECT pg_terminate_backend(%s, 10000)", [pid])
+    end_sessions(connect(), "pid = %s", pid)
     work.close()
 
 

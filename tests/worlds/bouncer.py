@@ -31,9 +31,10 @@ auth_type = scram-sha-256
 auth_file = {users}
 logfile = {log}
 pool_mode = transaction
-default_pool_size = 20
+default_pool_size = 40
 max_client_conn = 1000
 server_idle_timeout = 10
+server_login_retry = 1
 """
 # It ends with whoever started it, even if that process is killed.
 _ENDS_WITH_US = '"$@" & bouncer=$!; read -r _; kill "$bouncer"; wait "$bouncer"'

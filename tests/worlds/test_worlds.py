@@ -17,7 +17,7 @@ from sqlalchemy import make_url
 from quartzpy.store.sql.db.urls import parse_dsn
 from tests.proxy import moved, place_of
 from tests.worlds import __main__ as driver
-from tests.worlds import exceptions, install, installed, results, role
+from tests.worlds import bouncer, exceptions, install, installed, results, role
 from tests.worlds.competition import competition
 from tests.worlds.inside import sitecustomize as inside
 from tests.worlds.results import Result
@@ -139,6 +139,12 @@ def test_the_url_of_a_unix_socket_means_the_same_to_all(tmp_path: Path) -> None:
 def test_a_role_without_superuser_logs_in() -> None:
     with way(DIRECT, WORLDS["role"]) as url:
         assert (url.username, url.host, url.port) == (role.LOGIN, "127.0.0.1", 5433)
+
+
+def test_the_pooler_has_the_setting_that_the_documentation_asks_for() -> None:
+    setting = "server_login_retry = 1"
+    assert setting in bouncer.CONFIGURATION.splitlines()
+    assert setting in (ROOT / "docs" / "how-to" / "pgbouncer.md").read_text()
 
 
 def test_processes_that_are_started_live_in_the_same_world(postgres_dsn: str) -> None:
