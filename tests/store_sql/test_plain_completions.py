@@ -22,7 +22,6 @@ from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.store_sql.conftest import register
 from tests.store_sql.test_faults import LANES, acquire, ended, store_due
-from tests.store_sql.test_locks import WAITERS, wait_for
 
 Connect = Callable[[], psycopg.Connection[Any]]
 

@@ -178,7 +178,9 @@ def explain(connection: psycopg.Connection[Any], request: pytest.FixtureRequest)
             b"NULL" if value is None else b"'" + value.replace(b"'", b"''") + b"'" for value in values
         )
         with connection.transaction(force_rollback=True):
-            found = connection.execute(b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE s (" + literals + b")").fetchone()
+            found = connection.execute(
+                b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE s (" + literals + b")"
+            ).fetchone()
         connection.execute("DEALLOCATE s")
         assert found is not None
         answer = found[0] if isinstance(found[0], list) else json.loads(found[0])

@@ -10,10 +10,13 @@ done AS (
     DELETE FROM qrtz_fired_triggers f
      USING ended e
      CROSS JOIN LATERAL (
-        SELECT r.ctid AS row FROM qrtz_fired_triggers r
+        SELECT r.ctid AS row, r.xmax <> '0'::xid AS may_be_locked FROM qrtz_fired_triggers r
          WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'
-           AND r.max_concurrent IS NULL LIMIT 1 FOR UPDATE SKIP LOCKED) AS own
-     WHERE f.ctid = own.row
+           AND r.max_concurrent IS NULL LIMIT 1) AS own
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM qrtz_fired_triggers r
+         WHERE own.may_be_locked AND r.ctid = own.row FOR UPDATE SKIP LOCKED) AS locked ON true
+     WHERE f.ctid = own.row AND (locked.is_free OR NOT own.may_be_locked)
     RETURNING f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name,
               f.job_type, f.instance_id, f.epoch, f.fired_time, f.scheduled_time, f.attempt, f.trigger_data,
               e.started_at, e.ended_at
