@@ -334,7 +334,11 @@ OPERATIONS: dict[str, Callable[[Stage], Run]] = {
     "complete with a retry": completing(lambda one: replace(failed(one), retry_after=timedelta())),
     "complete a counted failure": completing(failed, pause_after_failures=1, count=2),
     "complete with a continuation": completing(ended, continuations=(Continuation("held"), Continuation("free"))),
-    **{f"complete with {one}": completing(asking(one), count=2) for one in CompletionInstruction if one != "noop"},
+    **{
+        f"complete with {one}": completing(asking(one), count=2)
+        for one in CompletionInstruction
+        if one is not CompletionInstruction.NOOP
+    },
 }
 
 
@@ -344,19 +348,27 @@ def impatient(make_store: Callable[..., SqlJobStore]) -> SqlJobStore:
     return make_store(lock_timeout="1s")
 
 
+# The other verbs lock rows of one table alone, less strictly than `HOLDS` does: two operations are enough for these.
+OF_SEVERAL_TABLES = ("delete_job", "replace_job")
+WITH_ALL_VERBS = ("acquire", "complete")
+
+
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_no_step_waits_for_a_held_row(impatient: SqlJobStore, connect: Connect, operation: str) -> None:
     store, cleaner = impatient, connect()
-    for held, hold in {**HOLDS, **VERBS}.items():
+    verbs = VERBS if operation in WITH_ALL_VERBS else OF_SEVERAL_TABLES
+    holds = [*HOLDS, *verbs]
+    while holds:
         store.clear()
         for table in ("fired_triggers", "executions", "rate_limits", "scheduler_state"):
             cleaner.execute(f"DELETE FROM qrtz_{table}")
         run = OPERATIONS[operation](Stage(store))
         with transaction(connect) as user:
-            if isinstance(hold, str):
-                user.execute(hold)
-            else:
-                hold(store.within(user))
+            # A table without rows of the job holds up nothing, and leaves the stage to the next one.
+            while (held := holds.pop(0)) in HOLDS and not user.execute(HOLDS[held]).rowcount:
+                pass
+            if held in VERBS:
+                VERBS[held](store.within(user))
             try:
                 done = run()
             except Exception as error:
