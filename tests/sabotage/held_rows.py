@@ -26,7 +26,7 @@ HELD_ROWS = (
         "a_plain_end_waits_for_its_row",
         "all completions of a node wait for one whose row is locked",
         (Edit(f"{_SQL}.steps.plain_completions", "own.row FOR UPDATE SKIP LOCKED", "own.row"),),
-        (f"{_TESTS}::test_a_request_to_cancel_reports_what_it_asked_and_no_completion_waits_for_it[COMMIT]",),
+        (f"{_WAITS}[complete]",),
     ),
     Sabotage(
         "a_second_update_waits_for_the_job",
