@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +18,8 @@ from tests.database import connect_to, end_sessions
 from tests.store_sql.conftest import NAME, register
 from tests.store_sql.test_work_connections import completion_of, executing
 
-ROLE = "quartzpy_of_a_tenant"
+# Roles belong to a server, which the workers of a run share.
+ROLE = f"quartzpy_of_a_tenant_{os.getpid()}"
 MakeStore = Callable[..., SqlJobStore]
 
 

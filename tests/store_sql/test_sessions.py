@@ -66,7 +66,8 @@ def test_the_databases_default_isolation_level_is_not_ours(
         store = make_store(dsn, **settings)
         show = store._session.send("SELECT current_setting('transaction_isolation')")
         assert store._session.unlocked(show)[0].rows == [("read committed",)]
-        with store._connections.begin_job_transaction() as connection:
+        connection, _ = store._connections.begin_job_transaction()
+        with connection:
             shown = connection.exec_driver_sql("SHOW transaction_isolation").scalar_one()
             assert shown == "read committed"
 
