@@ -9,11 +9,13 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import psycopg
 import pytest
 from sqlalchemy import make_url
 
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.sql.db.urls import parse_dsn
 from tests.proxy import moved, place_of
 from tests.worlds import __main__ as driver
@@ -145,6 +147,21 @@ def test_the_pooler_has_the_setting_that_the_documentation_asks_for() -> None:
     setting = "server_login_retry = 1"
     assert setting in bouncer.CONFIGURATION.splitlines()
     assert setting in (ROOT / "docs" / "how-to" / "pgbouncer.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("port", "pooled", "listens"),
+    [(6432, True, "postgresql+psycopg://u@h:5432/app"), (7000, True, None), (5432, False, None)],
+    ids=["the pooler", "a proxy in front of it", "the server"],
+)
+def test_a_store_behind_the_pooler_knows_it(port: int, pooled: bool, listens: str | None) -> None:
+    class Store:
+        def __init__(self, source: object, config: SchedulerConfig) -> None:
+            self.config = config
+
+    inside.behind_pooler(SimpleNamespace(SqlJobStore=Store), {"pooler": 6432, "direct": 5432})
+    config = Store(f"postgresql+psycopg://u@h:{port}/app", SchedulerConfig(name="app")).config
+    assert (config.pooled, config.listen_url) == (pooled, listens)
 
 
 def test_processes_that_are_started_live_in_the_same_world(postgres_dsn: str) -> None:

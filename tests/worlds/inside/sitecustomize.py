@@ -45,7 +45,7 @@ def _psycopg(module: Any, change: Mapping[str, int]) -> None:
             # The descriptor is libpq's.
             with socket.socket(fileno=os.dup(connection.pgconn.socket)) as copy:
                 copy.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
-        if connection.info.port == change.get("pooler"):
+        if "pooler" in change and connection.info.port != change["direct"]:
             connection.prepare_threshold = None
         return connection
 
@@ -62,15 +62,20 @@ def _psycopg(module: Any, change: Mapping[str, int]) -> None:
     module.connect = module.Connection.connect
 
 
-def _store(module: Any, change: Mapping[str, int]) -> None:
-    """A store whose URL leads to PgBouncer has the settings that the documentation asks for."""
+def behind_pooler(module: Any, change: Mapping[str, int]) -> None:
+    """A store whose URL leads to PgBouncer has the settings that the documentation asks for.
+
+    One that gets there by a proxy of a test is pooled as well, but does not listen past what the test cuts.
+    """
     if "pooler" not in change:
         return
     ordinary = module.SqlJobStore.__init__
 
     def initialize(store: Any, source: Any, config: Any, **options: Any) -> None:
-        if isinstance(source, str) and f":{change['pooler']}/" in source:
-            direct = source.replace(f":{change['pooler']}/", f":{change['direct']}/")
+        if isinstance(source, str) and f":{change['direct']}/" not in source:
+            direct = None
+            if f":{change['pooler']}/" in source:
+                direct = source.replace(f":{change['pooler']}/", f":{change['direct']}/")
             config = dataclasses.replace(config, pooled=True, listen_url=config.listen_url or direct)
         ordinary(store, source, config, **options)
 
@@ -78,7 +83,7 @@ def _store(module: Any, change: Mapping[str, int]) -> None:
 
 
 Change = Callable[[Any, Mapping[str, int]], None]
-_CHANGES: Mapping[str, Change] = {"psycopg": _psycopg, "quartzpy.store.sql.store": _store}
+_CHANGES: Mapping[str, Change] = {"psycopg": _psycopg, "quartzpy.store.sql.store": behind_pooler}
 
 
 class _AfterImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
