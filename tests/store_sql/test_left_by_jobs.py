@@ -120,12 +120,13 @@ def test_what_a_job_has_set_holds_for_its_deferred_triggers(
 
 
 LEAVES = (
+    # Before SET ROLE: a role that owns something cannot be dropped at the end.
+    "CREATE TEMPORARY TABLE left_behind (n int)",
     "SET statement_timeout = 12345",
     f"SET search_path = {ROLE}",
     f"SET ROLE {ROLE}",
     "SELECT pg_advisory_lock(4711)",
     "SELECT pg_advisory_lock_shared(4712)",
-    "CREATE TEMPORARY TABLE left_behind (n int)",
     "LISTEN left_behind",
     "DECLARE left_behind CURSOR WITH HOLD FOR SELECT 1",
     "SET default_transaction_read_only = on",
