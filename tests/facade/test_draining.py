@@ -105,10 +105,12 @@ def _begun(scheduler: Scheduler, job: type[Job]) -> JobExecutionContext:
 
 
 def _drains(scheduler: Scheduler, **options: Any) -> threading.Event:
-    """Begin a drain in the background. The event is set when it is over."""
+    """Begin a drain in the background, and wait until the node fires nothing more. The event is set when it is over."""
     over = threading.Event()
     scheduler.listeners.add_listener(lambda event: over.set(), events.SchedulerShutDown)
+    node: Any = scheduler._node
     scheduler.shutdown(wait=False, **options)
+    wait_until(lambda: node is None or not node._scheduler._thread.is_alive(), "the end of the scheduler thread")
     return over
 
 

@@ -12,11 +12,12 @@ import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
 from quartzpy.calendars.weekly import DayOfWeek
-from quartzpy.embedded.binaries import find_programs
 from quartzpy.states import Outcome
 from quartzpy.store.sql import migrations
 from tests.database import connect_to, libpq_url
 from tests.docs.code_blocks import ROOT
+from tests.worlds import current
+from tests.worlds.stage import binaries_of
 
 SETTINGS = {"name": "shop", "checkin_interval": "200ms", "lock_timeout": "1s", "failure_window": "2s"}
 SOON = timedelta(seconds=60)
@@ -37,12 +38,13 @@ class Long(Job):
 def copied(source: str, target: str, directory: Path) -> None:
     """Dump a database and restore it into an empty one, with the commands of the page."""
     dump = directory / "backup.dump"
-    programs = find_programs()
+    # Those of the server's own version: it does not take what newer ones write.
+    programs = binaries_of(current.or_newest())
     for name, *arguments in (
         ("pg_dump", "--format=custom", f"--file={dump}", f"--dbname={libpq_url(source)}"),
         ("pg_restore", "--no-owner", "--exit-on-error", f"--dbname={libpq_url(target)}", str(dump)),
     ):
-        program = programs.directory / name
+        program = programs / name
         done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
 
