@@ -61,7 +61,7 @@ class Scheduling(Job, type_name="calm-scheduling"):
 
     def execute(self, context: JobExecutionContext) -> None:
         context.scheduler.trigger_job("calm-plain", data={"by": context.fire_id})
-        context.scheduler.triggers(limit=5)
+        list(context.scheduler.triggers()[:5])
         runs.add()
 
 
