@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-# The loser of a deadlock or a serialization conflict has changed nothing, so it can retry.
 SESSION_VALUES = ("role", "search_path")
 """The settings by which a statement finds its tables and may use them."""
+# The loser of a deadlock or a serialization conflict has changed nothing, so it can retry.
 RETRYABLE = frozenset({"40001", "40P01"})
 TRIES = 4
 # The server ended the session: shutdown, crash of another session, an idle timeout.
