@@ -1,4 +1,4 @@
-"""A run and its figures: `python -m tests.chaos --mode smoke|quick|long --seed N [--minutes M] [--report FILE]`."""
+"""A run and its figures: `python -m tests.chaos --mode smoke|quick|long --seed N [--world NAME] [--minutes M]`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from tests.chaos.checker import Report, check
 from tests.chaos.conductor import LIMITS, MODES, Conductor, nodes_of
 from tests.chaos.records import Records
 from tests.sabotage.guards import SABOTAGES
+from tests.worlds import current
+from tests.worlds.world import WORLDS
 
 
 def play(mode_name: str, seed: int, directory: Path, *, say: Any = print, **options: Any) -> Report:
@@ -68,12 +70,15 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, help="where the records go; a temporary one by default")
     parser.add_argument("--families", help="only these families of the plan: X9,X4")
     parser.add_argument("--no-poison", action="store_true")
+    parser.add_argument("--world", choices=sorted(WORLDS), help="the server, and the way to it (see tests/worlds)")
     parser.add_argument("--sabotage", choices=sorted(SABOTAGES))
     parser.add_argument("--check", type=Path, help="look again at the records of a run that ended, and play nothing")
     given = parser.parse_args()
     if given.check:
         show(look_again(given.check))
         return
+    if given.world:
+        current.world = WORLDS[given.world]
     first = secrets.randbelow(1_000_000) if given.seed is None else given.seed
     directory = given.directory or Path(tempfile.mkdtemp(prefix="quartzpy-chaos-"))
     runs = []
