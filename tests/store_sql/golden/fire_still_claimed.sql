@@ -1,3 +1,5 @@
+-- The remaining claims: not due by the store's clock, or their rows are locked; and whether one of them was left because
+-- its job has got a limit. No row: the epoch is no longer registered.
 SELECT clock_timestamp(), ARRAY(SELECT f.fire_id FROM qrtz_fired_triggers f
                     WHERE f.fire_id = ANY(%(fire_ids)s::bigint[]) AND f.epoch = %(epoch)s::bigint
                       AND f.state = 'ACQUIRED'),

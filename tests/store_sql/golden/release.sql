@@ -1,3 +1,5 @@
+-- Releases claims. A trigger becomes WAITING only if it is still ACQUIRED by the same claim. It notifies other nodes,
+-- which may be asleep beyond its fire time.
 WITH claimed AS (
     SELECT t.row, f.fire_id
       FROM qrtz_fired_triggers f
@@ -7,7 +9,8 @@ WITH claimed AS (
          WHERE o.sched_name = f.sched_name AND o.trigger_group = f.trigger_group AND o.trigger_name = f.trigger_name
            AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = f.fire_id
            FOR NO KEY UPDATE SKIP LOCKED) AS t
-     WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED' AND f.fire_id = ANY(%(fire_ids)s::bigint[])
+     WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
+       AND f.fire_id = ANY(%(fire_ids)s::bigint[])
        FOR UPDATE OF f SKIP LOCKED
 ),
 released AS (

@@ -1,0 +1,109 @@
+"""The `.sql` files: psql takes each as it stands, and their loader says what is wrong."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from quartzpy.store.sql.db import sql_files
+from quartzpy.store.sql.db.sql_files import SqlFile
+from quartzpy.store.sql.store import SqlJobStore
+from tests.database import libpq_url
+from tests.worlds.stage import binaries_of
+from tests.worlds.world import NEWEST, World
+from tools.sql_includes import files, parts, renewed
+
+SAMPLES = Path(__file__).with_name("samples.sql")
+FILES = {str(file.relative_to(Path(sql_files.__file__).parent.parent)): file for file in files()}
+DECLARED = re.compile(r"^\\set (\w+) ", re.MULTILINE)
+
+
+def switches_of(text: str) -> list[str]:
+    return sorted(set(re.findall(r"\\if :(\w+)", text)))
+
+
+@pytest.mark.parametrize("on", [True, False], ids=["with all switches", "with no switch"])
+@pytest.mark.parametrize("name", FILES)
+def test_psql_takes_a_file_as_it_stands(
+    make_store: Callable[..., SqlJobStore], postgres_dsn: str, name: str, *, on: bool
+) -> None:
+    make_store(name="samples")
+    text = FILES[name].read_text(encoding="utf-8")
+    switches = [f"--set={switch}={'true' if on else 'false'}" for switch in switches_of(text)]
+    command = [binaries_of(World("", NEWEST)) / "psql", libpq_url(postgres_dsn), "-X", "-q", "-v", "ON_ERROR_STOP=1"]
+    ran = subprocess.run(
+        [*command, *switches, "-c", "BEGIN", "-f", SAMPLES, "-f", FILES[name], "-c", "ROLLBACK"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "ERROR" not in ran.stderr
+    assert "invalid command" not in ran.stderr
+
+
+def test_each_sample_is_a_value_of_some_statement() -> None:
+    used = {value for file in FILES.values() for value in re.findall(r":'(\w+)'", file.read_text(encoding="utf-8"))}
+    assert set(DECLARED.findall(SAMPLES.read_text(encoding="utf-8"))) == used | {"now"}
+
+
+def test_each_shared_part_is_the_same_everywhere() -> None:
+    seen: dict[str, tuple[str, str]] = {}
+    for name, file in FILES.items():
+        for part, text in parts(file):
+            other, known = seen.setdefault(part, (name, text))
+            assert text == known, f"{part!r} of {name} differs from {other}: python -m tools.sql_includes renews it"
+
+
+def test_a_shared_part_is_copied_with_the_indentation_of_its_place() -> None:
+    text = "SELECT\n    -- include: at\n    old\n    -- end\n  FROM t;\n"
+    expected = "SELECT\n    -- include: at\n    a\n      AS b\n    -- end\n  FROM t;\n"
+    assert renewed(text, {"at": "a\n  AS b\n"}) == expected
+    assert renewed(text, {"other": "a\n"}) == text
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], SqlFile]:
+    """A file with this text."""
+
+    def write(text: str) -> SqlFile:
+        sql_files._statements.cache_clear()
+        monkeypatch.setattr("pkgutil.get_data", lambda package, path: text.encode())
+        return SqlFile("made.sql")
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("switches", "expected"),
+    [
+        ({}, ["SELECT 3", "  FROM t"]),
+        ({"a": True}, ["SELECT 1", "  FROM t"]),
+        ({"a": True, "b": True}, ["SELECT 1", "  , 2", "  FROM t"]),
+        ({"b": True}, ["SELECT 3", "  FROM t"]),
+    ],
+)
+def test_switches_choose_lines(
+    written: Callable[[str], SqlFile], switches: dict[str, bool], expected: list[str]
+) -> None:
+    lines = ["-- name: s", "\\if :a", "SELECT 1", "\\if :b", "  , 2", "\\endif", "\\else", "SELECT 3", "\\endif"]
+    file = written("\n".join([*lines, "  FROM t;\n"]))
+    assert file("s", **switches).splitlines() == expected
+
+
+def test_values_the_clock_and_tables_are_named_as_statements_are_prepared(written: Callable[[str], SqlFile]) -> None:
+    file = written("-- name: s\nSELECT :now, :'x'::text, a[:n], '$1', 'now' FROM qrtz_triggers, my_qrtz_table;\n")
+    assert file("s") == "SELECT $now, %(x)s::text, a[:n], '$$1', 'now' FROM $triggers, my_qrtz_table"
+
+
+def test_an_unknown_statement_or_switch_is_named(written: Callable[[str], SqlFile]) -> None:
+    file = written("-- name: s\nSELECT 1;\n-- name: t\nSELECT 2;\n")
+    with pytest.raises(LookupError, match=r"^made\.sql has no statement 'u'; it has s, t$"):
+        file("u")
+    with pytest.raises(LookupError, match=r"^made\.sql: the statement 's' has no switch all_but$"):
+        file("s", all_but=True)

@@ -1,0 +1,55 @@
+"""Copy the parts that a `.sql` file shares with others into those: `python -m tools.sql_includes FILE`.
+
+A shared part is the lines from `-- include: NAME` to `-- end`. It is the same in every file, apart from its
+indentation. Edit it in one file, and name that file.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from textwrap import dedent, indent
+
+STORE = Path(__file__).parent.parent / "quartzpy" / "store" / "sql"
+_PART = re.compile(r"^(?P<indent> *)-- include: (?P<name>\w+)\n(?P<text>.*?)^ *-- end$", re.MULTILINE | re.DOTALL)
+
+
+def files() -> list[Path]:
+    """Return the files of the store, without the scripts of alembic."""
+    return sorted(STORE.rglob("*.sql"))
+
+
+def parts(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each shared part of a file, without its indentation."""
+    for found in _PART.finditer(file.read_text(encoding="utf-8")):
+        yield found["name"], dedent(found["text"])
+
+
+def renewed(text: str, shared: Mapping[str, str]) -> str:
+    """Return a file's text with these parts in place of its own of the same names."""
+
+    def part(found: re.Match[str]) -> str:
+        if found["name"] not in shared:
+            return found[0]
+        own = indent(shared[found["name"]], found["indent"])
+        return f"{found['indent']}-- include: {found['name']}\n{own}{found['indent']}-- end"
+
+    return _PART.sub(part, text)
+
+
+def main(source: Path) -> None:
+    shared: dict[str, str] = {}
+    for name, text in parts(source):
+        if shared.setdefault(name, text) != text:
+            sys.exit(f"{source} has two different parts {name!r}: make them the same first")
+    for file in files():
+        text = file.read_text(encoding="utf-8")
+        if (new := renewed(text, shared)) != text:
+            file.write_text(new, encoding="utf-8")
+            print(f"renewed {file.relative_to(STORE)}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
