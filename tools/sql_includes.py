@@ -48,7 +48,7 @@ def main(source: Path) -> None:
         text = file.read_text(encoding="utf-8")
         if (new := renewed(text, shared)) != text:
             file.write_text(new, encoding="utf-8")
-            print(f"renewed {file.relative_to(STORE)}")
+            sys.stdout.write(f"renewed {file.relative_to(STORE)}\n")
 
 
 if __name__ == "__main__":
