@@ -20,6 +20,7 @@ from quartzpy.store.sql import migrations
 from tests.chaos.options import add_chaos_option
 from tests.cluster.options import add_restart_option
 from tests.conformance.options import add_conformance_option
+from tests.contract.options import add_contract_option, given_harness
 from tests.database import PATIENCE, TEMPLATE, Server, empty_tables, given_server
 from tests.ha import options as ha
 from tests.leftovers import stop_leftover_nodes
@@ -41,6 +42,7 @@ settings.load_profile("quartzpy")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_conformance_option(parser)
+    add_contract_option(parser)
     add_chaos_option(parser)
     add_restart_option(parser)
     add_protocol_option(parser)
@@ -50,6 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     worlds.enter(config)
+    given_harness(config)
     # The workers of xdist that live in the same world share its server: all are told where.
     given = getattr(config, "workerinput", {}).get("quartzpy_shared")
     config.stash[_SHARED] = Path(given) if given else Path(tempfile.mkdtemp(prefix="quartzpy-tests-"))

@@ -28,7 +28,7 @@ TOGETHER = (
 )
 OF_ONE_OPERATION = "tests/protocol/test_fault_loop.py::"
 """Each worker that plays faults of an operation plays it without a fault first."""
-QUICK = ("tests/unit/", "tests/example_store/", "tests/contract/", "tests/security/", "tests/operations/")
+QUICK = ("tests/unit/", "tests/contract/", "tests/security/", "tests/operations/")
 
 
 def scope_of(nodeid: str) -> str:

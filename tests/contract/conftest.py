@@ -9,6 +9,7 @@ import pytest
 
 from quartzpy.store.sql.db import expectation
 from tests.contract.harness import Harness, RamHarness, SqlBackend, SqlHarness
+from tests.contract.options import given_harness
 
 
 @pytest.fixture(autouse=True)
@@ -26,11 +27,19 @@ def sql_backends() -> Iterator[dict[str, SqlBackend]]:
         backend.close()
 
 
-@pytest.fixture(params=["ram", "postgresql"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "store" in metafunc.fixturenames:
+        stores = ["given"] if given_harness(metafunc.config) else ["ram", "postgresql"]
+        metafunc.parametrize("store", stores, indirect=True)
+
+
+@pytest.fixture
 def store(request: pytest.FixtureRequest) -> Iterator[Harness]:
     """A store with its clock; for a database, on tables that are empty."""
     harness: Harness
-    if request.param == "ram":
+    if given := given_harness(request.config):
+        harness = given()
+    elif request.param == "ram":
         harness = RamHarness()
     else:
         dsn: str = request.getfixturevalue("postgres_dsn")

@@ -1,14 +1,314 @@
-"""The harnesses of our own stores, for the contract tests and for others that need a store whose time they move."""
+"""The harness of the contract tests: a store, its clock, short helpers, and the harnesses of our own stores."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from quartzpy.calendars.calendar import Calendar
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.keys import TriggerKey
-from quartzpy.states import TriggerState
+from quartzpy.job_data import decode
+from quartzpy.jobs.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.runtime.fire_requests import fire_request_of
+from quartzpy.states import CompletionInstruction, Outcome, TriggerState
+from quartzpy.store.protocol import (
+    AcquiredTrigger,
+    Acquisition,
+    AvailableSlots,
+    Completion,
+    CompletionOutcome,
+    DispatchKey,
+    FiredTrigger,
+    FireRequest,
+    Firing,
+    JobEntry,
+    JobStore,
+    MisfireOutcome,
+    Node,
+    Reconciliation,
+    RecoveryOutcome,
+)
+from quartzpy.store.queries import HISTORY, JobQuery, MisfireQuery, TriggerQuery
 from quartzpy.store.ram.store import RamJobStore
-from quartzpy.testing.store.harness import *
-from quartzpy.testing.store.harness import START, Harness, ManualClock
+from quartzpy.store.records import ExecutionRecord, RunningRecord
+from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
 from tests.database import connect_to
+
+START = datetime(2026, 3, 2, 12, tzinfo=UTC)
+"""The instant at which every test begins, a Monday."""
+
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+CHECKIN = timedelta(seconds=5)
+WINDOW = timedelta(seconds=20)
+THRESHOLD = timedelta(seconds=60)
+REPORT = "report"
+"""The job type of most tests' jobs."""
+
+
+class ManualClock:
+    """A clock that moves only when a test moves it."""
+
+    def __init__(self, on_move: Callable[[datetime], None] | None = None) -> None:
+        self._now = START
+        self._on_move = on_move
+
+    def now(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        return (self._now - START).total_seconds()
+
+    def set(self, instant: datetime) -> None:
+        self._now = instant
+        if self._on_move is not None:
+            self._on_move(instant)
+
+    def advance(self, span: timedelta) -> None:
+        self.set(self._now + span)
+
+
+def at(seconds: float) -> datetime:
+    """Return the instant that is `seconds` after the start of the test."""
+    return START + timedelta(seconds=seconds)
+
+
+def job(name: str = "job", group: str = "DEFAULT", *, job_type: str = REPORT, **values: Any) -> JobDetail:
+    return JobDetail(job_type, name, group, **values)
+
+
+def serial(name: str = "job", group: str = "DEFAULT", **values: Any) -> JobDetail:
+    """Return a job that disallows concurrent execution."""
+    return job(name, group, disallow_concurrent=True, **values)
+
+
+def once(name: str = "once", when: datetime = START, **values: Any) -> SimpleTrigger:
+    """Return a trigger that fires once."""
+    return SimpleTrigger(name, values.pop("group", "DEFAULT"), start_time=when, **values)
+
+
+def every(
+    seconds: float, name: str = "every", *, start: datetime = START, times: int | None = None, **values: Any
+) -> SimpleTrigger:
+    """Return a trigger that fires at an interval, for ever or the given number of times."""
+    return SimpleTrigger(
+        name,
+        values.pop("group", "DEFAULT"),
+        interval=timedelta(seconds=seconds),
+        repeat_count=None if times is None else times - 1,
+        start_time=start,
+        **values,
+    )
+
+
+def key(name: str, group: str = "DEFAULT") -> TriggerKey:
+    return TriggerKey(name, group)
+
+
+def job_key(name: str = "job", group: str = "DEFAULT") -> JobKey:
+    return JobKey(name, group)
+
+
+def names(taken: Iterable[FiredTrigger] | Iterable[AcquiredTrigger]) -> list[str]:
+    """Return the names of the triggers, sorted."""
+    return [one.trigger_name if isinstance(one, FiredTrigger) else one.key.name for one in taken]
+
+
+class Harness(ABC):
+    """A store under test, with the clock from which it takes its time.
+
+    Subclass it for a store: create the store in `__init__` so that it takes every instant from `clock`, open it, and
+    implement `set_state`. The tests move the clock; the store must not read the machine's time. Each test gets an empty
+    store.
+    """
+
+    def __init__(self, store: JobStore, clock: ManualClock) -> None:
+        self.store = store
+        self.clock = clock
+
+    @abstractmethod
+    def set_state(self, trigger: TriggerKey, state: TriggerState) -> None:
+        """Overwrite the state of a stored trigger, like somebody who edits the stored data manually.
+
+        ACQUIRED and COMPLETE also need a fire_id that no fire has; the tests expect -1.
+        """
+
+    def put_calendar(self, name: str, calendar: Calendar, *, replace: bool = False) -> None:
+        self.store.put_calendar(name, calendar, replace=replace)
+
+    def close(self) -> None:
+        self.store.close()
+
+    # --- nodes
+
+    def node(self, instance_id: str = "a", *, window: timedelta = WINDOW, ended_epoch: int | None = None) -> Node:
+        return self.store.register(
+            instance_id, host="host", pid=4711, checkin_interval=CHECKIN, window=window, ended_epoch=ended_epoch
+        )
+
+    def recover(self, survivor: Node, *dead: Node) -> RecoveryOutcome:
+        """Let `survivor` recover nodes, by their current records."""
+        epochs = {node.epoch for node in dead}
+        records = [record for record in self.store.list_nodes().nodes if record.epoch in epochs]
+        return self.store.recover(survivor, records)
+
+    # --- scheduling
+
+    def prepare(self, trigger: Trigger, job: JobKey | None = None, calendar: Calendar | None = None) -> PreparedTrigger:
+        bound = trigger if job is None else replace(trigger, job_key=job)
+        revision = None
+        if bound.calendar is not None and (stored := self.store.calendars([bound.calendar]).get(bound.calendar)):
+            revision = stored.revision
+        return prepare(bound, self.clock.now(), calendar, revision)
+
+    def schedule(
+        self, job: JobDetail, *triggers: Trigger, replace: bool = False, calendar: Calendar | None = None
+    ) -> datetime | None:
+        prepared = [self.prepare(trigger, job.key, calendar) for trigger in triggers]
+        return self.store.store_jobs([JobEntry(job, prepared)], replace=replace)
+
+    def add_triggers(self, job: JobKey, *triggers: Trigger, replace: bool = False) -> datetime | None:
+        prepared = [self.prepare(trigger, job) for trigger in triggers]
+        return self.store.store_jobs([JobEntry(None, prepared)], replace=replace)
+
+    def exhausted(self, trigger: Trigger, job: JobKey) -> PreparedTrigger:
+        """Prepare a trigger without following fire times, so that it is claimed first: a node computes them."""
+        whole = self.prepare(trigger, job)
+        return PreparedTrigger(whole.trigger, whole.progress, UpcomingFireTimes())
+
+    def schedule_exhausted(self, job: JobDetail, *triggers: Trigger) -> None:
+        self.store.store_jobs(
+            [JobEntry(job, [self.exhausted(trigger, job.key) for trigger in triggers])], replace=False
+        )
+
+    # --- steps
+
+    def acquire(
+        self,
+        node: Node,
+        *,
+        limit: int = 100,
+        look_ahead: timedelta = timedelta(),
+        threshold: timedelta = THRESHOLD,
+        types: Sequence[str | AvailableSlots] = (REPORT,),
+    ) -> Acquisition:
+        available_slots = [one if isinstance(one, AvailableSlots) else AvailableSlots(one) for one in types]
+        return self.store.acquire(
+            node, available_slots, limit=limit, look_ahead=look_ahead, misfire_threshold=threshold
+        )
+
+    def move(self, claim: AcquiredTrigger) -> FireRequest:
+        """Compute the fire times that a node computes before it fires a claim."""
+        return fire_request_of(claim, self.clock.now())
+
+    def fire(self, node: Node, claims: Iterable[AcquiredTrigger], early: timedelta = timedelta()) -> Firing:
+        return self.store.fire(node, [self.move(claim) for claim in claims], early=early)
+
+    def reconcile(
+        self, node: Node, *, claims: Iterable[AcquiredTrigger] = (), executions: Iterable[FiredTrigger] = ()
+    ) -> Reconciliation:
+        """Reconcile the claims and executions that the node knows."""
+        return self.store.reconcile(
+            node, claims=[one.fire_id for one in claims], executions=[one.fire_id for one in executions]
+        )
+
+    def fire_due(self, node: Node, **how: Any) -> list[FiredTrigger]:
+        """Fire all that is due, directly or through a claim."""
+        took = self.acquire(node, **how)
+        return [*took.fired, *self.fire(node, took.acquired).fired]
+
+    def fire_one(self, node: Node) -> FiredTrigger:
+        [fired] = self.fire_due(node)
+        return fired
+
+    def ended(self, fired: FiredTrigger, **how: Any) -> Completion:
+        now = self.clock.now()
+        return Completion(fired, started_at=now, ended_at=now, outcome=how.pop("outcome", Outcome.SUCCEEDED), **how)
+
+    def complete(self, node: Node, *fired: FiredTrigger, **how: Any) -> CompletionOutcome:
+        return self.store.complete(node, [self.ended(one, **how) for one in fired])
+
+    def complete_asking(self, node: Node, fired: FiredTrigger, instruction: CompletionInstruction) -> CompletionOutcome:
+        return self.complete(node, fired, instruction=instruction)
+
+    def misfire(
+        self,
+        node: Node,
+        *,
+        limit: int = 100,
+        threshold: timedelta = THRESHOLD,
+        types: Sequence[str] = (REPORT,),
+    ) -> MisfireOutcome:
+        return self.store.recover_misfires(node, [DispatchKey(one) for one in types], threshold=threshold, limit=limit)
+
+    # --- queries
+
+    def state(self, name: str, group: str = "DEFAULT") -> str:
+        """Return the stored state of a trigger, or "gone"."""
+        record = self.store.trigger(key(name, group))
+        return "gone" if record is None else str(record.state)
+
+    def states(self, *names: str) -> list[str]:
+        return [self.state(name) for name in names]
+
+    def progress(self, name: str, group: str = "DEFAULT") -> TriggerProgress:
+        record = self.store.trigger(key(name, group))
+        assert record is not None
+        return record.progress
+
+    def generation(self, name: str) -> int:
+        record = self.store.trigger(key(name))
+        assert record is not None
+        return record.generation
+
+    def upcoming(self, name: str) -> list[datetime]:
+        record = self.store.trigger(key(name))
+        assert record is not None
+        return list(record.upcoming)
+
+    def job_data(self, job: JobKey) -> dict[str, Any]:
+        detail = self.store.job(job)
+        assert detail is not None
+        return dict(detail.data or {})
+
+    def claims(self) -> list[RunningRecord]:
+        return [row for row in self.store.list_running() if row.state == "ACQUIRED"]
+
+    def running(self) -> list[RunningRecord]:
+        return [row for row in self.store.list_running() if row.state == "EXECUTING"]
+
+    def history(self) -> list[ExecutionRecord]:
+        return self.store.find_executions(HISTORY, 1000)
+
+    def everything(self) -> Any:
+        """Return everything that queries return, for a comparison."""
+        store = self.store
+        return (
+            store.find_jobs(JobQuery(), 10_000),
+            store.find_triggers(TriggerQuery(), 10_000),
+            store.list_running(),
+            store.find_executions(HISTORY, 10_000),
+            store.find_misfires(MisfireQuery(), 10_000),
+            store.paused_trigger_groups(),
+            store.paused_job_groups(),
+            store.all_paused(),
+        )
+
+
+def data_of(fired: FiredTrigger) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the job data and the trigger data of a fire."""
+    return decode(fired.job_data), decode(fired.trigger_data)
+
+
+def fire_ids(rows: Collection[FiredTrigger] | Collection[AcquiredTrigger]) -> list[int]:
+    return [row.fire_id for row in rows]
 
 
 class RamHarness(Harness):

@@ -10,7 +10,7 @@ import pytest
 from quartzpy.jobs.fired_trigger import FiredTrigger
 from quartzpy.store.ram.rows import FiredRow
 from quartzpy.store.sql.db.tables import metadata
-from quartzpy.testing.store.facts import FACTS, REPEATS, Fate, Way
+from tests.contract.test_facts import FACTS, REPEATS, Fate, Way
 
 SAME = {
     "fired_time": "fire_time",
@@ -22,7 +22,7 @@ SAME = {
     "sched_name": "job_name",
 }
 """Names of fields and columns that stand for a fact of another name, or for all of them."""
-HINT = "say in quartzpy.testing.store.facts.FACTS what becomes of it in a retry, a recovery and the other ways"
+HINT = "say in tests.contract.test_facts.FACTS what becomes of it in a retry, a recovery and the other ways"
 
 
 def columns_of_fires() -> list[str]:

@@ -1,4 +1,4 @@
-"""What a run by hand keeps of the fire that it runs once more: see `quartzpy.testing.store.facts`."""
+"""What a run by hand keeps of the fire that it runs once more: see `tests.contract.test_facts`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quartzpy import JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTr
 from quartzpy.job_data import decode
 from quartzpy.jobs.fired_trigger import FiredTrigger
 from quartzpy.jobs.job import Job
-from quartzpy.testing.store.facts import Way, check
+from tests.contract.test_facts import Way, check
 from tests.waiting import wait_until
 
 seen: list[FiredTrigger] = []

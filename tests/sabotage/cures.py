@@ -71,7 +71,7 @@ CURES = (
             ),
         ),
         (
-            "tests/contract/test_contract.py::test_a_claim_is_void_once_its_job_is_stored_with_other_values[postgresql-other0]",
+            "tests/contract/test_scheduling.py::test_a_claim_is_void_once_its_job_is_stored_with_other_values[postgresql-other0]",
         ),
     ),
     Sabotage(
@@ -97,7 +97,7 @@ CURES = (
                 "                       THEN excluded.job_data ELSE excluded.job_data END,\n",
             ),
         ),
-        ("tests/contract/test_contract.py::test_a_job_is_replaced_all_but_its_data[postgresql]",),
+        ("tests/contract/test_scheduling.py::test_a_job_is_replaced_all_but_its_data[postgresql]",),
     ),
     Sabotage(
         "h10_replacing_begins_anew",
@@ -124,7 +124,7 @@ CURES = (
             ),
         ),
         (
-            "tests/contract/test_contract.py"
+            "tests/contract/test_modes.py"
             "::test_the_end_of_a_mode_resumes_nothing_that_was_paused_otherwise[postgresql-job-pause-trigger]",
         ),
     ),
@@ -236,7 +236,7 @@ CURES = (
         "i1_a_row_is_changed_before_it_is_held",
         "a failure that is retried and has changed the data of its job never ends",
         (Edit(f"{_SQL}.steps.complete", "for name in held_first", "for name in []"),),
-        ("tests/contract/test_contract.py::test_a_failure_that_is_retried_stores_its_data[postgresql-1]",),
+        ("tests/contract/test_retry.py::test_a_failure_that_is_retried_stores_its_data[postgresql-1]",),
     ),
     Sabotage(
         "i2_running_executions_of_a_key_are_not_counted",

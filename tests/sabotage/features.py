@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sabotage.build import Edit, Sabotage
 
 _SQL = "quartzpy.store.sql"
-_CONTRACT = "tests/contract/test_contract.py"
+_CONTRACT = "tests/contract"
 _DELAY = "tests/contract/test_fixed_delay.py"
 
 FEATURES = (
@@ -13,25 +13,25 @@ FEATURES = (
         "modes_pause_with_an_instant",
         "a trigger that is paused by the mode of its job only seems to be paused by somebody",
         (Edit(f"{_SQL}.pausing", "CASE WHEN %(by_mode)s::bool THEN NULL\n", "CASE WHEN false THEN NULL\n"),),
-        (f"{_CONTRACT}::test_a_mode_is_no_pause_with_a_note[postgresql]",),
+        (f"{_CONTRACT}/test_pause_notes.py::test_a_mode_is_no_pause_with_a_note[postgresql]",),
     ),
     Sabotage(
         "a_second_pause_moves_its_instant",
         "pausing a paused trigger for another reason changes since when it is paused",
         (Edit(f"{_SQL}.pausing", "THEN coalesce(t.paused_at, $now)", "THEN $now"),),
-        (f"{_CONTRACT}::test_a_later_reason_replaces_the_first_and_the_instant_stays[postgresql]",),
+        (f"{_CONTRACT}/test_pause_notes.py::test_a_later_reason_replaces_the_first_and_the_instant_stays[postgresql]",),
     ),
     Sabotage(
         "failures_are_counted_again",
         "a completion that is sent again counts its failure again, and pauses a job too early",
         (Edit(f"{_SQL}.steps.failures", "= ANY(current_setting('{ENDED}')::bigint[])", "IS NOT NULL"),),
-        (f"{_CONTRACT}::test_a_completion_that_is_sent_again_is_counted_once[postgresql]",),
+        (f"{_CONTRACT}/test_failures.py::test_a_completion_that_is_sent_again_is_counted_once[postgresql]",),
     ),
     Sabotage(
         "retried_failures_are_counted",
         "a failure that is retried counts for pause_after_failures",
         (Edit(f"{_SQL}.steps.failures", "        and completion.retry_after is None\n", ""),),
-        (f"{_CONTRACT}::test_what_is_retried_or_was_cancelled_does_not_count[postgresql]",),
+        (f"{_CONTRACT}/test_failures.py::test_what_is_retried_or_was_cancelled_does_not_count[postgresql]",),
     ),
     Sabotage(
         "a_claim_survives_the_pause_after_failures",
@@ -43,13 +43,13 @@ FEATURES = (
                 "SELECT",
             ),
         ),
-        (f"{_CONTRACT}::test_a_claimed_trigger_is_paused_and_its_claim_void[postgresql]",),
+        (f"{_CONTRACT}/test_failures.py::test_a_claimed_trigger_is_paused_and_its_claim_void[postgresql]",),
     ),
     Sabotage(
         "moves_take_claims_away",
         "a change of fire times takes a claim from the node that is about to fire it",
         (Edit(f"{_SQL}.calendars", " AND (w.releases OR t.trigger_state <> 'ACQUIRED')", ""),),
-        (f"{_CONTRACT}::test_a_move_releases_a_claim_only_where_that_is_asked[postgresql]",),
+        (f"{_CONTRACT}/test_skipping.py::test_a_move_releases_a_claim_only_where_that_is_asked[postgresql]",),
     ),
     Sabotage(
         "skipped_claims_fire",
@@ -61,13 +61,13 @@ FEATURES = (
                 "DELETE FROM $fired_triggers f USING affected h WHERE f.fire_id = h.claim AND f.state = 'NONE'",
             ),
         ),
-        (f"{_CONTRACT}::test_what_skips_its_last_fire_is_complete_and_no_claim_stays[postgresql]",),
+        (f"{_CONTRACT}/test_skipping.py::test_what_skips_its_last_fire_is_complete_and_no_claim_stays[postgresql]",),
     ),
     Sabotage(
         "any_epoch_reports_progress",
         "a node that was declared dead changes the progress of an execution that is not its own",
         (Edit(f"{_SQL}.steps.progress", " AND o.epoch = %(epoch)s::bigint\n", "\n"),),
-        (f"{_CONTRACT}::test_another_epoch_and_an_ended_execution_report_nothing[postgresql]",),
+        (f"{_CONTRACT}/test_progress.py::test_another_epoch_and_an_ended_execution_report_nothing[postgresql]",),
     ),
     Sabotage(
         "fenced_executions_give_instructions",
@@ -79,13 +79,15 @@ FEATURES = (
                 "ON e.fire_id = a.fire_id",
             ),
         ),
-        (f"{_CONTRACT}::test_the_instruction_of_a_fenced_completion_is_ignored[postgresql-SET_TRIGGER_ERROR]",),
+        (
+            f"{_CONTRACT}/test_complete.py::test_the_instruction_of_a_fenced_completion_is_ignored[postgresql-SET_TRIGGER_ERROR]",
+        ),
     ),
     Sabotage(
         "every_outcome_continues",
         "a job runs after another one whatever the outcome of that was",
         (Edit(f"{_SQL}.steps.continuations", "WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome)", "WHERE true"),),
-        (f"{_CONTRACT}::test_the_outcome_decides_which_jobs_run_after_it[postgresql]",),
+        (f"{_CONTRACT}/test_continuations.py::test_the_outcome_decides_which_jobs_run_after_it[postgresql]",),
     ),
     Sabotage(
         "debounced_calls_pile_up",
@@ -103,7 +105,7 @@ FEATURES = (
                 "                 AND f.state",
             ),
         ),
-        (f"{_CONTRACT}::test_a_resumed_trigger_waits_for_its_key_only[postgresql]",),
+        (f"{_CONTRACT}/test_concurrency_keys.py::test_a_resumed_trigger_waits_for_its_key_only[postgresql]",),
     ),
     Sabotage(
         "fixed_delays_count_from_the_fire",

@@ -6,7 +6,7 @@ from tests.sabotage.build import Edit, Sabotage
 
 _STEPS = "quartzpy.store.sql.steps"
 _RAM = "quartzpy.store.ram"
-_CONTRACT = "tests/contract/test_contract.py"
+_CONTRACT = "tests/contract"
 _KEEPS_TURN = "test_a_fire_that_is_handed_back_keeps_its_turn"
 _NOT_AGAIN = "test_an_execution_that_was_asked_to_stop_does_not_run_again"
 _BEGINS = "tests/facade/test_cancelled_before_start.py::test_it_does_not_begin"
@@ -17,37 +17,37 @@ FIRES = (
         "handed_back_fires_ask_the_rate_limit_again",
         "a fire that was handed back before its job began waits for another turn of the rate limit",
         (Edit(f"{_STEPS}.rerun", 'keeps_admission="f.is_handed_back"', "keeps_admission=None"),),
-        (f"{_CONTRACT}::{_KEEPS_TURN}_and_the_others_theirs[postgresql-1]",),
+        (f"{_CONTRACT}/test_facts.py::{_KEEPS_TURN}_and_the_others_theirs[postgresql-1]",),
     ),
     Sabotage(
         "handed_back_fires_ask_the_rate_limit_again_in_memory",
         "the same, in the store in memory",
         (Edit(f"{_RAM}.rerun", "        again.admission = Admission.KEPT\n", "        pass\n"),),
-        (f"{_CONTRACT}::{_KEEPS_TURN}_and_the_others_theirs[ram-1]",),
+        (f"{_CONTRACT}/test_facts.py::{_KEEPS_TURN}_and_the_others_theirs[ram-1]",),
     ),
     Sabotage(
         "blocked_fires_lose_their_turn",
         "a fire that was handed back loses its turn of the rate limit when its job is at its concurrency limit",
         (Edit(f"{_STEPS}.claims", " OR NOT d.moves_on THEN", " THEN"),),
-        (f"{_CONTRACT}::{_KEEPS_TURN}_while_its_job_is_at_its_limit[postgresql]",),
+        (f"{_CONTRACT}/test_facts.py::{_KEEPS_TURN}_while_its_job_is_at_its_limit[postgresql]",),
     ),
     Sabotage(
         "resumed_fires_lose_their_turn",
         "a fire that was handed back loses its turn of the rate limit in a pause",
         (Edit(f"{_STEPS}.misfire_rule", " AND t.misfire_rule <> 'IGNORE' THEN", " THEN"),),
-        (f"{_CONTRACT}::test_a_pause_and_another_definition_of_its_job_leave_it_its_turn[postgresql]",),
+        (f"{_CONTRACT}/test_facts.py::test_a_pause_and_another_definition_of_its_job_leave_it_its_turn[postgresql]",),
     ),
     Sabotage(
         "redefined_jobs_lose_the_turns_of_their_fires",
         "a fire that was handed back loses its turn of the rate limit when its job is stored again",
         (Edit(f"{_STEPS}.settling", "WHEN t.misfire_rule = 'IGNORE' AND t.rate_limit = j.rate_limit", "WHEN false"),),
-        (f"{_CONTRACT}::test_a_pause_and_another_definition_of_its_job_leave_it_its_turn[postgresql]",),
+        (f"{_CONTRACT}/test_facts.py::test_a_pause_and_another_definition_of_its_job_leave_it_its_turn[postgresql]",),
     ),
     Sabotage(
         "repeated_fires_forget_what_was_missed",
         "a retry, a recovery or a fire that was handed back does not know the fire times that were missed",
         (Edit(f"{_STEPS}.rerun", "{kind.attempt}, {kind.coalesced},", "{kind.attempt}, NULL,"),),
-        (f"{_CONTRACT}::{_REPEATED}[postgresql-retry-recovery]",),
+        (f"{_CONTRACT}/test_facts.py::{_REPEATED}[postgresql-retry-recovery]",),
     ),
     Sabotage(
         "repeated_fires_forget_what_was_missed_in_memory",
@@ -59,7 +59,7 @@ FIRES = (
                 "again.coalesced_fire_times = () if True",
             ),
         ),
-        (f"{_CONTRACT}::{_REPEATED}[ram-retry-recovery]",),
+        (f"{_CONTRACT}/test_facts.py::{_REPEATED}[ram-retry-recovery]",),
     ),
     Sabotage(
         "successes_in_transactions_are_not_counted",
@@ -88,7 +88,7 @@ FIRES = (
             Edit(f"{_STEPS}.complete", "AND f.cancel_requested = e.asked_to_stop", "AND true"),
         ),
         (
-            f"{_CONTRACT}::{_NOT_AGAIN}[postgresql-hand_back]",
+            f"{_CONTRACT}/test_facts.py::{_NOT_AGAIN}[postgresql-hand_back]",
             "tests/facade/test_cancelled_before_start.py"
             "::test_a_request_that_only_the_store_knows_is_not_lost_in_a_hand_back[postgresql]",
         ),
@@ -103,7 +103,7 @@ FIRES = (
                 "if False and completion.retry_after",
             ),
         ),
-        (f"{_CONTRACT}::{_NOT_AGAIN}[ram-retry]",),
+        (f"{_CONTRACT}/test_facts.py::{_NOT_AGAIN}[ram-retry]",),
     ),
     Sabotage(
         "cancelled_executions_are_recovered",
@@ -112,7 +112,7 @@ FIRES = (
             Edit(f"{_STEPS}.recover", "o.requests_recovery AND NOT o.cancel_requested", "o.requests_recovery"),
             Edit(f"{_STEPS}.recover", "requests_recovery AND NOT cancel_requested", "requests_recovery"),
         ),
-        (f"{_CONTRACT}::{_NOT_AGAIN}[postgresql-recovery]",),
+        (f"{_CONTRACT}/test_facts.py::{_NOT_AGAIN}[postgresql-recovery]",),
     ),
     Sabotage(
         "executions_out_of_the_pool_are_unknown",

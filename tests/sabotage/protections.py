@@ -24,7 +24,7 @@ PROTECTIONS = (
             ),
             Edit(f"{_SQL}.steps.plain_completions", "r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'", "true"),
         ),
-        ("tests/contract/test_contract.py::test_only_the_epoch_that_fired_can_complete[postgresql]",),
+        ("tests/contract/test_complete.py::test_only_the_epoch_that_fired_can_complete[postgresql]",),
     ),
     Sabotage(
         "no_unique_index",
@@ -84,7 +84,7 @@ PROTECTIONS = (
                 "     WHERE o.sched_name = %(sched)s\n       FOR UPDATE SKIP LOCKED\n",
             ),
         ),
-        ("tests/contract/test_contract.py::test_the_work_of_living_nodes_is_left_alone[postgresql]",),
+        ("tests/contract/test_recover.py::test_the_work_of_living_nodes_is_left_alone[postgresql]",),
     ),
     Sabotage(
         "errors_are_swallowed",
@@ -112,7 +112,7 @@ PROTECTIONS = (
                 "",
             ),
         ),
-        ("tests/contract/test_contract.py::test_what_is_not_due_yet_stays_claimed[postgresql]",),
+        ("tests/contract/test_fire.py::test_what_is_not_due_yet_stays_claimed[postgresql]",),
     ),
     Sabotage(
         "unknown_is_taken_for_failed",
@@ -209,7 +209,7 @@ PROTECTIONS = (
                 "            fire_ids=[c.fired.fire_id for c in completions],\n            started=",
             ),
         ),
-        ("tests/contract/test_contract.py::test_a_completion_after_recovery_is_fenced_and_keeps_nothing[postgresql]",),
+        ("tests/contract/test_complete.py::test_a_completion_after_recovery_is_fenced_and_keeps_nothing[postgresql]",),
     ),
     Sabotage(
         "checkin_on_the_work_pool",
@@ -252,7 +252,7 @@ PROTECTIONS = (
             ),
         ),
         (
-            "tests/contract/test_contract.py"
+            "tests/contract/test_complete.py"
             "::test_a_trigger_replaced_while_its_serial_job_runs_is_released_with_it[postgresql]",
         ),
     ),

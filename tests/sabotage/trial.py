@@ -18,16 +18,16 @@ HANGING_SECONDS = 15
 """So long may a test take that waits for ever, and fails by that."""
 RUN_SECONDS = 240
 ORDINARY = (
-    "tests/contract/test_contract.py::test_what_is_due_fires_in_the_same_transaction[postgresql]",
-    "tests/contract/test_contract.py::test_a_check_in_renews_the_lease_and_answers_with_all_nodes[postgresql]",
-    "tests/contract/test_contract.py::test_an_ended_execution_releases_its_claim_and_enters_the_history[postgresql]",
-    "tests/contract/test_contract.py::test_changed_job_data_is_stored_and_given_to_the_next_fire[postgresql]",
-    "tests/contract/test_contract.py::test_a_claim_fires_at_its_instant[postgresql]",
-    "tests/contract/test_contract.py::test_a_released_claim_waits_again[postgresql]",
-    "tests/contract/test_contract.py::test_a_dead_node_is_removed_and_what_it_acquired_waits_again[postgresql]",
-    "tests/contract/test_contract.py::test_the_next_attempt_fires_after_its_delay[postgresql]",
-    "tests/contract/test_contract.py::test_replacing_a_job_keeps_its_triggers[postgresql]",
-    "tests/contract/test_contract.py::test_a_replaced_job_type_decides_which_nodes_claim_its_triggers[postgresql]",
+    "tests/contract/test_acquire.py::test_what_is_due_fires_in_the_same_transaction[postgresql]",
+    "tests/contract/test_checkin.py::test_a_check_in_renews_the_lease_and_answers_with_all_nodes[postgresql]",
+    "tests/contract/test_complete.py::test_an_ended_execution_releases_its_claim_and_enters_the_history[postgresql]",
+    "tests/contract/test_complete.py::test_changed_job_data_is_stored_and_given_to_the_next_fire[postgresql]",
+    "tests/contract/test_fire.py::test_a_claim_fires_at_its_instant[postgresql]",
+    "tests/contract/test_fire.py::test_a_released_claim_waits_again[postgresql]",
+    "tests/contract/test_recover.py::test_a_dead_node_is_removed_and_what_it_acquired_waits_again[postgresql]",
+    "tests/contract/test_retry.py::test_the_next_attempt_fires_after_its_delay[postgresql]",
+    "tests/contract/test_replacing.py::test_replacing_a_job_keeps_its_triggers[postgresql]",
+    "tests/contract/test_replacing.py::test_a_replaced_job_type_decides_which_nodes_claim_its_triggers[postgresql]",
     "tests/facade/test_using.py::test_it_is_committed_with_the_users_data",
 )
 """What works on every such build: a guard is missed only where something goes wrong. A build that cannot run at all

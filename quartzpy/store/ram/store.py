@@ -54,7 +54,6 @@ from quartzpy.store.ram.notifications import Notifications
 from quartzpy.store.ram.operations_store import RamOperationsStore
 from quartzpy.store.ram.query_store import RamQueryStore
 from quartzpy.store.ram.scheduling_store import RamSchedulingStore
-from quartzpy.store.ram.tables import Tables
 from quartzpy.store.records import (
     NodeRecord,
     Owned,
@@ -70,19 +69,6 @@ class RamJobStore(RamSchedulingStore, RamQueryStore, RamOperationsStore):
         super().__init__(clock)
         self._opened_by: int | None = None
         self._notifications = Notifications()
-
-    def export_state(self) -> Tables:
-        """Return the whole stored state except the clock: a value that can be copied and pickled.
-
-        The value is live: copy it before the next call if you keep it. `import_state` of the same release accepts it.
-        """
-        return self._tables
-
-    def import_state(self, state: Tables) -> None:
-        """Replace the whole stored state by a value that `export_state` returned."""
-        state.take_time_from(self._clock)
-        with self._lock:
-            self._tables = state
 
     def within(self, connection: Any) -> JobStore:
         raise InvalidValueError("using: memory:// has no transactions; use a database")

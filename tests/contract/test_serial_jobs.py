@@ -1,0 +1,95 @@
+"""Acquiring triggers of jobs that run one execution at a time."""
+
+from __future__ import annotations
+
+from tests.contract.harness import (
+    HOUR,
+    SECOND,
+    Harness,
+    at,
+    every,
+    key,
+    names,
+    once,
+    serial,
+)
+
+
+def test_at_most_one_trigger_of_a_serial_job_is_in_a_batch(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial(), once("first"), once("second", at(1)), once("third", at(2)))
+    store.clock.advance(3 * SECOND)
+    assert names(store.acquire(node).fired) == ["first"]
+    assert not store.acquire(node).fired
+
+
+def test_at_most_one_trigger_of_a_serial_job_is_claimed_in_a_batch(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial(), once("first", at(1)), once("second", at(2)))
+    store.schedule(serial("other"), once("third", at(3)))
+    assert names(store.acquire(node, look_ahead=HOUR).acquired) == ["first", "third"]
+    assert store.states("first", "second", "third") == ["ACQUIRED", "WAITING", "ACQUIRED"]
+
+
+def test_the_trigger_of_a_serial_job_that_comes_first_is_the_one_with_the_highest_priority(
+    store: Harness,
+) -> None:
+    node = store.node()
+    store.schedule(serial(), once("low", priority=1), once("high", priority=9))
+    assert names(store.acquire(node).fired) == ["high"]
+
+
+def test_a_serial_fire_blocks_all_other_triggers_of_its_job(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial(), once("waiting", at(100)), once("paused", at(100)), every(50))
+    store.schedule(serial("other"), once("unrelated", at(100)))
+    store.store.pause_triggers([key("paused")])
+    assert store.fire_one(node).trigger_name == "every"
+    assert store.states("waiting", "paused", "every", "unrelated") == [
+        "BLOCKED",
+        "PAUSED_BLOCKED",
+        "BLOCKED",
+        "WAITING",
+    ]
+
+
+def test_a_serial_fire_takes_the_claim_of_another_node_on_a_sibling(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    store.schedule(serial(), once("soon", at(1)), every(60, "now", start=at(2)))
+    [claim] = store.acquire(b, look_ahead=SECOND).acquired
+    assert claim.key == key("soon")
+    [mine] = store.acquire(a, look_ahead=2 * SECOND).acquired
+    store.clock.advance(2 * SECOND)
+    assert names(store.fire(a, [mine]).fired) == ["now"]
+    assert store.states("now", "soon") == ["BLOCKED", "BLOCKED"]
+    assert not store.claims()
+    # What the loser does now changes nothing.
+    late = store.fire(b, [claim])
+    assert (tuple(late.fired), set(late.not_due)) == ((), set())
+    store.store.release(b, [claim.fire_id])
+    assert store.states("now", "soon") == ["BLOCKED", "BLOCKED"]
+    assert len(store.running()) == 1
+
+
+def test_no_trigger_of_a_serial_job_is_taken_while_it_executes(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    store.schedule(serial(), every(10))
+    fired = store.fire_one(a)
+    assert store.state("every") == "BLOCKED"
+    store.clock.advance(10 * SECOND)
+    assert not store.fire_due(b)
+    store.complete(a, fired)
+    assert store.fire_one(b).scheduled_fire_time == at(10)
+
+
+def test_a_blocked_trigger_is_not_what_a_node_waits_for(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial(), every(10))
+    assert store.acquire(node).next_due is None
+
+
+def test_the_last_fire_of_a_serial_job_leaves_it_complete_and_blocks_the_others(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial(), once(), once("other", at(5)))
+    store.fire_one(node)
+    assert store.states("once", "other") == ["COMPLETE", "BLOCKED"]

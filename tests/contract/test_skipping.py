@@ -1,0 +1,70 @@
+"""Moves that release claims: what `skip_next` and `skip_until` rest on."""
+
+from __future__ import annotations
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.store.protocol import TriggerMove
+from quartzpy.store.records import TriggerRecord
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
+from tests.contract.harness import SECOND, Harness, at, every, job, job_key, key
+
+
+def skipping(store: Harness, name: str, fires: int, *, releases_claim: bool, calendar: Calendar | None = None) -> bool:
+    record = store.store.trigger(key(name))
+    assert record is not None
+    return bool(store.store.move_triggers([_move(record, fires, releases_claim)]))
+
+
+def _move(record: TriggerRecord, fires: int, releases_claim: bool) -> TriggerMove:
+    following = record.trigger.following(record.progress, None, fires)
+    progress = record.trigger.skipping_to(record.progress, following[-1] if len(following) == fires else None)
+    there = PreparedTrigger(record.trigger, progress, UpcomingFireTimes())
+    return TriggerMove(record, moved_to(there, progress, None), releases_claim)
+
+
+def test_a_move_releases_a_claim_only_where_that_is_asked(store: Harness) -> None:
+    node = store.node()
+    store.schedule_exhausted(job(), every(10))
+    [claim] = store.acquire(node).acquired
+    assert not skipping(store, "every", 1, releases_claim=False)
+    assert store.state("every") == "ACQUIRED"
+    assert skipping(store, "every", 1, releases_claim=True)
+    assert store.state("every") == "WAITING"
+    assert store.claims() == []
+    assert not store.fire(node, [claim]).fired
+    assert store.progress("every").next_fire_time == at(10)
+
+
+def test_a_claim_ahead_of_its_time_that_is_released_is_not_fired_when_due(store: Harness) -> None:
+    node = store.node()
+    store.schedule_exhausted(job(), every(10, start=at(5)))
+    [claim] = store.acquire(node, look_ahead=10 * SECOND).acquired
+    assert skipping(store, "every", 2, releases_claim=True)
+    store.clock.set(at(6))
+    assert not store.fire(node, [claim]).fired
+    store.clock.set(at(25))
+    assert store.fire_one(node).scheduled_fire_time == at(25)
+
+
+def test_skipped_fires_are_taken_from_a_repeat_count(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(10, times=4))
+    assert skipping(store, "every", 2, releases_claim=True)
+    fired = []
+    for second in range(0, 100, 10):
+        store.clock.set(at(second))
+        for one in store.fire_due(node):
+            fired.append(one.scheduled_fire_time)
+            store.complete(node, one)
+    assert fired == [at(20), at(30)]
+    assert store.state("every") == "gone"
+
+
+def test_what_skips_its_last_fire_is_complete_and_no_claim_stays(store: Harness) -> None:
+    node = store.node()
+    store.schedule_exhausted(job(), every(10, times=2))
+    store.acquire(node)
+    assert skipping(store, "every", 2, releases_claim=True)
+    assert store.state("every") == "COMPLETE"
+    assert store.claims() == []
+    assert store.store.job(job_key()) is not None
