@@ -52,10 +52,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     worlds.enter(config)
-    given_harness(config)
     # The workers of xdist that live in the same world share its server: all are told where.
     given = getattr(config, "workerinput", {}).get("quartzpy_shared")
     config.stash[_SHARED] = Path(given) if given else Path(tempfile.mkdtemp(prefix="quartzpy-tests-"))
+    # A wrong name is refused before any test.
+    given_harness(config)
 
 
 def pytest_configure_node(node: object) -> None:
