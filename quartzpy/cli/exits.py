@@ -21,10 +21,10 @@ PARTLY_DONE = 10
 """The action was applied to some of its subjects, and not to others."""
 INTERNAL = 70
 """An unexpected error, in quartzpy or in the program that it loaded (EX_SOFTWARE of sysexits.h)."""
+UNHEALTHY = 75
+"""A node that cannot continue and that a process supervisor should start again (EX_TEMPFAIL of sysexits.h)."""
 INTERRUPTED = 130
 """Ctrl-C: 128 plus the number of the signal, as in shells."""
-UNHEALTHY = 70
-"""A node that cannot continue (EX_SOFTWARE of sysexits.h), so that a process supervisor restarts it."""
 
 
 def status_of(error: errors.QuartzpyError) -> int:

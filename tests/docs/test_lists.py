@@ -1,0 +1,32 @@
+"""What the documentation lists is what there is."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from quartzpy.cli import exits
+from quartzpy.store.sql.db.table_columns import TABLES
+from tests.docs.code_blocks import ROOT
+
+STATUSES = {name: value for name, value in vars(exits).items() if name.isupper()}
+
+
+def section(page: str, title: str) -> str:
+    text = (ROOT / "docs" / page).read_text()
+    return re.split(r"^## ", text.partition(f"## {title}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def test_every_table_is_in_the_list_of_tables() -> None:
+    assert set(re.findall(r"`(qrtz_\w+)`", section("cluster.md", "Tables"))) == set(TABLES)
+
+
+def test_an_exit_status_has_one_meaning() -> None:
+    assert len(set(STATUSES.values())) == len(STATUSES)
+
+
+@pytest.mark.parametrize("status", STATUSES.values(), ids=STATUSES)
+def test_every_exit_status_is_in_the_list(status: int) -> None:
+    page = (ROOT / "docs" / "command-line.md").read_text()
+    assert f"\n| {status} |" in page
