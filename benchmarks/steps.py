@@ -25,7 +25,7 @@ from benchmarks.jobs import Nothing
 from benchmarks.server import Server, running_server
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.runtime.fire_requests import refill_of
+from quartzpy.node.fire_requests import refill_of
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AvailableSlots, Completion, Node
 from quartzpy.store.sql.db import connections

@@ -34,7 +34,7 @@ from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, KeyMatcher
-from quartzpy.runtime.health import HealthState, SchedulerHealth, ThreadHealth
+from quartzpy.node.health import HealthState, SchedulerHealth, ThreadHealth
 from quartzpy.scheduling.paging import Page, Query
 from quartzpy.scheduling.scheduler import SchedulerMetadata
 from quartzpy.scheduling.verbs.handles import TriggeredExecution

@@ -6,7 +6,7 @@ import gc
 import threading
 import time
 
-from quartzpy.runtime.node import SchedulerNode
+from quartzpy.node.node import SchedulerNode
 
 _PATIENCE = 5.0
 """Seconds for threads that have been told to end."""

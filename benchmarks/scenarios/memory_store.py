@@ -21,7 +21,7 @@ from benchmarks.machine import ROOT
 from benchmarks.peers.peer import result_of
 from benchmarks.processes import resident_mebibytes
 from quartzpy.jobs.job import JobDetail
-from quartzpy.runtime.fire_requests import fire_request_of, refill_of
+from quartzpy.node.fire_requests import fire_request_of, refill_of
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AvailableSlots, Completion, JobEntry, Node
 from quartzpy.store.ram.store import RamJobStore

@@ -23,9 +23,9 @@ from quartzpy.jobs.function_job import job as job_of_function
 from quartzpy.jobs.job_factory import JobFactory, new_instance
 from quartzpy.jobs.middleware import Middleware
 from quartzpy.logs.default_handler import ensure_logging
+from quartzpy.node.health import HealthState
+from quartzpy.node.run import CHECK_EVERY
 from quartzpy.other_names import SCHEDULER_NAMES, Hinted
-from quartzpy.runtime.health import HealthState
-from quartzpy.runtime.run import CHECK_EVERY
 from quartzpy.scheduling.async_calls import VerbThreads
 from quartzpy.scheduling.plugin import Plugin
 from quartzpy.scheduling.scheduler import BaseScheduler

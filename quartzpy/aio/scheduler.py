@@ -16,7 +16,7 @@ from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.middleware import Middleware
 from quartzpy.jobs.trace_context import CurrentTrace, Within
 from quartzpy.keys import JobKey
-from quartzpy.runtime.health import SchedulerHealth
+from quartzpy.node.health import SchedulerHealth
 from quartzpy.scheduling.async_calls import VerbThreads
 from quartzpy.scheduling.scheduler import BaseScheduler, SchedulerMetadata
 from quartzpy.scheduling.verbs.queries import FireRef

@@ -17,7 +17,7 @@ from quartzpy.cli.exits import ABANDONED, UNHEALTHY
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
 from quartzpy.logs.default_handler import FORMATS, LEVELS, ensure_logging
-from quartzpy.runtime.run import RunEnd, run_until_stopped
+from quartzpy.node.run import RunEnd, run_until_stopped
 
 if TYPE_CHECKING:
     from quartzpy.scheduling.scheduler import BaseScheduler

@@ -11,7 +11,7 @@ from typing import Protocol
 from quartzpy.errors import QuartzpyError
 from quartzpy.metrics.families import Family, Kind
 from quartzpy.metrics.recorder import Recorder
-from quartzpy.runtime.health import HealthState, SchedulerHealth
+from quartzpy.node.health import HealthState, SchedulerHealth
 from quartzpy.scheduling.scheduler import SchedulerMetadata
 from quartzpy.store.records import ClusterLoad
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quartzpy.metrics.collector import Watched
-from quartzpy.runtime.health import HealthState
+from quartzpy.node.health import HealthState
 
 
 @dataclass(frozen=True, slots=True)

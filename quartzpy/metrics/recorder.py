@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from quartzpy.metrics.families import Family, Histogram, Kind
-from quartzpy.runtime.observers import STEPS, Observer
+from quartzpy.node.observers import STEPS, Observer
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import (
     Acquisition,

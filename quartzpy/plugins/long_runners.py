@@ -7,8 +7,8 @@ import threading
 from quartzpy.clock import SystemClock
 from quartzpy.errors import SettingsError
 from quartzpy.events.events import Event, JobToBeExecuted, JobWasExecuted
-from quartzpy.execution.deadlines import Deadlines
 from quartzpy.instants import Span, as_span
+from quartzpy.node.workers.deadlines import Deadlines
 from quartzpy.scheduling.scheduler import BaseScheduler
 
 

@@ -30,11 +30,11 @@ from quartzpy.jobs.job_factory import JobFactory, new_instance
 from quartzpy.jobs.middleware import Middleware
 from quartzpy.jobs.trace_context import CurrentTrace, Tracing, Within
 from quartzpy.logs.default_handler import ensure_logging
+from quartzpy.node.health import HealthState, SchedulerHealth
+from quartzpy.node.node import SchedulerNode
+from quartzpy.node.observers import Observers
+from quartzpy.node.run import RunEnd, run_until_stopped
 from quartzpy.other_names import BLOCKING_ARGUMENTS, refuses
-from quartzpy.runtime.health import HealthState, SchedulerHealth
-from quartzpy.runtime.node import SchedulerNode
-from quartzpy.runtime.observers import Observers
-from quartzpy.runtime.run import RunEnd, run_until_stopped
 from quartzpy.scheduling.async_calls import VerbThreads
 from quartzpy.scheduling.plugin import Plugin, call_plugin
 from quartzpy.scheduling.verbs.scheduling import SchedulingVerbs
@@ -82,7 +82,7 @@ class SchedulerLife(SchedulingVerbs):
         self.listeners = Listeners()
         """The listeners of this scheduler. Add your own here."""
         self.observers = Observers()
-        """Those who are told of each step of this node; see `quartzpy.runtime.observers`."""
+        """Those who are told of each step of this node; see `quartzpy.node.observers`."""
         store.on_event(self._emit)
         self._lock = threading.RLock()
         self._opened = False

@@ -16,10 +16,10 @@ from quartzpy.errors import (
     SettingsError,
     UnableToInterruptJobError,
 )
-from quartzpy.execution.execution import Execution
 from quartzpy.instants import Span, as_span
 from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.keys import JobKey, checked_key
+from quartzpy.node.workers.execution import Execution
 from quartzpy.scheduling.async_calls import VerbThreads
 from quartzpy.scheduling.cluster_events import ClusterEvents
 from quartzpy.scheduling.life import SchedulerLife

@@ -11,10 +11,10 @@ from datetime import timedelta
 from typing import Any, TypeVar, TypeVarTuple
 
 from quartzpy.errors import InvalidValueError
-from quartzpy.execution.deadlines import Deadlines
-from quartzpy.execution.event_loop import LoopWork
-from quartzpy.execution.execution import Execution
 from quartzpy.jobs.cancellation import Cancellation
+from quartzpy.node.workers.deadlines import Deadlines
+from quartzpy.node.workers.event_loop import LoopWork
+from quartzpy.node.workers.execution import Execution
 from quartzpy.testing.clock import ManualClock
 
 _Arguments = TypeVarTuple("_Arguments")

@@ -13,10 +13,6 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import InvalidValueError
 from quartzpy.events.events import Event, JobPaused, JobSkipped, TriggerFinalized, TriggerMisfired
 from quartzpy.events.listeners import Listeners
-from quartzpy.execution.attempt import Attempt
-from quartzpy.execution.epoch import Epoch
-from quartzpy.execution.execution import Execution
-from quartzpy.execution.job_runner import JobRunner
 from quartzpy.instants import Span, as_instant, as_span
 from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.job import JobTypes, job_types
@@ -25,8 +21,12 @@ from quartzpy.jobs.job_factory import JobFactory, new_instance
 from quartzpy.jobs.middleware import Middleware
 from quartzpy.jobs.progress import Progress
 from quartzpy.keys import JobKey
+from quartzpy.node.fire_requests import fire_request_of, refill_of
+from quartzpy.node.workers.attempt import Attempt
+from quartzpy.node.workers.epoch import Epoch
+from quartzpy.node.workers.execution import Execution
+from quartzpy.node.workers.job_runner import JobRunner
 from quartzpy.placement import Capabilities, placement_from_text
-from quartzpy.runtime.fire_requests import fire_request_of, refill_of
 from quartzpy.scheduling.transaction_verbs import TransactionVerbs
 from quartzpy.scheduling.verbs.queries import checked_fire_id
 from quartzpy.scheduling.verbs.scheduling import SchedulingVerbs

@@ -14,8 +14,8 @@ from typing import Any
 from quartzpy.clock import SystemClock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.events.listeners import Listeners
-from quartzpy.execution.epoch import Epoch
-from quartzpy.runtime.scheduler_thread import SchedulerThread
+from quartzpy.node.scheduler_thread import SchedulerThread
+from quartzpy.node.workers.epoch import Epoch
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import (
     AvailableSlots,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from quartzpy.runtime.scheduler_thread import BETWEEN_TELLING, FULL_BEFORE_TELLING
+from quartzpy.node.scheduler_thread import BETWEEN_TELLING, FULL_BEFORE_TELLING
 from tests.alone.simulation import SLACK, How, Simulation
 from tests.contract.harness import at, every, job
 

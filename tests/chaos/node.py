@@ -14,7 +14,7 @@ from pathlib import Path
 from quartzpy import Scheduler
 from quartzpy.cli.node import EXIT_STATUS
 from quartzpy.events.events import Event, NodesRecovered
-from quartzpy.runtime.run import run_until_stopped
+from quartzpy.node.run import run_until_stopped
 from tests.chaos import history, jobs
 
 PULSE_SECONDS = 0.05

@@ -66,7 +66,7 @@ def test_a_node_that_was_frozen_and_comes_back_did_not_die_of_its_job(cluster: C
 SUICIDAL = """
 import os
 from quartzpy import Scheduler
-from quartzpy.runtime.misfire_handler import MisfireHandler
+from quartzpy.node.misfire_handler import MisfireHandler
 
 def end(self):
     raise SystemExit(1)

@@ -21,7 +21,7 @@ from quartzpy import AsyncScheduler, CronTrigger, JobDetail, JobKey, Scheduler, 
 from quartzpy.cli.node import load_app
 from quartzpy.errors import NodeUnhealthyError, SchedulerStateError, SettingsError
 from quartzpy.events.events import Event, SchedulerStarting
-from quartzpy.runtime.health import HealthState, SchedulerHealth
+from quartzpy.node.health import HealthState, SchedulerHealth
 from quartzpy.scheduling.cluster_events import ExecutionEnded
 from quartzpy.states import PublicState
 from tests.facade import functions, jobs

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
-from quartzpy.execution.execution import Execution
-from quartzpy.execution.job_runner import JobRunner
+from quartzpy.node.workers.execution import Execution
+from quartzpy.node.workers.job_runner import JobRunner
 from quartzpy.states import Outcome
 from tests.waiting import wait_until
 

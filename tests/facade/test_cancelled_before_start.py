@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger
-from quartzpy.execution.attempt import Attempt
-from quartzpy.execution.execution import Execution
-from quartzpy.execution.job_runner import JobRunner
-from quartzpy.runtime.completer import Completer
-from quartzpy.runtime.engine import Engine
+from quartzpy.node.completer import Completer
+from quartzpy.node.engine import Engine
+from quartzpy.node.workers.attempt import Attempt
+from quartzpy.node.workers.execution import Execution
+from quartzpy.node.workers.job_runner import JobRunner
 from tests.facade import process_jobs
 from tests.waiting import wait_until
 

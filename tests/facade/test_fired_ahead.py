@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger
-from quartzpy.execution.pace import Pace
-from quartzpy.runtime.engine import Engine
+from quartzpy.node.engine import Engine
+from quartzpy.node.workers.pace import Pace
 from tests.waiting import wait_until
 
 MakeScheduler = Callable[..., Scheduler]
@@ -59,7 +59,7 @@ def _all_jobs_seem_short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def behind_a_long_job(scheduler: Scheduler, patience: float, monkeypatch: pytest.MonkeyPatch, **values: Any) -> None:
     """Three fires wait on this node behind a long job, on its only worker."""
-    monkeypatch.setattr("quartzpy.runtime.scheduler_thread.PATIENCE", patience)
+    monkeypatch.setattr("quartzpy.node.scheduler_thread.PATIENCE", patience)
     scheduler.schedule_job(JobDetail(Long, "long"), SimpleTrigger("long"))
     assert began.acquire(timeout=60)
     triggers = [SimpleTrigger(f"t{number}") for number in range(3)]

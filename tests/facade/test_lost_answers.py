@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from quartzpy import JobDetail, PublicState, Scheduler, SimpleTrigger, TriggerKey
-from quartzpy.runtime import cluster_manager
+from quartzpy.node import cluster_manager
 from quartzpy.store.protocol import AvailableSlots
 from quartzpy.store.sql.steps import acquire, complete, fire
 from tests.database import connect_to

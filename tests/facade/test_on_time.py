@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
-from quartzpy.execution.attempt import LONGEST_LEAD
-from quartzpy.runtime.scheduler_thread import SchedulerThread
+from quartzpy.node.scheduler_thread import SchedulerThread
+from quartzpy.node.workers.attempt import LONGEST_LEAD
 from tests.waiting import wait_until
 
 COUNT = 40

@@ -12,7 +12,7 @@ import pytest
 
 from quartzpy import JobDetail, JobExecutionContext, RetryPolicy, Scheduler, SimpleTrigger, TriggerListener
 from quartzpy.events import events
-from quartzpy.execution import attempt, job_runner
+from quartzpy.node.workers import attempt, job_runner
 from quartzpy.states import Outcome
 from tests.facade import poison
 
@@ -128,7 +128,7 @@ def test_a_log_handler_that_raises_changes_nothing(scheduler: Scheduler) -> None
             raise poison.OwnBaseError
 
     handler = Raising()
-    logger = logging.getLogger("quartzpy.execution.attempt")
+    logger = logging.getLogger("quartzpy.node.workers.attempt")
     logger.addHandler(handler)
     try:
         outcome, error = ended(scheduler, poison.detail(poison.Poison, data={"body": "raises"}))

@@ -13,11 +13,11 @@ import pytest
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.clock import SystemClock
 from quartzpy.errors import StoreUnavailableError
-from quartzpy.execution.execution import Execution
 from quartzpy.jobs.progress import Progress
 from quartzpy.logs.captured import LogLines
-from quartzpy.runtime.outage import StoreWatch
-from quartzpy.runtime.progress_writer import INTERVAL, RECENT_LOG_BYTES, ProgressWriter
+from quartzpy.node.outage import StoreWatch
+from quartzpy.node.progress_writer import INTERVAL, RECENT_LOG_BYTES, ProgressWriter
+from quartzpy.node.workers.execution import Execution
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Node
 from quartzpy.store.ram.store import RamJobStore
@@ -25,7 +25,7 @@ from quartzpy.store.records import RunningRecord
 from quartzpy.testing.clock import ManualClock
 from quartzpy.testing.scheduler import SchedulerHarness
 from tests.facade import process_jobs
-from tests.runtime.processes import execution_of
+from tests.node.processes import execution_of
 from tests.waiting import wait_until
 
 SOON = timedelta(seconds=30)

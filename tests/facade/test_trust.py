@@ -12,7 +12,7 @@ import pytest
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.events import events
-from quartzpy.runtime.node import SchedulerNode
+from quartzpy.node.node import SchedulerNode
 from tests.facade import jobs, poison
 
 SOON = timedelta(seconds=30)

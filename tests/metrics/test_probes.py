@@ -20,7 +20,7 @@ from quartzpy.errors import PluginStartError, SettingsError
 from quartzpy.metrics import Metrics
 from quartzpy.metrics.exposition import OPEN_METRICS, PLAIN
 from quartzpy.metrics.server import MOST_REQUESTS
-from quartzpy.runtime import schema_watch
+from quartzpy.node import schema_watch
 from quartzpy.store.sql import migrations, schema_version
 from quartzpy.store.sql.db.naming import version_table
 from quartzpy.store.sql.store import SqlJobStore

@@ -19,15 +19,15 @@ from quartzpy import Job, JobExecutionContext
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
 from quartzpy.events.listeners import Listeners
-from quartzpy.execution.attempt import Attempt
-from quartzpy.execution.execution import Executor
-from quartzpy.execution.worker_pool import Task, WorkerPool
 from quartzpy.job_data import ORIGINAL_NAME, RETRIED_NAME
 from quartzpy.jobs.job import JobTypes
 from quartzpy.jobs.job_factory import new_instance
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
+from quartzpy.node.node import SchedulerNode
+from quartzpy.node.workers.attempt import Attempt
+from quartzpy.node.workers.execution import Executor
+from quartzpy.node.workers.worker_pool import Task, WorkerPool
 from quartzpy.placement import DEFAULT_EXECUTOR
-from quartzpy.runtime.node import SchedulerNode
 from quartzpy.store.protocol import FiredTrigger, JobStore, Node
 from quartzpy.store.sql.store import SqlJobStore
 from tests.contract.harness import CHECKIN, REPORT, START, WINDOW, Harness, ManualClock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sabotage.build import Edit, Sabotage
 
 _SQL = "quartzpy.store.sql"
-_RUNTIME = "quartzpy.runtime"
+_RUNTIME = "quartzpy.node"
 
 CURES = (
     Sabotage(
@@ -79,7 +79,7 @@ CURES = (
         "an unforeseen error at the end of an execution leaves its fire and its slot behind",
         (
             Edit(
-                "quartzpy.execution.job_runner",
+                "quartzpy.node.workers.job_runner",
                 "        try:\n            self.end_as(execution, self._failed(",
                 "        if not isinstance(error, ValueError):\n            raise error\n"
                 "        try:\n            self.end_as(execution, self._failed(",
@@ -200,12 +200,12 @@ CURES = (
         "where a thread could not be started once, none is started again",
         (
             Edit(
-                "quartzpy.execution.worker_pool",
+                "quartzpy.node.workers.worker_pool",
                 "            thread = self._starting.of(",
                 "            self._waking = True\n            thread = self._starting.of(",
             ),
         ),
-        ("tests/runtime/test_threads_refused.py::test_tasks_wait_for_a_worker_thread",),
+        ("tests/node/test_threads_refused.py::test_tasks_wait_for_a_worker_thread",),
     ),
     Sabotage(
         "h8_old_copies_are_kept",

@@ -30,7 +30,7 @@ DRAINS = (
         "abandoned_jobs_schedule",
         "jobs that a drain has abandoned still use the scheduler, while it takes its connections away",
         (
-            Edit("quartzpy.runtime.node", "            closing(False)\n", ""),
+            Edit("quartzpy.node.node", "            closing(False)\n", ""),
             Edit(_LIFE, "        self._close(drained)\n", ""),
         ),
         (f"{_DRAINING}::test_after_the_time_limit_of_the_drain_a_job_is_told_why_it_is_refused[memory]",),

@@ -119,7 +119,7 @@ FIRES = (
         "an execution that has left the pool and has not begun cannot be asked to stop",
         (
             Edit(
-                "quartzpy.execution.job_runner",
+                "quartzpy.node.workers.job_runner",
                 "asked = [execution for execution in self.accepted() if chosen(execution)]",
                 "asked = [execution for execution in self.running() if chosen(execution)]",
             ),
@@ -131,7 +131,7 @@ FIRES = (
         "an execution that is asked to stop just before its job's code begins",
         (
             Edit(
-                "quartzpy.execution.attempt",
+                "quartzpy.node.workers.attempt",
                 "        if self.cancelled.is_set():\n            raise asyncio",
                 "        if False:\n            raise asyncio",
             ),

@@ -72,7 +72,7 @@ FLIGHTS = (
     Sabotage(
         "completions_of_any_size_in_one_batch",
         "a batch of completions is bounded by its number only",
-        (Edit("quartzpy.runtime.completer", "if batch and size > MAX_BATCH_SIZE:", "if False:"),),
+        (Edit("quartzpy.node.completer", "if batch and size > MAX_BATCH_SIZE:", "if False:"),),
         (f"{_VALUES}::test_a_batch_of_completions_is_bounded_by_its_size",),
     ),
     Sabotage(

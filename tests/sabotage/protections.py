@@ -50,7 +50,7 @@ PROTECTIONS = (
         "a node is dead after one interval of silence",
         (
             Edit(
-                "quartzpy.runtime.registration",
+                "quartzpy.node.registration",
                 "window=self._config.failure_window",
                 "window=self._config.checkin_interval",
             ),
@@ -62,13 +62,13 @@ PROTECTIONS = (
         "a peer is dead by the database's clock alone, whatever this node saw itself",
         (
             Edit(
-                "quartzpy.runtime.peer_watch",
+                "quartzpy.node.peer_watch",
                 "if at - self._sightings[key].since >= peer.failure_window.total_seconds()\n            and ",
                 "if ",
             ),
         ),
         (
-            "tests/runtime/test_peer_watch.py::test_a_peer_whose_counter_changes_is_alive_even_if_its_last_check_in_seems_old",
+            "tests/node/test_peer_watch.py::test_a_peer_whose_counter_changes_is_alive_even_if_its_last_check_in_seems_old",
         ),
     ),
     Sabotage(

@@ -7,7 +7,7 @@ from tests.sabotage.build import Edit, Sabotage
 _SQL = "quartzpy.store.sql"
 _LIMITS = "tests/store_sql/test_rate_limit_instants.py"
 _BAD_ROWS = "tests/store_sql/test_bad_rows.py"
-_PASSES = "tests/runtime/test_failing_passes.py"
+_PASSES = "tests/node/test_failing_passes.py"
 
 ROWS = (
     Sabotage(
@@ -67,13 +67,13 @@ ROWS = (
     Sabotage(
         "failing_passes_are_healthy",
         "a node on which every pass of a thread fails is healthy",
-        (Edit("quartzpy.runtime.health", "if one.alive and one.is_failing]", "if False]"),),
+        (Edit("quartzpy.node.health", "if one.alive and one.is_failing]", "if False]"),),
         (f"{_PASSES}::test_passes_that_fail_again_and_again_are_a_problem_until_one_succeeds",),
     ),
     Sabotage(
         "failures_are_never_forgotten",
         "a node stays unhealthy for ever after passes that failed",
-        (Edit("quartzpy.runtime.service", "        self.failed_passes, self.failing_since = 0, None\n", ""),),
+        (Edit("quartzpy.node.service", "        self.failed_passes, self.failing_since = 0, None\n", ""),),
         (f"{_PASSES}::test_passes_that_fail_again_and_again_are_a_problem_until_one_succeeds",),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.build import Edit, Sabotage
 
-_THREAD = "quartzpy.runtime.scheduler_thread"
+_THREAD = "quartzpy.node.scheduler_thread"
 _ON_TIME = "tests/alone/test_on_time.py::test_each_fire_is_on_time"
 _ENDS = "tests/alone/test_ends.py"
 _WAKES = "tests/facade/test_waking.py::test_it_wakes_a_node_that_rests"

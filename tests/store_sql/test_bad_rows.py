@@ -11,7 +11,7 @@ import pytest
 
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
-from quartzpy.runtime.fire_requests import fire_request_of
+from quartzpy.node.fire_requests import fire_request_of
 from quartzpy.store.protocol import AvailableSlots, DispatchKey, JobEntry, Node
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger

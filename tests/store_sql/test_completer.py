@@ -11,11 +11,11 @@ import pytest
 
 from quartzpy.clock import SystemClock
 from quartzpy.errors import SchemaError, StoreUnavailableError
-from quartzpy.execution.epoch import Epoch
-from quartzpy.execution.execution import Execution
 from quartzpy.jobs.job import JobDetail
-from quartzpy.runtime import completer as module
-from quartzpy.runtime.completer import Completer
+from quartzpy.node import completer as module
+from quartzpy.node.completer import Completer
+from quartzpy.node.workers.epoch import Epoch
+from quartzpy.node.workers.execution import Execution
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, JobEntry, Node
 from quartzpy.store.queries import HISTORY

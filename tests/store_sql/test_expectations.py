@@ -12,7 +12,7 @@ import pytest
 
 from quartzpy.errors import LeaseLostError
 from quartzpy.jobs.job import JobDetail
-from quartzpy.runtime.fire_requests import fire_request_of
+from quartzpy.node.fire_requests import fire_request_of
 from quartzpy.store.protocol import Acquisition, AvailableSlots, JobEntry, Node
 from quartzpy.store.sql.db import expectation
 from quartzpy.store.sql.db.flight import Send

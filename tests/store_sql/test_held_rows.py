@@ -25,7 +25,7 @@ from quartzpy.jobs.progress import Progress
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.runtime.fire_requests import fire_request_of
+from quartzpy.node.fire_requests import fire_request_of
 from quartzpy.states import CompletionInstruction, Missed, Outcome
 from quartzpy.store.protocol import NO_NOTE, Completion, FiredTrigger, FireRequest, JobEntry
 from quartzpy.store.queries import HISTORY, TriggerQuery

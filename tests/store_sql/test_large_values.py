@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from sqlalchemy import make_url
 
-from quartzpy.execution.epoch import Epoch
-from quartzpy.execution.execution import Execution
 from quartzpy.job_data import MAX_BYTES
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.runtime import completer as module
-from quartzpy.runtime.completer import Completer
+from quartzpy.node import completer as module
+from quartzpy.node.completer import Completer
+from quartzpy.node.workers.epoch import Epoch
+from quartzpy.node.workers.execution import Execution
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Completion, FiredTrigger, JobEntry, Node
 from quartzpy.store.sql import batches

@@ -12,7 +12,7 @@ import pytest
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.jobs.job import JobDetail
-from quartzpy.runtime.fire_requests import fire_request_of, refill_of
+from quartzpy.node.fire_requests import fire_request_of, refill_of
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import AvailableSlots, Completion, DispatchKey, FiredTrigger, JobEntry, Node
 from quartzpy.store.sql.db import connections

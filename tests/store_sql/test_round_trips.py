@@ -14,7 +14,7 @@ from quartzpy import Job, JobExecutionContext, Scheduler
 from quartzpy.errors import ObjectAlreadyExistsError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
-from quartzpy.runtime.fire_requests import fire_request_of
+from quartzpy.node.fire_requests import fire_request_of
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AcquiredTrigger, AvailableSlots, Completion, DispatchKey, JobEntry, Node
 from quartzpy.store.sql.db import clock_estimate

@@ -6,8 +6,8 @@ import pytest
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.keys import TriggerKey
+from quartzpy.node.banner import banner
 from quartzpy.operations.selection import Keys, Subject
-from quartzpy.runtime.banner import banner
 from quartzpy.texts import number_of, numbered
 
 

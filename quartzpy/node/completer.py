@@ -1,0 +1,261 @@
+"""The completer: it records ended executions in batches.
+
+At low load each execution is recorded at once; at high load a batch has all that ended during the previous one.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime
+from itertools import count
+from typing import NamedTuple
+
+from quartzpy.clock import Clock
+from quartzpy.errors import LeaseLostError, OutcomeUnknownError, SchemaError, StoreUnavailableError
+from quartzpy.keys import JobKey
+from quartzpy.node.fire_requests import refill_of
+from quartzpy.node.observers import Observers
+from quartzpy.node.outage import StoreWatch
+from quartzpy.node.service import NO_REST, Service
+from quartzpy.node.workers.error_text import describe
+from quartzpy.node.workers.execution import Execution
+from quartzpy.node.workers.worker_pool import LONGEST_WAIT
+from quartzpy.states import Outcome
+from quartzpy.store.protocol import Completion, JobStore
+from quartzpy.store.store_time import StoreTime
+
+MAX_BATCH = 500
+MAX_BATCH_SIZE = 1024 * 1024
+"""The size of the texts from which a batch has fewer completions. A single completion may be larger."""
+IDLE_REST = 3_600.0
+LOCKED_ROW_REST = 0.1
+"""The delay, in seconds, before a completion is tried again whose rows an open transaction has locked."""
+REFUSED_REST = 5.0
+"""The delay, in seconds, before a completion is tried again that the store refuses even without its data."""
+
+_Item = tuple[Execution, Completion]
+
+
+class _Postponed(NamedTuple):
+    at: float
+    number: int
+    item: _Item
+
+
+class Completer(Service):
+    """The thread that records ended executions in the store."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        store: JobStore,
+        clock: Clock,
+        store_time: StoreTime,
+        unblocked: Callable[[datetime], None],
+        takes_more: Callable[[], bool],
+        watch: StoreWatch | None = None,
+        recorded_some: Callable[[], None] = lambda: None,
+        paused: Callable[[JobKey], None] = lambda key: None,
+        observers: Observers | None = None,
+    ) -> None:
+        super().__init__(name, watch=watch)
+        self._store = store
+        self._clock = clock
+        self._store_time = store_time
+        self._unblocked = unblocked
+        self._takes_more = takes_more
+        self._recorded_some = recorded_some
+        self._paused = paused
+        self._observers = observers or Observers()
+        self._queue: deque[_Item] = deque()
+        self._postponed: list[_Postponed] = []
+        self._numbers = count()
+        self._unfinished: set[int] = set()
+        self._empty = threading.Condition()
+        self._in_flight = 0
+        self.recorded = 0
+        """The number of executions of this node that were recorded, or discarded because the node had lost them."""
+
+    def put(self, execution: Execution, completion: Completion) -> None:
+        self._queue.append((execution, completion))
+        self.wakeup.set()
+
+    @property
+    def pending(self) -> int:
+        """The number of ended executions that are not yet recorded."""
+        return len(self._queue) + self._in_flight + len(self._postponed)
+
+    def wait_until_empty(self, timeout: float | None) -> bool:
+        # After an outage, the next attempt may be seconds away, although the store can be reached again.
+        self.wakeup.set()
+        with self._empty:
+            limit = None if timeout is None else min(timeout, LONGEST_WAIT)
+            return self._empty.wait_for(lambda: self.pending == 0, limit)
+
+    def run_once(self) -> float:
+        self._resume_postponed()
+        batch: list[_Item] = []
+        size = 0
+        # Counted before the items leave the queue, so that `pending` never misses one.
+        self._in_flight = min(len(self._queue), MAX_BATCH)
+        while len(batch) < self._in_flight:
+            size += self._queue[0][1].size
+            if batch and size > MAX_BATCH_SIZE:
+                break
+            batch.append(self._queue.popleft())
+        self._in_flight = len(batch)
+        try:
+            if batch:
+                self._complete_batch(batch)
+                self._recorded_some()
+        finally:
+            self._in_flight = 0
+            self._notify_if_empty()
+        return NO_REST if self._queue else self._rest()
+
+    # --- postponed completions
+
+    def _resume_postponed(self) -> None:
+        now = self._clock.monotonic()
+        while self._postponed and self._postponed[0].at <= now:
+            self._queue.append(self._postponed[0].item)
+            heapq.heappop(self._postponed)
+
+    def _rest(self) -> float:
+        if not self._postponed:
+            return IDLE_REST
+        return max(0.0, self._postponed[0].at - self._clock.monotonic())
+
+    def _try_later(self, items: Iterable[_Item], seconds: float) -> None:
+        at = self._clock.monotonic() + seconds
+        for item in items:
+            heapq.heappush(self._postponed, _Postponed(at, next(self._numbers), item))
+
+    # --- a batch
+
+    def _complete_batch(self, batch: list[_Item]) -> None:
+        epoch = batch[0][0].epoch
+        others = [item for item in batch if item[0].epoch is not epoch]
+        mine = [item for item in batch if item[0].epoch is epoch]
+        self._queue.extendleft(reversed(others))
+        self._unfinished = {execution.fired.fire_id for execution, _ in mine}
+        try:
+            for _, completion in mine:
+                self._refill(completion)
+            self._complete(mine)
+        except LeaseLostError:
+            self._done([item for item in mine if item[0].fired.fire_id in self._unfinished])
+            raise
+        except BaseException:
+            # The batch may have been recorded. A repetition is safe, because a fire_id is completed only once.
+            self._queue.extendleft(item for item in reversed(mine) if item[0].fired.fire_id in self._unfinished)
+            raise
+
+    def _complete(self, batch: list[_Item]) -> None:
+        """Record a batch. If the store refuses it, bisect it to find the completion that is to blame."""
+        try:
+            self._record(batch)
+        except (StoreUnavailableError, OutcomeUnknownError, LeaseLostError, SchemaError, MemoryError):
+            raise
+        except Exception as error:
+            if len(batch) == 1:
+                self._record_refused(batch[0], error)
+            else:
+                middle = len(batch) // 2
+                self._complete(batch[:middle])
+                self._complete(batch[middle:])
+
+    def _record_refused(self, item: _Item, error: Exception) -> None:
+        """Record a refused completion as FAILED, without its data."""
+        execution, completion = item
+        fired = completion.fired
+        was = completion.outcome
+        self._logger.error(
+            "job %s: the store refused the completion of fire %s",
+            fired.job_key,
+            fired.fire_id,
+            exc_info=error,
+            extra=execution.log_attributes,
+        )
+        refused = Completion(
+            fired,
+            completion.started_at,
+            completion.ended_at,
+            Outcome.FAILED,
+            error=f"the execution ended as {was}, but its completion could not be recorded: {describe(error)}",
+            # The instruction cannot be the cause: it is not a value of the job.
+            instruction=completion.instruction,
+        )
+        try:
+            self._record([(execution, refused)])
+        except (StoreUnavailableError, OutcomeUnknownError, LeaseLostError, SchemaError, MemoryError):
+            raise
+        except Exception:
+            self._logger.exception(
+                "fire %s cannot be recorded; it is tried again later", fired.fire_id, extra=execution.log_attributes
+            )
+            self._unfinished.discard(fired.fire_id)
+            self._try_later([item], REFUSED_REST)
+
+    def _record(self, batch: list[_Item]) -> None:
+        """Record a batch, and postpone completions whose rows another transaction has locked."""
+        unrecorded = [completion for _, completion in batch if not completion.is_recorded]
+        if not unrecorded:
+            self._tell_observers(batch, ())
+            self._done(batch)
+            return
+        asked_at = self._clock.monotonic()
+        outcome = self._store.complete(batch[0][0].epoch.node, unrecorded, wakes_others=not self._takes_more())
+        self._store_time.learn(outcome.now, asked_at)
+        for execution, _ in batch:
+            if execution.fired.fire_id in outcome.fenced:
+                self._logger.warning(
+                    "fire %s of job %s no longer belongs to this node: its result is discarded",
+                    execution.fired.fire_id,
+                    execution.fired.job_key,
+                    extra=execution.log_attributes,
+                )
+        for _, completion in batch:
+            if completion.fired.fire_id in outcome.stopped:
+                completion.retry_after = None
+                if completion.outcome is Outcome.SNOOZED:
+                    completion.outcome = Outcome.CANCELLED
+        self._tell_observers(batch, {*outcome.fenced, *outcome.deferred})
+        deferred = [item for item in batch if item[0].fired.fire_id in outcome.deferred]
+        self._unfinished.difference_update(outcome.deferred)
+        self._try_later(deferred, LOCKED_ROW_REST)
+        self._done([item for item in batch if item[0].fired.fire_id not in outcome.deferred])
+        for key in outcome.paused:
+            self._paused(key)
+        if outcome.earliest_unblocked is not None:
+            self._unblocked(outcome.earliest_unblocked)
+
+    def _tell_observers(self, batch: list[_Item], but: Collection[int]) -> None:
+        if self._observers:
+            self._observers.recorded([one for _, one in batch if not but or one.fired.fire_id not in but])
+
+    def _done(self, batch: list[_Item]) -> None:
+        if batch:
+            self._unfinished.difference_update(execution.fired.fire_id for execution, _ in batch)
+            batch[0][0].epoch.discard_unrecorded([execution.fired.fire_id for execution, _ in batch])
+            self.recorded += len(batch)
+
+    def _notify_if_empty(self) -> None:
+        with self._empty:
+            if self.pending == 0:
+                self._empty.notify_all()
+
+    def _refill(self, completion: Completion) -> None:
+        """Compute more fire times of the trigger if its row has few left."""
+        if completion.refill is not None or completion.is_recorded:
+            return
+        try:
+            completion.refill = refill_of(completion.fired)
+        except (StoreUnavailableError, OutcomeUnknownError):
+            pass  # They are computed when the trigger is acquired or fires next.
+        except Exception:
+            self._logger.exception("the next fire times of %s cannot be computed", completion.fired.trigger_key)

@@ -1,0 +1,148 @@
+"""The health of a scheduler, as immutable snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from quartzpy.errors import NodeUnhealthyError
+from quartzpy.node.workers.epoch import Epoch
+from quartzpy.node.workers.executors import ExecutorLoad
+from quartzpy.store.protocol import ConnectionUsage
+
+FAILED_PASSES, FAILING_FOR = 3, timedelta(seconds=5)
+"""A thread whose passes have failed at least so often in a row, and for at least so long, is a problem of its node."""
+
+
+class HealthState(StrEnum):
+    """The overall health of a scheduler."""
+
+    HEALTHY = "HEALTHY"
+    UNHEALTHY = "UNHEALTHY"
+    """There is a problem that may be temporary: the database is unavailable, a thread is overdue, or the passes of a
+    thread fail."""
+    FAILED = "FAILED"
+    """A thread cannot be kept alive. Only a new process can continue."""
+    STOPPED = "STOPPED"
+    """The scheduler was not started, or was shut down."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadHealth:
+    """The health of one thread of a node, or of a group of equal threads."""
+
+    name: str
+    alive: bool
+    last_pass_age: timedelta | None = None
+    """The time since the end of its last pass. None if it has not made one, or does not work in passes."""
+    overdue: bool = False
+    """True if its next pass is late by more than three of its periods."""
+    restarts: int = 0
+    last_error: str | None = None
+    """The last error of a pass or of the thread, even if the passes have succeeded since."""
+    failed_passes: int = 0
+    """The number of passes in a row that have failed, except for want of a connection to the database."""
+    failing_for: timedelta | None = None
+    """The time since the first of these passes. None if there is none."""
+
+    @property
+    def is_failing(self) -> bool:
+        """True if so many passes in a row have failed, and for so long, that the next one will probably fail as well.
+
+        Such a thread is alive and yet does none of its work.
+        """
+        return self.failed_passes >= FAILED_PASSES and self.failing_for is not None and self.failing_for >= FAILING_FOR
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerHealth:
+    """The health of a scheduler in this process. `problems` has the reasons for `state` in words."""
+
+    state: HealthState
+    problems: tuple[str, ...] = ()
+    instance_id: str | None = None
+    epoch: int | None = None
+    lease_left: timedelta | None = None
+    """The remaining time of the lease, by the clock of this node."""
+    checkin_age: timedelta | None = None
+    """The time since the last successful check-in was sent."""
+    outage: timedelta | None = None
+    """The time for which check-ins have failed. None if the last one succeeded."""
+    is_oldest: bool = False
+    """True if this is the node that joined the cluster first among those alive, as the last check-in showed."""
+    clock_skew: timedelta = timedelta()
+    """The time by which the wall clock of this machine is ahead of the database's; negative if it is behind. It has no
+    effect on scheduling, because the clock of the database decides when triggers are due."""
+    connections: ConnectionUsage | None = None
+    """The use of the connection pool."""
+    threads: tuple[ThreadHealth, ...] = ()
+    executors: tuple[ExecutorLoad, ...] = ()
+    unrecorded: int = 0
+    """The number of executions that have ended and are not recorded yet."""
+
+    def raise_if_failed(self) -> None:
+        """Raise an error if `state` is FAILED.
+
+        Raises:
+            NodeUnhealthyError: a thread cannot be kept alive, and only a new process can continue.
+        """
+        if self.state is HealthState.FAILED:
+            raise NodeUnhealthyError(f"node {self.instance_id} cannot continue: {'; '.join(self.problems)}")
+
+
+def health_of(
+    *,
+    instance_id: str,
+    epoch: Epoch,
+    now: float,
+    answered_at: float | None,
+    outage: float | None,
+    refusal: str | None,
+    schema: str | None,
+    failure: str | None,
+    clock_skew: timedelta,
+    connections: ConnectionUsage | None,
+    threads: Sequence[ThreadHealth],
+    executors: Sequence[ExecutorLoad] = (),
+    unrecorded: int = 0,
+    is_oldest: bool = False,
+) -> SchedulerHealth:
+    """Return the health of a node at `now` (of the monotonic clock) from the values of its parts."""
+    problems = [failure] if failure is not None else []
+    problems += [f"thread {one.name} has ended" for one in threads if not one.alive]
+    problems += [f"thread {one.name} is overdue" for one in threads if one.alive and one.overdue]
+    problems += [_of_failing(one) for one in threads if one.alive and one.is_failing]
+    if schema is not None:
+        problems.append(schema)
+    if outage is not None and schema is not None:
+        problems.append(f"no check-in has succeeded for {outage:.1f} s")
+    elif outage is not None:
+        problems.append(f"the database has not answered a check-in for {outage:.1f} s")
+    if not epoch.seconds_left:
+        problems.append("this node has no lease" + (f": {refusal}" if refusal else ""))
+    state = HealthState.UNHEALTHY if problems else HealthState.HEALTHY
+    return SchedulerHealth(
+        state if failure is None else HealthState.FAILED,
+        tuple(problems),
+        instance_id=instance_id,
+        epoch=epoch.node.epoch,
+        lease_left=timedelta(seconds=epoch.seconds_left),
+        checkin_age=None if answered_at is None else timedelta(seconds=now - answered_at),
+        outage=None if outage is None else timedelta(seconds=outage),
+        clock_skew=clock_skew,
+        connections=connections,
+        threads=tuple(threads),
+        executors=tuple(executors),
+        unrecorded=unrecorded,
+        is_oldest=is_oldest,
+    )
+
+
+def _of_failing(thread: ThreadHealth) -> str:
+    seconds = (thread.failing_for or timedelta()).total_seconds()
+    return (
+        f"thread {thread.name} does none of its work: its last {thread.failed_passes} passes failed, the first of them"
+        f" {seconds:.0f} s ago: {thread.last_error}"
+    )

@@ -1,0 +1,444 @@
+"""The scheduler thread: it claims due triggers for free workers, and fires them just before their fire times.
+
+The thread holds the claims; the executions that result from them belong to the workers until they are recorded. Both
+are compared with the rows of this epoch in the store, after each step whose answer was lost and after each check-in.
+Every difference is then resolved, whatever caused it: a lost answer, a statement that was committed after its
+connection was given up, rows that were edited by hand, a bug.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime, timedelta
+
+from quartzpy.clock import Clock
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
+from quartzpy.events.events import JobSkipped, SchedulerError
+from quartzpy.events.listeners import Listeners
+from quartzpy.jitter import uniform
+from quartzpy.node.claims import NotDue, PassedOver
+from quartzpy.node.fire_requests import fire_request_of
+from quartzpy.node.outage import StoreWatch
+from quartzpy.node.service import NO_REST, EpochService
+from quartzpy.node.workers.attempt import LONGEST_LEAD
+from quartzpy.node.workers.capacity import Capacity, workers_of
+from quartzpy.node.workers.epoch import Epoch
+from quartzpy.node.workers.executors import Executors
+from quartzpy.store.protocol import (
+    AcquiredTrigger,
+    AvailableSlots,
+    FiredTrigger,
+    FireRequest,
+    Holdings,
+    JobStore,
+    SkippedTrigger,
+)
+from quartzpy.store.store_time import StoreTime
+
+SHORTEST_REST = 0.02
+"""The first delay, in seconds, before a due trigger is tried again whose row another transaction has locked."""
+LONGEST_LOCKED_REST = 0.25
+"""The longest such delay. The delay doubles with each attempt."""
+GATHERING = 0.002
+"""The time, in seconds, for which the thread waits for further free workers, so that a batch is worth a round trip."""
+PATIENCE = 1.0
+"""The time, in seconds, for which a fire waits behind jobs that turned out to be long, before it is left to any node.
+
+It is much longer than `pace.HORIZON`, so that a machine that stalls for a moment hands nothing back."""
+FULL_REST = 0.5
+"""The longest wait, in seconds, for a free worker. Normally the end of an execution wakes the thread earlier."""
+FULL_BEFORE_TELLING = 0.1
+"""The time, in seconds, for which a node is full before it tells the others that a trigger is due."""
+BETWEEN_TELLING = 1.0
+"""The shortest time, in seconds, between two such notifications: a busy cluster must not wake itself all the time."""
+STANDBY_REST = 3_600.0
+BACKLOG_LIMIT = 2_000
+"""The number of unrecorded completions above which the node fires no more triggers."""
+
+
+class SchedulerThread(EpochService):
+    """Claims and fires due triggers for the free workers of a node."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        store: JobStore,
+        clock: Clock,
+        store_time: StoreTime,
+        capacity: Capacity,
+        executors: Executors,
+        config: SchedulerConfig,
+        epoch: Callable[[], Epoch],
+        submit: Callable[[Sequence[FiredTrigger], Epoch], None],
+        hand_back: Callable[[float], None],
+        running: Callable[[Epoch], Collection[int]],
+        disown: Callable[[Collection[int]], None],
+        backlog: Callable[[], int],
+        lease_lost: Callable[[Epoch], None],
+        listeners: Listeners,
+        watch: StoreWatch | None = None,
+    ) -> None:
+        self._listeners = listeners
+        super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch)
+        self._store = store
+        self._clock = clock
+        self._store_time = store_time
+        self._capacity = capacity
+        self._executors = executors
+        self._config = config
+        self._submit = submit
+        self._hand_back = hand_back
+        self._running_fire_ids = running
+        self._disown = disown
+        self._backlog = backlog
+        self._standby = True
+        self._resting = threading.Event()
+        self._claims: list[AcquiredTrigger] = []
+        self._claims_epoch: Epoch | None = None
+        self._answer_lost = False
+        self._compare_due = False
+        self._not_due = NotDue()
+        self._passed_over = PassedOver(clock)
+        self._fruitless = 0
+        self._more_is_due = False
+        self._looks_again = True
+        self._afterwards: deque[Callable[[], None]] = deque()
+        self._look_at = 0.0
+        """The monotonic time at which the next trigger comes within reach, as far as this node knows."""
+        self._lead = 0.0
+        self._has_gathered = False
+        self._full_since: float | None = None
+        self._told_at: float | None = None
+        """The monotonic time of the last notification of the other nodes that this one is full."""
+        self.differences = 0
+        """The number of differences between this node and its rows in the store that were found and resolved."""
+
+    # --- called by other threads
+
+    def look_again(self, then: Callable[[], None] | None = None) -> None:
+        """Look for due triggers in the next pass: there may be one that is due earlier than the last answer said.
+
+        `then` is called when that pass has ended, even if it failed.
+        """
+        if then is not None:
+            self._afterwards.append(then)
+        self._looks_again = True
+        self.wakeup.set()
+
+    def set_standby(self, standby: bool) -> None:
+        self._resting.clear()
+        self._standby = standby
+        self.wakeup.set()
+
+    def wait_until_resting(self, timeout: float) -> bool:
+        """After `set_standby(True)`, wait for the current pass to end. Return False on timeout."""
+        return self._resting.wait(timeout)
+
+    @property
+    def in_standby(self) -> bool:
+        return self._standby
+
+    def compare(self) -> None:
+        """In the next pass, compare the claims and executions of this node with the rows of its epoch."""
+        self._compare_due = True
+        self.wakeup.set()
+
+    # --- the loop
+
+    def after_failure(self, error: BaseException) -> None:
+        # The step may have been committed although its answer was lost.
+        self._answer_lost = True
+
+    def on_lease_lost(self) -> None:
+        self._claims.clear()
+        super().on_lease_lost()
+
+    def run_as(self, epoch: Epoch) -> float:
+        """Fire due claims and claim the next triggers. Return the seconds until the next pass."""
+        # Those that are added during the pass wait for the next one, which begins at once.
+        count = len(self._afterwards)
+        try:
+            rest = self._pass_as(epoch)
+        finally:
+            for _ in range(count):
+                self._afterwards.popleft()()
+        if not self._executors.have_waiting:
+            return rest
+        self._hand_back(PATIENCE)
+        return min(rest, PATIENCE)
+
+    def _pass_as(self, epoch: Epoch) -> float:
+        if epoch is not self._claims_epoch:
+            self._claims, self._claims_epoch = [], epoch
+        if self._answer_lost and epoch.trusted:
+            self._reconcile(epoch)
+        elif self._compare_due and epoch.trusted:
+            self._compare(epoch)
+        if self._standby or not epoch.trusted:
+            self._release(epoch, self._claims)
+            if not self._standby:
+                return SHORTEST_REST
+            self._hand_back(0.0)
+            if not self._resting.is_set():
+                self._wake_others(epoch)
+                self._resting.set()
+            return LONGEST_LOCKED_REST if self._claims else STANDBY_REST
+        if self._fire_due(epoch) and not (self._looks_again or self._more_is_due):
+            left = self._look_at - self._clock.monotonic()
+            if left > 0:
+                return min(left, self._until_due())
+        if self._gathers():
+            return min(GATHERING, self._until_due())
+        available_slots = self._capacity.available_slots(claim.placement for claim in self._claims)
+        if not available_slots or self._backlog() > BACKLOG_LIMIT:
+            return self._rest_while_full(epoch)
+        self._full_since = None
+        return self._acquire(epoch, available_slots)
+
+    def _gathers(self) -> bool:
+        """Return whether to wait a moment for further free workers: more triggers are due than there are workers.
+
+        The thread waits once before each batch, and a worker that makes the batch large enough ends the wait.
+        """
+        # Asked in each pass, before the free slots are counted: from now on, the end of an execution wakes this thread.
+        is_worth_it = self._executors.is_worth_filling(self._config.batch_size)
+        self._has_gathered = not (self._has_gathered or is_worth_it) and self._more_is_due
+        return self._has_gathered
+
+    def _acquire(self, epoch: Epoch, available_slots: Sequence[AvailableSlots]) -> float:
+        limit = min(workers_of(available_slots), self._config.batch_size)
+        self._looks_again = False
+        asked_at = self._clock.monotonic()
+        acquired = self._store.acquire(
+            epoch.node,
+            available_slots,
+            limit=limit,
+            look_ahead=self._config.look_ahead,
+            misfire_threshold=self._config.misfire_threshold,
+            passed_over=self._passed_over.generations(),
+        )
+        self._store_time.learn(acquired.now, asked_at)
+        self._start(acquired.fired, epoch)
+        self._skipped(acquired.skipped)
+        self._claims.extend(acquired.acquired)
+        self._claims.sort(key=lambda claim: claim.progress.next_fire_time or acquired.now)
+        opened = self._capacity.learn(acquired.placed)
+        claimed = len(acquired.fired) + len(acquired.acquired) + len(acquired.skipped)
+        self._more_is_due = claimed >= limit
+        if opened or self._more_is_due:
+            return NO_REST
+        return self._rest(acquired.next_due, fruitless=claimed == 0)
+
+    def _rest(self, next_due: datetime | None, *, fruitless: bool) -> float:
+        # With jitter, so that the nodes do not poll at the same moment.
+        rest = self._config.idle_wait.total_seconds() * uniform(0.8, 1.0)
+        shortest = SHORTEST_REST
+        if next_due is not None:
+            until = self._store_time.seconds_until(next_due) - self._ahead()
+            # A due trigger that cannot be claimed is locked by another transaction, for an unknown time.
+            self._fruitless = self._fruitless + 1 if fruitless and until <= 0 else 0
+            shortest = min(SHORTEST_REST * 2.0 ** max(0, self._fruitless - 1), LONGEST_LOCKED_REST)
+            rest = min(rest, max(shortest, until))
+        self._look_at = self._clock.monotonic() + rest
+        return min(rest, self._until_due())
+
+    def _look_for(self, *moved_to: datetime | None) -> None:
+        """Look for triggers in time that this node has moved on since the last look, which has not seen them wait."""
+        soonest = min((at for at in moved_to if at is not None), default=None)
+        if soonest is not None:
+            until = self._store_time.seconds_until(soonest) - self._ahead()
+            self._look_at = min(self._look_at, self._clock.monotonic() + until)
+
+    def _ahead(self) -> float:
+        """Return how long before a fire time to look for its trigger, with jitter."""
+        return self._config.look_ahead.total_seconds() * uniform(0.5, 1.0)
+
+    def _until_due(self) -> float:
+        """Return the seconds until the next claim is due."""
+        now = self._clock.monotonic()
+        return min(
+            (
+                max(self._not_due.rest(claim.fire_id, now), self._store_time.seconds_until(at) - self._lead)
+                for claim in self._claims
+                if (at := claim.progress.next_fire_time) is not None
+            ),
+            default=STANDBY_REST,
+        )
+
+    def _rest_while_full(self, epoch: Epoch) -> float:
+        """Wait for a free worker, or for the fire time of a claim."""
+        if self._claims:
+            until_due = self._until_due()
+            if self._looks_again and until_due > SHORTEST_REST:
+                # A trigger may have been scheduled that is due before the claims for the last free workers.
+                self._release(epoch, self._claims)
+                return NO_REST
+            return until_due
+        if self._backlog() > BACKLOG_LIMIT:
+            return SHORTEST_REST
+        return min(FULL_REST, self._until_others_are_told(epoch))
+
+    def _until_others_are_told(self, epoch: Epoch) -> float:
+        """Tell the other nodes, when it is time for that, that a trigger is due which this node cannot take.
+
+        Nobody else knows when a trigger fires next that this node has fired: the others may rest beyond that time.
+        Return the seconds until it is time.
+        """
+        now = self._clock.monotonic()
+        if self._full_since is None:
+            self._full_since = now
+        tell_at = max(self._full_since + FULL_BEFORE_TELLING, self._look_at)
+        if self._told_at is not None:
+            tell_at = max(tell_at, self._told_at + BETWEEN_TELLING)
+        if now < tell_at:
+            return tell_at - now
+        self._told_at = now
+        self._wake_others(epoch)
+        return BETWEEN_TELLING
+
+    def _fire_due(self, epoch: Epoch) -> bool:
+        """Fire the claims that are due. Return whether there were any."""
+        now, at = self._store_time.now(), self._clock.monotonic()
+        # Twice the lead, so that a flight fires all that becomes due until the next one is worth it.
+        early = timedelta(seconds=2 * self._lead)
+        until = now + early
+        due = [
+            claim
+            for claim in self._claims
+            if (claim.progress.next_fire_time or now) <= until and self._not_due.rest(claim.fire_id, at) <= 0
+        ]
+        if not due:
+            return False
+        requests = self._fire_requests(epoch, due, now)
+        if not requests:
+            return False
+        asked_at = self._clock.monotonic()
+        firing = self._store.fire(epoch.node, requests, early=early)
+        self._store_time.learn(firing.now, asked_at)
+        self._learn_lead(self._clock.monotonic() - asked_at)
+        requested = {request.acquired.fire_id for request in requests}
+        self._drop(requested.difference(firing.not_due))
+        self._not_due.retry(firing.not_due, self._clock.monotonic())
+        self._start(firing.fired, epoch)
+        self._skipped(firing.skipped)
+        self._look_for(*(one.next_fire_time for one in firing.fired), *(one.next_fire_time for one in firing.skipped))
+        if len(firing.fired) + len(firing.skipped) + len(firing.not_due) < len(requests):
+            # A claim was lost: its trigger was moved to another fire time, for example, and may be due soon.
+            self._looks_again = True
+        return True
+
+    def _learn_lead(self, seconds: float) -> None:
+        """Set the lead from the duration of a flight: a fire is committed just before its instant."""
+        self._lead += (min(1.5 * seconds, LONGEST_LEAD / 2) - self._lead) / 4
+
+    def _fire_requests(self, epoch: Epoch, due: Sequence[AcquiredTrigger], now: datetime) -> list[FireRequest]:
+        """Return the fire requests for these claims.
+
+        A trigger that only this node cannot compute is released for other nodes; an invalid one goes to ERROR.
+        """
+        requests, unsupported, invalid = [], [], {}
+        for claim in due:
+            try:
+                requests.append(fire_request_of(claim, now))
+            except (UnsupportedKindError, UnknownTimeZoneError) as error:
+                self._logger.warning("trigger %s is left to other nodes: %s", claim.key, error)
+                self._passed_over.add(claim.generation)
+                unsupported.append(claim)
+            except Exception as error:
+                self._logger.exception("trigger %s goes to ERROR: its next fire time cannot be computed", claim.key)
+                self._listeners.post(
+                    SchedulerError(f"trigger {claim.key}: its next fire time cannot be computed", error)
+                )
+                invalid[claim.fire_id] = f"the next fire time cannot be computed: {type(error).__name__}: {error}"
+        if unsupported:
+            self._release(epoch, unsupported)
+        if invalid:
+            self._store.reject(epoch.node, invalid)
+            self._drop(invalid)
+        return requests
+
+    def _drop(self, fire_ids: Collection[int]) -> None:
+        """Remove claims that have ended."""
+        self._claims = [claim for claim in self._claims if claim.fire_id not in fire_ids]
+        self._not_due.forget(fire_ids)
+
+    def _start(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
+        if fired:
+            epoch.add_unrecorded(one.fire_id for one in fired)
+            self._submit(fired, epoch)
+
+    def _running(self, epoch: Epoch) -> set[int]:
+        return set(self._running_fire_ids(epoch))
+
+    def _skipped(self, skipped: Sequence[SkippedTrigger]) -> None:
+        for one in skipped:
+            self._logger.info("job %s is at its limit: the fire of %s is skipped", one.job_key, one.trigger_key)
+            self._listeners.post(JobSkipped(one.trigger_key, one.job_key, one.scheduled_fire_time))
+
+    def _compare(self, epoch: Epoch) -> None:
+        """Compare the claims and executions of this node with the rows of its epoch, and resolve differences."""
+        self._compare_due = False
+        running = self._running(epoch)
+        unrecorded = epoch.unrecorded()
+        asked_at = self._clock.monotonic()
+        found = self._store.holdings(epoch.node)
+        self._store_time.learn(found.now, asked_at)
+        if found.claims != {claim.fire_id for claim in self._claims} or not found.executions <= unrecorded:
+            self._reconcile(epoch)
+        self._disown_missing(epoch, running, found)
+
+    def _reconcile(self, epoch: Epoch) -> None:
+        """Resolve the differences between the claims and executions of this node and the rows of its epoch."""
+        claims = {claim.fire_id for claim in self._claims}
+        running = self._running(epoch)
+        found = self._store.reconcile(epoch.node, claims=claims, executions=epoch.unrecorded())
+        self._answer_lost = False
+        # What was released waits again, and what was fired has moved on, and no look has seen it since.
+        self._looks_again = True
+        if found.released or found.fired:
+            self.differences += len(found.released) + len(found.fired)
+            self._logger.warning(
+                "%s: the store had %d claims and %d executions of this node that it did not know, because the answer to"
+                " a step was lost; it released the claims and started the executions",
+                self.name,
+                len(found.released),
+                len(found.fired),
+            )
+        self._drop(claims.difference(found.holdings.claims))
+        self._start(found.fired, epoch)
+        self._disown_missing(epoch, running, found.holdings)
+
+    def _disown_missing(self, epoch: Epoch, running: Collection[int], found: Holdings) -> None:
+        """Disown the executions whose rows are missing.
+
+        Only those count that ran before the query and still run after it: the rest may have been recorded meanwhile.
+        """
+        missing = self._running(epoch).intersection(running).difference(found.executions)
+        if missing:
+            self.differences += len(missing)
+            self._logger.warning(
+                "node %s: executions %s no longer belong to this node", epoch.node.instance_id, sorted(missing)
+            )
+            self._disown(missing)
+
+    def _release(self, epoch: Epoch, claims: Sequence[AcquiredTrigger]) -> None:
+        if not claims:
+            return
+        fire_ids = {claim.fire_id for claim in claims}
+        # Claims whose rows another transaction has locked are not released; they are tried again.
+        self._drop(fire_ids.difference(self._store.release(epoch.node, fire_ids)))
+
+    def release_all(self) -> None:
+        """Release all claims. It is called after the thread has ended."""
+        epoch = self._claims_epoch
+        if epoch is not None and not epoch.lost:
+            self._release(epoch, self._claims)
+            self._wake_others(epoch)
+
+    def _wake_others(self, epoch: Epoch) -> None:
+        # The other nodes may all be waiting for a time after the next due trigger.
+        self._store.release(epoch.node, ())

@@ -1,0 +1,172 @@
+"""The executors of a node: named worker pools that jobs select."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+from quartzpy.clock import Clock
+from quartzpy.config.executors import ExecutorConfig, ExecutorKind, as_bytes
+from quartzpy.jobs.job import JobTypes
+from quartzpy.jobs.job_factory import JobFactory
+from quartzpy.jobs.trace_context import Tracing
+from quartzpy.node.workers.attempt import Attempt
+from quartzpy.node.workers.execution import Executor, JobProcesses
+from quartzpy.node.workers.worker_pool import WorkerPool
+from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorLoad:
+    """The load of one executor of a node."""
+
+    name: str
+    workers: int
+    busy: int
+    """The number of workers that run an execution."""
+    waiting: int
+    """The number of fires that wait for a worker, because the node fired a little ahead."""
+
+
+class Executors:
+    """All executors of a node. The default one has threads; it also runs `async def` jobs on the event loop."""
+
+    def __init__(
+        self,
+        workers: int,
+        others: Mapping[str, ExecutorConfig],
+        thread_name: str,
+        new_processes: Callable[[str, ExecutorConfig], JobProcesses],
+        *,
+        most_ahead: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        pool = partial(WorkerPool, most_ahead=most_ahead, clock=clock)
+        self._all = {
+            DEFAULT_EXECUTOR: Executor(DEFAULT_EXECUTOR, ExecutorKind.THREADS, pool(workers, thread_name), None)
+        }
+        for name, config in others.items():
+            kind = ExecutorKind(config.kind)
+            self._all[name] = Executor(
+                name,
+                kind,
+                pool(config.workers, f"{thread_name}-{name}"),
+                new_processes(name, config) if kind is ExecutorKind.PROCESSES else None,
+            )
+
+    def pools(self) -> tuple[WorkerPool, ...]:
+        """Return the worker pools, which need supervision."""
+        return tuple(executor.pool for executor in self._all.values())
+
+    def names(self) -> frozenset[str]:
+        return frozenset(self._all)
+
+    def load(self) -> list[ExecutorLoad]:
+        """Return the load of each executor."""
+        return [ExecutorLoad(name, *executor.pool.load()) for name, executor in self._all.items()]
+
+    def workers(self) -> dict[str, int]:
+        """Return the number of workers of each executor."""
+        return {name: executor.pool.size for name, executor in self._all.items()}
+
+    def of(self, placement: str) -> Executor:
+        """Return the executor for a placement, or the default one if this node has none of that name."""
+        return self._all.get(placement_from_text(placement).pool, self._all[DEFAULT_EXECUTOR])
+
+    def keep_running(self) -> None:
+        """Start threads for waiting tasks that could not be started before."""
+        for executor in self._all.values():
+            executor.pool.keep_running()
+            if executor.processes is not None:
+                executor.processes.keep_running()
+
+    def headroom(self) -> dict[str, int]:
+        """Return the number of executions that each executor can take now."""
+        return {name: executor.pool.headroom for name, executor in self._all.items()}
+
+    def is_worth_filling(self, at_most: int) -> bool:
+        """Return whether an executor has room for so many executions that it is worth to fetch them now."""
+        # Not `any`, because each pool notes when it is to wake the caller.
+        return True in [executor.pool.is_worth_filling(at_most) for executor in self._all.values()]
+
+    @property
+    def have_waiting(self) -> bool:
+        """True if executions wait for a slot."""
+        return any(executor.pool.has_waiting for executor in self._all.values())
+
+    def take_back(self, patience: float) -> list[Attempt]:
+        """Remove the executions that wait for a slot and do not get one soon; see `WorkerPool.take_back`."""
+        taken = [task for executor in self._all.values() for task in executor.pool.take_back(patience)]
+        return cast("list[Attempt]", taken)
+
+    def remove(self, fire_ids: Collection[int]) -> list[Attempt]:
+        """Remove those of these executions that wait for a slot; see `WorkerPool.remove`."""
+        removed = [
+            task
+            for executor in self._all.values()
+            for task in executor.pool.remove(lambda task: cast("Attempt", task).fired.fire_id in fire_ids)
+        ]
+        return cast("list[Attempt]", removed)
+
+    @property
+    def occupied(self) -> int:
+        return sum(executor.pool.occupied for executor in self._all.values())
+
+    def submit(self, attempts: Sequence[Attempt]) -> None:
+        """Run executions, each in one slot of its executor. The caller has made sure that there are free slots."""
+        for executor in self._all.values():
+            if some := [attempt for attempt in attempts if attempt.executor is executor]:
+                executor.pool.submit(some)
+
+    def wait_until_idle(self, left: Callable[[], float | None]) -> bool:
+        """Wait until no slot is occupied. `left` gives the remaining seconds. Return False on timeout."""
+        return all(executor.pool.wait_until_idle(left()) for executor in self._all.values())
+
+    def close(self, timeout: float) -> None:
+        """End the threads after they have run all submitted tasks, and end the processes."""
+        for executor in self._all.values():
+            executor.pool.close()
+        closing = [
+            threading.Thread(target=partial(executor.processes.close, timeout))
+            for executor in self._all.values()
+            if executor.processes is not None
+        ]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join()
+
+
+def new_process_workers(
+    executor: str,
+    config: ExecutorConfig,
+    *,
+    name: str,
+    job_types: JobTypes,
+    job_factory: JobFactory,
+    max_job_data_bytes: int,
+    tracing: Tracing | None,
+    clock: Clock,
+) -> JobProcesses:
+    """Return the child processes of an executor. `name` begins the names of all child processes of the node.
+
+    Raises:
+        InvalidValueError: `job_factory` cannot be pickled.
+    """
+    # Most nodes have no process pool, and do not need multiprocessing.
+    from quartzpy.node.workers.process_workers import ProcessWorkers
+
+    return ProcessWorkers(
+        f"{name}-{executor}",
+        config.workers,
+        memory_limit=None if config.memory_limit is None else as_bytes(config.memory_limit, executor),
+        job_types=job_types,
+        job_factory=job_factory,
+        max_job_data_bytes=max_job_data_bytes,
+        tracing=tracing,
+        clock=clock,
+    )

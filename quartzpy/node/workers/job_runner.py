@@ -1,0 +1,308 @@
+"""The job runner: it runs executions on the calling thread or the event loop, and reports their completions."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import lru_cache, partial
+from typing import Any, Protocol
+
+from quartzpy.config.executors import ExecutorKind
+from quartzpy.errors import InvalidJobError, UnknownJobTypeError
+from quartzpy.events.events import SchedulerError
+from quartzpy.events.listeners import Listeners
+from quartzpy.jobs.context import JobExecutionContext
+from quartzpy.jobs.job import Job, JobTypes
+from quartzpy.jobs.job_factory import JobFactory, new_instance
+from quartzpy.jobs.middleware import Middleware
+from quartzpy.jobs.progress import Progress
+from quartzpy.jobs.running_execution import RunningExecution
+from quartzpy.logs.captured import DEFAULT_LIMIT, LevelWarnings, LogCapture, LogLines
+from quartzpy.logs.levels import level_number
+from quartzpy.node.workers.deadlines import Deadlines
+from quartzpy.node.workers.epoch import Epoch
+from quartzpy.node.workers.error_text import describe
+from quartzpy.node.workers.execution import Execution, Stoppable
+from quartzpy.states import Outcome
+from quartzpy.store.protocol import Completion, FiredTrigger, JobStore
+from quartzpy.store.store_time import StoreTime
+
+logger = logging.getLogger(__name__)
+
+
+@lru_cache(maxsize=1_024)
+def _is_plain_coroutine(job_class: type[Job]) -> bool:
+    has_constructor = job_class.__init__ is not object.__init__ or job_class.__new__ is not object.__new__
+    return not has_constructor and inspect.iscoroutinefunction(job_class.execute)
+
+
+class Loop(Protocol):
+    """Runs `async def` jobs."""
+
+    def run(self, work: Coroutine[Any, Any, None], name: str, done: Callable[[], None]) -> Stoppable | None:
+        """Start the coroutine, which must not raise, and call `done` when it ends."""
+        ...
+
+    def call(self, begin: Callable[[], None]) -> None:
+        """Call `begin`, which must not raise, on the loop."""
+        ...
+
+
+LISTENER_LIMIT = 1.0
+"""The time, in seconds, for which slow listeners may delay the recording of an execution."""
+OVERRUN_AFTER = 3.0
+"""The time after a timeout, in seconds, of the first warning about a job that is still running. Intervals double."""
+LONGEST_OVERRUN_REST = 3_600.0
+
+
+class JobRunner:
+    """Runs the executions of a node. Each execution gives exactly one completion and frees its slot once."""
+
+    def __init__(
+        self,
+        *,
+        job_types: JobTypes,
+        job_factory: JobFactory,
+        middleware: Sequence[Middleware],
+        store_time: StoreTime,
+        loop: Loop,
+        scheduler: Any,
+        deadlines: Deadlines,
+        listeners: Listeners,
+        store: JobStore,
+        unblocked: Callable[[datetime], None],
+        ended: Callable[[Execution, Completion | None], None],
+        max_job_data_bytes: int,
+        max_captured_log_bytes: int = DEFAULT_LIMIT,
+        freed: Callable[[Execution], None] = lambda execution: None,
+        report_progress: Callable[[Execution, Progress], None] = lambda execution, progress: None,
+        follow_log: Callable[[Execution], None] = lambda execution: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._deadlines = deadlines
+        self.listeners = listeners
+        self.store = store
+        self.unblocked = unblocked
+        self._job_types = job_types
+        self._job_factory = job_factory
+        self.middleware = middleware
+        self.store_time = store_time
+        self.loop = loop
+        self._scheduler = scheduler
+        self._ended = ended
+        self.max_job_data_bytes = max_job_data_bytes
+        self._max_captured_log_bytes = max_captured_log_bytes
+        self._level_warnings = LevelWarnings(logger)
+        self._lock = threading.Lock()
+        self._accepted: dict[int, Execution] = {}
+        self._notifying: dict[int, tuple[Execution, Completion, float]] = {}
+        self._freed = freed
+        self.report_progress = report_progress
+        self._follow_log = follow_log
+        self.clock = clock
+        self.is_closing = False
+        """True if the node is shutting down. Immediate refires are then left to other nodes."""
+        self.overrun_timeouts = 0
+        """The number of warnings about executions that were still running long after their timeout."""
+
+    def accept(self, executions: Iterable[Execution]) -> None:
+        """Note executions that this node is going to run, so that requests to stop reach them."""
+        for execution in executions:
+            self._accepted[execution.fired.fire_id] = execution
+
+    def accepted(self) -> list[Execution]:
+        """Return the executions that have not ended, including those that have not begun."""
+        # A dict is copied by one step of the interpreter, so no lock is needed.
+        return list(self._accepted.values())
+
+    def running(self) -> list[Execution]:
+        """Return the executions that a worker or the event loop has begun."""
+        return [execution for execution in self.accepted() if execution.began_at is not None]
+
+    def fire_ids_of(self, epoch: Epoch) -> set[int]:
+        """Return the fire ids of the running executions of an epoch, except those that their own jobs record."""
+        return {one.fired.fire_id for one in self.running() if one.epoch is epoch and not one.is_recording}
+
+    def interrupt(self, chosen: Callable[[Execution], bool]) -> int:
+        """Ask the executions for which `chosen` returns True to stop, or not to begin. Return their number."""
+        asked = [execution for execution in self.accepted() if chosen(execution)]
+        for execution in asked:
+            execution.stop()
+        return len(asked)
+
+    def note_running(self, execution: Execution) -> None:
+        """Note that an execution is running from now on, and start its timeout."""
+        execution.began_at = self.clock()
+        timeout = execution.fired.timeout
+        if timeout is not None:
+            execution.deadline = self._deadlines.add(timeout.total_seconds(), partial(self._time_out, execution))
+
+    # --- the end of an execution
+
+    def fail(self, execution: Execution, error: BaseException, started_at: datetime | None = None) -> None:
+        """End an execution that failed outside of its job, between the committed fire and the completion.
+
+        The error is recorded as that of the execution, and does not end the thread.
+        """
+        try:
+            self.end_as(execution, self._failed(execution, error, started_at))
+        finally:
+            self._free(execution)
+
+    def _failed(self, execution: Execution, error: BaseException, started_at: datetime | None) -> Completion:
+        with suppress(BaseException):
+            fired = execution.fired
+            logger.critical(
+                "job %s: the execution failed in the scheduler, outside of the job's code",
+                fired.job_key,
+                exc_info=error,
+                extra=execution.log_attributes,
+            )
+            self.listeners.post(SchedulerError(f"job {fired.job_key}: the execution failed outside of the job", error))
+        ended_at = self.store_time.now()
+        began = min(started_at or ended_at, ended_at)
+        return Completion(
+            execution.fired, began, ended_at, Outcome.FAILED, error=describe(error), log=execution.log_text
+        )
+
+    def end_as(self, execution: Execution, completion: Completion | None) -> None:
+        try:
+            self._record(execution, completion)
+        finally:
+            self._free(execution)
+
+    def _free(self, execution: Execution) -> None:
+        if execution.is_freed_first():
+            self._freed(execution)
+
+    def _record(self, execution: Execution, completion: Completion | None) -> None:
+        if not execution.is_recorded_first():
+            return
+        try:
+            self._accepted.pop(execution.fired.fire_id, None)
+            if self._notifying:
+                with self._lock:
+                    self._notifying.pop(execution.fired.fire_id, None)
+            if execution.deadline is not None:
+                self._deadlines.cancel(execution.deadline)
+        finally:
+            self._ended(execution, completion)
+
+    def begin_notifying(self, execution: Execution, completion: Completion) -> None:
+        """Note that the listeners are about to be called for this end, so that `check` can limit the delay."""
+        with self._lock:
+            self._notifying[execution.fired.fire_id] = (execution, completion, self.clock())
+
+    def check(self) -> None:
+        """Record executions whose listeners are slow, so that the listeners occupy a worker and delay nothing else."""
+        now = self.clock()
+        with self._lock:
+            late = [
+                (one, completion)
+                for one, completion, since in self._notifying.values()
+                if now - since >= LISTENER_LIMIT
+            ]
+        for execution, completion in late:
+            logger.warning(
+                "fire %s of job %s has ended, but its listeners are still running: recording it without them",
+                execution.fired.fire_id,
+                execution.fired.job_key,
+                extra=execution.log_attributes,
+            )
+            self._record(execution, completion)
+
+    # --- timeouts
+
+    def _time_out(self, execution: Execution) -> None:
+        try:
+            execution.time_out()
+        finally:
+            execution.deadline = self._deadlines.add(OVERRUN_AFTER, partial(self._overrun, execution, OVERRUN_AFTER))
+
+    def _overrun(self, execution: Execution, seconds: float) -> None:
+        if execution.has_ended:
+            return
+        self.overrun_timeouts += 1
+        logger.warning(
+            "job %s ignores its timeout of %s: fire %s is still running %.0f s after it, and occupies a worker",
+            execution.fired.job_key,
+            execution.fired.timeout,
+            execution.fired.fire_id,
+            seconds,
+            extra=execution.log_attributes,
+        )
+        more = min(seconds, LONGEST_OVERRUN_REST)
+        execution.deadline = self._deadlines.add(more, partial(self._overrun, execution, seconds + more))
+
+    # --- for attempts
+
+    def can_begin_on_loop(self, execution: Execution) -> bool:
+        """Return whether all of an execution can run on the event loop, because none of it can block there.
+
+        This is so if the program has no code but the coroutine: no listeners, no job factory, no constructor.
+        """
+        if self.listeners or self._job_factory is not new_instance:
+            return False
+        executor = execution.executor
+        if executor is not None and executor.processes is not None:
+            return False
+        try:
+            return _is_plain_coroutine(self._job_types.find(execution.fired.job_type))
+        except UnknownJobTypeError:
+            return False  # The attempt meets this error again and reports it.
+
+    def log_capture_of(self, execution: Execution) -> LogCapture | None:
+        """Return the capture of an execution's log records, or None if its job does not ask for one."""
+        level = level_number(execution.fired.capture_logs)
+        if level is None:
+            return None
+        if execution.executor is None or execution.executor.processes is None:
+            self._level_warnings.check(level, execution.fired.job_key)
+        execution.log_lines = LogLines(self._max_captured_log_bytes)
+        self._follow_log(execution)
+        return LogCapture(level, execution.log_lines.add)
+
+    def new_instance(self, execution: Execution) -> Job:
+        """Return the job instance of an execution.
+
+        Raises:
+            InvalidJobError: the job cannot run on its executor, or the factory returned something that is not a job.
+            Exception: raised by the job factory.
+        """
+        job_class = self._job_types.find(execution.fired.job_type)
+        executor = execution.executor
+        if executor is not None and executor.processes is not None:
+            return executor.processes.proxy_for(execution)
+        if (
+            executor is not None
+            and executor.kind is ExecutorKind.ASYNCIO
+            and not inspect.iscoroutinefunction(job_class.execute)
+        ):
+            raise InvalidJobError(
+                f"executor {executor.name!r} runs only async def jobs; {job_class.__qualname__}.execute is a plain def"
+            )
+        job = self._job_factory(job_class)
+        if not callable(getattr(job, "execute", None)):
+            raise InvalidJobError(
+                f"job_factory: must return an instance of {job_class.__qualname__} (got a {type(job).__qualname__},"
+                " which has no execute(context))"
+            )
+        return job
+
+    def context_for(
+        self, execution: RunningExecution, fired: FiredTrigger, instance_id: str, job: Job
+    ) -> JobExecutionContext:
+        return JobExecutionContext(
+            fired,
+            execution,
+            scheduler=self._scheduler,
+            job_instance=job,
+            # Not taken from the instance, which may be a proxy for a job in another process.
+            data_type=self._job_types.data_type(fired.job_type),
+            instance_id=instance_id,
+        )

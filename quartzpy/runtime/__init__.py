@@ -1,1 +1,0 @@
-"""The threads of a node. They know the protocol of the store, and never SQL."""

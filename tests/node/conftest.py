@@ -1,0 +1,29 @@
+"""Process workers for several tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from quartzpy.node.workers.process_workers import ProcessWorkers
+from tests.node.processes import workers
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[ProcessWorkers]:
+    made = workers()
+    yield made
+    made.close(5)
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Callable[[str], str]:
+    def make(name: str) -> str:
+        path = tmp_path / name
+        os.mkfifo(path)
+        return str(path)
+
+    return make

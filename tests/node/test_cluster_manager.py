@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+import pytest
+
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.errors import StoreUnavailableError
+from quartzpy.node.cluster_manager import CUTOFF_EVERY, PURGE_EVERY, PURGE_REST, PURGE_ROWS, ClusterManager
+from quartzpy.node.outage import StoreWatch
+from quartzpy.node.workers.epoch import Epoch
+from quartzpy.store.protocol import CheckIn, JobStore, Node, RecoveryOutcome, Repairs
+from tests.node.test_small_parts import ManualClock
+
+A_CUTOFF = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class OldHistory:
+    """A store with so many old executions."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self.limits: list[int] = []
+        self.before: list[datetime | None] = []
+        self.cutoffs = 0
+        self.is_down = False
+        self.on_purge: Callable[[], None] = lambda: None
+
+    def recover(self, node: Node, dead: Collection[object], *, max_node_deaths: int) -> RecoveryOutcome:
+        return RecoveryOutcome()
+
+    def repair(self) -> Repairs:
+        return Repairs()
+
+    def history_cutoff(self, keep: int) -> datetime | None:
+        self.cutoffs += 1
+        return A_CUTOFF if self.rows > keep else None
+
+    def purge_history(
+        self,
+        older_than: timedelta,
+        *,
+        limit: int,
+        ended_triggers: timedelta,
+        actions: timedelta,
+        before: datetime | None,
+    ) -> int:
+        self.before.append(before)
+        self.on_purge()
+        if self.is_down:
+            raise StoreUnavailableError("down")
+        self.limits.append(limit)
+        purged = min(self.rows, limit)
+        self.rows -= purged
+        return purged
+
+    def check_tables(self) -> None:
+        """The tables are in order."""
+
+
+def manager(
+    store: OldHistory,
+    clock: ManualClock,
+    *,
+    performs_maintenance: bool = True,
+    history_max_rows: int | None = None,
+) -> tuple[ClusterManager, Epoch]:
+    epoch = Epoch(Node("node", 1), clock, 1e6, 0.0)
+    return (
+        ClusterManager(
+            "cluster-manager",
+            store=cast("JobStore", store),
+            clock=clock,
+            config=SchedulerConfig(history_max_rows=history_max_rows),
+            epoch=lambda: epoch,
+            watch=StoreWatch(logging.getLogger("test"), "node", clock, lambda: None),
+            checked_in=lambda: None,
+            recovered=lambda outcome: None,
+            lease_lost=lambda epoch: None,
+            rejoin=lambda: None,
+            performs_maintenance=lambda: performs_maintenance,
+        ),
+        epoch,
+    )
+
+
+def check_in(managed: ClusterManager, epoch: Epoch, clock: ManualClock) -> None:
+    managed.check_in_answered(CheckIn(clock.now(), ()), epoch, clock.monotonic())
+
+
+def test_old_history_is_deleted_in_batches_without_waiting_for_the_next_check_in() -> None:
+    clock, store = ManualClock(), OldHistory(3 * PURGE_ROWS + 5)
+    managed, epoch = manager(store, clock)
+    clock.seconds += PURGE_EVERY
+    check_in(managed, epoch, clock)
+    rests = [managed.run_once() for _ in range(4)]
+    assert rests == [PURGE_REST[0]] * 3 + [managed.period]
+    assert store.rows == 0
+    assert store.limits == [PURGE_ROWS] * 4, "each statement stays short"
+    managed.run_once()
+    check_in(managed, epoch, clock)
+    managed.run_once()
+    assert len(store.limits) == 4, "the next round begins after a minute"
+
+
+@pytest.mark.parametrize(("spent", "rest"), [(0.001, 0.05), (0.1, 0.3), (5.0, 1.0)])
+def test_deleting_takes_a_quarter_of_the_time(spent: float, rest: float) -> None:
+    clock, store = ManualClock(), OldHistory(2 * PURGE_ROWS)
+    managed, epoch = manager(store, clock)
+    clock.seconds += PURGE_EVERY
+    check_in(managed, epoch, clock)
+    store.on_purge = lambda: setattr(clock, "seconds", clock.seconds + spent)
+    assert managed.run_once() == pytest.approx(rest)
+
+
+def test_the_history_is_measured_every_five_minutes_if_it_has_a_limit() -> None:
+    clock, store = ManualClock(), OldHistory(2 * PURGE_ROWS)
+    managed, epoch = manager(store, clock, history_max_rows=100)
+    for _ in range(int(2 * CUTOFF_EVERY / PURGE_EVERY)):
+        clock.seconds += PURGE_EVERY
+        check_in(managed, epoch, clock)
+        while managed.run_once() == PURGE_REST[0]:
+            pass
+    assert store.cutoffs == 2
+    assert store.before[:3] == [A_CUTOFF] * 3
+    assert store.before[-1] is None, "the second time it is small enough"
+
+
+def test_a_node_that_does_no_housekeeping_deletes_no_history() -> None:
+    clock, store = ManualClock(), OldHistory(5)
+    managed, epoch = manager(store, clock, performs_maintenance=False)
+    clock.seconds += PURGE_EVERY
+    check_in(managed, epoch, clock)
+    assert managed.run_once() == managed.period
+    assert store.rows == 5
+
+
+def test_a_batch_that_fails_is_not_repeated_at_once() -> None:
+    clock, store = ManualClock(), OldHistory(2 * PURGE_ROWS)
+    managed, epoch = manager(store, clock)
+    clock.seconds += PURGE_EVERY
+    check_in(managed, epoch, clock)
+    assert managed.run_once() == PURGE_REST[0]
+    store.is_down = True
+    with pytest.raises(StoreUnavailableError):
+        managed.run_once()
+    store.is_down = False
+    assert managed.run_once() == managed.period
+    clock.seconds += PURGE_EVERY
+    check_in(managed, epoch, clock)
+    managed.run_once()
+    assert store.rows == 0

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import gc
+import weakref
+from datetime import timedelta
+from typing import Any, cast
+
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.events.listeners import Listeners
+from quartzpy.keys import TriggerKey
+from quartzpy.node.misfire_handler import BACKLOG_REST, MisfireHandler
+from quartzpy.node.workers.epoch import Epoch
+from quartzpy.store.protocol import DispatchKey, JobStore, MisfireOutcome, Node
+from quartzpy.store.store_time import StoreTime
+from tests.node.test_small_parts import ManualClock
+
+
+class Missed(list[Any]):
+    """The fire times that a trigger missed; unlike a list, it can be referenced weakly."""
+
+
+class Storm:
+    """A store with many misfires."""
+
+    def __init__(self, clock: ManualClock, count: int) -> None:
+        self.clock = clock
+        self.left = count
+        self.largest = 0
+        self.given: list[weakref.ref[Missed]] = []
+
+    def recover_misfires(self, node: Node, keys: object, *, threshold: timedelta, limit: int) -> MisfireOutcome:
+        count = min(limit, self.left)
+        self.left -= count
+        self.largest = max(self.largest, count)
+        missed = {TriggerKey(f"missed-{self.left}-{number}"): Missed([self.clock.now()]) for number in range(count)}
+        self.given += map(weakref.ref, missed.values())
+        return MisfireOutcome(self.clock.now(), missed, tuple(missed), self.clock.now(), more=self.left > 0)
+
+
+def test_a_storm_of_misfires_is_handled_in_slices_and_leaves_nothing_in_memory() -> None:
+    clock = ManualClock()
+    store = Storm(clock, 20_000)
+    epoch = Epoch(Node("node", 1), clock, 1e6, 0.0)
+    handler = MisfireHandler(
+        "misfires",
+        store=cast("JobStore", store),
+        clock=clock,
+        store_time=StoreTime(clock),
+        config=SchedulerConfig(),
+        epoch=lambda: epoch,
+        dispatch_keys=lambda: [DispatchKey("job")],
+        scheduling_changed=lambda earliest: None,
+        listeners=Listeners(),
+        lease_lost=lambda epoch: None,
+    )
+    passes = 1
+    _, longest = BACKLOG_REST
+    while handler.run_once() <= longest and store.left:
+        passes += 1
+    assert store.largest == SchedulerConfig().misfire_batch_size
+    assert passes == 20_000 / store.largest
+    handler.run_once()
+    gc.collect()
+    assert len(store.given) == 20_000
+    assert not [one for one in store.given if one() is not None]

@@ -1,0 +1,67 @@
+"""What waits for the end of a look is called after it, however it ends."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from quartzpy.clock import SystemClock
+from quartzpy.node.scheduler_thread import SchedulerThread
+from quartzpy.node.workers.epoch import Epoch
+from quartzpy.store.protocol import Node
+
+
+class Nothing:
+    """Stands for the parts of a node that a look in standby does not use."""
+
+    have_waiting = False
+
+
+def _thread(passes: list[str], error: Exception | None = None) -> SchedulerThread:
+    epoch = Epoch(Node("node", 1), SystemClock(), 1e6, 0.0)
+    unused: Any = Nothing()
+    thread = SchedulerThread(
+        "scheduler",
+        store=unused,
+        clock=SystemClock(),
+        store_time=unused,
+        capacity=unused,
+        executors=unused,
+        config=unused,
+        epoch=lambda: epoch,
+        submit=unused,
+        hand_back=unused,
+        running=unused,
+        disown=unused,
+        backlog=unused,
+        lease_lost=unused,
+        listeners=unused,
+    )
+
+    def one_pass(epoch: Epoch) -> float:
+        passes.append("looked")
+        if len(passes) == 1:
+            # It arrives while the thread looks, so it may be for a trigger that this look did not see.
+            thread.look_again(then=lambda: passes.append("called later"))
+        if error is not None:
+            raise error
+        return 0.0
+
+    cast("Any", thread)._pass_as = one_pass
+    return thread
+
+
+@pytest.mark.parametrize("error", [None, ValueError("the store refuses")])
+def test_it_is_called_after_the_look_that_follows(error: Exception | None) -> None:
+    passes: list[str] = []
+    thread = _thread(passes, error)
+    thread.look_again(then=lambda: passes.append("called"))
+    thread.look_again()
+    for _ in range(3):
+        if error is None:
+            thread.run_once()
+        else:
+            with pytest.raises(ValueError, match="the store refuses"):
+                thread.run_once()
+    assert passes == ["looked", "called", "looked", "called later", "looked"]
