@@ -107,7 +107,7 @@ class AsyncSchedulerVerbs(AsyncSchedulingVerbs[_BaseSchedulerT]):
         """Return the health of this node: its threads, its lease and its database connection. It makes no round trip.
 
         A node whose state is FAILED needs a new process: `health().raise_if_failed()` raises an error then, and
-        `quartzpy node` exits with status 70.
+        `quartzpy node` exits with status 75.
         """
         return self._behind.health()
 

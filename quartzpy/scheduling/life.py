@@ -363,7 +363,7 @@ class SchedulerLife(SchedulingVerbs):
         """Return the health of this node: its threads, its lease and its database connection. It makes no round trip.
 
         A node whose state is FAILED needs a new process: `health().raise_if_failed()` raises an error then, and
-        `quartzpy node` exits with status 70.
+        `quartzpy node` exits with status 75.
         """
         if self._node is None or self.is_shut_down:
             return SchedulerHealth(HealthState.STOPPED, instance_id=self.instance_id)

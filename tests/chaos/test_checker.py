@@ -22,7 +22,7 @@ def test_a_good_history_passes() -> None:
 
 def test_a_node_that_says_it_cannot_go_on_is_counted() -> None:
     made = good()
-    made.say("exited", 20, name="n1", child=1, status=70)
+    made.say("exited", 20, name="n1", child=1, status=75)
     report = made.report()
     assert report.violations == []
     assert report.figures["gave_up"] == 1

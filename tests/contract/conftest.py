@@ -28,7 +28,8 @@ def sql_backends() -> Iterator[dict[str, SqlBackend]]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "store" in metafunc.fixturenames:
+    named = any(mark.args[0] == "store" for mark in metafunc.definition.iter_markers("parametrize"))
+    if "store" in metafunc.fixturenames and not named:
         stores = ["given"] if given_harness(metafunc.config) else ["ram", "postgresql"]
         metafunc.parametrize("store", stores, indirect=True)
 

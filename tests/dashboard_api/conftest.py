@@ -15,6 +15,7 @@ from quartzpy import Scheduler
 from quartzpy.dashboard.actions.background import BackgroundActions
 from quartzpy.dashboard.api.app import PREFIX, create_api
 from quartzpy.operations import Actor, Operations, Role
+from tests.contract.conftest import pytest_generate_tests as pytest_generate_tests
 from tests.contract.conftest import sql_backends as sql_backends
 from tests.contract.conftest import store as store
 from tests.contract.harness import Harness

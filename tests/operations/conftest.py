@@ -6,6 +6,7 @@ import pytest
 
 from quartzpy import Scheduler
 from quartzpy.operations import Operations
+from tests.contract.conftest import pytest_generate_tests as pytest_generate_tests
 from tests.contract.conftest import sql_backends as sql_backends
 from tests.contract.conftest import store as store
 from tests.contract.harness import Harness

@@ -1,4 +1,4 @@
-"""Takes a guard out of quartzpy: its modules are changed as they are imported, in this process only.
+"""Takes a guard out of quartzpy: its modules and `.sql` files are changed as they are read, in this process only.
 
 A guard is named by the text of the source that it is. Where that text is no longer there, nothing starts: a build that
 is like the original would prove nothing. This module must import nothing of quartzpy.
@@ -6,9 +6,10 @@ is like the original would prove nothing. This module must import nothing of qua
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -27,6 +28,7 @@ class Edit:
     """A text of a module that becomes another one, everywhere in that module."""
 
     module: str
+    """The name of a module, or the path of a `.sql` file from the root of the checkout."""
     old: str
     new: str
 
@@ -39,6 +41,8 @@ class Edit:
         if self.old not in source:
             raise NothingToSabotageError(f"{self.module} no longer holds the text {self.old!r}: adapt the sabotage")
         changed = source.replace(self.old, self.new)
+        if self.module.endswith(".sql"):
+            return changed
         try:
             # Not ast.parse(): before Python 3.11.8 it raises SystemError now and then (gh-106905).
             compile(changed, self.module, "exec")
@@ -68,9 +72,7 @@ class Sabotage:
 
     def check(self) -> None:
         """Raises NothingToSabotageError: what it takes out is no longer there."""
-        changed = self.changed()
-        for module, source in changed.items():
-            compile(source, module, "exec")
+        self.changed()
 
     def changed(self) -> dict[str, str]:
         """The sources of the modules that it changes, by their names."""
@@ -90,16 +92,29 @@ class Sabotage:
         early = sorted({edit.module for edit in self.edits}.intersection(sys.modules))
         if early:
             raise NothingToSabotageError(f"{', '.join(early)} was imported before it could be changed")
-        sys.meta_path.insert(0, _Finder(self.changed()))
+        changed = self.changed()
+        sys.meta_path.insert(0, _Finder(changed))
+        _change_data({ROOT / path: text for path, text in changed.items() if path.endswith(".sql")})
 
 
 def source_of(module: str) -> str:
     """The text of a module of the checkout. Raises NothingToSabotageError: there is none."""
-    path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+    path = ROOT / module if module.endswith(".sql") else ROOT.joinpath(*module.split(".")).with_suffix(".py")
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise NothingToSabotageError(f"there is no module {module}: adapt the sabotage") from error
+
+
+def _change_data(texts: Mapping[Path, str]) -> None:
+    """From now on, pkgutil reads these texts in place of the files."""
+    read = pkgutil.get_data
+
+    def changed(package: str, resource: str) -> bytes | None:
+        text = texts.get(ROOT.joinpath(*package.split("."), resource))
+        return read(package, resource) if text is None else text.encode()
+
+    pkgutil.get_data = changed
 
 
 class _Finder(MetaPathFinder):

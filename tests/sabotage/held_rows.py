@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.build import Edit, Sabotage
 
 _SQL = "quartzpy.store.sql"
+_SQL_FILES = "quartzpy/store/sql"
 _TESTS = "tests/store_sql/test_held_rows.py"
 _WAITS = f"{_TESTS}::test_no_step_waits_for_a_held_row"
 _LEFT = "tests/store_sql/test_left_by_jobs.py"
@@ -43,7 +44,7 @@ HELD_ROWS = (
     Sabotage(
         "a_release_waits_for_its_claim",
         "claims that are released or rejected are waited for under the lock",
-        (Edit(f"{_SQL}.steps.holdings", "       FOR UPDATE OF f SKIP LOCKED\n", ""),),
+        (Edit(f"{_SQL_FILES}/steps/holdings.sql", "       FOR UPDATE OF f SKIP LOCKED\n", ""),),
         (f"{_WAITS}[release]",),
     ),
     Sabotage(
