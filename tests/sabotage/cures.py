@@ -243,10 +243,13 @@ CURES = (
         "i2_running_executions_of_a_key_are_not_counted",
         "more executions run for a concurrency key than the limit",
         (
-            Edit(
-                f"{_SQL_FILES}/steps/acquire.sql",
-                "AND r.concurrency_key = c.concurrency_key AND r.state = 'EXECUTING'",
-                "AND r.concurrency_key = c.concurrency_key || 'x' AND r.state = 'EXECUTING'",
+            *(
+                Edit(
+                    f"{_SQL_FILES}/steps/{step}.sql",
+                    "AND r.concurrency_key = c.concurrency_key AND r.state = 'EXECUTING'",
+                    "AND r.concurrency_key = c.concurrency_key || 'x' AND r.state = 'EXECUTING'",
+                )
+                for step in ("acquire", "fire")
             ),
         ),
         ("tests/store_sql/test_concurrency_keys.py::test_never_more_than_the_limit_run_for_a_key_over_nodes[2]",),

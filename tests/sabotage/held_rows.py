@@ -38,7 +38,7 @@ HELD_ROWS = (
     Sabotage(
         "a_fire_waits_for_its_claim",
         "the fire step waits for the row of a claim",
-        (Edit(f"{_SQL}.steps.fire", "       FOR UPDATE OF f SKIP LOCKED\n", ""),),
+        (Edit(f"{_SQL_FILES}/steps/fire.sql", "       FOR UPDATE OF f SKIP LOCKED\n", ""),),
         (f"{_WAITS}[fire]",),
     ),
     Sabotage(
