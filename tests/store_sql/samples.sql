@@ -20,14 +20,17 @@
 \set job_types {a.job}
 \set left {8}
 \set limit 10
+\set limits {1}
 \set look_ahead '1 s'
 \set missed '{"{}"}'
 \set more {f}
 \set names {n}
 \set next '{"2030-01-02 00:00:00+00"}'
+\set overlap_policy {block}
 \set passed_over {7}
 \set placements '{""}'
 \set previous '{"2030-01-01 00:00:00+00"}'
+\set rate_limits '{"{}"}'
 \set reasons '{"cannot be computed","has no next fire time"}'
 \set revisions {1}
 \set rows '{"(0,1)"}'
@@ -38,5 +41,6 @@
 \set starts '{"2030-01-01 00:00:00+00"}'
 \set threshold '60 s'
 \set times {1}
+\set types {a.job}
 \set upcoming '{"{}"}'
 \set workers {5}
