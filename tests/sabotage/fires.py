@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.build import Edit, Sabotage
 
 _STEPS = "quartzpy.store.sql.steps"
+_STEP_FILES = "quartzpy/store/sql/steps"
 _RAM = "quartzpy.store.ram"
 _CONTRACT = "tests/contract"
 _KEEPS_TURN = "test_a_fire_that_is_handed_back_keeps_its_turn"
@@ -28,7 +29,7 @@ FIRES = (
     Sabotage(
         "blocked_fires_lose_their_turn",
         "a fire that was handed back loses its turn of the rate limit when its job is at its concurrency limit",
-        (Edit(f"{_STEPS}.claims", " OR NOT d.moves_on THEN", " THEN"),),
+        (Edit(f"{_STEP_FILES}/acquire.sql", " OR NOT d.moves_on THEN", " THEN"),),
         (f"{_CONTRACT}/test_facts.py::{_KEEPS_TURN}_while_its_job_is_at_its_limit[postgresql]",),
     ),
     Sabotage(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.build import Edit, Sabotage
 
 _SQL = "quartzpy.store.sql"
+_SQL_FILES = "quartzpy/store/sql"
 
 PROTECTIONS = (
     Sabotage(
@@ -107,8 +108,8 @@ PROTECTIONS = (
         (
             Edit("quartzpy.store.store_time", "        if learned is None:\n", "        if True:\n"),
             Edit(
-                f"{_SQL}.steps.fire",
-                "         AND f.scheduled_time <= node.at + %(early)s::interval\n",
+                f"{_SQL_FILES}/steps/fire.sql",
+                "         AND f.scheduled_time <= node.at + :'early'::interval\n",
                 "",
             ),
         ),

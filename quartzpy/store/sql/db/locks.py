@@ -30,13 +30,6 @@ WITH held AS MATERIALIZED (
 SELECT CASE count(*) WHEN 1 THEN 1 ELSE repeat('{MISSING}', 1 + count(*)::int)::int END FROM held
 """
 
-# In a flight without `LOCK`: true of the statement's transaction if an earlier statement has taken the lock.
-TAKEN = """
-EXISTS (SELECT FROM $locks l
-         WHERE l.sched_name = %(sched)s AND l.lock_name = 'TRIGGER_ACCESS'
-           AND l.xmax = pg_current_xact_id_if_assigned()::xid)
-"""
-
 MAKE = """
 INSERT INTO $locks (sched_name, lock_name)
 SELECT %(sched)s, name FROM unnest(%(names)s::text[]) AS name
