@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.build import Edit, Sabotage
 
 _SQL = "quartzpy.store.sql"
+_SQL_FILES = "quartzpy/store/sql"
 
 PROTECTIONS = (
     Sabotage(
@@ -18,8 +19,8 @@ PROTECTIONS = (
         "a completion counts whichever epoch sends it",
         (
             Edit(
-                f"{_SQL}.steps.complete",
-                "r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1",
+                f"{_SQL_FILES}/steps/complete.sql",
+                "r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING' LIMIT 1",
                 "true LIMIT 1",
             ),
             Edit(f"{_SQL}.steps.plain_completions", "r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'", "true"),
@@ -195,11 +196,10 @@ PROTECTIONS = (
         "a completion frees the blocked triggers of its job, whether or not its claim still stands",
         (
             Edit(
-                f"{_SQL}.steps.complete",
-                '{unblocked("SELECT DISTINCT job_group, job_name, concurrency_key FROM done'
-                ' WHERE max_concurrent IS NOT NULL")}',
-                "{unblocked(\"SELECT z.job_group, z.job_name, '' AS concurrency_key"
-                ' FROM unnest(%(z_groups)s::text[], %(z_names)s::text[]) AS z(job_group, job_name)")}',
+                f"{_SQL_FILES}/steps/complete.sql",
+                "SELECT DISTINCT job_group, job_name, concurrency_key FROM done WHERE max_concurrent IS NOT NULL",
+                "SELECT z.job_group, z.job_name, '' AS concurrency_key"
+                " FROM unnest(:'z_groups'::text[], :'z_names'::text[]) AS z(job_group, job_name)",
             ),
             Edit(
                 f"{_SQL}.steps.complete",
