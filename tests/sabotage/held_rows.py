@@ -26,7 +26,7 @@ HELD_ROWS = (
     Sabotage(
         "a_plain_end_waits_for_its_row",
         "all completions of a node wait for one whose row is locked",
-        (Edit(f"{_SQL}.steps.plain_completions", "own.row FOR UPDATE SKIP LOCKED", "own.row"),),
+        (Edit(f"{_SQL_FILES}/steps/plain_completions.sql", "own.row FOR UPDATE SKIP LOCKED", "own.row"),),
         (f"{_WAITS}[complete]",),
     ),
     Sabotage(

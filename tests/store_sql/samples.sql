@@ -8,6 +8,7 @@
 \set data '{"{\\"n\\": 1}"}'
 \set data_fire_ids {2}
 \set ended '{2026-01-01 00:00:02+00,2026-01-01 00:00:02+00}'
+\set ended_us {1767225602000000,1767225602000000}
 \set epoch 1
 \set errors '{NULL,"it failed"}'
 \set executions {5,6}
@@ -22,5 +23,6 @@
 \set retry_after '{NULL,1 hour}'
 \set sched samples
 \set started '{2026-01-01 00:00:01+00,2026-01-01 00:00:01+00}'
+\set started_us {1767225601000000,1767225601000000}
 \set stores_data {false,true}
 \set wakes_others true
