@@ -8,7 +8,17 @@
 \set coalesces {t}
 \set complete {t,t}
 \set early '10 ms'
+\set ask_all {false}
+\set ask_fire_ids {1}
+\set channel quartzpy_channel
+\set claims {3,4}
+\set count_fire_ids {1,2}
+\set data '{"{\\"n\\": 1}"}'
+\set data_fire_ids {2}
+\set ended '{2026-01-01 00:00:02+00,2026-01-01 00:00:02+00}'
+\set ended_us {1767225602000000,1767225602000000}
 \set epoch 1
+\set errors '{NULL,"it failed"}'
 \set executions {5,6}
 \set executors {default}
 \set fire_ids {1,2}
@@ -40,3 +50,16 @@
 \set times {1}
 \set upcoming '{"{}"}'
 \set workers {5}
+\set handed_back {false,false}
+\set instance node
+\set last {false,true}
+\set logs '{NULL,"a line"}'
+\set outcomes {SUCCEEDED,FAILED}
+\set reasons '{"cannot be computed","has no next fire time"}'
+\set results {42,NULL}
+\set retry_after '{NULL,1 hour}'
+\set sched samples
+\set started '{2026-01-01 00:00:01+00,2026-01-01 00:00:01+00}'
+\set started_us {1767225601000000,1767225601000000}
+\set stores_data {false,true}
+\set wakes_others true
