@@ -1,10 +1,43 @@
 -- Sample values of all statements. psql \set cannot say NULL, so each has a value of its type.
 \set now clock_timestamp()
+\set ages {1h}
+\set at {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
+\set by somebody
+\set by_mode false
+\set calendar '{"kind": "annual"}'
 \set channel quartzpy_channel
 \set claims {3,4}
+\set complete {f,t}
 \set epoch 1
 \set executions {5,6}
 \set fire_ids {1,2}
+\set generations {1,2}
+\set group g
+\set groups {g,g}
 \set instance node
+\set kinds {r,p}
+\set lock TRIGGER_ACCESS
+\set missed misfire
+\set mode ENABLED
+\set name a
+\set names {a,b}
+\set news scheduled
+\set news_of_due due
+\set next {2026-01-02T00:00:00Z,2026-01-02T00:00:00Z}
+\set operator equals
+\set patience 1h
+\set pids {0}
+\set prefix qrtz_
+\set previous {NULL,NULL}
+\set reason why
 \set reasons '{"cannot be computed","has no next fire time"}'
+\set releases {f,f}
+\set replace true
 \set sched samples
+\set schema public
+\set scope TRIGGER
+\set seen {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
+\set table qrtz_scheduler_state
+\set times {0,1}
+\set upcoming '{"{2026-01-03T00:00:00Z}","{}"}'
+\set value g
