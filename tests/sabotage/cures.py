@@ -120,8 +120,8 @@ CURES = (
         (
             Edit(
                 f"{_SQL}.pausing",
-                'HELD_BY_JOBS_MODE = f"{BY_JOB} AND t.held_by_mode"',
-                'HELD_BY_JOBS_MODE = f"{BY_JOB} AND true"',
+                'HELD_BY_JOBS_MODE: Switches = ("by_job", "held_by_mode")',
+                'HELD_BY_JOBS_MODE: Switches = ("by_job",)',
             ),
         ),
         (

@@ -92,7 +92,7 @@ HELD_ROWS = (
     Sabotage(
         "a_resumption_waits_under_the_lock",
         "a bulk resumption updates triggers again under the lock, and waits there for a job",
-        (Edit(f"{_SQL}.pausing", '"AND t.xmin <> pg_current_xact_id()::xid"', '""'),),
+        (Edit(f"{_SQL_FILES}/pausing.sql", "       AND t.xmin <> pg_current_xact_id()::xid\n", ""),),
         (f"{_TESTS}::test_a_bulk_call_waits_for_a_held_row_without_the_lock[resume]",),
     ),
     Sabotage(

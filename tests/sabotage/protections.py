@@ -249,7 +249,7 @@ PROTECTIONS = (
         "replacing a trigger removes the rows of its running executions, too",
         (
             Edit(
-                f"{_SQL}.removing",
+                "quartzpy/store/sql/removing.sql",
                 "AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name\n"
                 "   AND f.state = 'ACQUIRED'\n",
                 "AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name\n",
