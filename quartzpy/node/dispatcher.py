@@ -12,7 +12,6 @@ from quartzpy.clock import Clock
 from quartzpy.keys import JobKey
 from quartzpy.node.completer import Completer
 from quartzpy.node.scheduler_thread import SchedulerThread
-from quartzpy.node.workers.attempt import Attempt
 from quartzpy.node.workers.capacity import Capacity
 from quartzpy.node.workers.epoch import Epoch
 from quartzpy.node.workers.execution import Execution
@@ -48,7 +47,7 @@ class Dispatcher:
         """Run fires, for which the scheduler thread has made sure that there are free slots."""
         self._capacity.occupy([one.placement for one in fired])
         runner, executor_of, name = self._runner, self._executors.of, self._scheduler_name
-        attempts = [Attempt(runner, one, epoch, executor_of(one.placement), name) for one in fired]
+        attempts = [Execution(runner, one, epoch, executor_of(one.placement), name) for one in fired]
         # Before a worker can take one: a request to stop must find it, wherever it is.
         runner.accept(attempts)
         self._executors.submit(attempts)

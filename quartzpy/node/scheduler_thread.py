@@ -23,9 +23,9 @@ from quartzpy.node.claims import NotDue, PassedOver
 from quartzpy.node.fire_requests import fire_request_of
 from quartzpy.node.outage import StoreWatch
 from quartzpy.node.service import NO_REST, EpochService
-from quartzpy.node.workers.attempt import LONGEST_LEAD
 from quartzpy.node.workers.capacity import Capacity, workers_of
 from quartzpy.node.workers.epoch import Epoch
+from quartzpy.node.workers.execution import LONGEST_LEAD
 from quartzpy.node.workers.executors import Executors
 from quartzpy.store.protocol import (
     AcquiredTrigger,

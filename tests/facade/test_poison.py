@@ -12,7 +12,7 @@ import pytest
 
 from quartzpy import JobDetail, JobExecutionContext, RetryPolicy, Scheduler, SimpleTrigger, TriggerListener
 from quartzpy.events import events
-from quartzpy.node.workers import attempt, job_runner
+from quartzpy.node.workers import execution, job_runner
 from quartzpy.states import Outcome
 from tests.facade import poison
 
@@ -117,7 +117,7 @@ def test_a_failure_of_the_engine_itself_is_the_end_of_the_execution(
     def out_of_memory(*args: object) -> Any:
         raise MemoryError("of the engine")
 
-    monkeypatch.setattr(attempt.Attempt, "_final_completion", out_of_memory)
+    monkeypatch.setattr(execution.Execution, "_final_completion", out_of_memory)
     outcome, error = ended(scheduler, poison.detail(poison.Fine))
     assert (outcome, "MemoryError: of the engine" in error) == (Outcome.FAILED, True)
 
@@ -128,7 +128,7 @@ def test_a_log_handler_that_raises_changes_nothing(scheduler: Scheduler) -> None
             raise poison.OwnBaseError
 
     handler = Raising()
-    logger = logging.getLogger("quartzpy.node.workers.attempt")
+    logger = logging.getLogger("quartzpy.node.workers.execution")
     logger.addHandler(handler)
     try:
         outcome, error = ended(scheduler, poison.detail(poison.Poison, data={"body": "raises"}))

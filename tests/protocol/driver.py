@@ -24,8 +24,7 @@ from quartzpy.jobs.job import JobTypes
 from quartzpy.jobs.job_factory import new_instance
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.node.node import SchedulerNode
-from quartzpy.node.workers.attempt import Attempt
-from quartzpy.node.workers.execution import Executor
+from quartzpy.node.workers.execution import Execution, Executor
 from quartzpy.node.workers.worker_pool import Task, WorkerPool
 from quartzpy.placement import DEFAULT_EXECUTOR
 from quartzpy.store.protocol import FiredTrigger, JobStore, Node
@@ -89,7 +88,7 @@ class Waiting(WorkerPool):
             self._occupied += len(tasks)
         self.waiting += tasks
         for task in tasks:
-            assert isinstance(task, Attempt)
+            assert isinstance(task, Execution)
             self.handed_over.append(task.fired)
 
     def run_all(self) -> None:

@@ -132,7 +132,7 @@ FIRES = (
         "an execution that is asked to stop just before its job's code begins",
         (
             Edit(
-                "quartzpy.node.workers.attempt",
+                "quartzpy.node.workers.execution",
                 "        if self.cancelled.is_set():\n            raise asyncio",
                 "        if False:\n            raise asyncio",
             ),
