@@ -5,7 +5,6 @@
 \set ask_all {false}
 \set ask_fire_ids {1}
 \set at '2030-01-01 00:00:00+00'
-\set at {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set by somebody
 \set by_mode false
 \set calendar '{"kind": "annual"}'
@@ -14,7 +13,6 @@
 \set claims {3,4}
 \set coalesces {t}
 \set complete {f,t}
-\set complete {t,t}
 \set count_fire_ids {1,2}
 \set data '{"{\\"n\\": 1}"}'
 \set data_fire_ids {2}
@@ -28,13 +26,12 @@
 \set fire_ids {1,2}
 \set following '{"{2030-01-01 00:00:00+00,2030-01-02 00:00:00+00}","{}"}'
 \set generations {1,2}
-\set generations {1}
 \set group g
 \set group_slots {5}
-\set groups {a}
 \set groups {g,g}
 \set handed_back {false,false}
 \set instance node
+\set instants {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set job_types {a.job}
 \set kinds {r,p}
 \set last {false,true}
@@ -43,16 +40,14 @@
 \set lock TRIGGER_ACCESS
 \set logs '{NULL,"a line"}'
 \set look_ahead '1 s'
-\set missed '{"{}"}'
 \set missed misfire
+\set missed_times {"{}","{}"}
 \set mode ENABLED
 \set more {f}
 \set name a
 \set names {a,b}
-\set names {n}
 \set news scheduled
 \set news_of_due due
-\set next '{"2030-01-02 00:00:00+00"}'
 \set next {2026-01-02T00:00:00Z,2026-01-02T00:00:00Z}
 \set operator equals
 \set outcomes {SUCCEEDED,FAILED}
@@ -62,7 +57,6 @@
 \set placements '{""}'
 \set prefix qrtz_
 \set previous '{"2030-01-01 00:00:00+00"}'
-\set previous {NULL,NULL}
 \set reason why
 \set reasons '{"cannot be computed","has no next fire time"}'
 \set releases {f,f}
@@ -75,7 +69,6 @@
 \set schedules '{"{}"}'
 \set schema public
 \set scope TRIGGER
-\set seen '{"2030-01-01 00:00:00+00"}'
 \set seen {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set since -infinity
 \set started '{2026-01-01 00:00:01+00,2026-01-01 00:00:01+00}'
@@ -85,9 +78,7 @@
 \set table qrtz_scheduler_state
 \set threshold '60 s'
 \set times {0,1}
-\set times {1}
 \set upcoming '{"{2026-01-03T00:00:00Z}","{}"}'
-\set upcoming '{"{}"}'
 \set value g
 \set wakes_others true
 \set workers {5}
