@@ -74,7 +74,13 @@ HELD_ROWS = (
     Sabotage(
         "a_bucket_is_waited_for",
         "the acquire step waits for the row of a rate limit, or of its job",
-        (Edit(f"{_SQL}.steps.rate_limits", "FOR NO KEY UPDATE SKIP LOCKED) AS f ON true", "LIMIT 1) AS f ON true"),),
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/rate_limits.sql",
+                "FOR NO KEY UPDATE SKIP LOCKED) AS f ON true",
+                "LIMIT 1) AS f ON true",
+            ),
+        ),
         (f"{_WAITS}[acquire with rate limits]",),
     ),
     Sabotage(

@@ -7,12 +7,14 @@ import re
 import pytest
 
 from quartzpy.keys import UNSCHEDULED_GROUPS
+from quartzpy.store.ram.rate_limits import LOOKED_AT
 from quartzpy.store.sql.db.locks import LOCK, MISSING
 from quartzpy.triggers.misfire import MOST_MISSED
 from quartzpy.triggers.upcoming import REFILL_BELOW
 from tools.sql_includes import files
 
 CONSTANTS = {
+    "LOOKED_AT": (r"LIMIT (\d+)\n *FOR NO KEY UPDATE OF t SKIP LOCKED\) AS front", str(LOOKED_AT)),
     "MOST_MISSED": (r"missed::timestamptz\[\]\)\[:(\d+)\]", str(MOST_MISSED)),
     "REFILL_BELOW": (r"cardinality\(\w+\.upcoming\) < (\d+)", str(REFILL_BELOW)),
     "UNSCHEDULED_GROUPS": (r"trigger_group\s+NOT IN \(\s*('[^)]*')\)", ", ".join(map(repr, UNSCHEDULED_GROUPS))),
