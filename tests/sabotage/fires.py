@@ -67,9 +67,9 @@ FIRES = (
         "a success that the job records in its own transaction does not end a row of failures",
         (
             Edit(
-                f"{_STEPS}.failures",
-                "c.fire_id = ANY(current_setting('{ENDED}')::bigint[])",
-                "(SELECT x.xmin FROM $executions x WHERE x.fire_id = c.fire_id) = pg_current_xact_id()::xid",
+                f"{_STEP_FILES}/failures.sql",
+                "c.fire_id = ANY(current_setting('quartzpy.ended')::bigint[])",
+                "(SELECT x.xmin FROM qrtz_executions x WHERE x.fire_id = c.fire_id) = pg_current_xact_id()::xid",
             ),
         ),
         (
