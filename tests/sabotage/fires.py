@@ -67,9 +67,9 @@ FIRES = (
         "a success that the job records in its own transaction does not end a row of failures",
         (
             Edit(
-                f"{_STEPS}.failures",
-                "c.fire_id = ANY(current_setting('{ENDED}')::bigint[])",
-                "(SELECT x.xmin FROM $executions x WHERE x.fire_id = c.fire_id) = pg_current_xact_id()::xid",
+                f"{_STEP_FILES}/failures.sql",
+                "c.fire_id = ANY(current_setting('quartzpy.ended')::bigint[])",
+                "(SELECT x.xmin FROM qrtz_executions x WHERE x.fire_id = c.fire_id) = pg_current_xact_id()::xid",
             ),
         ),
         (
@@ -110,8 +110,9 @@ FIRES = (
         "cancelled_executions_are_recovered",
         "an execution that was asked to stop runs again after the death of its node",
         (
-            Edit(f"{_STEPS}.recover", "o.requests_recovery AND NOT o.cancel_requested", "o.requests_recovery"),
-            Edit(f"{_STEPS}.recover", "requests_recovery AND NOT cancel_requested", "requests_recovery"),
+            Edit(f"{_STEP_FILES}/recover.sql", "o.requests_recovery AND NOT o.cancel_requested", "o.requests_recovery"),
+            Edit(f"{_STEP_FILES}/recover.sql", "requests_recovery AND NOT cancel_requested", "requests_recovery"),
+            Edit(f"{_STEP_FILES}/recover.sql", "f.requests_recovery AND NOT f.cancel_requested", "f.requests_recovery"),
         ),
         (f"{_CONTRACT}/test_facts.py::{_NOT_AGAIN}[postgresql-recovery]",),
     ),

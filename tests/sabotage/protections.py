@@ -81,12 +81,12 @@ PROTECTIONS = (
         "recovery frees what living nodes hold, too",
         (
             Edit(
-                f"{_SQL}.steps.recover",
-                "     WHERE o.sched_name = %(sched)s\n"
-                "       AND NOT EXISTS (SELECT FROM $scheduler_state s\n"
+                f"{_SQL_FILES}/steps/recover.sql",
+                "     WHERE o.sched_name = :'sched'\n"
+                "       AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s\n"
                 "                        WHERE s.sched_name = o.sched_name AND s.epoch = o.epoch)\n"
                 "       FOR UPDATE SKIP LOCKED\n",
-                "     WHERE o.sched_name = %(sched)s\n       FOR UPDATE SKIP LOCKED\n",
+                "     WHERE o.sched_name = :'sched'\n       FOR UPDATE SKIP LOCKED\n",
             ),
         ),
         ("tests/contract/test_recover.py::test_the_work_of_living_nodes_is_left_alone[postgresql]",),

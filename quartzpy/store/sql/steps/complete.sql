@@ -94,8 +94,9 @@ countable AS MATERIALIZED (
 ),
 \endif
 \if :continues
--- The jobs to run after the executions that end for good (a failure that is retried is no end yet), and the rows of
--- those jobs that nobody else holds. An execution whose links are more than its followers must wait.
+-- The jobs to run after the executions that end for good (a failure that is retried is no end yet). Their rows are held
+-- for the same reason as those of the jobs that run again; an execution with more links than followers is ended by a
+-- later try.
 links AS MATERIALIZED (
     SELECT e.fire_id, link.place, target.row, link.spec -> 'data' AS given
       FROM (SELECT e.fire_id, f.job_group, f.job_name, e.outcome
@@ -128,7 +129,10 @@ followers AS MATERIALIZED (
 -- end
 \endif
 \if :retries
--- The jobs that run again, without those that another transaction has locked.
+-- The jobs that run again, without those that another transaction has locked. A trigger that is stored refers to its
+-- job, which would wait under the lock for any open transaction that deletes or redefines the job. So the job's row is
+-- locked first. The lock is stronger than the foreign key requires, because the check of the key would wait for a row
+-- that was updated and then locked.
 repeatable AS MATERIALIZED (
     SELECT e.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.mode
       FROM ended e
@@ -265,8 +269,9 @@ unblocked AS (
     RETURNING t.trigger_state, t.next_fire_time
 ),
 \if :retries
--- A one-shot trigger for each execution that runs again. One that was snoozed has not used up an attempt. The rate
--- limit is not asked again about one that was handed back, because it was charged for that run already.
+-- A one-shot trigger for each execution that runs again, with the key and the time of the original; one that is
+-- repeated again keeps those of the first original. One that was snoozed has not used up an attempt. The rate limit is
+-- not asked again about one that was handed back, because it was charged for that run already.
 retried AS (
     INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
         max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule, trigger_state,
