@@ -11,7 +11,7 @@ import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger
 from quartzpy.node.completer import Completer
-from quartzpy.node.engine import Engine
+from quartzpy.node.reactions import Reactions
 from quartzpy.node.workers.execution import Execution
 from quartzpy.node.workers.job_runner import JobRunner
 from tests.facade import process_jobs
@@ -104,7 +104,7 @@ def test_it_does_not_begin(
     elsewhere = scheduler if url == "memory://" else make_scheduler()
     assert elsewhere.cancel(running)
     assert scheduler._node is not None
-    [attempt] = scheduler._node._runner.accepted()
+    [attempt] = scheduler._node.parts.runner.accepted()
     wait_until(attempt.cancelled.is_set)
     gate.opened.set()
     assert scheduler.wait_until_recorded(1, LONG)
@@ -118,7 +118,7 @@ def test_a_request_that_only_the_store_knows_is_not_lost_in_a_hand_back(
 ) -> None:
     """The request comes after the node has decided to hand the fire back, and before that is recorded."""
     monkeypatch.setattr(Execution, "__call__", lambda self: self.hand_back())
-    monkeypatch.setattr(Engine, "_apply_cancel_requests", lambda self: None)
+    monkeypatch.setattr(Reactions, "apply_cancel_requests", lambda self: None)
     original = Completer._record
 
     def recorded(self: Completer, batch: Any) -> None:
