@@ -289,7 +289,7 @@ def test_each_action_is_done_as_the_operations_do_it(api: Api, store: Harness, w
         do(action, node="a")
     do("delete", selection={"jobs": [{"name": "daily"}]})
     assert store.state("daily") == "gone"
-    assert tried == set(bodies.ACTIONS)
+    assert tried == set(bodies.METHODS)
     log = api.client.get("audit-log", params={"actor": "ann", "subject": "trigger DEFAULT.daily"}).json()["items"]
     assert ("pause", "maintenance") in [(one["action"], one["reason"]) for one in log]
 
