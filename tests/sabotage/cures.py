@@ -120,8 +120,8 @@ CURES = (
         (
             Edit(
                 f"{_SQL}.pausing",
-                'HELD_BY_JOBS_MODE = f"{BY_JOB} AND t.held_by_mode"',
-                'HELD_BY_JOBS_MODE = f"{BY_JOB} AND true"',
+                'HELD_BY_JOBS_MODE: Switches = ("by_job", "held_by_mode")',
+                'HELD_BY_JOBS_MODE: Switches = ("by_job",)',
             ),
         ),
         (
@@ -147,9 +147,9 @@ CURES = (
         "an execution is recorded although the data that it changed was not written",
         (
             Edit(
-                f"{_SQL}.steps.complete",
-                "conditions = [_IS_STORED] * stores + ",
-                "conditions = ",
+                f"{_SQL_FILES}/steps/complete.sql",
+                "AND (NOT e.stores_data OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM stored))",
+                "",
             ),
         ),
         ("tests/store_sql/test_users_transactions.py::test_an_execution_is_recorded_only_with_its_data",),
@@ -159,9 +159,9 @@ CURES = (
         "a retry waits, with the lock held, for whoever is changing its job",
         (
             Edit(
-                f"{_SQL}.steps.rerun",
-                "f.job_group AND o.job_name = f.job_name\n           FOR NO KEY UPDATE SKIP LOCKED) AS j",
-                "f.job_group AND o.job_name = f.job_name\n           FOR NO KEY UPDATE) AS j",
+                f"{_SQL_FILES}/steps/complete.sql",
+                "FOR NO KEY UPDATE SKIP LOCKED) AS j\n     WHERE e.retry_after IS NOT NULL\n",
+                "FOR NO KEY UPDATE) AS j\n     WHERE e.retry_after IS NOT NULL\n",
             ),
         ),
         (
@@ -236,7 +236,7 @@ CURES = (
     Sabotage(
         "i1_a_row_is_changed_before_it_is_held",
         "a failure that is retried and has changed the data of its job never ends",
-        (Edit(f"{_SQL}.steps.complete", "for name in held_first", "for name in []"),),
+        (Edit(f"{_SQL_FILES}/steps/complete.sql", "(SELECT count(*) FROM repeatable) >= 0", "true"),),
         ("tests/contract/test_retry.py::test_a_failure_that_is_retried_stores_its_data[postgresql-1]",),
     ),
     Sabotage(
@@ -257,7 +257,13 @@ CURES = (
     Sabotage(
         "i3_an_end_does_not_wait_for_its_follower",
         "a job does not run after another one, because somebody held its row when that ended",
-        (Edit(f"{_SQL}.steps.complete", 'ends += f" AND e.fire_id NOT IN ({UNFOLLOWED})"', "pass"),),
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/complete.sql",
+                "AND e.fire_id NOT IN (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers)",
+                "",
+            ),
+        ),
         (
             "tests/store_sql/test_users_transactions.py"
             "::test_an_end_waits_for_the_job_that_runs_after_it_and_no_other_completion_does",

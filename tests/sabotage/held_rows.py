@@ -20,19 +20,19 @@ HELD_ROWS = (
     Sabotage(
         "the_end_of_an_execution_waits_for_its_row",
         "a completion under the lock waits for a row that a transaction of a user has locked",
-        (Edit(f"{_SQL}.steps.complete", "LIMIT 1 FOR UPDATE SKIP LOCKED) AS own", "LIMIT 1) AS own"),),
+        (Edit(f"{_SQL_FILES}/steps/complete.sql", "\n           FOR UPDATE SKIP LOCKED) AS own", ") AS own"),),
         (f"{_WAITS}[complete a serial job]",),
     ),
     Sabotage(
         "a_plain_end_waits_for_its_row",
         "all completions of a node wait for one whose row is locked",
-        (Edit(f"{_SQL}.steps.plain_completions", "own.row FOR UPDATE SKIP LOCKED", "own.row"),),
+        (Edit(f"{_SQL_FILES}/steps/plain_completions.sql", "own.row FOR UPDATE SKIP LOCKED", "own.row"),),
         (f"{_WAITS}[complete]",),
     ),
     Sabotage(
         "a_second_update_waits_for_the_job",
         "a trigger is updated twice in a completion, and the check of its foreign key waits for its job",
-        (Edit(f"{_SQL}.steps.complete", "WHERE t.is_free IS NULL OR j.is_free IS NULL", "WHERE t.is_free IS NULL"),),
+        (Edit(f"{_SQL_FILES}/steps/complete.sql", "t.is_free IS NULL OR j.is_free IS NULL", "t.is_free IS NULL"),),
         (f"{_WAITS}[complete with a fixed delay]",),
     ),
     Sabotage(
@@ -98,7 +98,7 @@ HELD_ROWS = (
     Sabotage(
         "a_resumption_waits_under_the_lock",
         "a bulk resumption updates triggers again under the lock, and waits there for a job",
-        (Edit(f"{_SQL}.pausing", '"AND t.xmin <> pg_current_xact_id()::xid"', '""'),),
+        (Edit(f"{_SQL_FILES}/pausing.sql", "       AND t.xmin <> pg_current_xact_id()::xid\n", ""),),
         (f"{_TESTS}::test_a_bulk_call_waits_for_a_held_row_without_the_lock[resume]",),
     ),
     Sabotage(

@@ -114,7 +114,7 @@ def of_rows(connection: psycopg.Connection[Any]) -> dict[str, Any]:
         "upcoming": empty,
         "complete": yes,
         "revisions": none,
-        "missed": empty,
+        "missed_times": empty,
         "more": yes,
         "caught_up": zeros,
         "actions": actions,

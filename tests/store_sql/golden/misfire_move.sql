@@ -15,7 +15,7 @@ moves AS (
     SELECT * FROM unnest(%(rows)s::tid[], %(groups)s::text[], %(names)s::text[], %(generations)s::bigint[],
                          %(seen)s::timestamptz[], %(next)s::timestamptz[], %(previous)s::timestamptz[],
                          %(times)s::bigint[], %(starts)s::timestamptz[], %(schedules)s::text[], %(upcoming)s::text[],
-                         %(complete)s::bool[], %(revisions)s::bigint[], %(missed)s::text[], %(more)s::bool[],
+                         %(complete)s::bool[], %(revisions)s::bigint[], %(missed_times)s::text[], %(more)s::bool[],
                          %(caught_up)s::bigint[], %(actions)s::text[], %(coalesces)s::bool[])
         AS m(row, trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
              start_time, schedule, upcoming, is_complete, revision, missed, has_more, caught_up, action, coalesces)

@@ -215,7 +215,7 @@ def _move(
             complete=[m.upcoming.is_complete for m in moves],
             revisions=[one.revision for one in late],
             at=at,
-            missed=[one.missed for one in misfires],
+            missed_times=[one.missed for one in misfires],
             more=[one.has_more for one in misfires],
             caught_up=[one.caught_up for one in misfires],
             actions=[one.action for one in misfires],

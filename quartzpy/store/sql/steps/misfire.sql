@@ -52,7 +52,7 @@ moves AS (
     SELECT * FROM unnest(:'rows'::tid[], :'groups'::text[], :'names'::text[], :'generations'::bigint[],
                          :'seen'::timestamptz[], :'next'::timestamptz[], :'previous'::timestamptz[],
                          :'times'::bigint[], :'starts'::timestamptz[], :'schedules'::text[], :'upcoming'::text[],
-                         :'complete'::bool[], :'revisions'::bigint[], :'missed'::text[], :'more'::bool[],
+                         :'complete'::bool[], :'revisions'::bigint[], :'missed_times'::text[], :'more'::bool[],
                          :'caught_up'::bigint[], :'actions'::text[], :'coalesces'::bool[])
         AS m(row, trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
              start_time, schedule, upcoming, is_complete, revision, missed, has_more, caught_up, action, coalesces)
