@@ -120,8 +120,8 @@ CURES = (
         (
             Edit(
                 f"{_SQL}.pausing",
-                'HELD_BY_JOBS_MODE = f"{BY_JOB} AND t.held_by_mode"',
-                'HELD_BY_JOBS_MODE = f"{BY_JOB} AND true"',
+                'HELD_BY_JOBS_MODE: Switches = ("by_job", "held_by_mode")',
+                'HELD_BY_JOBS_MODE: Switches = ("by_job",)',
             ),
         ),
         (
@@ -213,7 +213,7 @@ CURES = (
         "what a user's transaction copied of a job stays although the job was changed before it was committed",
         (
             Edit(
-                f"{_SQL}.steps.settling",
+                f"{_SQL_FILES}/steps/acquire.sql",
                 "       job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,\n"
                 "       placement = s.placement, concurrency_key = s.new_key, rate_limit = s.rate_limit\n",
                 "       fire_id = t.fire_id\n",
@@ -226,9 +226,9 @@ CURES = (
         "what a user's transaction stored fires although it was paused before the commit",
         (
             Edit(
-                f"{_SQL}.steps.settling",
-                '                    THEN {state_of("o", "j", key_of("o.job_data", "j"))} ELSE',
-                "                    THEN o.trigger_state ELSE",
+                f"{_SQL_FILES}/steps/acquire.sql",
+                "                    THEN CASE WHEN\n",
+                "                    THEN o.trigger_state WHEN false THEN CASE WHEN\n",
             ),
         ),
         ("tests/facade/test_using.py::test_what_was_paused_before_the_commit_does_not_fire",),
@@ -243,10 +243,13 @@ CURES = (
         "i2_running_executions_of_a_key_are_not_counted",
         "more executions run for a concurrency key than the limit",
         (
-            Edit(
-                f"{_SQL}.steps.overlap",
-                "AND r.concurrency_key = {of}.concurrency_key AND r.state = 'EXECUTING'",
-                "AND r.concurrency_key = {of}.concurrency_key || 'x' AND r.state = 'EXECUTING'",
+            *(
+                Edit(
+                    f"{_SQL_FILES}/steps/{step}.sql",
+                    "AND r.concurrency_key = c.concurrency_key AND r.state = 'EXECUTING'",
+                    "AND r.concurrency_key = c.concurrency_key || 'x' AND r.state = 'EXECUTING'",
+                )
+                for step in ("acquire", "fire")
             ),
         ),
         ("tests/store_sql/test_concurrency_keys.py::test_never_more_than_the_limit_run_for_a_key_over_nodes[2]",),

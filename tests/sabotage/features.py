@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.sabotage.build import Edit, Sabotage
 
 _SQL = "quartzpy.store.sql"
+_PAUSING = "quartzpy/store/sql/pausing.sql"
+_CALENDARS = "quartzpy/store/sql/calendars.sql"
 _SQL_FILES = "quartzpy/store/sql"
 _CONTRACT = "tests/contract"
 _DELAY = "tests/contract/test_fixed_delay.py"
@@ -13,13 +15,13 @@ FEATURES = (
     Sabotage(
         "modes_pause_with_an_instant",
         "a trigger that is paused by the mode of its job only seems to be paused by somebody",
-        (Edit(f"{_SQL}.pausing", "CASE WHEN %(by_mode)s::bool THEN NULL\n", "CASE WHEN false THEN NULL\n"),),
+        (Edit(_PAUSING, "CASE WHEN :'by_mode'::bool THEN NULL\n", "CASE WHEN false THEN NULL\n"),),
         (f"{_CONTRACT}/test_pause_notes.py::test_a_mode_is_no_pause_with_a_note[postgresql]",),
     ),
     Sabotage(
         "a_second_pause_moves_its_instant",
         "pausing a paused trigger for another reason changes since when it is paused",
-        (Edit(f"{_SQL}.pausing", "THEN coalesce(t.paused_at, $now)", "THEN $now"),),
+        (Edit(_PAUSING, "THEN coalesce(t.paused_at, :now)", "THEN :now"),),
         (f"{_CONTRACT}/test_pause_notes.py::test_a_later_reason_replaces_the_first_and_the_instant_stays[postgresql]",),
     ),
     Sabotage(
@@ -55,7 +57,7 @@ FEATURES = (
     Sabotage(
         "moves_take_claims_away",
         "a change of fire times takes a claim from the node that is about to fire it",
-        (Edit(f"{_SQL}.calendars", " AND (w.releases OR t.trigger_state <> 'ACQUIRED')", ""),),
+        (Edit(_CALENDARS, " AND (w.releases OR t.trigger_state <> 'ACQUIRED')", ""),),
         (f"{_CONTRACT}/test_skipping.py::test_a_move_releases_a_claim_only_where_that_is_asked[postgresql]",),
     ),
     Sabotage(
@@ -63,9 +65,9 @@ FEATURES = (
         "a fire that was claimed ahead of its time happens although it was skipped",
         (
             Edit(
-                f"{_SQL}.calendars",
-                "DELETE FROM $fired_triggers f USING affected h WHERE f.fire_id = h.claim AND f.state = 'ACQUIRED'",
-                "DELETE FROM $fired_triggers f USING affected h WHERE f.fire_id = h.claim AND f.state = 'NONE'",
+                _CALENDARS,
+                "DELETE FROM qrtz_fired_triggers f USING affected h WHERE f.fire_id = h.claim AND f.state = 'ACQUIRED'",
+                "DELETE FROM qrtz_fired_triggers f USING affected h WHERE f.fire_id = h.claim AND f.state = 'NONE'",
             ),
         ),
         (f"{_CONTRACT}/test_skipping.py::test_what_skips_its_last_fire_is_complete_and_no_claim_stays[postgresql]",),

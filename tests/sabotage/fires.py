@@ -29,7 +29,7 @@ FIRES = (
     Sabotage(
         "blocked_fires_lose_their_turn",
         "a fire that was handed back loses its turn of the rate limit when its job is at its concurrency limit",
-        (Edit(f"{_STEPS}.claims", " OR NOT d.moves_on THEN", " THEN"),),
+        (Edit(f"{_STEP_FILES}/acquire.sql", " OR NOT d.moves_on THEN", " THEN"),),
         (f"{_CONTRACT}/test_facts.py::{_KEEPS_TURN}_while_its_job_is_at_its_limit[postgresql]",),
     ),
     Sabotage(
@@ -133,7 +133,7 @@ FIRES = (
         "an execution that is asked to stop just before its job's code begins",
         (
             Edit(
-                "quartzpy.node.workers.attempt",
+                "quartzpy.node.workers.execution",
                 "        if self.cancelled.is_set():\n            raise asyncio",
                 "        if False:\n            raise asyncio",
             ),

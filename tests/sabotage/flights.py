@@ -33,7 +33,7 @@ FLIGHTS = (
     Sabotage(
         "deaf_clients_keep_the_lock",
         "a session whose client does not receive its answers holds the lock for ever",
-        (Edit(f"{_SQL}.db.diagnosis", "IN ('ClientRead', 'ClientWrite')", "IN ('ClientRead')"),),
+        (Edit("quartzpy/store/sql/db/diagnosis.sql", "IN ('ClientRead', 'ClientWrite')", "IN ('ClientRead')"),),
         (
             "tests/store_sql/test_unread_answers.py"
             "::test_a_client_that_does_not_receive_its_answers_does_not_keep_the_lock",

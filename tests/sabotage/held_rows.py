@@ -38,7 +38,7 @@ HELD_ROWS = (
     Sabotage(
         "a_fire_waits_for_its_claim",
         "the fire step waits for the row of a claim",
-        (Edit(f"{_SQL}.steps.fire", "       FOR UPDATE OF f SKIP LOCKED\n", ""),),
+        (Edit(f"{_SQL_FILES}/steps/fire.sql", "       FOR UPDATE OF f SKIP LOCKED\n", ""),),
         (f"{_WAITS}[fire]",),
     ),
     Sabotage(
@@ -50,19 +50,37 @@ HELD_ROWS = (
     Sabotage(
         "void_claims_are_waited_for",
         "a step that takes a trigger from another node waits for the row of its claim",
-        (Edit(f"{_SQL}.steps.void_claims", "       FOR UPDATE SKIP LOCKED", "       "),),
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/acquire.sql",
+                "o.fire_id = others.fire_id AND o.state = 'ACQUIRED'\n           FOR UPDATE SKIP LOCKED",
+                "o.fire_id = others.fire_id AND o.state = 'ACQUIRED'\n",
+            ),
+        ),
         (f"{_WAITS}[acquire and block claims]",),
     ),
     Sabotage(
         "an_execution_to_replace_is_waited_for",
         "the acquire step waits for an execution that it asks to stop",
-        (Edit(f"{_SQL}.steps.overlap", "FOR NO KEY UPDATE SKIP LOCKED) AS f ON true", "LIMIT 1) AS f ON true"),),
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/acquire.sql",
+                "FOR NO KEY UPDATE SKIP LOCKED) AS f ON true",
+                "LIMIT 1) AS f ON true",
+            ),
+        ),
         (f"{_WAITS}[acquire and cancel others]",),
     ),
     Sabotage(
         "a_bucket_is_waited_for",
         "the acquire step waits for the row of a rate limit, or of its job",
-        (Edit(f"{_SQL}.steps.rate_limits", "FOR NO KEY UPDATE SKIP LOCKED) AS f ON true", "LIMIT 1) AS f ON true"),),
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/rate_limits.sql",
+                "FOR NO KEY UPDATE SKIP LOCKED) AS f ON true",
+                "LIMIT 1) AS f ON true",
+            ),
+        ),
         (f"{_WAITS}[acquire with rate limits]",),
     ),
     Sabotage(
@@ -70,7 +88,7 @@ HELD_ROWS = (
         "a trigger of a user's transaction is reconciled and fired by one transaction, which waits for its job",
         (
             Edit(
-                f"{_SQL}.steps.settling",
+                f"{_SQL_FILES}/steps/acquire.sql",
                 "             LIMIT 1\n               FOR NO KEY UPDATE SKIP LOCKED) AS j) AS s",
                 "             LIMIT 1) AS j) AS s",
             ),
@@ -80,7 +98,7 @@ HELD_ROWS = (
     Sabotage(
         "a_resumption_waits_under_the_lock",
         "a bulk resumption updates triggers again under the lock, and waits there for a job",
-        (Edit(f"{_SQL}.pausing", '"AND t.xmin <> pg_current_xact_id()::xid"', '""'),),
+        (Edit(f"{_SQL_FILES}/pausing.sql", "       AND t.xmin <> pg_current_xact_id()::xid\n", ""),),
         (f"{_TESTS}::test_a_bulk_call_waits_for_a_held_row_without_the_lock[resume]",),
     ),
     Sabotage(

@@ -112,8 +112,8 @@ PROTECTIONS = (
         (
             Edit("quartzpy.store.store_time", "        if learned is None:\n", "        if True:\n"),
             Edit(
-                f"{_SQL}.steps.fire",
-                "         AND f.scheduled_time <= node.at + %(early)s::interval\n",
+                f"{_SQL_FILES}/steps/fire.sql",
+                "         AND f.scheduled_time <= node.at + :'early'::interval\n",
                 "",
             ),
         ),
@@ -249,7 +249,7 @@ PROTECTIONS = (
         "replacing a trigger removes the rows of its running executions, too",
         (
             Edit(
-                f"{_SQL}.removing",
+                "quartzpy/store/sql/removing.sql",
                 "AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name\n"
                 "   AND f.state = 'ACQUIRED'\n",
                 "AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name\n",

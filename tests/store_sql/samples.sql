@@ -1,21 +1,34 @@
 -- Sample values of all statements. psql \set cannot say NULL, so each has a value of its type.
+
+-- Settings of the transaction that a statement leaves to one after it.
+SET quartzpy.ended = '{1,2}';
 \set now clock_timestamp()
+\set actions {SKIPPED}
 \set after '{2026-01-01 00:00:00+00}'
+\set ages {1h}
 \set all {f,t}
 \set ask_all {false}
 \set ask_fire_ids {1}
 \set before '2026-01-01 00:00:00+00'
 \set capabilities '{"executors": {"default": 5}}'
+\set at '2030-01-01 00:00:00+00'
+\set by somebody
+\set by_mode false
+\set calendar '{"kind": "annual"}'
+\set caught_up {0}
 \set channel quartzpy_channel
 \set checkin_interval '5 s'
 \set claims {3,4}
 \set clock_ahead clock_ahead
 \set complete {t,t}
+\set coalesces {t}
+\set complete {f,t}
 \set count_fire_ids {1,2}
 \set counts {7}
 \set data '{"{\\"n\\": 1}"}'
 \set data_fire_ids {2}
 \set died {8}
+\set early '10 ms'
 \set ended '{2026-01-01 00:00:02+00,2026-01-01 00:00:02+00}'
 \set ended_epoch 7
 \set ended_us {1767225602000000,1767225602000000}
@@ -32,6 +45,14 @@
 \set generations {1}
 \set group a
 \set groups {a}
+\set executors {default}
+\set fire_ids {1,2}
+\set following '{"{2030-01-01 00:00:00+00,2030-01-02 00:00:00+00}","{}"}'
+\set further '{"{2026-01-02 00:00:00+00}"}'
+\set generations {1,2}
+\set group g
+\set group_slots {5}
+\set groups {g,g}
 \set handed_back {false,false}
 \set host somewhere
 \set instance node
@@ -57,18 +78,61 @@
 \set pid 4711
 \set prefixes {quartzpy-sample-of-no-session}
 \set process 0123456789abcdef
+\set instants {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
+\set job_types {a.job}
+\set kinds {r,p}
+\set last {false,true}
+\set left {8}
+\set limit 10
+\set lock TRIGGER_ACCESS
+\set logs '{NULL,"a line"}'
+\set look_ahead '1 s'
+\set max_deaths 3
+\set missed misfire
+\set missed_times {"{}","{}"}
+\set mode ENABLED
+\set more {f}
+\set name a
+\set names {a,b}
+\set news scheduled
+\set news_of_due due
+\set next {2026-01-02T00:00:00Z,2026-01-02T00:00:00Z}
+\set not_failed 'it did not fail'
+\set operator equals
+\set outcomes {SUCCEEDED,FAILED}
+\set passed_over {7}
+\set patience 1h
+\set pids {0}
+\set placements '{""}'
+\set prefix qrtz_
+\set prefixes {quartzpy-sample-of-no-session}
+\set previous '{"2030-01-01 00:00:00+00"}'
+\set reason why
 \set reasons '{"cannot be computed","has no next fire time"}'
+\set releases {f,f}
+\set replace true
 \set results {42,NULL}
 \set retry_after '{NULL,1 hour}'
 \set revisions {1}
+\set rows '{"(0,1)"}'
 \set sched samples
 \set seen '{"2030-01-01 00:00:00+00"}'
 \set silent_for '60 s'
+\set schedules '{"{}"}'
+\set schema public
+\set scope TRIGGER
+\set seen {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set since -infinity
 \set started '{2026-01-01 00:00:01+00,2026-01-01 00:00:01+00}'
 \set started_us {1767225601000000,1767225601000000}
+\set starts '{"2030-01-01 00:00:00+00"}'
 \set states {PAUSED,ERROR}
 \set stores_data {false,true}
+\set table qrtz_scheduler_state
+\set threshold '60 s'
+\set times {0,1}
+\set upcoming '{"{2026-01-03T00:00:00Z}","{}"}'
+\set value g
 \set wakes_others true
 \set wall 1767225601.5
 \set window '20 s'
@@ -77,3 +141,4 @@
 SET quartzpy.ended = '{1,2}';
 SET quartzpy.role = none;
 SET quartzpy.search_path = public;
+\set workers {5}

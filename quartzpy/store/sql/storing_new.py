@@ -61,7 +61,8 @@ WITH given AS MATERIALIZED (
                      LIMIT 1) AS made) = cardinality(%(names)s::text[])
            AND ($now BETWEEN %(earliest)s::timestamptz AND %(latest)s::timestamptz) IS NOT FALSE AS is_new
 )
-SELECT CASE WHEN is_new THEN ({LOCK}) ELSE repeat('{SOME_STORED}', 1 + is_new::int)::int END FROM given
+SELECT CASE WHEN is_new THEN ({LOCK}
+) ELSE repeat('{SOME_STORED}', 1 + is_new::int)::int END FROM given
 """
 
 

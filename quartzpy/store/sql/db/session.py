@@ -23,13 +23,14 @@ from quartzpy.store.sql.db.flight import BEGIN, COMMIT, Result, Send, roll_back_
 from quartzpy.store.sql.db.lanes import Lane
 from quartzpy.store.sql.db.locks import LOCK, MAKE, LockName
 from quartzpy.store.sql.db.naming import renamed, scoped
+from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.db.statement import Statement, prepare
 from quartzpy.store.sql.db.table_columns import SEQUENCES, TABLES
 
 logger = logging.getLogger(__name__)
 
 DATABASE_CLOCK = "clock_timestamp()"
-NOW = "SELECT $now"
+NOW = SqlFile("db/session.sql")("now")
 _T = TypeVar("_T")
 
 
