@@ -1,7 +1,4 @@
 -- Sample values of all statements. psql \set cannot say NULL, so each has a value of its type.
-
--- Settings of the transaction that a statement leaves to one after it.
-SET quartzpy.ended = '{1,2}';
 \set now clock_timestamp()
 \set actions {SKIPPED}
 \set after '{2026-01-01 00:00:00+00}'
@@ -9,18 +6,17 @@ SET quartzpy.ended = '{1,2}';
 \set all {f,t}
 \set ask_all {false}
 \set ask_fire_ids {1}
-\set before '2026-01-01 00:00:00+00'
-\set capabilities '{"executors": {"default": 5}}'
 \set at '2030-01-01 00:00:00+00'
+\set before '2026-01-01 00:00:00+00'
 \set by somebody
 \set by_mode false
 \set calendar '{"kind": "annual"}'
+\set capabilities '{"executors": {"default": 5}}'
 \set caught_up {0}
 \set channel quartzpy_channel
 \set checkin_interval '5 s'
 \set claims {3,4}
 \set clock_ahead clock_ahead
-\set complete {t,t}
 \set coalesces {t}
 \set complete {f,t}
 \set count_fire_ids {1,2}
@@ -37,17 +33,12 @@ SET quartzpy.ended = '{1,2}';
 \set error 'it failed'
 \set errors '{NULL,"it failed"}'
 \set executions {5,6}
+\set executors {default}
 \set facts '{"release": "1.0"}'
 \set fire_id 9
 \set fire_ids {1,2}
-\set fractions {0.5,NULL}
-\set further '{"{2026-01-02 00:00:00+00}"}'
-\set generations {1}
-\set group a
-\set groups {a}
-\set executors {default}
-\set fire_ids {1,2}
 \set following '{"{2030-01-01 00:00:00+00,2030-01-02 00:00:00+00}","{}"}'
+\set fractions {0.5,NULL}
 \set further '{"{2026-01-02 00:00:00+00}"}'
 \set generations {1,2}
 \set group g
@@ -57,29 +48,11 @@ SET quartzpy.ended = '{1,2}';
 \set host somewhere
 \set instance node
 \set instances {dead}
+\set instants {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set job_groups {a}
 \set job_names {j}
 \set job_types {a.job}
 \set keep 1000
-\set last {false,true}
-\set limit 10
-\set logs '{NULL,"a line"}'
-\set look_ahead '10 ms'
-\set max_deaths 3
-\set messages '{"half done",NULL}'
-\set most 10
-\set name j
-\set names {n}
-\set next '{"2030-01-02 00:00:00+00"}'
-\set not_failed 'it did not fail'
-\set older_than '7 days'
-\set outcomes {SUCCEEDED,FAILED}
-\set passed_over {7}
-\set pid 4711
-\set prefixes {quartzpy-sample-of-no-session}
-\set process 0123456789abcdef
-\set instants {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
-\set job_types {a.job}
 \set kinds {r,p}
 \set last {false,true}
 \set left {8}
@@ -88,25 +61,30 @@ SET quartzpy.ended = '{1,2}';
 \set logs '{NULL,"a line"}'
 \set look_ahead '1 s'
 \set max_deaths 3
+\set messages '{"half done",NULL}'
 \set missed misfire
 \set missed_times {"{}","{}"}
 \set mode ENABLED
 \set more {f}
+\set most 10
 \set name a
 \set names {a,b}
 \set news scheduled
 \set news_of_due due
 \set next {2026-01-02T00:00:00Z,2026-01-02T00:00:00Z}
 \set not_failed 'it did not fail'
+\set older_than '7 days'
 \set operator equals
 \set outcomes {SUCCEEDED,FAILED}
 \set passed_over {7}
 \set patience 1h
+\set pid 4711
 \set pids {0}
 \set placements '{""}'
 \set prefix qrtz_
 \set prefixes {quartzpy-sample-of-no-session}
 \set previous '{"2030-01-01 00:00:00+00"}'
+\set process 0123456789abcdef
 \set reason why
 \set reasons '{"cannot be computed","has no next fire time"}'
 \set releases {f,f}
@@ -116,12 +94,11 @@ SET quartzpy.ended = '{1,2}';
 \set revisions {1}
 \set rows '{"(0,1)"}'
 \set sched samples
-\set seen '{"2030-01-01 00:00:00+00"}'
-\set silent_for '60 s'
 \set schedules '{"{}"}'
 \set schema public
 \set scope TRIGGER
 \set seen {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
+\set silent_for '60 s'
 \set since -infinity
 \set started '{2026-01-01 00:00:01+00,2026-01-01 00:00:01+00}'
 \set started_us {1767225601000000,1767225601000000}
@@ -136,9 +113,9 @@ SET quartzpy.ended = '{1,2}';
 \set wakes_others true
 \set wall 1767225601.5
 \set window '20 s'
+\set workers {5}
 
 -- Settings that one statement of a transaction leaves to another one.
 SET quartzpy.ended = '{1,2}';
 SET quartzpy.role = none;
 SET quartzpy.search_path = public;
-\set workers {5}
