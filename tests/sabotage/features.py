@@ -7,6 +7,7 @@ from tests.sabotage.build import Edit, Sabotage
 _SQL = "quartzpy.store.sql"
 _PAUSING = "quartzpy/store/sql/pausing.sql"
 _CALENDARS = "quartzpy/store/sql/calendars.sql"
+_SQL_FILES = "quartzpy/store/sql"
 _CONTRACT = "tests/contract"
 _DELAY = "tests/contract/test_fixed_delay.py"
 
@@ -26,7 +27,13 @@ FEATURES = (
     Sabotage(
         "failures_are_counted_again",
         "a completion that is sent again counts its failure again, and pauses a job too early",
-        (Edit(f"{_SQL}.steps.failures", "= ANY(current_setting('{ENDED}')::bigint[])", "IS NOT NULL"),),
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/failures.sql",
+                "= ANY(current_setting('quartzpy.ended')::bigint[])",
+                "IS NOT NULL",
+            ),
+        ),
         (f"{_CONTRACT}/test_failures.py::test_a_completion_that_is_sent_again_is_counted_once[postgresql]",),
     ),
     Sabotage(
@@ -40,9 +47,9 @@ FEATURES = (
         "a trigger that was claimed ahead fires although its job was paused after failures",
         (
             Edit(
-                f"{_SQL}.steps.failures",
-                '{void_claims("paused").strip()}',
-                "SELECT",
+                f"{_SQL_FILES}/steps/failures.sql",
+                "o.fire_id = paused.fire_id AND o.state = 'ACQUIRED'",
+                "o.fire_id = paused.fire_id AND false",
             ),
         ),
         (f"{_CONTRACT}/test_failures.py::test_a_claimed_trigger_is_paused_and_its_claim_void[postgresql]",),
@@ -76,8 +83,8 @@ FEATURES = (
         "an execution whose node was declared dead still changes its triggers by its completion instruction",
         (
             Edit(
-                f"{_SQL}.steps.completion_effects",
-                "ON e.fire_id = a.fire_id AND e.epoch = %(epoch)s::bigint AND e.outcome <> 'TERMINATED'",
+                f"{_SQL_FILES}/steps/completion_effects.sql",
+                "ON e.fire_id = a.fire_id AND e.epoch = :'epoch'::bigint AND e.outcome <> 'TERMINATED'",
                 "ON e.fire_id = a.fire_id",
             ),
         ),
@@ -88,7 +95,13 @@ FEATURES = (
     Sabotage(
         "every_outcome_continues",
         "a job runs after another one whatever the outcome of that was",
-        (Edit(f"{_SQL}.steps.continuations", "WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome)", "WHERE true"),),
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/complete.sql",
+                "WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome)",
+                "WHERE true",
+            ),
+        ),
         (f"{_CONTRACT}/test_continuations.py::test_the_outcome_decides_which_jobs_run_after_it[postgresql]",),
     ),
     Sabotage(
@@ -126,7 +139,7 @@ FEATURES = (
         "the end of an execution moves a trigger with a fixed delay that was rescheduled meanwhile",
         (
             Edit(
-                f"{_SQL}.steps.completion_effects",
+                f"{_SQL_FILES}/steps/completion_effects.sql",
                 "AND o.generation = e.generation AND o.next_fire_time = w.seen\n       AND",
                 "AND",
             ),

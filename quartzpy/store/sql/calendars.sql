@@ -62,6 +62,9 @@ moved AS (
                                WHEN t.misfire_rule IN ('NEW', 'HELD') THEN t.misfire_rule
                                ELSE
                                -- include: usual_rule
+                               -- The regular rule of a trigger that was resumed with a `missed` policy, or is new. Outside
+                               -- of the acquire step, only a trigger that repeats a fire which was admitted and handed back
+                               -- has a rate limit and the rule IGNORE. It keeps it.
                                CASE WHEN t.rate_limit IS NOT NULL AND t.misfire_rule <> 'IGNORE' THEN 'RATE_LIMIT'
                                     WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
                                     WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'

@@ -144,6 +144,7 @@ UPDATE qrtz_triggers t
            CASE WHEN affected.is_forbidden THEN t.trigger_state
                 WHEN NOT
                      -- include: ordinary
+                     -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
                      (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
                          AND NOT EXISTS (SELECT FROM qrtz_job_details m
                                           WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
@@ -168,6 +169,9 @@ UPDATE qrtz_triggers t
                 THEN upper(:'missed'::text)
                 ELSE
                      -- include: usual_rule
+                     -- The regular rule of a trigger that was resumed with a `missed` policy, or is new. Outside
+                     -- of the acquire step, only a trigger that repeats a fire which was admitted and handed back
+                     -- has a rate limit and the rule IGNORE. It keeps it.
                      CASE WHEN t.rate_limit IS NOT NULL AND t.misfire_rule <> 'IGNORE' THEN 'RATE_LIMIT'
                           WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
                           WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
@@ -215,6 +219,7 @@ UPDATE qrtz_triggers t
            CASE WHEN t.next_fire_time IS NULL THEN 'COMPLETE'
                 WHEN
                 -- include: ordinary
+                -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
                 (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
                     AND NOT EXISTS (SELECT FROM qrtz_job_details m
                                      WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
@@ -256,6 +261,7 @@ UPDATE qrtz_triggers t
        held_by_mode =
            (NOT
             -- include: ordinary
+            -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
             (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
                 AND NOT EXISTS (SELECT FROM qrtz_job_details m
                                  WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')

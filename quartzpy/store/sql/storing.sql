@@ -86,6 +86,7 @@ SELECT :'sched', nextval('qrtz_fire_ids'), w.trigger_group, w.trigger_name, w.jo
 \else
        CASE WHEN
             -- include: ordinary
+            -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
             (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
                 AND NOT EXISTS (SELECT FROM qrtz_job_details m
                                  WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
@@ -128,6 +129,7 @@ SELECT :'sched', nextval('qrtz_fire_ids'), w.trigger_group, w.trigger_name, w.jo
                     ) THEN '_BLOCKED' ELSE '' END, '_'), ''), 'WAITING') END AS trigger_state,
        (NOT
         -- include: ordinary
+        -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
         (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
             AND NOT EXISTS (SELECT FROM qrtz_job_details m
                              WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')

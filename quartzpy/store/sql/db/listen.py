@@ -54,7 +54,7 @@ def announcement(
             news_of_due=DUE if what is Notification.SCHEDULED else what,
             groups=[key.group for key in soonest],
             names=[key.name for key in soonest],
-            at=list(soonest.values()),
+            instants=list(soonest.values()),
         )
     ]
 

@@ -5,7 +5,7 @@ SELECT pg_notify(:'channel', :'news');
 -- Notifies nodes that may be asleep beyond these fire times. Rows that this transaction has written itself are
 -- recognised by their xmin.
 SELECT pg_notify(:'channel', CASE WHEN bool_or(w.at <= :now) THEN :'news_of_due' ELSE :'news' END)
-  FROM unnest(:'groups'::text[], :'names'::text[], :'at'::timestamptz[]) AS w(job_group, job_name, at)
+  FROM unnest(:'groups'::text[], :'names'::text[], :'instants'::timestamptz[]) AS w(job_group, job_name, at)
   JOIN qrtz_job_details j ON j.sched_name = :'sched' AND j.job_group = w.job_group AND j.job_name = w.job_name
  WHERE w.at <= :now
     OR NOT EXISTS (SELECT FROM qrtz_triggers t

@@ -24,13 +24,6 @@ class LockName(StrEnum):
 MISSING = "quartzpy: the row of a lock is missing"
 """The text with which `LOCK` fails if it finds no row."""
 
-# In a flight without `LOCK`: true of the statement's transaction if an earlier statement has taken the lock.
-TAKEN = """
-EXISTS (SELECT FROM $locks l
-         WHERE l.sched_name = %(sched)s AND l.lock_name = 'TRIGGER_ACCESS'
-           AND l.xmax = pg_current_xact_id_if_assigned()::xid)
-"""
-
 _SQL = SqlFile("db/locks.sql")
 LOCK = _SQL("lock")
 NO_LOCK = _SQL("no_lock")

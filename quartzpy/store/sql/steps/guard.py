@@ -2,19 +2,6 @@
 
 from __future__ import annotations
 
-from quartzpy.store.sql.db.locks import TAKEN
-
-NODE = """
--- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
--- `at` is the one instant by which the whole step decides.
-node AS MATERIALIZED (
-    SELECT $now AS at FROM $scheduler_state
-     WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
-)"""
-
-# The guard of a statement that follows `due.LOCK_IF_DUE`: it is empty as well if that has not taken the lock.
-NODE_IF_LOCKED = f"{NODE.rstrip().removesuffix(')')}      AND {TAKEN.strip()}\n)"
-
 # No row means that the epoch is no longer registered.
 GUARD = """
 SELECT $now FROM $scheduler_state

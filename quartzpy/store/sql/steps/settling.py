@@ -9,7 +9,6 @@ TRIGGER_ACCESS: it checks the pauses and the job again, and sets their regular m
 from __future__ import annotations
 
 from quartzpy.keys import UNSCHEDULED_GROUPS
-from quartzpy.store.sql.steps.misfire_rule import USUAL_RULE
 
 # A key is part of an index entry, whose size is limited: a longer value is represented by its hash.
 MAX_KEY_LENGTH = 60
@@ -140,35 +139,6 @@ UPDATE $triggers t SET trigger_state = j.new_state, held_by_mode = j.new_hold, {
    AND t.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
    AND (t.trigger_state <> j.new_state OR t.held_by_mode <> j.new_hold OR {_OTHER_JOB}
         OR t.concurrency_key <> j.new_key)
-"""
-
-_SETTLED_RULE = USUAL_RULE.replace("t.rate_limit", "s.rate_limit")
-# The same for triggers that users' transactions have committed since. Locked rows are reconciled later, and those of
-# locked jobs: the statement that follows in this transaction updates a trigger again, and the foreign key of a row that
-# the transaction itself has written is checked once more, which would wait for the job.
-RECONCILE_NEW = f"""
-UPDATE $triggers t
-   SET trigger_state = s.new_state, held_by_mode = s.new_hold, misfire_rule = {_SETTLED_RULE},
-       job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,
-       placement = s.placement, concurrency_key = s.new_key, rate_limit = s.rate_limit
-  FROM (SELECT o.row, j.*, {key_of("o.job_data", "j")} AS new_key,
-               CASE WHEN o.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
-                    THEN {state_of("o", "j", key_of("o.job_data", "j"))} ELSE o.trigger_state END AS new_state,
-               {held_by_mode("o")} AS new_hold
-          FROM (SELECT n.ctid AS row, n.trigger_group, n.job_group, n.job_name, n.trigger_state, n.job_data
-                  FROM $triggers n
-                 WHERE n.sched_name = %(sched)s AND n.misfire_rule = 'NEW'
-                 ORDER BY n.next_fire_time
-                 LIMIT 500
-                   FOR NO KEY UPDATE SKIP LOCKED) AS o
-         CROSS JOIN LATERAL (
-            SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.concurrency_key, d.rate_limit,
-                   d.job_data
-              FROM $job_details d
-             WHERE d.sched_name = %(sched)s AND d.job_group = o.job_group AND d.job_name = o.job_name
-             LIMIT 1
-               FOR NO KEY UPDATE SKIP LOCKED) AS j) AS s
- WHERE t.ctid = s.row
 """
 
 IS_ORDINARY = f"SELECT {ORDINARY}"
