@@ -6,6 +6,7 @@ from tests.sabotage.build import Edit, Sabotage
 
 _SQL = "quartzpy.store.sql"
 _SQL_FILES = "quartzpy/store/sql"
+_STORING = f"{_SQL_FILES}/storing.sql"
 _RUNTIME = "quartzpy.node"
 
 CURES = (
@@ -63,12 +64,14 @@ CURES = (
         "a claim that was made for what the job was before still stands",
         (
             Edit(
-                f"{_SQL}.storing_jobs",
-                "SET {COPIES},\n"
-                "       trigger_state = CASE WHEN t.trigger_state = 'ACQUIRED' OR {IS_OTHER_KEY} THEN {UNHELD}\n"
-                "                            ELSE t.trigger_state END,\n"
-                "       fire_id = {UNCLAIMED}\n",
-                "SET {COPIES}\n",
+                _STORING,
+                "           CASE WHEN t.trigger_state = 'ACQUIRED' OR t.concurrency_key <>\n",
+                "           CASE WHEN false AND t.concurrency_key <>\n",
+            ),
+            Edit(
+                _STORING,
+                "       fire_id = CASE t.trigger_state WHEN 'ACQUIRED' THEN NULL ELSE t.fire_id END\n",
+                "       fire_id = t.fire_id\n",
             ),
         ),
         (
@@ -93,7 +96,7 @@ CURES = (
         "what a job kept in its data is overwritten by what was declared",
         (
             Edit(
-                f"{_SQL}.storing_jobs",
+                _STORING,
                 "                       THEN j.job_data ELSE excluded.job_data END,\n",
                 "                       THEN excluded.job_data ELSE excluded.job_data END,\n",
             ),
@@ -105,9 +108,9 @@ CURES = (
         "a trigger that is stored again with the same schedule begins anew, and a deploy fires or loses an instant",
         (
             Edit(
-                f"{_SQL}.storing_triggers",
-                " AND (t.schedule_hash = excluded.schedule_hash\n",
-                " AND false AND (t.schedule_hash = excluded.schedule_hash\n",
+                _STORING,
+                "AND (coalesce(t.schedule_hash = excluded.schedule_hash, false)\n",
+                "AND false AND (coalesce(t.schedule_hash = excluded.schedule_hash, false)\n",
             ),
         ),
         (
@@ -134,10 +137,9 @@ CURES = (
         "a job is read, changed and written back without holding it meanwhile",
         (
             Edit(
-                f"{_SQL}.scheduling",
-                "WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s\n"
-                "   FOR NO KEY UPDATE\n",
-                "WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s\n",
+                _STORING,
+                "WHERE sched_name = :'sched' AND job_group = :'group' AND job_name = :'name'\n   FOR NO KEY UPDATE;\n",
+                "WHERE sched_name = :'sched' AND job_group = :'group' AND job_name = :'name';\n",
             ),
         ),
         ("tests/store_sql/test_locks.py::test_two_who_modify_a_job_at_once_both_do",),

@@ -75,7 +75,7 @@ FEATURES = (
     Sabotage(
         "any_epoch_reports_progress",
         "a node that was declared dead changes the progress of an execution that is not its own",
-        (Edit(f"{_SQL}.steps.progress", " AND o.epoch = %(epoch)s::bigint\n", "\n"),),
+        (Edit(f"{_SQL_FILES}/steps/progress.sql", " AND o.epoch = :'epoch'::bigint\n", "\n"),),
         (f"{_CONTRACT}/test_progress.py::test_another_epoch_and_an_ended_execution_report_nothing[postgresql]",),
     ),
     Sabotage(

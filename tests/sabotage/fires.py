@@ -35,7 +35,7 @@ FIRES = (
     Sabotage(
         "resumed_fires_lose_their_turn",
         "a fire that was handed back loses its turn of the rate limit in a pause",
-        (Edit(f"{_STEPS}.misfire_rule", " AND t.misfire_rule <> 'IGNORE' THEN", " THEN"),),
+        (Edit("quartzpy/store/sql/pausing.sql", " AND t.misfire_rule <> 'IGNORE' THEN", " THEN"),),
         (f"{_CONTRACT}/test_facts.py::test_a_pause_and_another_definition_of_its_job_leave_it_its_turn[postgresql]",),
     ),
     Sabotage(

@@ -43,7 +43,7 @@ from quartzpy.store.sql.steps.acquire import (
 from quartzpy.store.sql.steps.misfire import MOVE
 from quartzpy.store.sql.steps.purge import PURGE
 from quartzpy.store.sql.steps.rate_limits import ADMIT, NEXT_TURN
-from quartzpy.store.sql.storing_jobs import COMPARE_JOBS
+from quartzpy.store.sql.storing import COMPARE_JOBS
 from tests.database import Server
 
 LIMIT = 10

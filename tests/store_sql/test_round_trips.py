@@ -17,7 +17,7 @@ from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.node.fire_requests import fire_request_of
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AcquiredTrigger, AvailableSlots, Completion, DispatchKey, JobEntry, Node
-from quartzpy.store.sql.db import clock_estimate
+from quartzpy.store.sql.db import session
 from quartzpy.store.sql.steps.complete import complete_statement
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
@@ -35,7 +35,7 @@ BATCH = 50
 @pytest.fixture(autouse=True)
 def _any_delay_of_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine an answer may take longer than the time of the server may be wrong, which is then asked for."""
-    monkeypatch.setattr(clock_estimate, "TOLERANCE", timedelta(minutes=1))
+    monkeypatch.setattr(session, "CLOCK_TOLERANCE", timedelta(minutes=1))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The statements hold constants of the Python code as plain numbers and texts: both are the same."""
+"""Constants that a `.sql` file repeats have the values that the code gives them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import pytest
 from quartzpy.keys import UNSCHEDULED_GROUPS
 from quartzpy.store.ram.rate_limits import LOOKED_AT
 from quartzpy.store.sql.db.locks import LOCK, MISSING
+from quartzpy.store.sql.steps.settling import MAX_KEY_LENGTH
+from quartzpy.store.sql.storing import LOCK_IF_NEW, SOME_STORED
 from quartzpy.triggers.misfire import MOST_MISSED
 from quartzpy.triggers.upcoming import REFILL_BELOW
 from tools.sql_includes import files
 
 CONSTANTS = {
     "LOOKED_AT": (r"LIMIT (\d+)\n *FOR NO KEY UPDATE OF t SKIP LOCKED\) AS front", str(LOOKED_AT)),
+    "MAX_KEY_LENGTH": (r"length\(k\.value\) <= (\d+)", str(MAX_KEY_LENGTH)),
     "MOST_MISSED": (r"missed::timestamptz\[\]\)\[:(\d+)\]", str(MOST_MISSED)),
     "REFILL_BELOW": (r"cardinality\(\w+\.upcoming\) < (\d+)", str(REFILL_BELOW)),
     "UNSCHEDULED_GROUPS": (r"trigger_group\s+NOT IN \(\s*('[^)]*')\)", ", ".join(map(repr, UNSCHEDULED_GROUPS))),
@@ -27,5 +30,7 @@ def test_a_constant_of_a_statement_is_that_of_the_code(pattern: str, value: str)
     assert {re.sub(r"\s+", " ", text) for text in texts} == {value}
 
 
-def test_the_lock_fails_with_the_text_by_which_its_error_is_recognised() -> None:
+def test_the_locks_fail_with_the_texts_by_which_their_errors_are_recognised() -> None:
     assert f"repeat('{MISSING}'" in LOCK
+    assert f"repeat('{MISSING}'" in LOCK_IF_NEW
+    assert f"repeat('{SOME_STORED}'" in LOCK_IF_NEW

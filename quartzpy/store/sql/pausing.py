@@ -17,6 +17,7 @@ from quartzpy.states import JobMode, Missed, TriggerState
 from quartzpy.store import refusals
 from quartzpy.store.protocol import NO_NOTE, Notification, PauseNote
 from quartzpy.store.records import JobHeader
+from quartzpy.store.sql.columns import key_columns
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.listen import announcement, news
 from quartzpy.store.sql.db.locks import LockName
@@ -54,10 +55,6 @@ def _passes(name: str, which: Switches) -> tuple[str, str]:
     """Return the texts of a statement for the pass without the lock, and for the one under it, which skips rows."""
     on = dict.fromkeys(which, True)
     return _SQL(name, **on), _SQL(name, under_lock=True, **on)
-
-
-def _keys(keys: Collection[TriggerKey] | Collection[JobKey]) -> dict[str, Any]:
-    return {"groups": [key.group for key in keys], "names": [key.name for key in keys]}
 
 
 def _pause(
@@ -99,19 +96,19 @@ def _resume(
 
 
 def pause_triggers(session: SqlSession, keys: Collection[TriggerKey], note: PauseNote) -> None:
-    _pause(session, BY_TRIGGER, _keys(keys), note=note)
+    _pause(session, BY_TRIGGER, key_columns(keys), note=note)
 
 
 def resume_triggers(session: SqlSession, keys: Collection[TriggerKey], missed: Missed) -> datetime | None:
-    return _resume(session, BY_TRIGGER, _keys(keys), missed=missed)
+    return _resume(session, BY_TRIGGER, key_columns(keys), missed=missed)
 
 
 def pause_jobs(session: SqlSession, keys: Collection[JobKey], note: PauseNote) -> None:
-    _pause(session, BY_JOB, _keys(keys), note=note)
+    _pause(session, BY_JOB, key_columns(keys), note=note)
 
 
 def resume_jobs(session: SqlSession, keys: Collection[JobKey], missed: Missed) -> datetime | None:
-    return _resume(session, BY_JOB, _keys(keys), missed=missed)
+    return _resume(session, BY_JOB, key_columns(keys), missed=missed)
 
 
 def pause_groups(session: SqlSession, scope: str, matcher: GroupMatcher, note: PauseNote) -> set[str]:
@@ -150,11 +147,11 @@ def set_mode(session: SqlSession, key: JobKey, mode: JobMode, missed: Missed) ->
     """See `JobStore.set_job_mode`."""
     change = session.send(SET_MODE, group=key.group, name=key.name, mode=mode)
     if mode is JobMode.ENABLED:
-        return _resume(session, HELD_BY_JOBS_MODE, _keys([key]), change, missed=missed)
+        return _resume(session, HELD_BY_JOBS_MODE, key_columns([key]), change, missed=missed)
     which = BY_JOB if mode is JobMode.DISABLED else BY_JOB_SCHEDULED
-    _pause(session, which, _keys([key]), change, by_mode=True)
+    _pause(session, which, key_columns([key]), change, by_mode=True)
     # If the job was disabled before, its manual fires resume.
-    return None if mode is JobMode.DISABLED else _resume(session, HELD_BY_JOBS_MODE, _keys([key]), missed=missed)
+    return None if mode is JobMode.DISABLED else _resume(session, HELD_BY_JOBS_MODE, key_columns([key]), missed=missed)
 
 
 def job_header(session: SqlSession, key: JobKey) -> JobHeader | None:
@@ -180,7 +177,7 @@ def reset_from_error(session: SqlSession, key: TriggerKey) -> datetime | None:
         IllegalStateChangeError: it is not in ERROR.
     """
     reset, state, _ = session.unlocked(
-        session.send(RESET_FROM_ERROR, groups=[key.group], names=[key.name]),
+        session.send(RESET_FROM_ERROR, **key_columns([key])),
         session.send(STATE, group=key.group, name=key.name),
         news(session, Notification.RESUMED),
     )
@@ -192,8 +189,7 @@ def reset_from_error(session: SqlSession, key: TriggerKey) -> datetime | None:
 
 def reset_all_from_error(session: SqlSession, keys: Collection[TriggerKey]) -> dict[TriggerKey, datetime | None]:
     """Do this for all that are in ERROR; see `JobStore.reset_all_from_error`."""
-    groups, names = [key.group for key in keys], [key.name for key in keys]
     reset, _ = session.unlocked(
-        session.send(RESET_FROM_ERROR, groups=groups, names=names), news(session, Notification.RESUMED)
+        session.send(RESET_FROM_ERROR, **key_columns(keys)), news(session, Notification.RESUMED)
     )
     return {TriggerKey(name, group): at for group, name, at in reset.rows}

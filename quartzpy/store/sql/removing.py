@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.store.sql.columns import key_columns
 from quartzpy.store.sql.db.session import SqlSession, Transaction
 from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.steps.orphans import orphans
@@ -20,7 +21,7 @@ CLEAR = tuple(_SQL(f"clear_{rows}") for rows in ("triggers", "claims", "jobs", "
 
 def delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[TriggerKey]:
     """Remove triggers; see `JobStore.delete_triggers`."""
-    values = {"groups": [key.group for key in keys], "names": [key.name for key in keys]}
+    values = key_columns(keys)
 
     def work(transaction: Transaction) -> set[TriggerKey]:
         went = transaction.send(session.send(DELETE_TRIGGERS, **values))[0].rows
@@ -32,7 +33,7 @@ def delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[Tr
 
 def delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
     """Remove jobs with their triggers; see `JobStore.delete_jobs`."""
-    values = {"groups": [key.group for key in keys], "names": [key.name for key in keys]}
+    values = key_columns(keys)
     _, triggers, went = session.unlocked(
         session.send(HOLD_JOBS, **values),
         session.send(DELETE_TRIGGERS_OF_JOBS, **values),

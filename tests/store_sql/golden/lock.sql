@@ -4,6 +4,7 @@
 WITH held AS MATERIALIZED (
     SELECT FROM qrtz_locks WHERE sched_name = %(sched)s AND lock_name = %(lock)s FOR UPDATE
 )
-SELECT CASE count(*) WHEN 1 THEN 1 ELSE repeat('quartzpy: the row of a lock is missing', 1 + count(*)::int)::int END
+SELECT CASE count(*) WHEN 1 THEN 1
+       ELSE repeat('quartzpy: the row of a lock is missing', 1 + count(*)::int)::int END
   FROM held
 -- end
