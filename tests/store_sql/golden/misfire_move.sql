@@ -38,9 +38,7 @@ late AS MATERIALIZED (
                               AND c.calendar_name = t.calendar_name AND c.revision = m.revision OFFSET 0))
            FOR UPDATE SKIP LOCKED) AS mine
 ),
--- Those that have another fire time. `usual_rule` is the regular rule of a trigger that was resumed with a `missed`
--- policy, or is new. Outside of the acquire step, only a trigger that repeats a fire which was admitted and handed back
--- has a rate limit and the rule IGNORE. It keeps it.
+-- Those that have another fire time.
 moved AS (
     UPDATE qrtz_triggers t
        SET next_fire_time = l.next_fire_time, prev_fire_time = l.prev_fire_time,

@@ -89,7 +89,6 @@ UPDATE qrtz_triggers t
         OR t.concurrency_key <> j.new_key);
 
 -- name: is_ordinary
--- Nothing is paused, limited or in manual mode.
 SELECT
 -- include: ordinary
 -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
