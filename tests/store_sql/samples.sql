@@ -6,5 +6,6 @@
 \set executions {5,6}
 \set fire_ids {1,2}
 \set instance node
+\set limit 10
 \set reasons '{"cannot be computed","has no next fire time"}'
 \set sched samples

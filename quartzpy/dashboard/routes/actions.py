@@ -107,7 +107,7 @@ def _of_inputs(visit: Visit, given: Given, offered: Offered, subjects: Subjects)
         assert isinstance(subjects, Keys)
         found["fields"] = visit.operations.actions.data_fields(subjects.keys[0])
     if "schedule" in offered.inputs:
-        summary = visit.operations.trigger(trigger_of(subjects)).trigger
+        summary = visit.operations.trigger_summary(trigger_of(subjects))
         written = summary.schedule if summary.kind == "cron" or summary.schedule.count(" ") == 1 else ""
         text = given.get("schedule", written)
         in_zone = given.get("in_zone", summary.zone or "")
