@@ -14,14 +14,13 @@ from quartzpy.cli.listing import Options, output_options, parsed, print_json, re
 from quartzpy.cli.sheet import Sheet
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.keys import JobKey, Key
+from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.texts import numbered
 
 if TYPE_CHECKING:
     from quartzpy.operations.incidents import Incident, Remedy
     from quartzpy.operations.overview import Overview
 
-_NAME_THEIR_SUBJECT = ("pause", "resume")
-"""The actions that are groups of commands, one for each kind of subject: `quartzpy pause trigger`."""
 _INDENT = 2
 
 
@@ -70,7 +69,8 @@ def command_of(remedy: Remedy) -> str:
     """Return the command line that carries out a remedy."""
     arguments = dict(remedy.arguments)
     kind, subject = _subject(arguments.pop("selection", None) or arguments.pop("node"))
-    words = ["quartzpy", remedy.action.replace("_", "-"), *([kind] if remedy.action in _NAME_THEIR_SUBJECT else [])]
+    action = ACTIONS[remedy.action]
+    words = ["quartzpy", action.command, *([kind] if len(action.commanded) > 1 else [])]
     return shlex.join([*words, *(f"--{name}={value}" for name, value in arguments.items()), *subject])
 
 
