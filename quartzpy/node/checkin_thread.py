@@ -12,6 +12,7 @@ from quartzpy.clock import Clock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.node.outage import StoreWatch
 from quartzpy.node.service import EpochService
+from quartzpy.node.signals import Wakeup
 from quartzpy.node.workers.epoch import Epoch
 from quartzpy.store.protocol import CheckIn, JobStore
 from quartzpy.store.store_time import StoreTime
@@ -33,8 +34,10 @@ class CheckInThread(EpochService):
         answered: Callable[[CheckIn, Epoch, float], None],
         failed: Callable[[BaseException], None],
         lease_lost: Callable[[Epoch], None],
+        wakeup: Wakeup | None = None,
     ) -> None:
-        super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch)
+        # Its own success must not wake it.
+        super().__init__(name, epoch=epoch, lease_lost=lease_lost, wakeup=wakeup)
         self.period = config.checkin_interval.total_seconds()
         self.answered_at: float | None = None
         """The time at which the last successful check-in was sent, by the monotonic clock."""

@@ -19,6 +19,7 @@ from quartzpy.node.outage import StoreWatch
 from quartzpy.node.peer_watch import PeerWatch
 from quartzpy.node.schema_watch import SchemaWatch
 from quartzpy.node.service import NO_REST, EpochService, rest_after
+from quartzpy.node.signals import Wakeup
 from quartzpy.node.workers.epoch import Epoch
 from quartzpy.store.protocol import CheckIn, JobStore, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
@@ -56,8 +57,9 @@ class ClusterManager(EpochService):
         lease_lost: Callable[[Epoch], None],
         rejoin: Callable[[], None],
         performs_maintenance: Callable[[], bool],
+        wakeup: Wakeup | None = None,
     ) -> None:
-        super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch)
+        super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch, wakeup=wakeup)
         self.period = max(self.period, config.checkin_interval.total_seconds())
         self.refusal: str | None = None
         """The reason why this node could not rejoin after it lost its epoch."""

@@ -80,7 +80,11 @@ class Completer(Service):
         self.recorded = 0
         """The number of executions of this node that were recorded, or discarded because the node had lost them."""
 
-    def put(self, execution: Execution, completion: Completion) -> None:
+    def put(self, execution: Execution, completion: Completion | None) -> None:
+        """Record an ended execution, or forget it if this node may no longer run it (None)."""
+        if completion is None:
+            execution.epoch.discard_unrecorded([execution.fired.fire_id])
+            return
         self._queue.append((execution, completion))
         self.wakeup.set()
 

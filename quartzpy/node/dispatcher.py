@@ -1,6 +1,7 @@
 """The dispatcher: it passes the fires of a node to its workers, and ends what may not wait or run any longer.
 
-It stands between the scheduler thread, which fires triggers for free slots, and the job runner, which frees the slots.
+It stands between the scheduler thread, which fires triggers for free slots, and the job runner. `Slots` is the way
+back: the end of an execution frees its slot.
 """
 
 from __future__ import annotations
@@ -10,37 +11,46 @@ from collections.abc import Collection, Sequence
 
 from quartzpy.clock import Clock
 from quartzpy.keys import JobKey
-from quartzpy.node.completer import Completer
-from quartzpy.node.scheduler_thread import SchedulerThread
-from quartzpy.node.workers.attempt import Attempt
+from quartzpy.node.signals import SchedulerSignals
 from quartzpy.node.workers.capacity import Capacity
 from quartzpy.node.workers.epoch import Epoch
 from quartzpy.node.workers.execution import Execution
 from quartzpy.node.workers.executors import Executors
 from quartzpy.node.workers.job_runner import JobRunner
-from quartzpy.store.protocol import Completion, FiredTrigger, JobStore, Node
+from quartzpy.store.protocol import FiredTrigger, JobStore, Node
 
 logger = logging.getLogger(__name__)
 
 
+class Slots:
+    """Frees the slots of ended executions, and wakes the scheduler thread if there may be work for them."""
+
+    def __init__(self, *, executors: Executors, capacity: Capacity, clock: Clock, signals: SchedulerSignals) -> None:
+        self._executors = executors
+        self._capacity = capacity
+        self._clock = clock
+        self._signals = signals
+
+    def free(self, execution: Execution) -> None:
+        began_at, placement = execution.began_at, execution.fired.placement
+        if self._capacity.release(placement):
+            self._signals.look_again()
+        executor = execution.executor or self._executors.of(placement)
+        if executor.pool.release(None if began_at is None else self._clock.monotonic() - began_at):
+            self._signals.wakeup.set()
+
+
 class Dispatcher:
-    """Submits executions, frees their slots, and hands back, cancels or disowns them. `connect` completes it."""
+    """Submits executions, and hands back, cancels or disowns them."""
 
     def __init__(
-        self, *, scheduler_name: str, store: JobStore, clock: Clock, executors: Executors, capacity: Capacity
+        self, *, scheduler_name: str, store: JobStore, runner: JobRunner, executors: Executors, capacity: Capacity
     ) -> None:
         self._scheduler_name = scheduler_name
         self._store = store
-        self._clock = clock
+        self._runner = runner
         self._executors = executors
         self._capacity = capacity
-        self._runner: JobRunner
-        self._scheduler: SchedulerThread
-        self._completer: Completer
-
-    def connect(self, runner: JobRunner, scheduler: SchedulerThread, completer: Completer) -> None:
-        """Set the parts that call the dispatcher themselves, and therefore are created after it."""
-        self._runner, self._scheduler, self._completer = runner, scheduler, completer
 
     # --- called by the scheduler thread
 
@@ -48,7 +58,7 @@ class Dispatcher:
         """Run fires, for which the scheduler thread has made sure that there are free slots."""
         self._capacity.occupy([one.placement for one in fired])
         runner, executor_of, name = self._runner, self._executors.of, self._scheduler_name
-        attempts = [Attempt(runner, one, epoch, executor_of(one.placement), name) for one in fired]
+        attempts = [Execution(runner, one, epoch, executor_of(one.placement), name) for one in fired]
         # Before a worker can take one: a request to stop must find it, wherever it is.
         runner.accept(attempts)
         self._executors.submit(attempts)
@@ -69,24 +79,6 @@ class Dispatcher:
         for execution in self._runner.accepted():
             if execution.fired.fire_id in fire_ids:
                 execution.disown()
-
-    # --- called by the job runner, at the end of an execution
-
-    def ended(self, execution: Execution, completion: Completion | None) -> None:
-        """Let the completer record an execution, or forget it if this node may no longer run it (None)."""
-        if completion is None:
-            execution.epoch.discard_unrecorded([execution.fired.fire_id])
-        else:
-            self._completer.put(execution, completion)
-
-    def freed(self, execution: Execution) -> None:
-        """Free the slot of an execution, and wake the scheduler thread if there may be work for it."""
-        began_at, placement = execution.began_at, execution.fired.placement
-        if self._capacity.release(placement):
-            self._scheduler.look_again()
-        executor = execution.executor or self._executors.of(placement)
-        if executor.pool.release(None if began_at is None else self._clock.monotonic() - began_at):
-            self._scheduler.wakeup.set()
 
     # --- called for the whole node
 

@@ -19,6 +19,7 @@ from quartzpy.events.events import TriggerFinalized, TriggerMisfired
 from quartzpy.events.listeners import Listeners
 from quartzpy.node.outage import StoreWatch
 from quartzpy.node.service import EpochService, rest_after
+from quartzpy.node.signals import Wakeup
 from quartzpy.node.workers.epoch import Epoch
 from quartzpy.store.protocol import DispatchKey, JobStore
 from quartzpy.store.store_time import StoreTime
@@ -55,8 +56,9 @@ class MisfireHandler(EpochService):
         listeners: Listeners,
         lease_lost: Callable[[Epoch], None],
         watch: StoreWatch | None = None,
+        wakeup: Wakeup | None = None,
     ) -> None:
-        super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch)
+        super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch, wakeup=wakeup)
         self._store = store
         self._clock = clock
         self._store_time = store_time

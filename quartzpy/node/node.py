@@ -1,4 +1,4 @@
-"""The lifecycle of a node: starting and stopping its threads in order, and leaving the cluster at process exit."""
+"""A node: starting and stopping its threads in order, and leaving the cluster at process exit."""
 
 from __future__ import annotations
 
@@ -6,16 +6,28 @@ import atexit
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
+from quartzpy.clock import Clock
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import AuthenticationError, OutcomeUnknownError, QuartzpyError, StoreUnavailableError
+from quartzpy.events.listeners import Listeners
+from quartzpy.jobs.job import JobTypes
+from quartzpy.jobs.job_factory import JobFactory
+from quartzpy.jobs.middleware import Middleware
+from quartzpy.jobs.trace_context import Tracing
 from quartzpy.node.banner import log_banner
 from quartzpy.node.drain import Allowance, described, wait_for_executions, within
-from quartzpy.node.engine import Engine
+from quartzpy.node.health import SchedulerHealth, health_of
+from quartzpy.node.observers import Observers
 from quartzpy.node.outage import Outage
+from quartzpy.node.parts import NodeParts
+from quartzpy.node.workers.execution import Execution
 from quartzpy.states import NodeMode
+from quartzpy.store.protocol import JobStore, Notification
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +41,55 @@ EXIT_SECONDS = 2.0
 """The time, in seconds, by which a node that was not shut down may delay the exit of its process."""
 
 
-class SchedulerNode(Engine):
+class SchedulerNode:
     """A node of one scheduler in this process. It can be started once, and cannot be used after `stop`."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        config: SchedulerConfig,
+        *,
+        clock: Clock,
+        job_types: JobTypes,
+        scheduler: Any,
+        listeners: Listeners,
+        job_factory: JobFactory,
+        middleware: Sequence[Middleware],
+        tracing: Tracing | None = None,
+        version: str = "",
+        observers: Observers | None = None,
+    ) -> None:
+        self.parts = NodeParts(
+            store,
+            config,
+            logger=logger,
+            clock=clock,
+            job_types=job_types,
+            scheduler=scheduler,
+            listeners=listeners,
+            job_factory=job_factory,
+            middleware=middleware,
+            tracing=tracing,
+            observers=observers or Observers(),
+        )
+        self._config = config
+        self._clock = clock
+        self._job_types = job_types
+        self._listeners = listeners
+        self._version = version
+        self._pid = os.getpid()
+        self._allowance: Allowance | None = None
+        self._stop_lock = threading.Lock()
+        self._interrupts = False
+        self._drained = False
+        self._ended_event = threading.Event()
+
+    @property
+    def instance_id(self) -> str:
+        """The id of this node in the cluster. A generated id may change when the node rejoins with a new epoch."""
+        return self.parts.registration.instance_id
+
+    # --- its start and its modes
 
     def start(self, *, standby: bool = False) -> None:
         """Join the cluster and start all threads. With `standby`, claim no triggers until `resume`.
@@ -40,27 +99,28 @@ class SchedulerNode(Engine):
             SchemaError: the tables are missing or belong to another release.
             InstanceIdInUseError: another live node has this instance id.
         """
-        self._with_retry(self._store.open)
-        self._epoch = epoch = self._with_retry(lambda: self._registration.join(self._capacity.capabilities))
+        parts = self.parts
+        self._with_retry(parts.store.open)
+        epoch = self._with_retry(lambda: parts.registration.join(parts.capacity.capabilities))
         # Check-ins start before the job modules are imported, which may be slow.
-        self._checkin.start()
+        parts.check_in.start()
         try:
-            self._with_retry(self._known.learn)
+            self._with_retry(parts.known.learn)
         except BaseException:
             # The caller gets no node that it could stop, so the check-ins must end here.
-            self._checkin.stop()
+            parts.check_in.stop()
             epoch.lose()
-            within(CLOSE_SECONDS, partial(self._store.leave, epoch.node))
+            within(CLOSE_SECONDS, partial(parts.store.leave, epoch.node))
             raise
         if standby:
             self._set_mode(NodeMode.STANDBY)
         else:
-            self._scheduler.set_standby(False)
+            parts.signals.scheduler.set_standby(False)
         self._listeners.open(f"quartzpy-{self.instance_id}-events")
-        for service in self._services():
-            if service is not self._checkin:
+        for service in parts.services():
+            if service is not parts.check_in:
                 service.start()
-        self._supervisor.start()
+        parts.supervisor.start()
         self._job_types.subscribe(self._type_registered)
         atexit.register(self._leave_at_exit)
         log_banner(
@@ -69,14 +129,14 @@ class SchedulerNode(Engine):
             version=self._version,
             instance_id=self.instance_id,
             epoch=epoch.node.epoch,
-            database=self._store.describe(),
+            database=parts.store.describe(),
             job_types=self._job_types.names(),
         )
 
     def standby(self) -> None:
         """Claim no more triggers. Running executions and the check-ins continue."""
         self._set_mode(NodeMode.STANDBY)
-        self._scheduler.wait_until_resting(self._config.lock_timeout.total_seconds())
+        self.parts.signals.scheduler.wait_until_resting(self._config.lock_timeout.total_seconds())
 
     def resume(self) -> None:
         """End the standby or the drain of this node, whoever began it."""
@@ -99,6 +159,7 @@ class SchedulerNode(Engine):
         The first call starts the drain. It calls `closing` before the connections are closed, with the information
         whether the executions ended in time, and `ended` at its end.
         """
+        parts = self.parts
         with self._stop_lock:
             is_first = self._allowance is None
             if self._allowance is None:
@@ -107,11 +168,11 @@ class SchedulerNode(Engine):
                 self._allowance.shorten(timeout)
         self._interrupts |= interrupt
         if is_first:
-            self._leaving = self._runner.is_closing = True
-            self._aborted.set()
-            for service in (self._scheduler, self._misfires, self._notifications):
+            parts.signals.is_leaving = parts.runner.is_closing = True
+            parts.signals.stop.set()
+            for service in (parts.scheduler_thread, parts.misfires, parts.notifications):
                 service.stop()
-            drain = threading.Thread(target=self._drain, args=(closing, ended), name=f"{self._name}-drain", daemon=True)
+            drain = threading.Thread(target=self._drain, args=(closing, ended), name=f"{parts.name}-drain", daemon=True)
             try:
                 drain.start()
             except RuntimeError:  # The system refuses another thread.
@@ -119,14 +180,70 @@ class SchedulerNode(Engine):
         if wait:
             # The drain runs on another thread, so that Ctrl-C interrupts the wait and not the drain.
             self._ended_event.wait()
-        elif self._executors.occupied == 0:
+        elif parts.executors.occupied == 0:
             self._ended_event.wait(JOIN_SECONDS)
         return self._ended_event.is_set() and self._drained
+
+    # --- for the facade
+
+    def scheduling_changed(
+        self, earliest: datetime | None = None, notification: Notification = Notification.SCHEDULED
+    ) -> None:
+        """See `Signals.scheduling_changed`."""
+        self.parts.signals.scheduling_changed(earliest, notification)
+
+    def set_groups(self, groups: Mapping[str, int]) -> None:
+        """Set the limits of execution groups on this node."""
+        self.parts.capacity.set_groups(groups)
+        self.parts.known.publish()
+
+    @property
+    def in_standby(self) -> bool:
+        return self.parts.signals.scheduler.in_standby
+
+    @property
+    def recorded(self) -> int:
+        """The number of executions that this node has recorded."""
+        return self.parts.completer.recorded
+
+    def running(self) -> list[Execution]:
+        return self.parts.runner.running()
+
+    def interrupt(self, chosen: Callable[[Execution], bool]) -> int:
+        return self.parts.runner.interrupt(chosen)
+
+    def is_worker_thread(self) -> bool:
+        """Return whether the current thread runs jobs of this node."""
+        name = threading.current_thread().name
+        return name.startswith((f"{self.parts.name}-worker", f"{self.parts.name}-event-loop"))
+
+    def health(self) -> SchedulerHealth:
+        """Return the present health of this node."""
+        parts = self.parts
+        parts.supervisor.ensure_alive()
+        return health_of(
+            instance_id=self.instance_id,
+            epoch=parts.registration.present_epoch(),
+            now=self._clock.monotonic(),
+            answered_at=parts.check_in.answered_at,
+            outage=parts.watch.outage,
+            refusal=parts.cluster.refusal,
+            schema=parts.cluster.schema.problem,
+            failure=parts.supervisor.failure,
+            clock_skew=parts.store_time.skew,
+            connections=parts.store.connections(),
+            threads=parts.supervisor.threads(),
+            executors=parts.executors.load(),
+            unrecorded=parts.completer.pending,
+            is_oldest=parts.reactions.is_oldest,
+        )
 
     @property
     def waits_without_limit(self) -> bool:
         """True if the node drains, and waits for its executions however long they take."""
         return self._allowance is not None and self._allowance.left() is None
+
+    # --- its drain
 
     def _drain(self, closing: Callable[[bool], None], ended: Callable[[bool], None]) -> None:
         try:
@@ -141,53 +258,56 @@ class SchedulerNode(Engine):
                 self._ended_event.set()
 
     def _drain_in_order(self, closing: Callable[[bool], None]) -> bool:
+        parts = self.parts
         assert self._allowance is not None
         at_most, in_time, left = self._allowance.at_most, self._allowance.in_time, self._allowance.left
         self._job_types.unsubscribe(self._type_registered)
-        for service in (self._scheduler, self._misfires, self._notifications):
+        for service in (parts.scheduler_thread, parts.misfires, parts.notifications):
             service.join(in_time(JOIN_SECONDS))
-        within(in_time(STEP_SECONDS), self._scheduler.release_all)
-        self._dispatcher.hand_back(0.0)
-        idle = wait_for_executions(self._have_executions_ended, self._runner.running, self._allowance, self.instance_id)
-        drained = idle and self._completer.wait_until_empty(left())
+        within(in_time(STEP_SECONDS), parts.scheduler_thread.release_all)
+        parts.dispatcher.hand_back(0.0)
+        idle = wait_for_executions(self._have_executions_ended, parts.runner.running, self._allowance, self.instance_id)
+        drained = idle and parts.completer.wait_until_empty(left())
         if not drained:
             closing(False)
             self._abandon_executions()
-        self._supervisor.stop()
-        self._completer.stop()
-        self._progress.stop()
-        self._cluster.stop()
+        parts.supervisor.stop()
+        parts.completer.stop()
+        parts.progress.stop()
+        parts.cluster.stop()
         # The check-ins end last, because other nodes must not declare a draining node dead.
-        self._checkin.stop()
-        for last in (self._completer, self._progress, self._cluster, self._checkin):
+        parts.check_in.stop()
+        for last in (parts.completer, parts.progress, parts.cluster, parts.check_in):
             last.join(at_most(JOIN_SECONDS))
         # Jobs that can be cancelled or killed are stopped before other nodes may run them again.
-        within(at_most(2 * CLOSE_SECONDS), partial(self._executors.close, CLOSE_SECONDS))
-        self._loop.close(at_most(CLOSE_SECONDS))
-        epoch = self._epoch
+        within(at_most(2 * CLOSE_SECONDS), partial(parts.executors.close, CLOSE_SECONDS))
+        parts.loop.close(at_most(CLOSE_SECONDS))
+        epoch = parts.registration.epoch
         if epoch is not None and not epoch.lost:
             epoch.lose()
-            within(at_most(STEP_SECONDS), partial(self._store.leave, epoch.node))
-        self._watchdog.stop()
-        self._watchdog.join(at_most(JOIN_SECONDS))
-        self._deadlines.close()
+            within(at_most(STEP_SECONDS), partial(parts.store.leave, epoch.node))
+        parts.watchdog.stop()
+        parts.watchdog.join(at_most(JOIN_SECONDS))
+        parts.deadlines.close()
         self._listeners.close()
         # Jobs and listeners may use the scheduler until here.
         closing(drained)
-        within(at_most(STEP_SECONDS), self._notifications.close)
-        within(at_most(STEP_SECONDS), self._store.close)
+        within(at_most(STEP_SECONDS), parts.notifications.close)
+        within(at_most(STEP_SECONDS), parts.store.close)
         logger.info("node %s has stopped", self.instance_id)
         return drained
 
     def _have_executions_ended(self, seconds: float) -> bool:
+        parts = self.parts
         if self._interrupts:
-            self._runner.interrupt(lambda execution: not execution.cancelled.is_set())
+            parts.runner.interrupt(lambda execution: not execution.cancelled.is_set())
         until = self._clock.monotonic() + seconds
-        return self._executors.wait_until_idle(lambda: max(0.0, until - self._clock.monotonic()))
+        return parts.executors.wait_until_idle(lambda: max(0.0, until - self._clock.monotonic()))
 
     def _abandon_executions(self) -> None:
-        running = self._runner.running()
-        self._runner.interrupt(lambda execution: True)
+        parts = self.parts
+        running = parts.runner.running()
+        parts.runner.interrupt(lambda execution: True)
         logger.warning(
             "node %s: %s did not end in time; other nodes recover those that request recovery",
             self.instance_id,
@@ -200,21 +320,31 @@ class SchedulerNode(Engine):
         While executions are running, the row of the node stays until its failure window has passed: the threads
         continue until the very end of the process, and no other node may run their jobs before that.
         """
-        epoch = self._epoch
+        parts = self.parts
+        epoch = parts.registration.epoch
         if os.getpid() != self._pid or epoch is None or epoch.lost or self._allowance is not None:
             return
-        self._leaving = True
-        for service in (self._scheduler, self._misfires, self._checkin, self._cluster):
+        parts.signals.is_leaving = True
+        for service in (parts.scheduler_thread, parts.misfires, parts.check_in, parts.cluster):
             service.stop()
-        self._scheduler.join(EXIT_SECONDS)
-        running = self._runner.running()
-        if self._executors.occupied or self._store_watch.outage is not None:
+        parts.scheduler_thread.join(EXIT_SECONDS)
+        running = parts.runner.running()
+        if parts.executors.occupied or parts.watch.outage is not None:
             unfinished = described(running) if running else "no running execution"
             logger.warning("node %s exits without shutdown(), with %s", self.instance_id, unfinished)
             return
         epoch.lose()
-        within(EXIT_SECONDS, partial(self._store.leave, epoch.node))
+        within(EXIT_SECONDS, partial(parts.store.leave, epoch.node))
         logger.info("node %s left the cluster at process exit; shutdown() was not called", self.instance_id)
+
+    def _set_mode(self, mode: NodeMode) -> None:
+        """Apply a mode that the program sets, and let the cluster manager write it to the node's record."""
+        self.parts.modes.set_here(mode)
+        self.parts.cluster.wake()
+
+    def _type_registered(self, name: str) -> None:
+        """Let the cluster manager publish a newly registered job type and look for its jobs."""
+        self.parts.cluster.wake()
 
     def _with_retry(self, step: Callable[[], Any]) -> Any:
         """Perform a step of the start, and retry it while the database is unavailable, up to `start_timeout`."""
@@ -225,7 +355,11 @@ class SchedulerNode(Engine):
                 return step()
             except (StoreUnavailableError, OutcomeUnknownError) as error:
                 wait = outage.failed(error)
-                if not _may_pass(error) or self._clock.monotonic() + wait > deadline or self._aborted.wait(wait):
+                if (
+                    not _may_pass(error)
+                    or self._clock.monotonic() + wait > deadline
+                    or self.parts.signals.stop.wait(wait)
+                ):
                     raise
 
 

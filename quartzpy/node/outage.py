@@ -76,18 +76,27 @@ class Outage:
 class StoreWatch:
     """Tracks for all threads of a node whether the database is available, by the check-ins of the node."""
 
-    def __init__(self, logger: logging.Logger, what: str, clock: Clock, back: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        logger: logging.Logger,
+        what: str,
+        clock: Clock,
+        report_error: Callable[[str, BaseException], None] = lambda message, error: None,
+    ) -> None:
         self._logger = logger
         self._what = what
         self._clock = clock
-        self._back = back
-        self.report_error: Callable[[str, BaseException], None] = lambda message, error: None
-        """Called at the begin of an outage."""
+        self._report_error = report_error
+        self._wakes: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._failures = 0
         self._first_failure: float | None = None
         self._tries = 0
         self._next_try = 0.0
+
+    def wake_when_back(self, wake: Callable[[], None]) -> None:
+        """Call `wake` when the database is available again."""
+        self._wakes.append(wake)
 
     @property
     def outage(self) -> float | None:
@@ -108,7 +117,7 @@ class StoreWatch:
                 self._first_failure = self._clock.monotonic()
         if failures == WARN_AFTER:
             self._logger.warning("%s: the database is unavailable: %s", self._what, error)
-            self.report_error("the database is unavailable", error)
+            self._report_error("the database is unavailable", error)
         else:
             self._logger.debug("%s: a check-in failed: %s", self._what, error)
         return 0.0 if failures == 1 else back_off(failures - 1, min(LONGEST_PROBE_WAIT, PROBE_SHARE * window))
@@ -126,7 +135,8 @@ class StoreWatch:
                 "%s: the database is back after %.1f s and %d failed check-ins", self._what, seconds, failures
             )
         if failures or waited:
-            self._back()
+            for wake in self._wakes:
+                wake()
 
     def try_failed(self) -> float:
         """Record that a thread got no connection. Return the seconds to wait before its next attempt.

@@ -14,7 +14,7 @@ from datetime import timedelta
 from quartzpy.clock import Clock
 from quartzpy.config.config import AUTO, SchedulerConfig, automatic_instance_id
 from quartzpy.errors import InstanceIdInUseError
-from quartzpy.node.wakeup import Wakeup
+from quartzpy.node.signals import Wakeup
 from quartzpy.node.workers.epoch import Epoch, is_held_here
 from quartzpy.placement import Capabilities
 from quartzpy.store.process_identity import has_certainly_ended, own_process
@@ -37,6 +37,13 @@ class Registration:
         self._aborted = aborted
         self._is_automatic = config.instance_id == AUTO
         self.instance_id = automatic_instance_id() if self._is_automatic else config.instance_id
+        """A generated id may change when the node rejoins."""
+        self.epoch: Epoch | None = None
+        """The current epoch of the node. None before `join`."""
+
+    def present_epoch(self) -> Epoch:
+        assert self.epoch is not None
+        return self.epoch
 
     def join(self, capabilities: Capabilities) -> Epoch:
         """Register the node for the first time. If the instance id is in use, find out whether its holder is alive.
@@ -93,7 +100,8 @@ class Registration:
 
     def _new_epoch(self, node: Node, asked_at: float, capabilities: Capabilities) -> Epoch:
         self._store.publish(node, capabilities)
-        return Epoch(node, self._clock, self._config.lease.total_seconds(), asked_at)
+        self.epoch = Epoch(node, self._clock, self._config.lease.total_seconds(), asked_at)
+        return self.epoch
 
     def _holder(self) -> NodeRecord | None:
         nodes = self._store.list_nodes().nodes

@@ -8,8 +8,6 @@ connection was given up, rows that were edited by hand, a bug.
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 
@@ -23,9 +21,10 @@ from quartzpy.node.claims import NotDue, PassedOver
 from quartzpy.node.fire_requests import fire_request_of
 from quartzpy.node.outage import StoreWatch
 from quartzpy.node.service import NO_REST, EpochService
-from quartzpy.node.workers.attempt import LONGEST_LEAD
+from quartzpy.node.signals import SchedulerSignals
 from quartzpy.node.workers.capacity import Capacity, workers_of
 from quartzpy.node.workers.epoch import Epoch
+from quartzpy.node.workers.execution import LONGEST_LEAD
 from quartzpy.node.workers.executors import Executors
 from quartzpy.store.protocol import (
     AcquiredTrigger,
@@ -66,6 +65,7 @@ class SchedulerThread(EpochService):
         self,
         name: str,
         *,
+        signals: SchedulerSignals,
         store: JobStore,
         clock: Clock,
         store_time: StoreTime,
@@ -83,7 +83,8 @@ class SchedulerThread(EpochService):
         watch: StoreWatch | None = None,
     ) -> None:
         self._listeners = listeners
-        super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch)
+        super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch, wakeup=signals.wakeup)
+        self.signals = signals
         self._store = store
         self._clock = clock
         self._store_time = store_time
@@ -95,18 +96,13 @@ class SchedulerThread(EpochService):
         self._running_fire_ids = running
         self._disown = disown
         self._backlog = backlog
-        self._standby = True
-        self._resting = threading.Event()
         self._claims: list[AcquiredTrigger] = []
         self._claims_epoch: Epoch | None = None
         self._answer_lost = False
-        self._compare_due = False
         self._not_due = NotDue()
         self._passed_over = PassedOver(clock)
         self._fruitless = 0
         self._more_is_due = False
-        self._looks_again = True
-        self._afterwards: deque[Callable[[], None]] = deque()
         self._look_at = 0.0
         """The monotonic time at which the next trigger comes within reach, as far as this node knows."""
         self._lead = 0.0
@@ -116,36 +112,6 @@ class SchedulerThread(EpochService):
         """The monotonic time of the last notification of the other nodes that this one is full."""
         self.differences = 0
         """The number of differences between this node and its rows in the store that were found and resolved."""
-
-    # --- called by other threads
-
-    def look_again(self, then: Callable[[], None] | None = None) -> None:
-        """Look for due triggers in the next pass: there may be one that is due earlier than the last answer said.
-
-        `then` is called when that pass has ended, even if it failed.
-        """
-        if then is not None:
-            self._afterwards.append(then)
-        self._looks_again = True
-        self.wakeup.set()
-
-    def set_standby(self, standby: bool) -> None:
-        self._resting.clear()
-        self._standby = standby
-        self.wakeup.set()
-
-    def wait_until_resting(self, timeout: float) -> bool:
-        """After `set_standby(True)`, wait for the current pass to end. Return False on timeout."""
-        return self._resting.wait(timeout)
-
-    @property
-    def in_standby(self) -> bool:
-        return self._standby
-
-    def compare(self) -> None:
-        """In the next pass, compare the claims and executions of this node with the rows of its epoch."""
-        self._compare_due = True
-        self.wakeup.set()
 
     # --- the loop
 
@@ -160,12 +126,12 @@ class SchedulerThread(EpochService):
     def run_as(self, epoch: Epoch) -> float:
         """Fire due claims and claim the next triggers. Return the seconds until the next pass."""
         # Those that are added during the pass wait for the next one, which begins at once.
-        count = len(self._afterwards)
+        count = len(self.signals.afterwards)
         try:
             rest = self._pass_as(epoch)
         finally:
             for _ in range(count):
-                self._afterwards.popleft()()
+                self.signals.afterwards.popleft()()
         if not self._executors.have_waiting:
             return rest
         self._hand_back(PATIENCE)
@@ -176,18 +142,18 @@ class SchedulerThread(EpochService):
             self._claims, self._claims_epoch = [], epoch
         if self._answer_lost and epoch.trusted:
             self._reconcile(epoch)
-        elif self._compare_due and epoch.trusted:
+        elif self.signals.compare_due and epoch.trusted:
             self._compare(epoch)
-        if self._standby or not epoch.trusted:
+        if self.signals.in_standby or not epoch.trusted:
             self._release(epoch, self._claims)
-            if not self._standby:
+            if not self.signals.in_standby:
                 return SHORTEST_REST
             self._hand_back(0.0)
-            if not self._resting.is_set():
+            if not self.signals.resting.is_set():
                 self._wake_others(epoch)
-                self._resting.set()
+                self.signals.resting.set()
             return LONGEST_LOCKED_REST if self._claims else STANDBY_REST
-        if self._fire_due(epoch) and not (self._looks_again or self._more_is_due):
+        if self._fire_due(epoch) and not (self.signals.looks_again or self._more_is_due):
             left = self._look_at - self._clock.monotonic()
             if left > 0:
                 return min(left, self._until_due())
@@ -211,7 +177,7 @@ class SchedulerThread(EpochService):
 
     def _acquire(self, epoch: Epoch, available_slots: Sequence[AvailableSlots]) -> float:
         limit = min(workers_of(available_slots), self._config.batch_size)
-        self._looks_again = False
+        self.signals.looks_again = False
         asked_at = self._clock.monotonic()
         acquired = self._store.acquire(
             epoch.node,
@@ -273,7 +239,7 @@ class SchedulerThread(EpochService):
         """Wait for a free worker, or for the fire time of a claim."""
         if self._claims:
             until_due = self._until_due()
-            if self._looks_again and until_due > SHORTEST_REST:
+            if self.signals.looks_again and until_due > SHORTEST_REST:
                 # A trigger may have been scheduled that is due before the claims for the last free workers.
                 self._release(epoch, self._claims)
                 return NO_REST
@@ -328,7 +294,7 @@ class SchedulerThread(EpochService):
         self._look_for(*(one.next_fire_time for one in firing.fired), *(one.next_fire_time for one in firing.skipped))
         if len(firing.fired) + len(firing.skipped) + len(firing.not_due) < len(requests):
             # A claim was lost: its trigger was moved to another fire time, for example, and may be due soon.
-            self._looks_again = True
+            self.signals.looks_again = True
         return True
 
     def _learn_lead(self, seconds: float) -> None:
@@ -381,7 +347,7 @@ class SchedulerThread(EpochService):
 
     def _compare(self, epoch: Epoch) -> None:
         """Compare the claims and executions of this node with the rows of its epoch, and resolve differences."""
-        self._compare_due = False
+        self.signals.compare_due = False
         running = self._running(epoch)
         unrecorded = epoch.unrecorded()
         asked_at = self._clock.monotonic()
@@ -398,7 +364,7 @@ class SchedulerThread(EpochService):
         found = self._store.reconcile(epoch.node, claims=claims, executions=epoch.unrecorded())
         self._answer_lost = False
         # What was released waits again, and what was fired has moved on, and no look has seen it since.
-        self._looks_again = True
+        self.signals.looks_again = True
         if found.released or found.fired:
             self.differences += len(found.released) + len(found.fired)
             self._logger.warning(

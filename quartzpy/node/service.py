@@ -11,7 +11,7 @@ from collections.abc import Callable
 from quartzpy.clock import Clock, SystemClock
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError, SchemaError, StoreUnavailableError
 from quartzpy.node.outage import LONGEST_WAIT, Outage, StoreWatch, is_without_connection
-from quartzpy.node.wakeup import Wakeup
+from quartzpy.node.signals import Wakeup
 from quartzpy.node.workers.epoch import Epoch
 
 NO_REST = 0.0
@@ -38,9 +38,12 @@ class Service(ABC):
         watch: StoreWatch | None = None,
         longest_wait: float = LONGEST_WAIT,
         clock: Clock | None = None,
+        wakeup: Wakeup | None = None,
     ) -> None:
         self.name = name
-        self.wakeup = Wakeup()
+        self.wakeup = wakeup or Wakeup()
+        if watch is not None:
+            watch.wake_when_back(self.wakeup.set)
         self.last_error: str | None = None
         """The last error of a pass or of the thread."""
         self.passed_at: float | None = None
@@ -193,8 +196,9 @@ class EpochService(Service):
         lease_lost: Callable[[Epoch], None],
         watch: StoreWatch | None = None,
         longest_wait: float = LONGEST_WAIT,
+        wakeup: Wakeup | None = None,
     ) -> None:
-        super().__init__(name, watch=watch, longest_wait=longest_wait)
+        super().__init__(name, watch=watch, longest_wait=longest_wait, wakeup=wakeup)
         self._epoch = epoch
         self._lease_lost = lease_lost
         self._acting: Epoch | None = None

@@ -2,7 +2,7 @@
 
 The loop of a service catches the exceptions of its passes. A thread that ends nevertheless (an error in an error
 handler, an exception that was injected into the thread) is restarted here. If restarts do not help, the node has
-failed.
+failed. The watchdog looks for what blocks without ending.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
@@ -20,7 +20,7 @@ from typing import Protocol
 from quartzpy.clock import Clock, seconds_suspended
 from quartzpy.node.health import ThreadHealth
 from quartzpy.node.service import Service
-from quartzpy.node.wakeup import Wakeup
+from quartzpy.node.signals import Wakeup
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +35,11 @@ STUCK_PERIODS, STUCK_SECONDS = 10.0, 60.0
 """A thread without a pass for both of these times is stuck, and only a new process can continue."""
 MAX_RESTARTS, RESTARTS_WITHIN = 5, 60.0
 """A thread that ends more often than MAX_RESTARTS within RESTARTS_WITHIN seconds cannot be kept alive."""
+
+WATCHDOG_REST = 0.25
+"""The interval of its checks, in seconds: a quarter of the shortest time after which something is reported."""
+IDLE_REST = 1.0
+"""The interval, in seconds, while the node runs no user code: this is the shortest time after which it is reported."""
 
 
 class Supervised(Protocol):
@@ -232,3 +237,24 @@ def _log(level: int, message: str, *values: object) -> None:
             sys.stderr.write(f"{message % values} (logging failed: {error!r})\n")
         except BaseException:  # Neither logging nor standard error works.
             return
+
+
+class Watchdog(Service):
+    """A thread that checks periodically for blocked loops, slow listeners and threads that could not be started.
+
+    Each check must be quick. They are rare while `is_busy` returns False.
+    """
+
+    def __init__(self, name: str, checks: Sequence[Callable[[], None]], is_busy: Callable[[], bool]) -> None:
+        super().__init__(name)
+        self._checks = checks
+        self._is_busy = is_busy
+
+    def run_once(self) -> float:
+        for check in self._checks:
+            try:
+                check()
+            except BaseException:
+                # An error of one check must not stop the others.
+                logger.exception("%s: a check raised an error", self.name)
+        return WATCHDOG_REST if self._is_busy() else IDLE_REST

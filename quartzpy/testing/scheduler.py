@@ -22,7 +22,6 @@ from quartzpy.jobs.middleware import Middleware
 from quartzpy.jobs.progress import Progress
 from quartzpy.keys import JobKey
 from quartzpy.node.fire_requests import fire_request_of, refill_of
-from quartzpy.node.workers.attempt import Attempt
 from quartzpy.node.workers.epoch import Epoch
 from quartzpy.node.workers.execution import Execution
 from quartzpy.node.workers.job_runner import JobRunner
@@ -258,7 +257,7 @@ class SchedulerHarness(SchedulingVerbs):
         )
 
     def _run(self, fired: FiredTrigger) -> list[ExecutionRecord]:
-        execution = Attempt(self._runner, fired, self._epoch)
+        execution = Execution(self._runner, fired, self._epoch)
         execution.cancelled = ClockCancellation(self.clock)
         self._runner.accept([execution])
         began, outer = self.now, self._loop.execution

@@ -15,6 +15,7 @@ from quartzpy.clock import SystemClock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.events.listeners import Listeners
 from quartzpy.node.scheduler_thread import SchedulerThread
+from quartzpy.node.signals import SchedulerSignals
 from quartzpy.node.workers.epoch import Epoch
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import (
@@ -88,6 +89,7 @@ class SimulatedNode:
         """When the next pass begins, unless something wakes the thread before."""
         self.thread = SchedulerThread(
             name,
+            signals=SchedulerSignals(),
             store=_Announcing(store, simulation.announce),  # type: ignore[arg-type]
             clock=clock,
             store_time=StoreTime(clock),
@@ -103,7 +105,7 @@ class SimulatedNode:
             lease_lost=lambda epoch: None,
             listeners=Listeners(),
         )
-        self.thread.set_standby(False)
+        self.thread.signals.set_standby(False)
 
     # --- in place of the node's capacity
 
@@ -141,7 +143,7 @@ class SimulatedNode:
         outcome: CompletionOutcome = self.store.complete(self.node, ended)
         self.epoch.discard_unrecorded([one.fired.fire_id for one in over])
         if outcome.earliest_unblocked is not None:
-            self.thread.look_again()
+            self.thread.signals.look_again()
         # A worker that becomes free wakes a thread that waits for one.
         if len(self.running) + len(over) >= self.workers:
             self.thread.wakeup.set()
@@ -189,7 +191,7 @@ class Simulation:
     def notify(self) -> None:
         """Wake all nodes, as a notification does."""
         for node in self.nodes:
-            node.thread.look_again()
+            node.thread.signals.look_again()
 
     def announce(self) -> None:
         """Wake all nodes because one of them asks for it."""

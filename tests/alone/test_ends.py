@@ -142,9 +142,9 @@ def test_standby_and_start(simulate: Make) -> None:
     simulation.harness.schedule(job(), every(1))
     simulation.notify()
     simulation.run(3.5)
-    node.thread.set_standby(True)
+    node.thread.signals.set_standby(True)
     simulation.run(2)
-    node.thread.set_standby(False)
+    node.thread.signals.set_standby(False)
     simulation.run_until(at(9.5))
     late = [one.fire_time for one in simulation.fires if one.scheduled_fire_time >= at(6)]
     assert late == [pytest.approx(at(n), abs=timedelta(seconds=SLACK)) for n in range(6, 10)]

@@ -11,8 +11,7 @@ import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger
 from quartzpy.node.completer import Completer
-from quartzpy.node.engine import Engine
-from quartzpy.node.workers.attempt import Attempt
+from quartzpy.node.reactions import Reactions
 from quartzpy.node.workers.execution import Execution
 from quartzpy.node.workers.job_runner import JobRunner
 from tests.facade import process_jobs
@@ -64,13 +63,13 @@ EXECUTORS = {"asyncio": {"own": "asyncio:1"}, "processes": {"own": "processes:1"
 
 
 def out_of_the_pool(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Attempt.__call__
+    original = Execution.__call__
 
-    def called(self: Attempt) -> None:
+    def called(self: Execution) -> None:
         gate.pass_through()
         original(self)
 
-    monkeypatch.setattr(Attempt, "__call__", called)
+    monkeypatch.setattr(Execution, "__call__", called)
 
 
 def before_the_code(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +104,7 @@ def test_it_does_not_begin(
     elsewhere = scheduler if url == "memory://" else make_scheduler()
     assert elsewhere.cancel(running)
     assert scheduler._node is not None
-    [attempt] = scheduler._node._runner.accepted()
+    [attempt] = scheduler._node.parts.runner.accepted()
     wait_until(attempt.cancelled.is_set)
     gate.opened.set()
     assert scheduler.wait_until_recorded(1, LONG)
@@ -118,8 +117,8 @@ def test_a_request_that_only_the_store_knows_is_not_lost_in_a_hand_back(
     make_scheduler: MakeScheduler, monkeypatch: pytest.MonkeyPatch, gate: Gate
 ) -> None:
     """The request comes after the node has decided to hand the fire back, and before that is recorded."""
-    monkeypatch.setattr(Attempt, "__call__", lambda self: self.hand_back())
-    monkeypatch.setattr(Engine, "_apply_cancel_requests", lambda self: None)
+    monkeypatch.setattr(Execution, "__call__", lambda self: self.hand_back())
+    monkeypatch.setattr(Reactions, "apply_cancel_requests", lambda self: None)
     original = Completer._record
 
     def recorded(self: Completer, batch: Any) -> None:

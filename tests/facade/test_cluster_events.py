@@ -114,7 +114,7 @@ def test_a_watcher_is_notified_at_once_and_costs_nothing_before(
 
     def is_watched() -> bool:
         events.next(timeout=0.05)
-        return runtime._announcer.is_watched
+        return runtime.parts.announcer.is_watched
 
     wait_until(is_watched, "the node to know")
     node.schedule_job(JobDetail(jobs.Recorded, "other"), SimpleTrigger("t2"))

@@ -110,7 +110,8 @@ def _drains(scheduler: Scheduler, **options: Any) -> threading.Event:
     scheduler.listeners.add_listener(lambda event: over.set(), events.SchedulerShutDown)
     node: Any = scheduler._node
     scheduler.shutdown(wait=False, **options)
-    wait_until(lambda: node is None or not node._scheduler._thread.is_alive(), "the end of the scheduler thread")
+    assert node is not None
+    wait_until(lambda: not node.parts.scheduler_thread._thread.is_alive(), "the end of the scheduler thread")
     return over
 
 

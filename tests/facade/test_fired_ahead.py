@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger
-from quartzpy.node.engine import Engine
+from quartzpy.node.reactions import Reactions
 from quartzpy.node.workers.pace import Pace
 from tests.waiting import wait_until
 
@@ -69,7 +69,7 @@ def behind_a_long_job(scheduler: Scheduler, patience: float, monkeypatch: pytest
 
 def occupied(scheduler: Scheduler) -> int:
     assert scheduler._node is not None
-    return scheduler._node._executors.occupied
+    return scheduler._node.parts.executors.occupied
 
 
 def outcomes(scheduler: Scheduler) -> list[str]:
@@ -158,7 +158,7 @@ def test_a_node_that_lost_its_epoch_does_not_run_it(
     scheduler.start()
     behind_a_long_job(scheduler, 30.0, monkeypatch)
     assert scheduler._node is not None
-    scheduler._node._present_epoch().lose()
+    scheduler._node.parts.registration.present_epoch().lose()
     go_on.set()
     wait_until(lambda: occupied(scheduler) == 0)
     assert ran == []
@@ -183,7 +183,7 @@ def test_a_request_to_stop_it_is_not_lost_when_it_is_handed_back(
     """Nor if the notification of the request never came."""
     if url == "memory://":
         pytest.skip("a store in memory has one node")
-    monkeypatch.setattr(Engine, "_apply_cancel_requests", lambda self: None)
+    monkeypatch.setattr(Reactions, "apply_cancel_requests", lambda self: None)
     resting, other = make_scheduler(workers=1, batch_size=3, instance_id="resting"), make_scheduler(instance_id="other")
     resting.start()
     behind_a_long_job(resting, 30.0, monkeypatch)

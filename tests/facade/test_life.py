@@ -64,7 +64,7 @@ def test_a_shutdown_records_at_once_what_could_not_be_recorded_before(
 
     with monkeypatch.context() as outage:
         outage.setattr(scheduler._store, "complete", refuse)
-        outage.setattr(node._completer, "retry_in", retry_in)
+        outage.setattr(node.parts.completer, "retry_in", retry_in)
         scheduler.schedule_job(JobDetail(jobs.Recorded, "job", durable=True), SimpleTrigger("t"))
         assert failed.wait(30)
     assert scheduler.shutdown(timeout=timedelta(seconds=10))
@@ -211,7 +211,7 @@ def test_a_worker_leaves_misfires_to_others_while_there_are_any(make_scheduler: 
         one.listeners.add_listener(lambda event, name=name: by.append(name), events.TriggerMisfired)  # type: ignore[misc]
     other.start()
     worker.start()
-    capacity = worker._node._capacity  # type: ignore[union-attr]
+    capacity = worker._node.parts.capacity  # type: ignore[union-attr]
     wait_until(lambda: not capacity.performs_maintenance, "the worker to leave the house to the other")
     assert capacity.misfire_keys == ()
     # Nobody has the executor: it is late, and stays so.

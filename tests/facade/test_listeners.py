@@ -359,8 +359,8 @@ def test_a_failure_outside_of_jobs_has_an_event(scheduler: Scheduler) -> None:
     scheduler.listeners.add_scheduler_listener(Hears())
     node = scheduler._node
     assert node is not None
-    node._misfires.run_once = fails  # type: ignore[method-assign]
-    node._misfires.wakeup.set()
+    node.parts.misfires.run_once = fails  # type: ignore[method-assign]
+    node.parts.misfires.wakeup.set()
     assert told.wait(20)
     assert seen[0].message.endswith("misfire-handler: a pass failed")
     assert str(seen[0].error) == "a bug"

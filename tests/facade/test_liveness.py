@@ -302,7 +302,7 @@ def kill(scheduler: Scheduler, name: str) -> None:
     """End a thread of a node by SystemExit in its next pass, and wait until it runs again."""
     node = scheduler._node
     assert node is not None
-    service = next(one for one in node._services() if one.name.endswith(name))
+    service = next(one for one in node.parts.services() if one.name.endswith(name))
     passes = service._guarded_pass
 
     def die() -> float:
@@ -334,8 +334,8 @@ def test_a_health_check_reports_a_thread_that_cannot_be_kept_alive(make: Callabl
     scheduler.start()
     node = scheduler._node
     assert node is not None
-    node._misfires._guarded_pass = lambda: exec("raise SystemExit(1)")  # type: ignore[assignment,return-value]
-    node._misfires.wakeup.set()
+    node.parts.misfires._guarded_pass = lambda: exec("raise SystemExit(1)")  # type: ignore[assignment,return-value]
+    node.parts.misfires.wakeup.set()
     wait_until(lambda: scheduler.health().state is HealthState.FAILED, "the verdict")
     with pytest.raises(NodeUnhealthyError, match="misfire-handler ended 6 times within 60 s"):
         scheduler.health().raise_if_failed()

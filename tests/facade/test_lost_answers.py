@@ -115,7 +115,7 @@ def test_executions_that_a_node_does_not_know_of_start_at_its_next_check_in(
     wait_until(lambda: is_due(scheduler))
     with caplog.at_level(logging.WARNING):
         took = scheduler._store.acquire(
-            node._present_epoch().node,
+            node.parts.registration.present_epoch().node,
             [AvailableSlots(scheduler.jobs()[0].job_type)],
             limit=1,
             look_ahead=timedelta(),

@@ -9,7 +9,7 @@ import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.node.scheduler_thread import SchedulerThread
-from quartzpy.node.workers.attempt import LONGEST_LEAD
+from quartzpy.node.workers.execution import LONGEST_LEAD
 from tests.waiting import wait_until
 
 COUNT = 40

@@ -12,7 +12,7 @@ import pytest
 
 from quartzpy import JobDetail, JobExecutionContext, RetryPolicy, Scheduler, SimpleTrigger, TriggerListener
 from quartzpy.events import events
-from quartzpy.node.workers import attempt, job_runner
+from quartzpy.node.workers import execution, job_runner
 from quartzpy.states import Outcome
 from tests.facade import poison
 
@@ -39,9 +39,9 @@ def ended(scheduler: Scheduler, job: JobDetail, *, executions: int = 1) -> tuple
 def all_is_free(scheduler: Scheduler) -> None:
     node = scheduler._node
     assert node is not None
-    assert node._executors.wait_until_idle(lambda: 20.0)
-    assert {name: pool.pool.free for name, pool in node._executors._all.items()} == {
-        name: pool.pool.size for name, pool in node._executors._all.items()
+    assert node.parts.executors.wait_until_idle(lambda: 20.0)
+    assert {name: pool.pool.free for name, pool in node.parts.executors._all.items()} == {
+        name: pool.pool.size for name, pool in node.parts.executors._all.items()
     }
     assert scheduler.running() == []
     assert node.running() == []
@@ -117,7 +117,7 @@ def test_a_failure_of_the_engine_itself_is_the_end_of_the_execution(
     def out_of_memory(*args: object) -> Any:
         raise MemoryError("of the engine")
 
-    monkeypatch.setattr(attempt.Attempt, "_final_completion", out_of_memory)
+    monkeypatch.setattr(execution.Execution, "_final_completion", out_of_memory)
     outcome, error = ended(scheduler, poison.detail(poison.Fine))
     assert (outcome, "MemoryError: of the engine" in error) == (Outcome.FAILED, True)
 
@@ -128,7 +128,7 @@ def test_a_log_handler_that_raises_changes_nothing(scheduler: Scheduler) -> None
             raise poison.OwnBaseError
 
     handler = Raising()
-    logger = logging.getLogger("quartzpy.node.workers.attempt")
+    logger = logging.getLogger("quartzpy.node.workers.execution")
     logger.addHandler(handler)
     try:
         outcome, error = ended(scheduler, poison.detail(poison.Poison, data={"body": "raises"}))
@@ -198,7 +198,7 @@ def test_a_listener_that_hangs_blocks_only_its_worker(
     assert not poison.go_on.is_set()
     node = scheduler._node
     assert node is not None
-    assert node._executors.occupied == 1
+    assert node.parts.executors.occupied == 1
     poison.go_on.set()
     all_is_free(scheduler)
     assert "its listeners are still running: recording it without them" in caplog.text
@@ -242,12 +242,12 @@ def test_a_blocked_event_loop_is_reported_with_its_stack(
     node = scheduler._node
     assert node is not None
     for _ in range(200):
-        if node._loop.blockages:
+        if node.parts.loop.blockages:
             break
         poison.go_on.wait(0.1)
     poison.go_on.set()
     assert scheduler.wait_until_recorded(1, SOON)
-    assert node._loop.blockages == 1
+    assert node.parts.loop.blockages == 1
     assert "the event loop has been blocked for" in caplog.text
     assert "by job DEFAULT.poison, fire " in caplog.text
     assert "poison.py" in caplog.text
@@ -263,7 +263,7 @@ def test_an_ignored_timeout_is_reported_at_growing_intervals(
     node = scheduler._node
     assert node is not None
     for _ in range(200):
-        if node._runner.overrun_timeouts == 3:
+        if node.parts.runner.overrun_timeouts == 3:
             break
         poison.go_on.wait(0.05)
     poison.go_on.set()

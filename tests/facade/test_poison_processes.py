@@ -43,7 +43,7 @@ def outcomes(scheduler: Scheduler, executions: int) -> list[tuple[str, Outcome, 
 def all_is_free(scheduler: Scheduler) -> bool:
     node = scheduler._node
     assert node is not None
-    return node._executors.wait_until_idle(lambda: 20.0) and not scheduler.running()
+    return node.parts.executors.wait_until_idle(lambda: 20.0) and not scheduler.running()
 
 
 def then_fine(scheduler: Scheduler, executions: int) -> None:

@@ -140,7 +140,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def writer(store: CountingStore, clock: ManualClock) -> ProgressWriter:
-    watch = StoreWatch(logging.getLogger("test"), "node", SystemClock(), lambda: None)
+    watch = StoreWatch(logging.getLogger("test"), "node", SystemClock())
     return ProgressWriter("progress", store=store, clock=clock, watch=watch)
 
 

@@ -37,16 +37,16 @@ def node_of(scheduler: Scheduler) -> SchedulerNode:
 
 
 def is_idle(scheduler: Scheduler) -> bool:
-    return node_of(scheduler)._executors.wait_until_idle(lambda: 20.0)
+    return node_of(scheduler).parts.executors.wait_until_idle(lambda: 20.0)
 
 
 def test_an_async_job_that_waited_too_long_for_the_loop_does_not_start(scheduler: Scheduler) -> None:
     scheduler.schedule_job(JobDetail(poison.BlocksTheLoop, "blocks"), SimpleTrigger("blocks"))
     assert poison.ran.wait(20)
     scheduler.schedule_job(JobDetail(jobs.RecordedAsync, "waits"), SimpleTrigger("waits"))
-    while len(node_of(scheduler).running()) < 2 or node_of(scheduler)._executors.occupied < 2:
+    while len(node_of(scheduler).running()) < 2 or node_of(scheduler).parts.executors.occupied < 2:
         poison.go_on.wait(0.01)
-    node_of(scheduler)._present_epoch().lose()
+    node_of(scheduler).parts.registration.present_epoch().lose()
     poison.go_on.set()
     assert is_idle(scheduler)
     assert jobs.nothing_ran(0.0)
@@ -62,7 +62,7 @@ def test_a_job_whose_listener_took_longer_than_the_lease_does_not_start(schedule
     scheduler.listeners.add_listener(wait, events.JobToBeExecuted)
     scheduler.schedule_job(JobDetail(jobs.Recorded, "waits"), SimpleTrigger("waits"))
     assert asked.wait(20)
-    node_of(scheduler)._present_epoch().lose()
+    node_of(scheduler).parts.registration.present_epoch().lose()
     poison.go_on.set()
     assert is_idle(scheduler)
     assert jobs.nothing_ran(0.0)
@@ -76,14 +76,14 @@ def test_a_job_that_waited_too_long_for_its_process_does_not_start(
 
     def start_slowly(process: SpawnProcess) -> None:
         start(process)
-        node_of(scheduler)._present_epoch().lose()
+        node_of(scheduler).parts.registration.present_epoch().lose()
 
     monkeypatch.setattr(SpawnProcess, "start", start_slowly)
     scheduler.start()
     written = tmp_path / "written"
     job = JobDetail(poison.Writes, "waits", executor="cpu", data={"file": str(written)})
     scheduler.schedule_job(job, SimpleTrigger("waits"))
-    while not node_of(scheduler)._present_epoch().lost:
+    while not node_of(scheduler).parts.registration.present_epoch().lost:
         poison.go_on.wait(0.01)
     assert is_idle(scheduler)
     assert not written.exists()

@@ -137,11 +137,11 @@ def test_a_thread_that_hangs_makes_a_node_dead(make: Make, monkeypatch: pytest.M
     node = scheduler._node
     assert node is not None
     hangs = threading.Event()
-    monkeypatch.setattr(node._misfires, "run_once", lambda: float(hangs.wait(30)))
+    monkeypatch.setattr(node.parts.misfires, "run_once", lambda: float(hangs.wait(30)))
 
     def problems() -> list[str]:
         # Again, because the last pass before this one may have ended only now.
-        node._misfires.expected_at = time.monotonic() - 3_600
+        node.parts.misfires.expected_at = time.monotonic() - 3_600
         status, body = asked(metrics.port, "/healthz")
         return body["problems"] if status == 503 else []
 

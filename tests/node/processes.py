@@ -17,7 +17,6 @@ from quartzpy.events.listeners import Listeners
 from quartzpy.job_data import encode
 from quartzpy.jobs.job import Job, JobDetail, job_types
 from quartzpy.jobs.job_factory import JobFactory, new_instance
-from quartzpy.node.workers.attempt import Attempt
 from quartzpy.node.workers.deadlines import Deadlines
 from quartzpy.node.workers.epoch import Epoch
 from quartzpy.node.workers.event_loop import EventLoopThread
@@ -49,7 +48,7 @@ def execution_of(
     calendar: Calendar | None = None,
     stored: dict[str, Any] | None = None,
     **data: Any,
-) -> Attempt:
+) -> Execution:
     """Return a fire as a store returns it. `data` is the job's data if `job` is a class."""
     if isinstance(detail, type):
         detail = JobDetail(detail, "job", data=data, persist_data=False)
@@ -85,7 +84,7 @@ def execution_of(
         load_calendar=lambda: calendar,
     )
     no_runner: Any = None  # `Runner` sets itself.
-    return Attempt(no_runner, fired, Epoch(Node("node", 1), CLOCK, 3600.0, CLOCK.monotonic()))
+    return Execution(no_runner, fired, Epoch(Node("node", 1), CLOCK, 3600.0, CLOCK.monotonic()))
 
 
 @dataclass
@@ -109,7 +108,7 @@ class Ended:
 class Runner(JobRunner):
     """The run of one execution in a child process."""
 
-    def __init__(self, workers: ProcessWorkers, execution: Attempt) -> None:
+    def __init__(self, workers: ProcessWorkers, execution: Execution) -> None:
         execution.runner = self
         execution.executor = Executor("test", ExecutorKind.PROCESSES, WorkerPool(1, "test"), workers)
         self._completion: Completion | None = None
@@ -151,12 +150,12 @@ class Runner(JobRunner):
         return Ended(self._completion, self._told[-1])
 
 
-def begun(workers: ProcessWorkers, execution: Attempt) -> Runner:
+def begun(workers: ProcessWorkers, execution: Execution) -> Runner:
     """Run an execution on another thread. `end` waits for its end."""
     return Runner(workers, execution).begin()
 
 
-def ended(workers: ProcessWorkers, execution: Attempt) -> Ended:
+def ended(workers: ProcessWorkers, execution: Execution) -> Ended:
     return begun(workers, execution).end()
 
 

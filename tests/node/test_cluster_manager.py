@@ -76,7 +76,7 @@ def manager(
             clock=clock,
             config=SchedulerConfig(history_max_rows=history_max_rows),
             epoch=lambda: epoch,
-            watch=StoreWatch(logging.getLogger("test"), "node", clock, lambda: None),
+            watch=StoreWatch(logging.getLogger("test"), "node", clock),
             checked_in=lambda: None,
             recovered=lambda outcome: None,
             lease_lost=lambda epoch: None,

@@ -14,7 +14,9 @@ WINDOW = 20.0
 
 
 def watch(clock: ManualClock, woken: list[float]) -> StoreWatch:
-    return StoreWatch(logging.getLogger("test"), "node a", clock, lambda: woken.append(clock.seconds))
+    store = StoreWatch(logging.getLogger("test"), "node a", clock)
+    store.wake_when_back(lambda: woken.append(clock.seconds))
+    return store
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 
 from quartzpy.clock import SystemClock
 from quartzpy.node.scheduler_thread import SchedulerThread
+from quartzpy.node.signals import SchedulerSignals
 from quartzpy.node.workers.epoch import Epoch
 from quartzpy.store.protocol import Node
 
@@ -23,6 +24,7 @@ def _thread(passes: list[str], error: Exception | None = None) -> SchedulerThrea
     unused: Any = Nothing()
     thread = SchedulerThread(
         "scheduler",
+        signals=SchedulerSignals(),
         store=unused,
         clock=SystemClock(),
         store_time=unused,
@@ -43,7 +45,7 @@ def _thread(passes: list[str], error: Exception | None = None) -> SchedulerThrea
         passes.append("looked")
         if len(passes) == 1:
             # It arrives while the thread looks, so it may be for a trigger that this look did not see.
-            thread.look_again(then=lambda: passes.append("called later"))
+            thread.signals.look_again(then=lambda: passes.append("called later"))
         if error is not None:
             raise error
         return 0.0
@@ -56,8 +58,8 @@ def _thread(passes: list[str], error: Exception | None = None) -> SchedulerThrea
 def test_it_is_called_after_the_look_that_follows(error: Exception | None) -> None:
     passes: list[str] = []
     thread = _thread(passes, error)
-    thread.look_again(then=lambda: passes.append("called"))
-    thread.look_again()
+    thread.signals.look_again(then=lambda: passes.append("called"))
+    thread.signals.look_again()
     for _ in range(3):
         if error is None:
             thread.run_once()

@@ -14,7 +14,7 @@ from quartzpy.node.misfire_handler import rest_in_backlog
 from quartzpy.node.notification_listener import NotificationListener
 from quartzpy.node.outage import Outage, StoreWatch
 from quartzpy.node.service import EpochService, Service
-from quartzpy.node.wakeup import Wakeup
+from quartzpy.node.signals import Wakeup
 from quartzpy.node.workers.epoch import Epoch, is_held_here
 from quartzpy.store.protocol import Node
 from quartzpy.store.ram.store import RamJobStore
@@ -224,7 +224,7 @@ def test_the_listener_for_notifications_stops_at_once(monkeypatch: pytest.Monkey
         "notifications",
         store=RamJobStore(SystemClock()),
         on_notification=lambda received: waiting.set(),
-        watch=StoreWatch(logging.getLogger("test"), "node", SystemClock(), lambda: None),
+        watch=StoreWatch(logging.getLogger("test"), "node", SystemClock()),
     )
     listener.start()
     assert waiting.wait(30)

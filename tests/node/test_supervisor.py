@@ -11,9 +11,8 @@ from quartzpy.clock import SystemClock
 from quartzpy.events.events import NodesRecovered
 from quartzpy.events.listeners import Listeners
 from quartzpy.node.service import Service
-from quartzpy.node.supervisor import MAX_RESTARTS, Supervised, Supervisor
-from quartzpy.node.wakeup import Wakeup
-from quartzpy.node.watchdog import Watchdog
+from quartzpy.node.signals import Wakeup
+from quartzpy.node.supervisor import MAX_RESTARTS, Supervised, Supervisor, Watchdog
 from quartzpy.node.workers.deadlines import Deadlines
 from quartzpy.node.workers.event_loop import EventLoopThread
 from quartzpy.node.workers.worker_pool import WorkerPool

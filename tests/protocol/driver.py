@@ -24,8 +24,7 @@ from quartzpy.jobs.job import JobTypes
 from quartzpy.jobs.job_factory import new_instance
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.node.node import SchedulerNode
-from quartzpy.node.workers.attempt import Attempt
-from quartzpy.node.workers.execution import Executor
+from quartzpy.node.workers.execution import Execution, Executor
 from quartzpy.node.workers.worker_pool import Task, WorkerPool
 from quartzpy.placement import DEFAULT_EXECUTOR
 from quartzpy.store.protocol import FiredTrigger, JobStore, Node
@@ -89,7 +88,7 @@ class Waiting(WorkerPool):
             self._occupied += len(tasks)
         self.waiting += tasks
         for task in tasks:
-            assert isinstance(task, Attempt)
+            assert isinstance(task, Execution)
             self.handed_over.append(task.fired)
 
     def run_all(self) -> None:
@@ -123,53 +122,54 @@ class DrivenNode:
             middleware=(),
         )
         self.workers = Waiting(10, f"{name}-worker")
-        executors = self.runtime._executors._all
+        executors = self.runtime.parts.executors._all
         executors[DEFAULT_EXECUTOR] = Executor(DEFAULT_EXECUTOR, executors[DEFAULT_EXECUTOR].kind, self.workers, None)
-        self.runtime._scheduler.set_standby(False)
+        self.runtime.parts.signals.scheduler.set_standby(False)
 
     def register(self) -> None:
         """Begin to live; tried again, as at a start, where the database cannot be reached."""
-        self.runtime._epoch = _patiently(lambda: self.runtime._registration.join(self.runtime._capacity.capabilities))
-        _patiently(self.runtime._known.learn)
+        parts = self.runtime.parts
+        _patiently(lambda: parts.registration.join(parts.capacity.capabilities))
+        _patiently(parts.known.learn)
 
     # --- one pass of a service, with what its loop does after an error
 
     def check_in(self) -> None:
         """The thread that checks in, and then the cluster manager, which a check-in wakes."""
-        self.runtime._checkin._pass()
-        self.runtime._cluster._pass()
+        self.runtime.parts.check_in._pass()
+        self.runtime.parts.cluster._pass()
 
     def schedule(self) -> None:
         """The scheduler thread: settle what is unsettled, fire claims that are due, claim and fire what is next."""
-        self.runtime._scheduler._pass()
+        self.runtime.parts.scheduler_thread._pass()
 
     def release(self) -> None:
         """The scheduler thread while the node is in standby."""
-        self.runtime._scheduler.set_standby(True)
+        self.runtime.parts.signals.scheduler.set_standby(True)
         self.schedule()
-        self.runtime._scheduler.set_standby(False)
+        self.runtime.parts.signals.scheduler.set_standby(False)
 
     def run(self) -> None:
         """What was handed to workers; under a lease that lapsed each of them waits."""
-        epoch = self.runtime._present_epoch()
+        epoch = self.runtime.parts.registration.present_epoch()
         if epoch.trusted or epoch.lost:
             self.workers.run_all()
 
     def complete(self) -> None:
-        self.runtime._completer._pass()
+        self.runtime.parts.completer._pass()
 
     def misfire(self) -> None:
-        self.runtime._misfires._pass()
+        self.runtime.parts.misfires._pass()
 
     def leave(self) -> None:
         """Give back what is claimed, and go, as at the end of `stop`; where it fails, others find out."""
-        epoch = self.runtime._epoch
+        epoch = self.runtime.parts.registration.epoch
         assert epoch is not None
         with suppress(QuartzpyError):
-            self.runtime._scheduler.release_all()
+            self.runtime.parts.scheduler_thread.release_all()
         epoch.lose()
         with suppress(QuartzpyError):
-            self.runtime._store.leave(epoch.node)
+            self.runtime.parts.store.leave(epoch.node)
 
     def live(self) -> None:
         """Everything that a node does, once."""
@@ -182,25 +182,25 @@ class DrivenNode:
 
     def doubt(self) -> None:
         """Take a step's answer for lost: the next pass of the scheduler thread looks what became of it."""
-        self.runtime._scheduler.after_failure(OutcomeUnknownError("doubted by the test"))
+        self.runtime.parts.scheduler_thread.after_failure(OutcomeUnknownError("doubted by the test"))
 
     @property
     def node(self) -> Node:
-        return self.runtime._present_epoch().node
+        return self.runtime.parts.registration.present_epoch().node
 
     @property
     def claims(self) -> set[int]:
         """The fire_ids of the claims that it knows of."""
-        return {claim.fire_id for claim in self.runtime._scheduler._claims}
+        return {claim.fire_id for claim in self.runtime.parts.scheduler_thread._claims}
 
     @property
     def executions(self) -> set[int]:
         """The fire_ids of what it handed to workers, and is not recorded yet."""
-        return set(self.runtime._present_epoch().unrecorded())
+        return set(self.runtime.parts.registration.present_epoch().unrecorded())
 
     @property
     def held(self) -> int:
-        return len(self.runtime._scheduler._claims)
+        return len(self.runtime.parts.scheduler_thread._claims)
 
 
 class Stage(Harness):
@@ -245,7 +245,7 @@ class Stage(Harness):
         self.clock.set(START)
         self.runs.clear()
         for made in self.nodes:
-            made.runtime._deadlines.close()
+            made.runtime.parts.deadlines.close()
         self.nodes.clear()
 
     def close(self) -> None:

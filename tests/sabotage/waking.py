@@ -28,7 +28,7 @@ WAKING = (
         (
             Edit(
                 _THREAD,
-                "no look has seen it since.\n        self._looks_again = True\n",
+                "no look has seen it since.\n        self.signals.looks_again = True\n",
                 "no look has seen it since.\n",
             ),
         ),
@@ -40,7 +40,7 @@ WAKING = (
         (
             Edit(
                 _THREAD,
-                "and may be due soon.\n            self._looks_again = True\n",
+                "and may be due soon.\n            self.signals.looks_again = True\n",
                 "and may be due soon.\n            pass\n",
             ),
         ),

@@ -55,10 +55,13 @@ def completer_of(store: SqlJobStore) -> Completer:
 
 def put(completer: Completer, node: Node, fires: list[FiredTrigger], poison: dict[str, Any], number: int = 2) -> None:
     epoch = Epoch(node, CLOCK, 3_600, CLOCK.monotonic())
+    no_runner: Any = None  # The completer does not run it.
     now = datetime.now(UTC)
     for one in fires:
         values = poison if one.job_name == f"job{number}" else {}
-        completer.put(Execution(one, epoch), Completion(one, now, now, **{"outcome": Outcome.SUCCEEDED, **values}))
+        completer.put(
+            Execution(no_runner, one, epoch), Completion(one, now, now, **{"outcome": Outcome.SUCCEEDED, **values})
+        )
 
 
 def recorded(store: SqlJobStore) -> dict[str, str]:

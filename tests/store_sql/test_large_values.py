@@ -114,9 +114,12 @@ def test_large_completions_are_recorded(make_store: MakeStore, socket_dsn: str, 
 
 def put_all(completer: Completer, node: Node, fires: list[FiredTrigger], values: dict[str, Any]) -> None:
     epoch = Epoch(node, CLOCK, 3_600, CLOCK.monotonic())
+    no_runner: Any = None  # The completer does not run it.
     now = datetime.now(UTC)
     for one in fires:
-        completer.put(Execution(one, epoch), Completion(one, now, now, **{"outcome": Outcome.SUCCEEDED, **values}))
+        completer.put(
+            Execution(no_runner, one, epoch), Completion(one, now, now, **{"outcome": Outcome.SUCCEEDED, **values})
+        )
 
 
 def test_a_batch_of_completions_is_bounded_by_its_size(store: SqlJobStore, monkeypatch: pytest.MonkeyPatch) -> None:

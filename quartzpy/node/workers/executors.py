@@ -14,8 +14,7 @@ from quartzpy.config.executors import ExecutorConfig, ExecutorKind, as_bytes
 from quartzpy.jobs.job import JobTypes
 from quartzpy.jobs.job_factory import JobFactory
 from quartzpy.jobs.trace_context import Tracing
-from quartzpy.node.workers.attempt import Attempt
-from quartzpy.node.workers.execution import Executor, JobProcesses
+from quartzpy.node.workers.execution import Execution, Executor, JobProcesses
 from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
 
@@ -98,25 +97,25 @@ class Executors:
         """True if executions wait for a slot."""
         return any(executor.pool.has_waiting for executor in self._all.values())
 
-    def take_back(self, patience: float) -> list[Attempt]:
+    def take_back(self, patience: float) -> list[Execution]:
         """Remove the executions that wait for a slot and do not get one soon; see `WorkerPool.take_back`."""
         taken = [task for executor in self._all.values() for task in executor.pool.take_back(patience)]
-        return cast("list[Attempt]", taken)
+        return cast("list[Execution]", taken)
 
-    def remove(self, fire_ids: Collection[int]) -> list[Attempt]:
+    def remove(self, fire_ids: Collection[int]) -> list[Execution]:
         """Remove those of these executions that wait for a slot; see `WorkerPool.remove`."""
         removed = [
             task
             for executor in self._all.values()
-            for task in executor.pool.remove(lambda task: cast("Attempt", task).fired.fire_id in fire_ids)
+            for task in executor.pool.remove(lambda task: cast("Execution", task).fired.fire_id in fire_ids)
         ]
-        return cast("list[Attempt]", removed)
+        return cast("list[Execution]", removed)
 
     @property
     def occupied(self) -> int:
         return sum(executor.pool.occupied for executor in self._all.values())
 
-    def submit(self, attempts: Sequence[Attempt]) -> None:
+    def submit(self, attempts: Sequence[Execution]) -> None:
         """Run executions, each in one slot of its executor. The caller has made sure that there are free slots."""
         for executor in self._all.values():
             if some := [attempt for attempt in attempts if attempt.executor is executor]:

@@ -6,11 +6,11 @@ import inspect
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache, partial
-from typing import Any, Protocol
+from typing import Any
 
 from quartzpy.config.executors import ExecutorKind
 from quartzpy.errors import InvalidJobError, UnknownJobTypeError
@@ -21,15 +21,14 @@ from quartzpy.jobs.job import Job, JobTypes
 from quartzpy.jobs.job_factory import JobFactory, new_instance
 from quartzpy.jobs.middleware import Middleware
 from quartzpy.jobs.progress import Progress
-from quartzpy.jobs.running_execution import RunningExecution
 from quartzpy.logs.captured import DEFAULT_LIMIT, LevelWarnings, LogCapture, LogLines
 from quartzpy.logs.levels import level_number
 from quartzpy.node.workers.deadlines import Deadlines
 from quartzpy.node.workers.epoch import Epoch
 from quartzpy.node.workers.error_text import describe
-from quartzpy.node.workers.execution import Execution, Stoppable
+from quartzpy.node.workers.execution import Execution, Loop
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import Completion, FiredTrigger, JobStore
+from quartzpy.store.protocol import Completion, JobStore
 from quartzpy.store.store_time import StoreTime
 
 logger = logging.getLogger(__name__)
@@ -39,18 +38,6 @@ logger = logging.getLogger(__name__)
 def _is_plain_coroutine(job_class: type[Job]) -> bool:
     has_constructor = job_class.__init__ is not object.__init__ or job_class.__new__ is not object.__new__
     return not has_constructor and inspect.iscoroutinefunction(job_class.execute)
-
-
-class Loop(Protocol):
-    """Runs `async def` jobs."""
-
-    def run(self, work: Coroutine[Any, Any, None], name: str, done: Callable[[], None]) -> Stoppable | None:
-        """Start the coroutine, which must not raise, and call `done` when it ends."""
-        ...
-
-    def call(self, begin: Callable[[], None]) -> None:
-        """Call `begin`, which must not raise, on the loop."""
-        ...
 
 
 LISTENER_LIMIT = 1.0
@@ -239,7 +226,7 @@ class JobRunner:
         more = min(seconds, LONGEST_OVERRUN_REST)
         execution.deadline = self._deadlines.add(more, partial(self._overrun, execution, seconds + more))
 
-    # --- for attempts
+    # --- for executions
 
     def can_begin_on_loop(self, execution: Execution) -> bool:
         """Return whether all of an execution can run on the event loop, because none of it can block there.
@@ -254,7 +241,7 @@ class JobRunner:
         try:
             return _is_plain_coroutine(self._job_types.find(execution.fired.job_type))
         except UnknownJobTypeError:
-            return False  # The attempt meets this error again and reports it.
+            return False  # The execution meets this error again and reports it.
 
     def log_capture_of(self, execution: Execution) -> LogCapture | None:
         """Return the capture of an execution's log records, or None if its job does not ask for one."""
@@ -294,9 +281,8 @@ class JobRunner:
             )
         return job
 
-    def context_for(
-        self, execution: RunningExecution, fired: FiredTrigger, instance_id: str, job: Job
-    ) -> JobExecutionContext:
+    def context_for(self, execution: Execution, instance_id: str, job: Job) -> JobExecutionContext:
+        fired = execution.fired
         return JobExecutionContext(
             fired,
             execution,

@@ -33,10 +33,9 @@ from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.job import Job, JobTypes
 from quartzpy.jobs.job_factory import JobFactory
 from quartzpy.jobs.trace_context import Tracing
-from quartzpy.node.workers.attempt import NOT_BEGUN
 from quartzpy.node.workers.child_process import SIGNALS_OF_THE_NODE, serve
 from quartzpy.node.workers.deadlines import Deadlines
-from quartzpy.node.workers.execution import Execution
+from quartzpy.node.workers.execution import NOT_BEGUN, Execution
 from quartzpy.node.workers.process_messages import (
     LOG,
     PROGRESS,

@@ -44,7 +44,7 @@ from quartzpy.store.records import (
     ClusterLoad,
     NodeRecord,
 )
-from quartzpy.store.sql import checks, load, scheduling, schema_version
+from quartzpy.store.sql import checks, load, schema_version
 from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.control import ControlConnection
 from quartzpy.store.sql.db.database import INSUFFICIENT_PRIVILEGE
@@ -129,8 +129,7 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
 
         # Nobody but another sync waits for what this transaction locks, so it may compute for long.
         seconds = self._connections.seconds
-        allowed = self._session.send(scheduling.ALLOW_PAUSES, limit=f"{seconds * 1000:.0f}ms")
-        with self._connections.call_transaction(allowed) as connection:
+        with self._connections.call_transaction(self._session.allow_pauses()) as connection:
             transaction = KeptAwake(external_transaction(connection, seconds), seconds / PINGS)
             inside = self.within(transaction)
             with transaction.awake():

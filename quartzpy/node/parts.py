@@ -1,0 +1,243 @@
+"""The parts of a node, and their wiring: each part is created from parts that exist."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from quartzpy.clock import Clock
+from quartzpy.config.config import Role, SchedulerConfig
+from quartzpy.config.executors import ExecutorConfig
+from quartzpy.events.listeners import Listeners
+from quartzpy.jobs.job import JobTypes
+from quartzpy.jobs.job_factory import JobFactory
+from quartzpy.jobs.middleware import Middleware
+from quartzpy.jobs.trace_context import Tracing
+from quartzpy.node.announcer import Announcer
+from quartzpy.node.checkin_thread import CheckInThread
+from quartzpy.node.cluster_manager import ClusterManager
+from quartzpy.node.completer import Completer
+from quartzpy.node.dispatcher import Dispatcher, Slots
+from quartzpy.node.known_types import KnownTypes
+from quartzpy.node.misfire_handler import MisfireHandler
+from quartzpy.node.modes import NodeModes
+from quartzpy.node.node_events import NodeEvents
+from quartzpy.node.notification_listener import NotificationListener
+from quartzpy.node.observers import Observers
+from quartzpy.node.outage import StoreWatch
+from quartzpy.node.progress_writer import ProgressWriter
+from quartzpy.node.reactions import Reactions
+from quartzpy.node.registration import Registration
+from quartzpy.node.scheduler_thread import SchedulerThread
+from quartzpy.node.service import Service
+from quartzpy.node.signals import Signals
+from quartzpy.node.supervisor import Supervisor, Watchdog
+from quartzpy.node.workers.capacity import Capacity
+from quartzpy.node.workers.deadlines import Deadlines
+from quartzpy.node.workers.epoch import Epoch
+from quartzpy.node.workers.event_loop import EventLoopThread
+from quartzpy.node.workers.executors import Executors, new_process_workers
+from quartzpy.node.workers.job_runner import JobRunner
+from quartzpy.states import NodeMode
+from quartzpy.store.protocol import CheckIn, JobStore
+from quartzpy.store.store_time import StoreTime
+
+
+class NodeParts:
+    """Creates and connects the parts of one node. Nothing runs before `SchedulerNode` starts it."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        config: SchedulerConfig,
+        *,
+        logger: logging.Logger,
+        clock: Clock,
+        job_types: JobTypes,
+        scheduler: Any,
+        listeners: Listeners,
+        job_factory: JobFactory,
+        middleware: Sequence[Middleware],
+        tracing: Tracing | None,
+        observers: Observers,
+    ) -> None:
+        self.store = store = observers.watched(store)
+        self.store_time = store_time = StoreTime(clock)
+        self.signals = signals = Signals(store_time)
+        self.registration = registration = Registration(store, config, clock, signals.stop)
+        self.name = name = f"quartzpy-{registration.instance_id}"
+        events = NodeEvents(listeners)
+        self.watch = watch = StoreWatch(logger, f"node {registration.instance_id}", clock, events.error)
+        self.announcer = Announcer(store, clock)
+
+        # What runs the jobs, and what follows their ends.
+        runs_jobs = config.role is not Role.SCHEDULER
+        self.loop = EventLoopThread(f"{name}-event-loop", debug=config.debug)
+        self.deadlines = Deadlines(f"{name}-deadlines", clock)
+        self.executors = Executors(
+            config.workers if runs_jobs else 0,
+            {executor: ExecutorConfig.of(value) for executor, value in config.executors.items()} if runs_jobs else {},
+            f"{name}-worker",
+            partial(
+                new_process_workers,
+                name=f"{name}-process",
+                job_types=job_types,
+                job_factory=job_factory,
+                max_job_data_bytes=config.max_job_data_bytes,
+                tracing=tracing,
+                clock=clock,
+            ),
+            most_ahead=config.batch_size,
+            clock=clock.monotonic,
+        )
+        self.capacity = Capacity(self.executors, config.labels, config.execution_groups, Role(config.role))
+        self.completer = Completer(
+            f"{name}-completer",
+            store=store,
+            clock=clock,
+            store_time=store_time,
+            unblocked=signals.scheduling_changed,
+            takes_more=lambda: signals.takes_more,
+            watch=watch,
+            recorded_some=self.announcer.announce,
+            paused=events.job_paused,
+            observers=observers,
+        )
+        self.progress = ProgressWriter(f"{name}-progress", store=store, clock=clock, watch=watch)
+        slots = Slots(executors=self.executors, capacity=self.capacity, clock=clock, signals=signals.scheduler)
+        self.runner = JobRunner(
+            job_types=job_types,
+            job_factory=job_factory,
+            middleware=middleware,
+            store_time=store_time,
+            loop=self.loop,
+            deadlines=self.deadlines,
+            listeners=listeners,
+            store=store,
+            unblocked=signals.scheduling_changed,
+            scheduler=scheduler,
+            ended=self.completer.put,
+            freed=slots.free,
+            report_progress=self.progress.report,
+            follow_log=self.progress.follow_log,
+            clock=clock.monotonic,
+            max_job_data_bytes=config.max_job_data_bytes,
+            max_captured_log_bytes=config.max_captured_log_bytes,
+        )
+        self.dispatcher = Dispatcher(
+            scheduler_name=config.name,
+            store=store,
+            runner=self.runner,
+            executors=self.executors,
+            capacity=self.capacity,
+        )
+
+        # What follows the commands and the job types of the cluster.
+        self.modes = NodeModes(store, partial(_apply_mode, signals, self.runner))
+        self.known = KnownTypes(
+            store=store,
+            job_types=job_types,
+            job_modules=config.job_modules,
+            capacity=self.capacity,
+            node=lambda: registration.present_epoch().node,
+            changed=signals.scheduler.look_again,
+        )
+        self.reactions = reactions = Reactions(
+            store=store,
+            store_time=store_time,
+            signals=signals,
+            registration=registration,
+            capacity=self.capacity,
+            dispatcher=self.dispatcher,
+            known=self.known,
+            modes=self.modes,
+            announcer=self.announcer,
+            events=events,
+        )
+
+        # The threads that keep the node and the cluster going.
+        common: dict[str, Any] = {"store": store, "clock": clock, "config": config, "watch": watch}
+        common |= {"epoch": registration.present_epoch, "lease_lost": reactions.epoch_lost}
+        self.scheduler_thread = SchedulerThread(
+            f"{name}-scheduler",
+            **common,
+            signals=signals.scheduler,
+            store_time=store_time,
+            capacity=self.capacity,
+            executors=self.executors,
+            submit=self.dispatcher.submit,
+            hand_back=self.dispatcher.hand_back,
+            running=self.runner.fire_ids_of,
+            disown=self.dispatcher.disown,
+            backlog=lambda: self.completer.pending,
+            listeners=listeners,
+        )
+        self.misfires = MisfireHandler(
+            f"{name}-misfire-handler",
+            **common,
+            wakeup=signals.misfires,
+            store_time=store_time,
+            dispatch_keys=lambda: self.capacity.misfire_keys,
+            scheduling_changed=signals.scheduling_changed,
+            listeners=listeners,
+        )
+        self.cluster = ClusterManager(
+            f"{name}-cluster-manager",
+            **common,
+            wakeup=signals.cluster,
+            checked_in=reactions.checked_in,
+            recovered=reactions.recovered,
+            rejoin=reactions.rejoin,
+            performs_maintenance=lambda: self.capacity.performs_maintenance,
+        )
+        self.check_in = CheckInThread(
+            f"{name}-check-in",
+            **common,
+            wakeup=signals.check_in,
+            store_time=store_time,
+            answered=self._check_in_answered,
+            failed=self.cluster.check_in_failed,
+        )
+        self.notifications = NotificationListener(
+            f"{name}-notifications", store=store, on_notification=reactions.notified, watch=watch
+        )
+        self.watchdog = Watchdog(
+            f"{name}-watchdog",
+            (
+                self.deadlines.keep_running,
+                self.executors.keep_running,
+                self.loop.check,
+                self.runner.check,
+                listeners.check,
+            ),
+            is_busy=lambda: self.executors.occupied > 0 or listeners.is_busy,
+        )
+        for service in self.services():
+            service.report_error = events.error
+        self.supervisor = Supervisor(f"{name}-supervisor", clock)
+        self.supervisor.watch(*self.services(), *self.executors.pools(), self.loop, self.deadlines)
+
+    def services(self) -> tuple[Service, ...]:
+        return (
+            self.check_in,
+            self.cluster,
+            self.completer,
+            self.watchdog,
+            self.misfires,
+            self.notifications,
+            self.progress,
+            self.scheduler_thread,
+        )
+
+    def _check_in_answered(self, answer: CheckIn, epoch: Epoch, asked_at: float) -> None:
+        self.reactions.check_in_answered(answer, epoch)
+        self.cluster.check_in_answered(answer, epoch, asked_at)
+
+
+def _apply_mode(signals: Signals, runner: JobRunner, mode: NodeMode) -> None:
+    signals.scheduler.set_standby(mode is not NodeMode.RUNNING)
+    if not signals.is_leaving:
+        # While a node drains, an immediate refire that a job asks for happens on another node.
+        runner.is_closing = mode is NodeMode.DRAINING

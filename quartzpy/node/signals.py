@@ -1,0 +1,112 @@
+"""The signals between the threads of a node. They exist before the threads, so that any part can wake any thread."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from datetime import datetime
+
+from quartzpy.store.protocol import Notification
+from quartzpy.store.store_time import StoreTime
+
+LATE_SECONDS = 0.1
+"""The lateness of a new fire time, in seconds, from which the misfire handler is woken to apply the threshold."""
+
+
+class Wakeup:
+    """A wake-up for one waiting thread. Any thread may set it.
+
+    It is latched: one that is set between two waits makes the next wait return at once (see Quartz's issue QTZ-336).
+    """
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def set(self) -> None:
+        # The waiting thread clears the event before it looks for work, so setting it once is enough.
+        if not self._event.is_set():
+            self._event.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for at most `seconds`. Return whether the wake-up was set.
+
+        The time of a suspension of the machine does not count; the supervisor wakes all services after one.
+        """
+        woken = self._event.wait(max(0.0, seconds))
+        self._event.clear()
+        return woken
+
+
+class SchedulerSignals:
+    """What the other threads ask of the scheduler thread, which takes it up in its next pass."""
+
+    def __init__(self) -> None:
+        self.wakeup = Wakeup()
+        self.looks_again = True
+        self.compare_due = False
+        self.in_standby = True
+        self.resting = threading.Event()
+        """Set by the scheduler thread when it has ended its last pass before a standby."""
+        self.afterwards: deque[Callable[[], None]] = deque()
+
+    def look_again(self, then: Callable[[], None] | None = None) -> None:
+        """Look for due triggers in the next pass: there may be one that is due earlier than the last answer said.
+
+        `then` is called when that pass has ended, even if it failed.
+        """
+        if then is not None:
+            self.afterwards.append(then)
+        self.looks_again = True
+        self.wakeup.set()
+
+    def set_standby(self, standby: bool) -> None:
+        self.resting.clear()
+        self.in_standby = standby
+        self.wakeup.set()
+
+    def wait_until_resting(self, timeout: float) -> bool:
+        """After `set_standby(True)`, wait for the current pass to end. Return False on timeout."""
+        return self.resting.wait(timeout)
+
+    def compare(self) -> None:
+        """In the next pass, compare the claims and executions of this node with the rows of its epoch."""
+        self.compare_due = True
+        self.wakeup.set()
+
+
+class Signals:
+    """The signals of one node."""
+
+    def __init__(self, store_time: StoreTime) -> None:
+        self._store_time = store_time
+        self.scheduler = SchedulerSignals()
+        self.misfires = Wakeup()
+        self.check_in = Wakeup()
+        self.cluster = Wakeup()
+        self.stop = Wakeup()
+        """Set when the node stops, to end the waits of a start."""
+        self.is_leaving = False
+        """True from the begin of a drain."""
+
+    @property
+    def takes_more(self) -> bool:
+        """True if the scheduler thread claims triggers."""
+        return not (self.is_leaving or self.scheduler.in_standby)
+
+    def scheduling_changed(
+        self, earliest: datetime | None = None, notification: Notification = Notification.SCHEDULED
+    ) -> None:
+        """Wake the scheduler thread, as a trigger may be due earlier than it expects; also the misfire handler, if the
+        trigger may have to be handled by it."""
+        self.scheduler.look_again()
+        is_late = earliest is not None and self._store_time.seconds_until(earliest) < -LATE_SECONDS
+        if is_late or notification is Notification.RESUMED:
+            # It may be later than the trigger's misfire threshold, or it was resumed; the misfire handler decides.
+            self.misfires.set()
+
+    def look_for_due(self) -> None:
+        """Wake the scheduler thread, and then the misfire handler."""
+        # At once it would delay the start of a due job, because both threads need the interpreter, and both of their
+        # statements the processors of the database.
+        self.scheduler.look_again(then=self.misfires.set)

@@ -1,0 +1,78 @@
+"""What follows from the error of a job: the instruction for its trigger, a retry, and the log record of its failure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from datetime import timedelta
+
+from quartzpy.errors import JobCancelledError, JobExecutionError, JobTimeoutError
+from quartzpy.jobs.retry import policy_from_text
+from quartzpy.node.workers.error_text import MAX_ERROR_LENGTH, can_be_written
+from quartzpy.states import CompletionInstruction
+from quartzpy.store.protocol import FiredTrigger
+from quartzpy.texts import headline
+
+STOPPED = (JobCancelledError, asyncio.CancelledError)
+"""The errors with which a cancelled execution ends."""
+
+
+def timeout_error(fired: FiredTrigger, cause: BaseException | None) -> JobTimeoutError:
+    timed_out = JobTimeoutError(f"took longer than its timeout of {fired.timeout}")
+    timed_out.__cause__ = cause
+    return timed_out
+
+
+def asks_to_refire(error: BaseException | None) -> bool:
+    return isinstance(error, JobExecutionError) and error.refire_immediately
+
+
+def instruction_after(error: BaseException) -> CompletionInstruction:
+    """Return the instruction for the trigger of a job that has raised this error."""
+    if isinstance(error, JobExecutionError):
+        if error.unschedule_all_triggers:
+            return CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE
+        if error.delete_trigger:
+            return CompletionInstruction.DELETE_TRIGGER
+        if error.set_trigger_error:
+            return CompletionInstruction.SET_TRIGGER_ERROR
+        if error.unschedule_firing_trigger:
+            return CompletionInstruction.SET_TRIGGER_COMPLETE
+    return CompletionInstruction.NOOP
+
+
+def retry_delay(fired: FiredTrigger, error: BaseException) -> timedelta | None:
+    """Return the delay of the retry that the job's policy gives after this error; None if it gives none.
+
+    Raises:
+        Exception: raised by the policy.
+    """
+    if fired.retry is None:
+        return None
+    wrapped = error.__cause__ if isinstance(error, JobExecutionError) else None
+    return policy_from_text(fired.retry).delay_after(fired.attempt, wrapped or error)
+
+
+def log_failure(
+    logger: logging.Logger,
+    fired: FiredTrigger,
+    error: BaseException,
+    described: str,
+    what: str,
+    attributes: dict[str, str | int],
+) -> None:
+    """Log the failure of a job."""
+    # `exc_info` would log the full text of a truncated error, and fail on a text that is not valid Unicode.
+    is_short = len(described) < MAX_ERROR_LENGTH and can_be_written(error)
+    # A log handler of the program that raises must not change the outcome of the execution.
+    with suppress(BaseException):
+        logger.error(
+            "job %s, fired by %s, %s: %s",
+            fired.job_key,
+            fired.trigger_key,
+            what,
+            headline(described) if is_short else described,
+            exc_info=error if is_short else None,
+            extra=attributes,
+        )
