@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import threading
 from collections import Counter
@@ -19,7 +18,6 @@ from quartzpy.demo import jobs
 from quartzpy.demo.audit import Summary, summarize
 from quartzpy.demo.cluster import Cluster
 from quartzpy.demo.database import demo_database
-from quartzpy.demo.keyboard import Keyboard
 from quartzpy.demo.story import KILL_AFTER, Memory, Scene, describe_delay
 from quartzpy.errors import QuartzpyError, StoreUnavailableError
 from quartzpy.factory import Scheduler
@@ -96,7 +94,6 @@ class Demo:
         """
         with ExitStack() as stack:
             stack.enter_context(self._audience.opened())
-            stack.enter_context(Keyboard(sys.stdin, self.press))
             dsn = stack.enter_context(demo_database(self._dsn, self._keep, self._audience.event))
             migrations.upgrade(dsn)
             self._audience.event("schema", "schema created")

@@ -229,8 +229,8 @@ CURES = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/acquire.sql",
-                "                    THEN CASE WHEN\n",
-                "                    THEN o.trigger_state WHEN false THEN CASE WHEN\n",
+                "'BLOCKED', 'PAUSED_BLOCKED') THEN\n",
+                "'BLOCKED', 'PAUSED_BLOCKED') THEN o.trigger_state WHEN false THEN\n",
             ),
         ),
         ("tests/facade/test_using.py::test_what_was_paused_before_the_commit_does_not_fire",),

@@ -75,7 +75,7 @@ FEATURES = (
     Sabotage(
         "any_epoch_reports_progress",
         "a node that was declared dead changes the progress of an execution that is not its own",
-        (Edit(f"{_SQL}.steps.progress", " AND o.epoch = %(epoch)s::bigint\n", "\n"),),
+        (Edit(f"{_SQL_FILES}/steps/progress.sql", " AND o.epoch = :'epoch'::bigint\n", "\n"),),
         (f"{_CONTRACT}/test_progress.py::test_another_epoch_and_an_ended_execution_report_nothing[postgresql]",),
     ),
     Sabotage(
@@ -115,9 +115,9 @@ FEATURES = (
         "a trigger is blocked by executions with other concurrency keys",
         (
             Edit(
-                f"{_SQL}.steps.settling",
-                "                 AND f.concurrency_key = {{key}} AND f.state",
-                "                 AND f.state",
+                _PAUSING,
+                "AND f.concurrency_key = t.concurrency_key AND f.state = 'EXECUTING'",
+                "AND f.state = 'EXECUTING'",
             ),
         ),
         (f"{_CONTRACT}/test_concurrency_keys.py::test_a_resumed_trigger_waits_for_its_key_only[postgresql]",),

@@ -89,8 +89,8 @@ HELD_ROWS = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/acquire.sql",
-                "             LIMIT 1\n               FOR NO KEY UPDATE SKIP LOCKED) AS j) AS s",
-                "             LIMIT 1) AS j) AS s",
+                "             LIMIT 1\n               FOR NO KEY UPDATE SKIP LOCKED) AS j\n",
+                "             LIMIT 1) AS j\n",
             ),
         ),
         (f"{_WAITS}[acquire what users stored]",),

@@ -1,7 +1,9 @@
 -- Sample values of all statements. psql \set cannot say NULL, so each has a value of its type.
 
--- Settings of the transaction that a statement leaves to one after it.
+-- Settings that one statement of a transaction leaves to another one.
 SET quartzpy.ended = '{1,2}';
+SET quartzpy.role = none;
+SET quartzpy.search_path = public;
 \set now clock_timestamp()
 \set actions {SKIPPED}
 \set after '{2026-01-01 00:00:00+00}'
@@ -10,14 +12,18 @@ SET quartzpy.ended = '{1,2}';
 \set ask_all {false}
 \set ask_fire_ids {1}
 \set at '2030-01-01 00:00:00+00'
+\set before '2026-01-01 00:00:00+00'
 \set by somebody
 \set by_mode false
 \set calendar '{"kind": "annual"}'
 \set calendars {NULL,NULL}
+\set capabilities '{"executors": {"default": 5}}'
 \set capture_logs {NULL,INFO}
 \set caught_up {0}
 \set channel quartzpy_channel
+\set checkin_interval '5 s'
 \set claims {3,4}
+\set clock_ahead clock_ahead
 \set coalesces {t}
 \set complete {f,t}
 \set concurrency_keys {NULL,region}
@@ -33,15 +39,20 @@ SET quartzpy.ended = '{1,2}';
 \set earliest 2000-01-01T00:00:00Z
 \set early '10 ms'
 \set ended '{2026-01-01 00:00:02+00,2026-01-01 00:00:02+00}'
+\set ended_epoch 7
 \set ended_us {1767225602000000,1767225602000000}
 \set ends {NULL,NULL}
 \set epoch 1
 \set epochs {8}
+\set error 'it failed'
 \set errors '{NULL,"it failed"}'
 \set executions {5,6}
 \set executors {default}
+\set facts '{"release": "1.0"}'
+\set fire_id 9
 \set fire_ids {1,2}
 \set following '{"{2030-01-01 00:00:00+00,2030-01-02 00:00:00+00}","{}"}'
+\set fractions {0.5,NULL}
 \set further '{"{2026-01-02 00:00:00+00}"}'
 \set generations {1,2}
 \set group g
@@ -49,6 +60,7 @@ SET quartzpy.ended = '{1,2}';
 \set groups {g,g}
 \set handed_back {false,false}
 \set hashes {1,NULL}
+\set host somewhere
 \set idle_limit 30000ms
 \set instance node
 \set instances {dead}
@@ -56,6 +68,7 @@ SET quartzpy.ended = '{1,2}';
 \set job_groups {g,g}
 \set job_names {a,b}
 \set job_types {a.job}
+\set keep 1000
 \set keeps_data false
 \set keeps_persisted true
 \set kinds {simple,cron}
@@ -68,17 +81,20 @@ SET quartzpy.ended = '{1,2}';
 \set logs '{NULL,"a line"}'
 \set look_ahead '1 s'
 \set max_deaths 3
+\set messages '{"half done",NULL}'
 \set misfires {smart,smart}
 \set missed misfire
 \set missed_times {"{}","{}"}
 \set mode ENABLED
 \set more {f}
+\set most 10
 \set name a
 \set names {a,b}
 \set news scheduled
 \set news_of_due due
 \set next {2026-01-02T00:00:00Z,2026-01-02T00:00:00Z}
 \set not_failed 'it did not fail'
+\set older_than '7 days'
 \set operator equals
 \set outcomes {SUCCEEDED,FAILED}
 \set overlap_policy {block,block}
@@ -86,12 +102,14 @@ SET quartzpy.ended = '{1,2}';
 \set patience 1h
 \set pause_after {NULL,3}
 \set persists {f,t}
+\set pid 4711
 \set pids {0}
 \set placements '{"",""}'
 \set prefix qrtz_
 \set prefixes {quartzpy-sample-of-no-session}
-\set previous {2030-01-01T00:00:00Z,NULL}
+\set previous '{"2030-01-01 00:00:00+00"}'
 \set priorities {5,9}
+\set process 0123456789abcdef
 \set rate_limits {NULL,NULL}
 \set reason why
 \set reasons '{"cannot be computed","has no next fire time"}'
@@ -109,6 +127,7 @@ SET quartzpy.ended = '{1,2}';
 \set schema public
 \set scope TRIGGER
 \set seen {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
+\set silent_for '60 s'
 \set since -infinity
 \set started '{2026-01-01 00:00:01+00,2026-01-01 00:00:01+00}'
 \set started_us {1767225601000000,1767225601000000}
@@ -124,4 +143,6 @@ SET quartzpy.ended = '{1,2}';
 \set upcoming '{"{2026-01-03T00:00:00Z}","{}"}'
 \set value g
 \set wakes_others true
+\set wall 1767225601.5
+\set window '20 s'
 \set workers {5}

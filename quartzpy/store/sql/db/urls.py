@@ -1,7 +1,9 @@
-"""Database URLs: those that SQLAlchemy accepts for psycopg, and several hosts before the path, as libpq writes them.
+"""Database URLs: libpq's own, and those that SQLAlchemy accepts for psycopg.
 
-A URL means the same here as to SQLAlchemy's `make_url` (a test compares them), but SQLAlchemy is not imported: a
-process that is given a URL does not need it. `as_sqlalchemy` converts a URL for those who do.
+libpq parses them. Before that, what only SQLAlchemy's `make_url` accepts is rewritten (a test compares the two): the
+scheme with a driver, unescaped characters of a password, blanks as `+`, and hosts of the query with their ports.
+SQLAlchemy is not imported: a process that is given a URL does not need it. `as_sqlalchemy` converts a URL for those who
+do.
 """
 
 from __future__ import annotations
@@ -9,8 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
-from urllib.parse import parse_qsl, unquote
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from quartzpy.errors import SettingsError
 
@@ -22,19 +27,15 @@ EXAMPLE = "postgresql+psycopg://user:password@host:5432/database"
 _SCHEMES = frozenset({"postgresql", "postgres", DRIVER})
 _ASYNCPG = "postgresql+asyncpg"
 _OF_ASYNCPG = frozenset({"prepared_statement_cache_size", "prepared_statement_name_func", "async_fallback"})
-# Arguments of psycopg's `connect` that a text cannot give; other names that libpq does not know it refuses itself.
-_NOT_OF_LIBPQ = frozenset({"autocommit", "conninfo", "context", "cursor_factory", "prepare_threshold", "row_factory"})
-
 # A password may contain any unescaped character but @, and a user's name an @, as some providers' do.
 _FORM = re.compile(
     r"(?P<scheme>[\w+]+)://"
-    r"(?:(?P<username>[^:/]*)(?::(?P<password>[^@]*))?@)?"
+    r"(?:(?P<user>[^:/]*)(?::(?P<password>[^@]*))?@)?"
     r"(?P<places>[^/?]*)"
     r"(?:/(?P<database>[^?]*))?"
     r"(?:\?(?P<query>.*))?",
     re.DOTALL,
 )
-_PLACE = re.compile(r"(?P<host>\[[^\[\]]+\]|[^\[\]:\s]*)(?::(?P<port>[^:]*))?")
 _NAME_AND_PORT = re.compile(r"(?P<host>[A-Za-z0-9.-]*):(?P<port>[^:]*)")
 # Up to the last @ of the line, because a password may contain an unescaped one.
 _USERINFO = re.compile(r"(://[^:/@\s,?]*:).*@")
@@ -66,9 +67,11 @@ class DatabaseUrl:
     def as_sqlalchemy(self) -> URL:
         from sqlalchemy import URL
 
-        return URL.create(
-            DRIVER, self.username, self.password, self.host, self.port, self.database, query=dict(self.query)
-        )
+        query, port = dict(self.query), self.port
+        if query.get("port", "").isdecimal():
+            # SQLAlchemy takes a port for all hosts only from before the path.
+            port = int(query.pop("port"))
+        return URL.create(DRIVER, self.username, self.password, self.host, port, self.database, query=query)
 
 
 def parse_dsn(text: str) -> DatabaseUrl:
@@ -85,64 +88,76 @@ def parse_dsn(text: str) -> DatabaseUrl:
         shown = repr(text) if text is None or isinstance(text, str) else f"a {type(text).__name__}"
         raise SettingsError(f"database URL: {EXAMPLE} is expected (got {shown})")
     text = text.strip()
-    found = _FORM.fullmatch(text)
-    if found is None:
-        _refuse(text)
-    if found["scheme"] not in _SCHEMES:
+    form = _FORM.fullmatch(text)
+    if form is None:
+        raise SettingsError(f"database URL: {EXAMPLE} is expected (got {scrubbed(text)!r})")
+    if form["scheme"] not in _SCHEMES:
         raise SettingsError(f"database URL: {DRIVER}:// is expected (got {scrubbed(text)})")
-    if "@" in found["places"]:
+    places = form["places"]
+    if "@" in places:
         # The message shows none of it: what looks like a host is a part of the password.
         raise SettingsError("database URL: a host contains no @; write an @ of the password as %40")
-    query = _query_of(found["query"] or "")
-    host: str | None = None
-    port: int | None = None
-    given = found["places"].split(",")
-    if len(given) > 1:
+    query = _query_of(form["query"] or "")
+    if "," in places:
         if not query.keys().isdisjoint({"host", "port"}):
             raise SettingsError("database URL: hosts are given before the path, or by host= and port=, not both ways")
-        places = [_one_of_several(one) for one in given]
-        query = {"host": ",".join(one for one, _ in places), "port": ",".join(one for _, one in places)} | query
-    else:
-        place = _PLACE.fullmatch(given[0])
-        if place is None or not (place["port"] is None or place["port"].isdecimal()):
-            _refuse(text)
-        host = place["host"].strip("[]") or None
-        port = None if place["port"] is None else _port(place["port"])
-    hosts = _hosts_of(query)
-    if len(hosts) > 1:
-        query = {"target_session_attrs": "read-write"} | query
-    username, password, database = (
-        None if part is None else unquote(part) for part in found.group("username", "password", "database")
+        if "" in (place.partition(":")[0] for place in places.split(",")):
+            raise SettingsError(f"database URL: hosts as host:port,host:port are expected (got {places!r})")
+    if re.search(r":(,|$)", places):
+        raise SettingsError("database URL: a port from 1 to 65535 is expected (got '')")
+    user, password, database = (
+        None if part is None else quote(unquote(part), safe="") for part in form.group("user", "password", "database")
     )
-    return DatabaseUrl(username, password, host, port, database, query)
+    userinfo = "" if user is None else f"{user}@" if password is None else f"{user}:{password}@"
+    path = f"/{database or ''}?{urlencode(query, quote_via=quote)}"
+    try:
+        return _url_of(conninfo_to_dict(f"postgresql://{userinfo}{places}{path}"))
+    except psycopg.Error as error:
+        # Neither the message nor its cause shows a password.
+        reason = scrubbed(str(error).strip())
+    raise SettingsError(f"database URL: {reason}; {EXAMPLE} is expected")
 
 
-def _refuse(text: str) -> NoReturn:
-    raise SettingsError(f"database URL: {EXAMPLE} is expected (got {scrubbed(text)!r})")
+def _url_of(parameters: dict[str, Any]) -> DatabaseUrl:
+    """Return the URL of libpq's parameters. Raises SettingsError if a port is wrong or their number does not match."""
+    user, password, database = (parameters.pop(name, None) for name in ("user", "password", "dbname"))
+    hosts, ports = parameters.get("host", "").split(","), parameters.get("port", "").split(",")
+    for port in filter(None, ports):
+        if not (port.isdecimal() and 1 <= int(port) <= 65_535):
+            raise SettingsError(f"database URL: a port from 1 to 65535 is expected (got {port!r})")
+    if len(ports) > 1:
+        if len(ports) != len(hosts):
+            raise SettingsError(f"database URL: {len(hosts)} hosts and {len(ports)} ports; give a port for each host")
+        parameters["port"] = ",".join(port or "5432" for port in ports)
+    if len(hosts) > 1:
+        return DatabaseUrl(user, password, database=database, query={"target_session_attrs": "read-write"} | parameters)
+    if hosts[0].startswith("/"):
+        # SQLAlchemy writes the directory of a socket as a parameter.
+        return DatabaseUrl(user, password, database=database, query=parameters)
+    host, port = parameters.pop("host", None), parameters.pop("port", None)
+    return DatabaseUrl(user, password, host, int(port) if port else None, database, parameters)
 
 
 def _query_of(text: str) -> dict[str, str]:
     """Return the parameters, with repeated hosts and ports joined.
 
     Raises:
-        SettingsError: another parameter is given twice, or is not one of libpq's.
+        SettingsError: another parameter is given twice.
     """
-    found: dict[str, str] = {}
+    query: dict[str, str] = {}
     hosts, ports = [], []
     for name, value in parse_qsl(text):
         if name == "host":
             hosts.append(value)
         elif name == "port":
             ports.append(value)
-        elif name in _NOT_OF_LIBPQ:
-            raise SettingsError(f"database URL: {name} is not a connection parameter of libpq")
-        elif name in found:
+        elif name in query:
             raise SettingsError(f"database URL: the parameter {name} is given twice")
         else:
-            found[name] = value
+            query[name] = value
     if not ports:
         hosts, ports = _split_off_ports(hosts)
-    return found | {name: ",".join(values) for name, values in (("host", hosts), ("port", ports)) if values}
+    return query | {name: ",".join(values) for name, values in (("host", hosts), ("port", ports)) if values}
 
 
 def _split_off_ports(hosts: list[str]) -> tuple[list[str], list[str]]:
@@ -153,34 +168,6 @@ def _split_off_ports(hosts: list[str]) -> tuple[list[str], list[str]]:
         names.append(found["host"] if found else given)
         ports.append(found["port"] if found else "")
     return (names, ports) if any(ports) else (names, [])
-
-
-def _one_of_several(given: str) -> tuple[str, str]:
-    """Return host and port of one of several hosts before the path."""
-    found = _PLACE.fullmatch(given)
-    if found is None or not found["host"] or not (found["port"] is None or _is_port(found["port"])):
-        raise SettingsError(f"database URL: hosts as host:port,host:port are expected (got {given!r})")
-    return found["host"].strip("[]"), found["port"] or "5432"
-
-
-def _is_port(text: str) -> bool:
-    return text.isdecimal() and 1 <= int(text) <= 65_535
-
-
-def _port(text: str) -> int:
-    if not _is_port(text):
-        raise SettingsError(f"database URL: a port is from 1 to 65535 (got {text!r})")
-    return int(text)
-
-
-def _hosts_of(query: Mapping[str, str]) -> list[str]:
-    """Return the hosts of the parameters. Raises SettingsError if a port is wrong or their number does not match."""
-    hosts, ports = query.get("host", "").split(","), query.get("port", "").split(",")
-    for port in filter(None, ports):
-        _port(port)
-    if len(ports) > 1 and len(ports) != len(hosts):
-        raise SettingsError(f"database URL: {len(hosts)} hosts and {len(ports)} ports; give a port for each host")
-    return hosts
 
 
 def url_of_async_engine(url: URL) -> str:

@@ -23,13 +23,13 @@ from quartzpy.store.sql.db.locks import MAKE, LockName
 from quartzpy.store.sql.db.session import SqlSession, require_epoch
 from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.steps.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
-from quartzpy.store.sql.steps.guard import GUARD
 from quartzpy.store.sql.steps.holdings import RELEASE_OTHERS
 from quartzpy.store.sql.steps.orphans import orphans
 
 logger = logging.getLogger(__name__)
 
 _SQL = SqlFile("steps/recover.sql")
+GUARD = _SQL("guard")
 REMOVE_DEAD = _SQL("remove_dead")
 END_SESSIONS = _SQL("end_sessions")
 FREE = _SQL("free")

@@ -1,6 +1,11 @@
 -- EXISTS ends with OFFSET 0 where it looks its row up by the key, once for each row: a plan that was made for a small
 -- table may else read the whole table into a hash.
 
+-- name: guard
+-- No row means that the epoch is no longer registered.
+SELECT :now FROM qrtz_scheduler_state
+ WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint;
+
 -- name: remove_dead
 -- Only nodes that have not checked in since they were judged dead.
 DELETE FROM qrtz_scheduler_state s
