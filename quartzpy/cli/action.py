@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from quartzpy.errors import SettingsError
 from quartzpy.texts import numbered, visible
 
 if TYPE_CHECKING:
+    from quartzpy.operations.actions.action import Action
     from quartzpy.operations.operations import Operations
     from quartzpy.operations.results import ActionResult
 
@@ -56,74 +57,43 @@ def action_options(command: Callable[..., None]) -> _Command:
 
 
 def act_on(
-    target: Target,
+    operations: Operations,
+    action: Action,
     request: Request,
-    find: Callable[[Operations], Subjects],
-    what: str,
-    action: str,
-    *arguments: Any,
-    always_asks: bool = False,
-    **options: Any,
-) -> None:
-    """Do an action of `Operations.actions` on the subjects that `find` returns.
-
-    Args:
-        target: the scheduler.
-        request: the options of the command.
-        find: finds the subjects.
-        what: the action as a question begins: "Pause".
-        action: the name of the method of `Operations.actions`, which is also its name in JSON.
-        arguments: the arguments of the method after the subjects.
-        always_asks: ask also where the user has named each subject.
-        options: the keyword arguments of the method.
-    """
-    with target.operations() as operations:
-        found = find(operations)
-        method = getattr(operations.actions, action)
-        perform(
-            request,
-            what,
-            found,
-            lambda: method(found.selected, *arguments, reason=request.reason, **options),
-            action=action,
-            always_asks=always_asks,
-        )
-
-
-def perform(
-    request: Request,
-    what: str,
-    found: Subjects,
-    act: Callable[[], ActionResult],
+    subjects: Subjects,
+    values: Mapping[str, Any],
     *,
-    action: str,
-    always_asks: bool = False,
-    dry_run: Callable[[], None] | None = None,
-) -> None:
-    """Do an action on subjects after the confirmation that it needs, print the result, and exit if it was not done.
+    dry_run: Callable[[], None] = lambda: None,
+) -> ActionResult | None:
+    """Do an action after the confirmation that it needs, and print the result; exit if it was not done.
 
     Args:
+        operations: the operations.
+        action: the action.
         request: the options of the command.
-        what: the action as a question begins: "Pause".
-        found: the subjects.
-        act: does it.
-        action: the name of the action in JSON.
-        always_asks: ask also where the user has named each subject.
+        subjects: its subjects.
+        values: the values of its inputs.
         dry_run: prints more about what would be done.
+
+    Returns:
+        The result; None of a dry run.
     """
-    if found.count == 0 and found.words is None:
+    if subjects.count == 0 and subjects.words is None:
         sys.exit(NOTHING_MATCHED)
+    question = f"{action.asked(values)} {subjects}"
     if request.dry_run:
         if request.json_output:
-            print_json({"action": action, "dry_run": True, "count": found.count, "keys": list(found.first)})
+            print_json({"action": action.name, "dry_run": True, "count": subjects.count, "keys": list(subjects.first)})
         else:
-            click.echo(f"would {what[:1].lower()}{what[1:]} {found}")
-        if dry_run is not None and not request.json_output:
+            click.echo(f"would {question[:1].lower()}{question[1:]}")
             dry_run()
-        return
-    if not request.confirmed and (always_asks or (not found.named and found.count > 1)):
-        confirm_or_exit(f"{what} {found}?")
-    report(request, act())
+        return None
+    if not request.confirmed and (action.always_asks or subjects.must_be_confirmed):
+        confirm_or_exit(f"{question}?")
+    method = getattr(operations.actions, action.name)
+    result: ActionResult = method(subjects.selected, **values, reason=request.reason)
+    report(request, result)
+    return result
 
 
 def confirm_or_exit(question: str) -> None:
@@ -150,26 +120,30 @@ def report(request: Request, result: ActionResult) -> None:
         sys.exit(PARTLY_DONE)
 
 
-def parsed_data(text: str | None) -> dict[str, Any] | None:
-    """Return the data of `--data`: a JSON object, or that in a file after "@".
+def parsed_data(flag: str) -> Callable[[click.Context, click.Parameter, str | None], dict[str, Any] | None]:
+    """Return the reader of an option with job data: a JSON object, or that in a file after "@".
 
-    Raises:
+    Raises (by the reader):
         SettingsError: the file cannot be read, or the text is not a JSON object.
     """
-    import json
-    from pathlib import Path
 
-    if text is None:
-        return None
-    if text.startswith("@"):
+    def read(context: click.Context, parameter: click.Parameter, text: str | None) -> dict[str, Any] | None:
+        import json
+        from pathlib import Path
+
+        if text is None:
+            return None
+        if text.startswith("@"):
+            try:
+                text = Path(text[1:]).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise SettingsError(f"{flag}: {error}") from error
         try:
-            text = Path(text[1:]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(f"--data: {error}") from error
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise SettingsError(f"--data: is not JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise SettingsError(f"--data: must be a JSON object (got {type(found).__name__})")
-    return found
+            entries = json.loads(text)
+        except ValueError as error:
+            raise SettingsError(f"{flag}: is not JSON: {error}") from error
+        if not isinstance(entries, dict):
+            raise SettingsError(f"{flag}: must be a JSON object (got {type(entries).__name__})")
+        return entries
+
+    return read

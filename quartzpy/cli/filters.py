@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from quartzpy.operations.operations import Operations
 
 
-def choice(words: Iterable[StrEnum]) -> click.Choice[str]:
+def choice(words: Iterable[str]) -> click.Choice[str]:
     """Return the type of an option that accepts the values of an enumeration, in upper or lower case."""
     # Of an enumeration itself, Click would accept the names of its members instead.
     return click.Choice([str(word) for word in words], case_sensitive=False)

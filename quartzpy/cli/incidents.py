@@ -14,14 +14,14 @@ from quartzpy.cli.listing import Options, output_options, parsed, print_json, re
 from quartzpy.cli.sheet import Sheet
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.keys import JobKey, Key
+from quartzpy.operations.actions.table import ACTIONS
+from quartzpy.operations.selection import Selection
 from quartzpy.texts import numbered
 
 if TYPE_CHECKING:
     from quartzpy.operations.incidents import Incident, Remedy
     from quartzpy.operations.overview import Overview
 
-_NAME_THEIR_SUBJECT = ("pause", "resume")
-"""The actions that are groups of commands, one for each kind of subject: `quartzpy pause trigger`."""
 _INDENT = 2
 
 
@@ -70,7 +70,8 @@ def command_of(remedy: Remedy) -> str:
     """Return the command line that carries out a remedy."""
     arguments = dict(remedy.arguments)
     kind, subject = _subject(arguments.pop("selection", None) or arguments.pop("node"))
-    words = ["quartzpy", remedy.action.replace("_", "-"), *([kind] if remedy.action in _NAME_THEIR_SUBJECT else [])]
+    action = ACTIONS[remedy.action]
+    words = ["quartzpy", action.command, *([kind] if len(action.commanded) > 1 else [])]
     return shlex.join([*words, *(f"--{name}={value}" for name, value in arguments.items()), *subject])
 
 
@@ -84,8 +85,9 @@ def _subject(subject: object) -> tuple[str, list[str]]:
             return _kind(subject), _words(str(subject))
         case [first, *_] as subjects:
             return _kind(first), _words(*map(str, subjects))
-    # The other subjects of remedies are selections of everything.
-    return "everything", []
+    # The other subjects of remedies are groups and everything.
+    assert isinstance(subject, Selection)
+    return subject.kind.replace(" ", "-"), _words(*map(str, subject.filters.values()))
 
 
 def _kind(subject: object) -> str:

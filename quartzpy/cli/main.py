@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from importlib import import_module
+from itertools import chain
 from keyword import iskeyword
 
 import click
@@ -42,29 +44,10 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "health": "health",
         "tail": "tail",
     },
-    "Run": {
-        "trigger": "running",
-        "cancel": "running",
-        "run-again": "running",
-        "backfill": "running",
-    },
-    "Hold back": {
-        "pause": "pausing",
-        "resume": "pausing",
-        "skip-next": "pausing",
-        "enable": "pausing",
-        "disable": "pausing",
-    },
-    "Change": {
-        "reschedule": "changing",
-        "reset": "changing",
-        "delete": "changing",
-    },
-    "Command a node": {
-        "drain": "pausing",
-        "standby": "pausing",
-        "resume-node": "pausing",
-    },
+    "Run": {},
+    "Hold back": {},
+    "Change": {},
+    "Command a node": {},
     "Keep jobs in files": {
         "plan": "definitions",
         "apply": "definitions",
@@ -81,14 +64,17 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "completion": "completion",
     },
 }
-"""The commands, by what they are for, and the modules that define them."""
+"""The commands, by what they are for, and the modules that define them. An empty section is one of actions."""
 
 
 class _Sections(click.Group):
     """Lists its commands by what they are for."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, names in _SECTIONS.items():
+        from quartzpy.operations.actions.table import SECTIONS
+
+        for title, modules in _SECTIONS.items():
+            names = modules or [action.command for action in SECTIONS[title]]
             with formatter.section(title):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=100)) for name in names])
 
@@ -100,7 +86,13 @@ class _Commands(Mapping[str, click.Command]):
         self._modules = {name: module for names in _SECTIONS.values() for name, module in names.items()}
         self._imported: dict[str, click.Command] = {}
 
+    @cached_property
+    def _actions(self) -> Mapping[str, click.Command]:
+        return import_module("quartzpy.cli.actions").COMMANDS  # type: ignore[no-any-return]
+
     def __getitem__(self, name: str) -> click.Command:
+        if name not in self._modules:
+            return self._actions[name]
         if name not in self._imported:
             module = import_module(f"quartzpy.cli.{self._modules[name]}")
             variable = name.replace("-", "_")
@@ -110,10 +102,10 @@ class _Commands(Mapping[str, click.Command]):
         return self._imported[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._modules)
+        return chain(self._modules, self._actions)
 
     def __len__(self) -> int:
-        return len(self._modules)
+        return len(self._modules) + len(self._actions)
 
 
 @click.group(cls=_Sections, commands=_Commands(), context_settings={"help_option_names": ["-h", "--help"]})

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import TYPE_CHECKING, Any
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from quartzpy.cli import completion
 from quartzpy.cli.cells import Cells
 from quartzpy.cli.filters import EXECUTION_FILTERS, JOB_FILTERS, TRIGGER_FILTERS, Filters, FilterSet
-from quartzpy.cli.keys import execution_id, job_key, trigger_key
+from quartzpy.cli.keys import execution_id, group_matcher, job_key, trigger_key
+from quartzpy.cli.show import GROUP_HELP
+from quartzpy.operations.selection import Selection, Subject
+from quartzpy.states import ENDED
 from quartzpy.texts import numbered, visible
 
 if TYPE_CHECKING:
+    from quartzpy.operations.actions.action import Action
     from quartzpy.operations.operations import Operations
-    from quartzpy.operations.selection import Selected, Selection
 
 SHOWN = 10
 """The number of subjects that a question and a dry run name."""
 _Command = Callable[..., Any]
+_FILTERS = {Subject.JOB: JOB_FILTERS, Subject.TRIGGER: TRIGGER_FILTERS, Subject.EXECUTION: EXECUTION_FILTERS}
 _COMPLETERS = {"job": completion.JOBS, "trigger": completion.TRIGGERS, "execution": completion.RUNNING}
 
 
@@ -29,7 +33,8 @@ _COMPLETERS = {"job": completion.JOBS, "trigger": completion.TRIGGERS, "executio
 class Subjects:
     """The subjects of an action: those that were named, or a selection by filters."""
 
-    selected: Selected
+    selected: Any
+    """The argument of the method: a key, several, or a selection; of a node, its name."""
     kind: str
     """The kind of one subject: "trigger"."""
     count: int
@@ -39,6 +44,13 @@ class Subjects:
     """True if the user named each of them."""
     words: str | None = None
     """Describes a group or everything, which lasts and so may be empty."""
+    lasts: bool = False
+    """True for a group or everything: what is stored there later belongs to it."""
+
+    @property
+    def must_be_confirmed(self) -> bool:
+        """True if the user did not name each of them."""
+        return self.lasts or (not self.named and self.count > 1)
 
     def __str__(self) -> str:
         if self.words is not None:
@@ -50,6 +62,9 @@ class Subjects:
         )
         names = f": {', '.join(self.first)}{more}" if self.first else ""
         return f"{self.count:,} {self.kind}s{names}"
+
+
+Find: TypeAlias = "Callable[[Operations], Subjects]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +96,10 @@ class Chosen:
             if self.everything or (filters and not only_group):
                 raise click.UsageError(f"give either the keys of the {kind}s or filters, not both")
             found = [_key(operations, self.filters, text, group) for text in dict.fromkeys(self.keys)]
-            return Subjects(found[0] if len(found) == 1 else found, kind, len(found), _texts(found), named=True)
+            return _named(kind, found)
         if not filters and not self.everything:
             raise click.UsageError(f"name the {kind}s, select them by filters, or give --all")
-        selection = _selection(self.filters, filters.values(operations))
+        selection = Selection(Subject(kind), filters.values(operations))
         count = operations.actions.count(selection)
         records = selection.query(operations.scheduler).page(SHOWN) if count else []
         first = [getattr(record, "fire_id", None) or getattr(record, "key", None) for record in records]
@@ -93,38 +108,76 @@ class Chosen:
         return Subjects(selection, kind, count, _texts(first), named=False)
 
 
-def subject_options(filters: FilterSet, metavar: str) -> Callable[[_Command], _Command]:
-    """Return the decorator that adds the subjects of an action: their keys, or the filters that select them.
+def subject_options(action: Action, kind: Subject) -> Callable[[_Command], _Command]:
+    """Return the decorator that adds the subjects of an action, which are of one kind.
 
-    The command receives them as the parameter `chosen`.
+    The command receives the function that finds them as the parameter `find`.
     """
-
-    def decorate(command: _Command) -> _Command:
-        @wraps(command)
-        def collected(*arguments: Any, keys: tuple[str, ...], everything: bool, **rest: Any) -> None:
-            given = {name: rest.pop(name) for name in filters.declared}
-            command(*arguments, chosen=Chosen(filters, keys, everything, given), **rest)
-
-        words = f"Every {filters.kind}, if no filter is given."
-        decorated = filters.options(click.option("--all", "everything", is_flag=True, help=words)(collected))
-        return click.argument("keys", nargs=-1, metavar=f"[{metavar}]...", shell_complete=_COMPLETERS[filters.kind])(
-            decorated
-        )
-
-    return decorate
+    if kind is Subject.NODE:
+        return _node
+    if kind not in _FILTERS:
+        return partial(_lasting, kind)
+    return partial(_single if action.is_single else _several, action, _FILTERS[kind])
 
 
-def one(kind: str, key: Any) -> Subjects:
-    """Return a single subject that the user named."""
-    return Subjects(key, kind, 1, _texts([key]), named=True)
+def _node(command: _Command) -> _Command:
+    @click.argument("node", shell_complete=completion.NODES)
+    @wraps(command)
+    def collected(*arguments: Any, node: str, **rest: Any) -> None:
+        command(*arguments, find=lambda _: _named("node", [node]), **rest)
+
+    return collected
 
 
-def _selection(filters: FilterSet, values: dict[str, Any]) -> Selection:
-    from quartzpy.operations.selection import Selection
+def _single(action: Action, filters: FilterSet, command: _Command) -> _Command:
+    @click.argument(filters.kind, shell_complete=_COMPLETERS[filters.kind])
+    @click.option("--group", help=GROUP_HELP)
+    @wraps(command)
+    def collected(*arguments: Any, group: str | None, **rest: Any) -> None:
+        text = rest.pop(filters.kind)
+        command(*arguments, find=lambda ops: _named(filters.kind, [_key(ops, filters, text, group)]), **rest)
 
-    if filters is JOB_FILTERS:
-        return Selection.jobs(**values)
-    return Selection.triggers(**values) if filters is TRIGGER_FILTERS else Selection.executions(**values)
+    return collected
+
+
+def _several(action: Action, filters: FilterSet, command: _Command) -> _Command:
+    @wraps(command)
+    def collected(*arguments: Any, keys: tuple[str, ...], everything: bool, **rest: Any) -> None:
+        chosen = Chosen(filters, keys, everything, {name: rest.pop(name) for name in filters.declared})
+        if action.states and chosen.is_by_filters:
+            if ENDED.intersection(chosen.given["state"]):
+                possible = " or ".join(action.states)
+                raise click.UsageError(f"--state: only {filters.kind}s that are {possible} can be selected")
+            chosen.given["state"] = chosen.given["state"] or tuple(action.states)
+        command(*arguments, find=chosen.find, **rest)
+
+    words = f"Every {filters.kind}, if no filter is given."
+    decorated = filters.options(click.option("--all", "everything", is_flag=True, help=words)(collected))
+    metavar = "FIRE_ID" if filters is EXECUTION_FILTERS else filters.kind.upper()
+    completer = _COMPLETERS[filters.kind]
+    return click.argument("keys", nargs=-1, metavar=f"[{metavar}]...", shell_complete=completer)(decorated)
+
+
+def _lasting(kind: Subject, command: _Command) -> _Command:
+    """Add a group of triggers, the triggers of a group of jobs, or everything. There may be none of them as yet."""
+
+    @wraps(command)
+    def collected(*arguments: Any, group: str | None = None, **rest: Any) -> None:
+        def find(operations: Operations) -> Subjects:
+            filters = {} if group is None else {"group": group_matcher(group)}
+            present = Selection.jobs(**filters) if kind is Subject.JOB_GROUP else Selection.triggers(**filters)
+            selection, count = Selection(kind, filters), operations.actions.count(present)
+            words = f"{selection} (now {count:,} {present.kind}s, and those that are stored later)"
+            return Subjects(selection, present.kind, count, (), named=False, words=words, lasts=True)
+
+        command(*arguments, find=find, **rest)
+
+    return collected if kind is Subject.EVERYTHING else click.argument("group")(collected)
+
+
+def _named(kind: str, keys: Sequence[Any]) -> Subjects:
+    """Return subjects that the user named one by one."""
+    return Subjects(keys[0] if len(keys) == 1 else keys, kind, len(keys), _texts(keys), named=True)
 
 
 def _key(operations: Operations, filters: FilterSet, text: str, group: str | None) -> Any:

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 from quartzpy.dashboard.navigation import NAVIGATION
 from quartzpy.dashboard.times import Times, span_text, utc
 from quartzpy.operations import Count
+from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.render import json_text
 from quartzpy.texts import numbered, visible
 
@@ -47,7 +48,7 @@ def _environment() -> Environment:
         pretty=json_text,
         short_type=short_type,
     )
-    made.globals.update(time=time_element, said=said, navigation=NAVIGATION, no_time=timedelta())
+    made.globals.update(time=time_element, said=said, navigation=NAVIGATION, action_table=ACTIONS, no_time=timedelta())
     return made
 
 

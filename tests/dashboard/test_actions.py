@@ -20,7 +20,7 @@ from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.dashboard import allow_everyone, create_app
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, TriggerKey
 from quartzpy.operations import Operations, Role
-from quartzpy.operations.actions.base import ROLES
+from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.states import JobMode, TriggerState
 from tests.dashboard.scene import HOSTILE, Report
 
@@ -333,7 +333,7 @@ def test_other_open_pages_learn_of_an_action_at_once(scheduler: Scheduler) -> No
 # --- refusals
 
 
-@pytest.mark.parametrize("action", sorted(ROLES))
+@pytest.mark.parametrize("action", sorted(ACTIONS))
 def test_an_action_without_the_token_or_from_another_site_is_refused(
     admin: TestClient, scheduler: Scheduler, action: str
 ) -> None:
@@ -355,7 +355,7 @@ def test_roles_hide_and_refuse(open_page: Callable[..., TestClient], scheduler: 
     client = open_page(read_only=False, auth=allow_everyone(role))
     page = client.get("/trigger?group=billing&name=at-two").text
     for action in ("pause", "skip_next", "reschedule", "delete"):
-        may = role.includes(ROLES[action])
+        may = role.includes(ACTIONS[action].role)
         assert (f'data-action="{action}"' in page) is may, action
         asked = client.get(url_of(action, AT_TWO))
         assert asked.status_code == (200 if may else 403), action

@@ -10,8 +10,12 @@ from typing import Any
 from quartzpy.cli.main import cli
 
 ROOT = Path(__file__).resolve().parents[2]
+# The reference is generated where somebody asks for it.
 PAGES = sorted(
-    path for folder in ("", "docs/**/", "examples/**/", "benchmarks/") for path in ROOT.glob(f"{folder}*.md")
+    path
+    for folder in ("", "docs/**/", "examples/**/", "benchmarks/")
+    for path in ROOT.glob(f"{folder}*.md")
+    if not path.is_relative_to(ROOT / "docs" / "reference")
 )
 
 _BLOCK = re.compile(r"^```python(?: title=\"(?P<title>[^\"]+)\")?\n(?P<code>.*?)^```", re.S | re.M)

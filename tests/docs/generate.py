@@ -1,9 +1,15 @@
-"""Writes the generated pages of the documentation: `python -m tests.docs.generate`."""
+"""Writes the generated pages of the documentation: `python -m tests.docs.generate`.
+
+Some are kept in the repository, because they are read there. The reference is not: it follows from the source.
+"""
 
 from __future__ import annotations
 
+import json
+from functools import cache
 from pathlib import Path
 
+from quartzpy.dashboard.api import openapi
 from tests.docs import api_page, comparison, reference_pages, settings_page
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -23,21 +29,32 @@ def decisions() -> str:
     return "\n".join(lines) + "\n"
 
 
-def generated() -> dict[Path, str]:
-    """Each generated file with its text."""
-    reference = {**api_page.pages(), **reference_pages.pages()}
+def kept() -> dict[str, str]:
+    """The text of each generated page that the repository has, by its path under docs."""
     return {
-        DOCS / "decisions" / "index.md": decisions(),
-        DOCS / "explanation" / "comparison.md": comparison.page(),
-        DOCS / "settings.md": settings_page.page(),
-        **{DOCS / "reference" / name: text for name, text in reference.items()},
+        "decisions/index.md": decisions(),
+        "explanation/comparison.md": comparison.page(),
+        "settings.md": settings_page.page(),
     }
 
 
-def main() -> None:
-    for path, text in generated().items():
+@cache
+def reference() -> dict[str, str]:
+    """The text of each file of the reference, by its path under docs."""
+    description = json.dumps(openapi.document(), indent=1, ensure_ascii=True) + "\n"
+    files = {**api_page.pages(), **reference_pages.pages(), "openapi.json": description}
+    return {f"reference/{name}": text for name, text in files.items()}
+
+
+def write(files: dict[str, str], docs: Path = DOCS) -> None:
+    for name, text in files.items():
+        path = docs / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+
+
+def main() -> None:
+    write({**kept(), **reference()})
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.sabotage.build import Edit, Sabotage
 
 _SQL = "quartzpy.store.sql"
+_SQL_FILES = "quartzpy/store/sql"
+_STORING = f"{_SQL_FILES}/storing.sql"
 _RUNTIME = "quartzpy.node"
 
 CURES = (
@@ -62,12 +64,14 @@ CURES = (
         "a claim that was made for what the job was before still stands",
         (
             Edit(
-                f"{_SQL}.storing_jobs",
-                "SET {COPIES},\n"
-                "       trigger_state = CASE WHEN t.trigger_state = 'ACQUIRED' OR {IS_OTHER_KEY} THEN {UNHELD}\n"
-                "                            ELSE t.trigger_state END,\n"
-                "       fire_id = {UNCLAIMED}\n",
-                "SET {COPIES}\n",
+                _STORING,
+                "           CASE WHEN t.trigger_state = 'ACQUIRED' OR t.concurrency_key <>\n",
+                "           CASE WHEN false AND t.concurrency_key <>\n",
+            ),
+            Edit(
+                _STORING,
+                "       fire_id = CASE t.trigger_state WHEN 'ACQUIRED' THEN NULL ELSE t.fire_id END\n",
+                "       fire_id = t.fire_id\n",
             ),
         ),
         (
@@ -92,7 +96,7 @@ CURES = (
         "what a job kept in its data is overwritten by what was declared",
         (
             Edit(
-                f"{_SQL}.storing_jobs",
+                _STORING,
                 "                       THEN j.job_data ELSE excluded.job_data END,\n",
                 "                       THEN excluded.job_data ELSE excluded.job_data END,\n",
             ),
@@ -104,9 +108,9 @@ CURES = (
         "a trigger that is stored again with the same schedule begins anew, and a deploy fires or loses an instant",
         (
             Edit(
-                f"{_SQL}.storing_triggers",
-                " AND (t.schedule_hash = excluded.schedule_hash\n",
-                " AND false AND (t.schedule_hash = excluded.schedule_hash\n",
+                _STORING,
+                "AND (coalesce(t.schedule_hash = excluded.schedule_hash, false)\n",
+                "AND false AND (coalesce(t.schedule_hash = excluded.schedule_hash, false)\n",
             ),
         ),
         (
@@ -119,8 +123,8 @@ CURES = (
         (
             Edit(
                 f"{_SQL}.pausing",
-                'HELD_BY_JOBS_MODE = f"{BY_JOB} AND t.held_by_mode"',
-                'HELD_BY_JOBS_MODE = f"{BY_JOB} AND true"',
+                'HELD_BY_JOBS_MODE: Switches = ("by_job", "held_by_mode")',
+                'HELD_BY_JOBS_MODE: Switches = ("by_job",)',
             ),
         ),
         (
@@ -133,10 +137,9 @@ CURES = (
         "a job is read, changed and written back without holding it meanwhile",
         (
             Edit(
-                f"{_SQL}.scheduling",
-                "WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s\n"
-                "   FOR NO KEY UPDATE\n",
-                "WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s\n",
+                _STORING,
+                "WHERE sched_name = :'sched' AND job_group = :'group' AND job_name = :'name'\n   FOR NO KEY UPDATE;\n",
+                "WHERE sched_name = :'sched' AND job_group = :'group' AND job_name = :'name';\n",
             ),
         ),
         ("tests/store_sql/test_locks.py::test_two_who_modify_a_job_at_once_both_do",),
@@ -146,9 +149,9 @@ CURES = (
         "an execution is recorded although the data that it changed was not written",
         (
             Edit(
-                f"{_SQL}.steps.complete",
-                "conditions = [_IS_STORED] * stores + ",
-                "conditions = ",
+                f"{_SQL_FILES}/steps/complete.sql",
+                "AND (NOT e.stores_data OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM stored))",
+                "",
             ),
         ),
         ("tests/store_sql/test_users_transactions.py::test_an_execution_is_recorded_only_with_its_data",),
@@ -158,9 +161,9 @@ CURES = (
         "a retry waits, with the lock held, for whoever is changing its job",
         (
             Edit(
-                f"{_SQL}.steps.rerun",
-                "f.job_group AND o.job_name = f.job_name\n           FOR NO KEY UPDATE SKIP LOCKED) AS j",
-                "f.job_group AND o.job_name = f.job_name\n           FOR NO KEY UPDATE) AS j",
+                f"{_SQL_FILES}/steps/complete.sql",
+                "FOR NO KEY UPDATE SKIP LOCKED) AS j\n     WHERE e.retry_after IS NOT NULL\n",
+                "FOR NO KEY UPDATE) AS j\n     WHERE e.retry_after IS NOT NULL\n",
             ),
         ),
         (
@@ -212,7 +215,7 @@ CURES = (
         "what a user's transaction copied of a job stays although the job was changed before it was committed",
         (
             Edit(
-                f"{_SQL}.steps.settling",
+                f"{_SQL_FILES}/steps/acquire.sql",
                 "       job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,\n"
                 "       placement = s.placement, concurrency_key = s.new_key, rate_limit = s.rate_limit\n",
                 "       fire_id = t.fire_id\n",
@@ -225,9 +228,9 @@ CURES = (
         "what a user's transaction stored fires although it was paused before the commit",
         (
             Edit(
-                f"{_SQL}.steps.settling",
-                '                    THEN {state_of("o", "j", key_of("o.job_data", "j"))} ELSE',
-                "                    THEN o.trigger_state ELSE",
+                f"{_SQL_FILES}/steps/acquire.sql",
+                "'BLOCKED', 'PAUSED_BLOCKED') THEN\n",
+                "'BLOCKED', 'PAUSED_BLOCKED') THEN o.trigger_state WHEN false THEN\n",
             ),
         ),
         ("tests/facade/test_using.py::test_what_was_paused_before_the_commit_does_not_fire",),
@@ -235,17 +238,20 @@ CURES = (
     Sabotage(
         "i1_a_row_is_changed_before_it_is_held",
         "a failure that is retried and has changed the data of its job never ends",
-        (Edit(f"{_SQL}.steps.complete", "for name in held_first", "for name in []"),),
+        (Edit(f"{_SQL_FILES}/steps/complete.sql", "(SELECT count(*) FROM repeatable) >= 0", "true"),),
         ("tests/contract/test_retry.py::test_a_failure_that_is_retried_stores_its_data[postgresql-1]",),
     ),
     Sabotage(
         "i2_running_executions_of_a_key_are_not_counted",
         "more executions run for a concurrency key than the limit",
         (
-            Edit(
-                f"{_SQL}.steps.overlap",
-                "AND r.concurrency_key = {of}.concurrency_key AND r.state = 'EXECUTING'",
-                "AND r.concurrency_key = {of}.concurrency_key || 'x' AND r.state = 'EXECUTING'",
+            *(
+                Edit(
+                    f"{_SQL_FILES}/steps/{step}.sql",
+                    "AND r.concurrency_key = c.concurrency_key AND r.state = 'EXECUTING'",
+                    "AND r.concurrency_key = c.concurrency_key || 'x' AND r.state = 'EXECUTING'",
+                )
+                for step in ("acquire", "fire")
             ),
         ),
         ("tests/store_sql/test_concurrency_keys.py::test_never_more_than_the_limit_run_for_a_key_over_nodes[2]",),
@@ -253,7 +259,13 @@ CURES = (
     Sabotage(
         "i3_an_end_does_not_wait_for_its_follower",
         "a job does not run after another one, because somebody held its row when that ended",
-        (Edit(f"{_SQL}.steps.complete", 'ends += f" AND e.fire_id NOT IN ({UNFOLLOWED})"', "pass"),),
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/complete.sql",
+                "AND e.fire_id NOT IN (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers)",
+                "",
+            ),
+        ),
         (
             "tests/store_sql/test_users_transactions.py"
             "::test_an_end_waits_for_the_job_that_runs_after_it_and_no_other_completion_does",

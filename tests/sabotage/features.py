@@ -5,6 +5,9 @@ from __future__ import annotations
 from tests.sabotage.build import Edit, Sabotage
 
 _SQL = "quartzpy.store.sql"
+_PAUSING = "quartzpy/store/sql/pausing.sql"
+_CALENDARS = "quartzpy/store/sql/calendars.sql"
+_SQL_FILES = "quartzpy/store/sql"
 _CONTRACT = "tests/contract"
 _DELAY = "tests/contract/test_fixed_delay.py"
 
@@ -12,19 +15,25 @@ FEATURES = (
     Sabotage(
         "modes_pause_with_an_instant",
         "a trigger that is paused by the mode of its job only seems to be paused by somebody",
-        (Edit(f"{_SQL}.pausing", "CASE WHEN %(by_mode)s::bool THEN NULL\n", "CASE WHEN false THEN NULL\n"),),
+        (Edit(_PAUSING, "CASE WHEN :'by_mode'::bool THEN NULL\n", "CASE WHEN false THEN NULL\n"),),
         (f"{_CONTRACT}/test_pause_notes.py::test_a_mode_is_no_pause_with_a_note[postgresql]",),
     ),
     Sabotage(
         "a_second_pause_moves_its_instant",
         "pausing a paused trigger for another reason changes since when it is paused",
-        (Edit(f"{_SQL}.pausing", "THEN coalesce(t.paused_at, $now)", "THEN $now"),),
+        (Edit(_PAUSING, "THEN coalesce(t.paused_at, :now)", "THEN :now"),),
         (f"{_CONTRACT}/test_pause_notes.py::test_a_later_reason_replaces_the_first_and_the_instant_stays[postgresql]",),
     ),
     Sabotage(
         "failures_are_counted_again",
         "a completion that is sent again counts its failure again, and pauses a job too early",
-        (Edit(f"{_SQL}.steps.failures", "= ANY(current_setting('{ENDED}')::bigint[])", "IS NOT NULL"),),
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/failures.sql",
+                "= ANY(current_setting('quartzpy.ended')::bigint[])",
+                "IS NOT NULL",
+            ),
+        ),
         (f"{_CONTRACT}/test_failures.py::test_a_completion_that_is_sent_again_is_counted_once[postgresql]",),
     ),
     Sabotage(
@@ -38,9 +47,9 @@ FEATURES = (
         "a trigger that was claimed ahead fires although its job was paused after failures",
         (
             Edit(
-                f"{_SQL}.steps.failures",
-                '{void_claims("paused").strip()}',
-                "SELECT",
+                f"{_SQL_FILES}/steps/failures.sql",
+                "o.fire_id = paused.fire_id AND o.state = 'ACQUIRED'",
+                "o.fire_id = paused.fire_id AND false",
             ),
         ),
         (f"{_CONTRACT}/test_failures.py::test_a_claimed_trigger_is_paused_and_its_claim_void[postgresql]",),
@@ -48,7 +57,7 @@ FEATURES = (
     Sabotage(
         "moves_take_claims_away",
         "a change of fire times takes a claim from the node that is about to fire it",
-        (Edit(f"{_SQL}.calendars", " AND (w.releases OR t.trigger_state <> 'ACQUIRED')", ""),),
+        (Edit(_CALENDARS, " AND (w.releases OR t.trigger_state <> 'ACQUIRED')", ""),),
         (f"{_CONTRACT}/test_skipping.py::test_a_move_releases_a_claim_only_where_that_is_asked[postgresql]",),
     ),
     Sabotage(
@@ -56,9 +65,9 @@ FEATURES = (
         "a fire that was claimed ahead of its time happens although it was skipped",
         (
             Edit(
-                f"{_SQL}.calendars",
-                "DELETE FROM $fired_triggers f USING affected h WHERE f.fire_id = h.claim AND f.state = 'ACQUIRED'",
-                "DELETE FROM $fired_triggers f USING affected h WHERE f.fire_id = h.claim AND f.state = 'NONE'",
+                _CALENDARS,
+                "DELETE FROM qrtz_fired_triggers f USING affected h WHERE f.fire_id = h.claim AND f.state = 'ACQUIRED'",
+                "DELETE FROM qrtz_fired_triggers f USING affected h WHERE f.fire_id = h.claim AND f.state = 'NONE'",
             ),
         ),
         (f"{_CONTRACT}/test_skipping.py::test_what_skips_its_last_fire_is_complete_and_no_claim_stays[postgresql]",),
@@ -66,7 +75,7 @@ FEATURES = (
     Sabotage(
         "any_epoch_reports_progress",
         "a node that was declared dead changes the progress of an execution that is not its own",
-        (Edit(f"{_SQL}.steps.progress", " AND o.epoch = %(epoch)s::bigint\n", "\n"),),
+        (Edit(f"{_SQL_FILES}/steps/progress.sql", " AND o.epoch = :'epoch'::bigint\n", "\n"),),
         (f"{_CONTRACT}/test_progress.py::test_another_epoch_and_an_ended_execution_report_nothing[postgresql]",),
     ),
     Sabotage(
@@ -74,8 +83,8 @@ FEATURES = (
         "an execution whose node was declared dead still changes its triggers by its completion instruction",
         (
             Edit(
-                f"{_SQL}.steps.completion_effects",
-                "ON e.fire_id = a.fire_id AND e.epoch = %(epoch)s::bigint AND e.outcome <> 'TERMINATED'",
+                f"{_SQL_FILES}/steps/completion_effects.sql",
+                "ON e.fire_id = a.fire_id AND e.epoch = :'epoch'::bigint AND e.outcome <> 'TERMINATED'",
                 "ON e.fire_id = a.fire_id",
             ),
         ),
@@ -86,7 +95,13 @@ FEATURES = (
     Sabotage(
         "every_outcome_continues",
         "a job runs after another one whatever the outcome of that was",
-        (Edit(f"{_SQL}.steps.continuations", "WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome)", "WHERE true"),),
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/complete.sql",
+                "WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome)",
+                "WHERE true",
+            ),
+        ),
         (f"{_CONTRACT}/test_continuations.py::test_the_outcome_decides_which_jobs_run_after_it[postgresql]",),
     ),
     Sabotage(
@@ -100,9 +115,9 @@ FEATURES = (
         "a trigger is blocked by executions with other concurrency keys",
         (
             Edit(
-                f"{_SQL}.steps.settling",
-                "                 AND f.concurrency_key = {{key}} AND f.state",
-                "                 AND f.state",
+                _PAUSING,
+                "AND f.concurrency_key = t.concurrency_key AND f.state = 'EXECUTING'",
+                "AND f.state = 'EXECUTING'",
             ),
         ),
         (f"{_CONTRACT}/test_concurrency_keys.py::test_a_resumed_trigger_waits_for_its_key_only[postgresql]",),
@@ -124,7 +139,7 @@ FEATURES = (
         "the end of an execution moves a trigger with a fixed delay that was rescheduled meanwhile",
         (
             Edit(
-                f"{_SQL}.steps.completion_effects",
+                f"{_SQL_FILES}/steps/completion_effects.sql",
                 "AND o.generation = e.generation AND o.next_fire_time = w.seen\n       AND",
                 "AND",
             ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.build import Edit, Sabotage
 
 _STEPS = "quartzpy.store.sql.steps"
+_STEP_FILES = "quartzpy/store/sql/steps"
 _RAM = "quartzpy.store.ram"
 _CONTRACT = "tests/contract"
 _KEEPS_TURN = "test_a_fire_that_is_handed_back_keeps_its_turn"
@@ -16,7 +17,7 @@ FIRES = (
     Sabotage(
         "handed_back_fires_ask_the_rate_limit_again",
         "a fire that was handed back before its job began waits for another turn of the rate limit",
-        (Edit(f"{_STEPS}.rerun", 'keeps_admission="f.is_handed_back"', "keeps_admission=None"),),
+        (Edit(f"{_STEP_FILES}/complete.sql", "j.rate_limit IS NULL OR f.is_handed_back", "j.rate_limit IS NULL"),),
         (f"{_CONTRACT}/test_facts.py::{_KEEPS_TURN}_and_the_others_theirs[postgresql-1]",),
     ),
     Sabotage(
@@ -28,25 +29,31 @@ FIRES = (
     Sabotage(
         "blocked_fires_lose_their_turn",
         "a fire that was handed back loses its turn of the rate limit when its job is at its concurrency limit",
-        (Edit(f"{_STEPS}.claims", " OR NOT d.moves_on THEN", " THEN"),),
+        (Edit(f"{_STEP_FILES}/acquire.sql", " OR NOT d.moves_on THEN", " THEN"),),
         (f"{_CONTRACT}/test_facts.py::{_KEEPS_TURN}_while_its_job_is_at_its_limit[postgresql]",),
     ),
     Sabotage(
         "resumed_fires_lose_their_turn",
         "a fire that was handed back loses its turn of the rate limit in a pause",
-        (Edit(f"{_STEPS}.misfire_rule", " AND t.misfire_rule <> 'IGNORE' THEN", " THEN"),),
+        (Edit("quartzpy/store/sql/pausing.sql", " AND t.misfire_rule <> 'IGNORE' THEN", " THEN"),),
         (f"{_CONTRACT}/test_facts.py::test_a_pause_and_another_definition_of_its_job_leave_it_its_turn[postgresql]",),
     ),
     Sabotage(
         "redefined_jobs_lose_the_turns_of_their_fires",
         "a fire that was handed back loses its turn of the rate limit when its job is stored again",
-        (Edit(f"{_STEPS}.settling", "WHEN t.misfire_rule = 'IGNORE' AND t.rate_limit = j.rate_limit", "WHEN false"),),
+        (
+            Edit(
+                "quartzpy/store/sql/storing.sql",
+                "WHEN t.misfire_rule = 'IGNORE' AND t.rate_limit = j.rate_limit",
+                "WHEN false",
+            ),
+        ),
         (f"{_CONTRACT}/test_facts.py::test_a_pause_and_another_definition_of_its_job_leave_it_its_turn[postgresql]",),
     ),
     Sabotage(
         "repeated_fires_forget_what_was_missed",
         "a retry, a recovery or a fire that was handed back does not know the fire times that were missed",
-        (Edit(f"{_STEPS}.rerun", "{kind.attempt}, {kind.coalesced},", "{kind.attempt}, NULL,"),),
+        (Edit(f"{_STEP_FILES}/complete.sql", "::int, f.coalesced_fire_times,", "::int, NULL,"),),
         (f"{_CONTRACT}/test_facts.py::{_REPEATED}[postgresql-retry-recovery]",),
     ),
     Sabotage(
@@ -66,9 +73,9 @@ FIRES = (
         "a success that the job records in its own transaction does not end a row of failures",
         (
             Edit(
-                f"{_STEPS}.failures",
-                "c.fire_id = ANY(current_setting('{ENDED}')::bigint[])",
-                "(SELECT x.xmin FROM $executions x WHERE x.fire_id = c.fire_id) = pg_current_xact_id()::xid",
+                f"{_STEP_FILES}/failures.sql",
+                "c.fire_id = ANY(current_setting('quartzpy.ended')::bigint[])",
+                "(SELECT x.xmin FROM qrtz_executions x WHERE x.fire_id = c.fire_id) = pg_current_xact_id()::xid",
             ),
         ),
         (
@@ -81,11 +88,11 @@ FIRES = (
         "an execution that was asked to stop while it was handed back, retried or snoozed runs again",
         (
             Edit(
-                f"{_STEPS}.complete",
+                f"{_STEP_FILES}/complete.sql",
                 "SELECT r.cancel_requested AS asked_to_stop FROM",
                 "SELECT false AND r.cancel_requested AS asked_to_stop FROM",
             ),
-            Edit(f"{_STEPS}.complete", "AND f.cancel_requested = e.asked_to_stop", "AND true"),
+            Edit(f"{_STEP_FILES}/complete.sql", "AND f.cancel_requested = e.asked_to_stop", "AND true"),
         ),
         (
             f"{_CONTRACT}/test_facts.py::{_NOT_AGAIN}[postgresql-hand_back]",
@@ -109,8 +116,9 @@ FIRES = (
         "cancelled_executions_are_recovered",
         "an execution that was asked to stop runs again after the death of its node",
         (
-            Edit(f"{_STEPS}.recover", "o.requests_recovery AND NOT o.cancel_requested", "o.requests_recovery"),
-            Edit(f"{_STEPS}.recover", "requests_recovery AND NOT cancel_requested", "requests_recovery"),
+            Edit(f"{_STEP_FILES}/recover.sql", "o.requests_recovery AND NOT o.cancel_requested", "o.requests_recovery"),
+            Edit(f"{_STEP_FILES}/recover.sql", "requests_recovery AND NOT cancel_requested", "requests_recovery"),
+            Edit(f"{_STEP_FILES}/recover.sql", "f.requests_recovery AND NOT f.cancel_requested", "f.requests_recovery"),
         ),
         (f"{_CONTRACT}/test_facts.py::{_NOT_AGAIN}[postgresql-recovery]",),
     ),

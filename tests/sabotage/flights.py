@@ -33,7 +33,7 @@ FLIGHTS = (
     Sabotage(
         "deaf_clients_keep_the_lock",
         "a session whose client does not receive its answers holds the lock for ever",
-        (Edit(f"{_SQL}.db.diagnosis", "IN ('ClientRead', 'ClientWrite')", "IN ('ClientRead')"),),
+        (Edit("quartzpy/store/sql/db/diagnosis.sql", "IN ('ClientRead', 'ClientWrite')", "IN ('ClientRead')"),),
         (
             "tests/store_sql/test_unread_answers.py"
             "::test_a_client_that_does_not_receive_its_answers_does_not_keep_the_lock",
@@ -85,7 +85,7 @@ FLIGHTS = (
         "a_computing_sync_is_idle",
         "the server ends a sync that computes for longer than the lock timeout",
         (
-            Edit(f"{_SQL}.store", "call_transaction(allowed)", "call_transaction()"),
+            Edit(f"{_SQL}.store", "call_transaction(self._session.allow_pauses())", "call_transaction()"),
             Edit(f"{_SQL}.db.external", "while not self._ended.wait(self._every):", "while not self._ended.wait():"),
         ),
         ("tests/store_sql/test_slow_computing.py::test_a_sync_may_compute_for_long_before_it_stores",),

@@ -20,25 +20,25 @@ HELD_ROWS = (
     Sabotage(
         "the_end_of_an_execution_waits_for_its_row",
         "a completion under the lock waits for a row that a transaction of a user has locked",
-        (Edit(f"{_SQL}.steps.complete", "LIMIT 1 FOR UPDATE SKIP LOCKED) AS own", "LIMIT 1) AS own"),),
+        (Edit(f"{_SQL_FILES}/steps/complete.sql", "\n           FOR UPDATE SKIP LOCKED) AS own", ") AS own"),),
         (f"{_WAITS}[complete a serial job]",),
     ),
     Sabotage(
         "a_plain_end_waits_for_its_row",
         "all completions of a node wait for one whose row is locked",
-        (Edit(f"{_SQL}.steps.plain_completions", "own.row FOR UPDATE SKIP LOCKED", "own.row"),),
+        (Edit(f"{_SQL_FILES}/steps/plain_completions.sql", "own.row FOR UPDATE SKIP LOCKED", "own.row"),),
         (f"{_WAITS}[complete]",),
     ),
     Sabotage(
         "a_second_update_waits_for_the_job",
         "a trigger is updated twice in a completion, and the check of its foreign key waits for its job",
-        (Edit(f"{_SQL}.steps.complete", "WHERE t.is_free IS NULL OR j.is_free IS NULL", "WHERE t.is_free IS NULL"),),
+        (Edit(f"{_SQL_FILES}/steps/complete.sql", "t.is_free IS NULL OR j.is_free IS NULL", "t.is_free IS NULL"),),
         (f"{_WAITS}[complete with a fixed delay]",),
     ),
     Sabotage(
         "a_fire_waits_for_its_claim",
         "the fire step waits for the row of a claim",
-        (Edit(f"{_SQL}.steps.fire", "       FOR UPDATE OF f SKIP LOCKED\n", ""),),
+        (Edit(f"{_SQL_FILES}/steps/fire.sql", "       FOR UPDATE OF f SKIP LOCKED\n", ""),),
         (f"{_WAITS}[fire]",),
     ),
     Sabotage(
@@ -50,19 +50,37 @@ HELD_ROWS = (
     Sabotage(
         "void_claims_are_waited_for",
         "a step that takes a trigger from another node waits for the row of its claim",
-        (Edit(f"{_SQL}.steps.void_claims", "       FOR UPDATE SKIP LOCKED", "       "),),
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/acquire.sql",
+                "o.fire_id = others.fire_id AND o.state = 'ACQUIRED'\n           FOR UPDATE SKIP LOCKED",
+                "o.fire_id = others.fire_id AND o.state = 'ACQUIRED'\n",
+            ),
+        ),
         (f"{_WAITS}[acquire and block claims]",),
     ),
     Sabotage(
         "an_execution_to_replace_is_waited_for",
         "the acquire step waits for an execution that it asks to stop",
-        (Edit(f"{_SQL}.steps.overlap", "FOR NO KEY UPDATE SKIP LOCKED) AS f ON true", "LIMIT 1) AS f ON true"),),
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/acquire.sql",
+                "FOR NO KEY UPDATE SKIP LOCKED) AS f ON true",
+                "LIMIT 1) AS f ON true",
+            ),
+        ),
         (f"{_WAITS}[acquire and cancel others]",),
     ),
     Sabotage(
         "a_bucket_is_waited_for",
         "the acquire step waits for the row of a rate limit, or of its job",
-        (Edit(f"{_SQL}.steps.rate_limits", "FOR NO KEY UPDATE SKIP LOCKED) AS f ON true", "LIMIT 1) AS f ON true"),),
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/rate_limits.sql",
+                "FOR NO KEY UPDATE SKIP LOCKED) AS f ON true",
+                "LIMIT 1) AS f ON true",
+            ),
+        ),
         (f"{_WAITS}[acquire with rate limits]",),
     ),
     Sabotage(
@@ -70,9 +88,9 @@ HELD_ROWS = (
         "a trigger of a user's transaction is reconciled and fired by one transaction, which waits for its job",
         (
             Edit(
-                f"{_SQL}.steps.settling",
-                "             LIMIT 1\n               FOR NO KEY UPDATE SKIP LOCKED) AS j) AS s",
-                "             LIMIT 1) AS j) AS s",
+                f"{_SQL_FILES}/steps/acquire.sql",
+                "             LIMIT 1\n               FOR NO KEY UPDATE SKIP LOCKED) AS j\n",
+                "             LIMIT 1) AS j\n",
             ),
         ),
         (f"{_WAITS}[acquire what users stored]",),
@@ -80,7 +98,7 @@ HELD_ROWS = (
     Sabotage(
         "a_resumption_waits_under_the_lock",
         "a bulk resumption updates triggers again under the lock, and waits there for a job",
-        (Edit(f"{_SQL}.pausing", '"AND t.xmin <> pg_current_xact_id()::xid"', '""'),),
+        (Edit(f"{_SQL_FILES}/pausing.sql", "       AND t.xmin <> pg_current_xact_id()::xid\n", ""),),
         (f"{_TESTS}::test_a_bulk_call_waits_for_a_held_row_without_the_lock[resume]",),
     ),
     Sabotage(

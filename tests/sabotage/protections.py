@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.build import Edit, Sabotage
 
 _SQL = "quartzpy.store.sql"
+_SQL_FILES = "quartzpy/store/sql"
 
 PROTECTIONS = (
     Sabotage(
@@ -18,11 +19,15 @@ PROTECTIONS = (
         "a completion counts whichever epoch sends it",
         (
             Edit(
-                f"{_SQL}.steps.complete",
-                "r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1",
+                f"{_SQL_FILES}/steps/complete.sql",
+                "r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING' LIMIT 1",
                 "true LIMIT 1",
             ),
-            Edit(f"{_SQL}.steps.plain_completions", "r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'", "true"),
+            Edit(
+                f"{_SQL_FILES}/steps/plain_completions.sql",
+                "r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING'",
+                "true",
+            ),
         ),
         ("tests/contract/test_complete.py::test_only_the_epoch_that_fired_can_complete[postgresql]",),
     ),
@@ -76,12 +81,12 @@ PROTECTIONS = (
         "recovery frees what living nodes hold, too",
         (
             Edit(
-                f"{_SQL}.steps.recover",
-                "     WHERE o.sched_name = %(sched)s\n"
-                "       AND NOT EXISTS (SELECT FROM $scheduler_state s\n"
+                f"{_SQL_FILES}/steps/recover.sql",
+                "     WHERE o.sched_name = :'sched'\n"
+                "       AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s\n"
                 "                        WHERE s.sched_name = o.sched_name AND s.epoch = o.epoch)\n"
                 "       FOR UPDATE SKIP LOCKED\n",
-                "     WHERE o.sched_name = %(sched)s\n       FOR UPDATE SKIP LOCKED\n",
+                "     WHERE o.sched_name = :'sched'\n       FOR UPDATE SKIP LOCKED\n",
             ),
         ),
         ("tests/contract/test_recover.py::test_the_work_of_living_nodes_is_left_alone[postgresql]",),
@@ -107,8 +112,8 @@ PROTECTIONS = (
         (
             Edit("quartzpy.store.store_time", "        if learned is None:\n", "        if True:\n"),
             Edit(
-                f"{_SQL}.steps.fire",
-                "         AND f.scheduled_time <= node.at + %(early)s::interval\n",
+                f"{_SQL_FILES}/steps/fire.sql",
+                "         AND f.scheduled_time <= node.at + :'early'::interval\n",
                 "",
             ),
         ),
@@ -130,7 +135,7 @@ PROTECTIONS = (
     Sabotage(
         "an_execution_within_a_limit_ends_without_the_lock",
         "a completion that takes no lock ends an execution that counts for a limit, and nobody unblocks its job",
-        (Edit(f"{_SQL}.steps.plain_completions", "\n           AND r.max_concurrent IS NULL LIMIT 1", " LIMIT 1"),),
+        (Edit(f"{_SQL_FILES}/steps/plain_completions.sql", "AND r.max_concurrent IS NULL LIMIT 1", "LIMIT 1"),),
         (
             "tests/store_sql/test_plain_completions.py"
             "::test_an_execution_that_counts_for_a_limit_is_ended_under_the_lock_whatever_its_node_believes",
@@ -165,7 +170,7 @@ PROTECTIONS = (
         "an execution deletes a trigger that was stored anew while it ran",
         (
             Edit(
-                f"{_SQL}.steps.ended_triggers",
+                f"{_SQL_FILES}/steps/plain_completions.sql",
                 "c.generation = d.generation AND c.trigger_state || '' = 'COMPLETE' AND ",
                 "",
             ),
@@ -195,11 +200,10 @@ PROTECTIONS = (
         "a completion frees the blocked triggers of its job, whether or not its claim still stands",
         (
             Edit(
-                f"{_SQL}.steps.complete",
-                '{unblocked("SELECT DISTINCT job_group, job_name, concurrency_key FROM done'
-                ' WHERE max_concurrent IS NOT NULL")}',
-                "{unblocked(\"SELECT z.job_group, z.job_name, '' AS concurrency_key"
-                ' FROM unnest(%(z_groups)s::text[], %(z_names)s::text[]) AS z(job_group, job_name)")}',
+                f"{_SQL_FILES}/steps/complete.sql",
+                "SELECT DISTINCT job_group, job_name, concurrency_key FROM done WHERE max_concurrent IS NOT NULL",
+                "SELECT z.job_group, z.job_name, '' AS concurrency_key"
+                " FROM unnest(:'z_groups'::text[], :'z_names'::text[]) AS z(job_group, job_name)",
             ),
             Edit(
                 f"{_SQL}.steps.complete",
@@ -245,7 +249,7 @@ PROTECTIONS = (
         "replacing a trigger removes the rows of its running executions, too",
         (
             Edit(
-                f"{_SQL}.removing",
+                "quartzpy/store/sql/removing.sql",
                 "AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name\n"
                 "   AND f.state = 'ACQUIRED'\n",
                 "AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name\n",

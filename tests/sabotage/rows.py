@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.build import Edit, Sabotage
 
 _SQL = "quartzpy.store.sql"
+_SQL_FILES = "quartzpy/store/sql"
 _LIMITS = "tests/store_sql/test_rate_limit_instants.py"
 _BAD_ROWS = "tests/store_sql/test_bad_rows.py"
 _PASSES = "tests/node/test_failing_passes.py"
@@ -13,13 +14,13 @@ ROWS = (
     Sabotage(
         "buckets_of_no_instant",
         "a bucket whose fire had no room in the batch gets an infinite instant, which stops servers before 17",
-        (Edit(f"{_SQL}.steps.rate_limits", "timestamptz 'epoch'", "timestamptz '-infinity'"),),
+        (Edit(f"{_SQL_FILES}/steps/rate_limits.sql", "timestamptz 'epoch'", "timestamptz '-infinity'"),),
         (f"{_LIMITS}::test_a_bucket_whose_fire_had_no_room_in_the_batch_stops_nothing",),
     ),
     Sabotage(
         "turns_after_an_infinite_queue",
         "a queue that ends at no instant holds its triggers back for ever",
-        (Edit(f"{_SQL}.steps.rate_limits", " AND isfinite(r.queued_until) THEN", " THEN"),),
+        (Edit(f"{_SQL_FILES}/steps/rate_limits.sql", " AND isfinite(r.queued_until) THEN", " THEN"),),
         (f"{_LIMITS}::test_an_infinite_instant_that_is_stored_is_mended[infinity-queued_until]",),
     ),
     Sabotage(

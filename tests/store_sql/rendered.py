@@ -15,14 +15,12 @@ from quartzpy.store.sql.steps import (
     acquire,
     complete,
     completion_effects,
-    due,
     fire,
     holdings,
     misfire,
     orphans,
     plain_completions,
     recover,
-    settling,
 )
 
 COMMAND = "python -m tests.store_sql.rendered"
@@ -33,9 +31,9 @@ STATEMENTS = {
     "acquire": acquire.ACQUIRE,
     "acquire_unlimited": acquire.ACQUIRE_UNLIMITED,
     "acquire_unlimited_of_one_pool": acquire.ACQUIRE_UNLIMITED_OF_ONE_POOL,
-    "acquire_next_due": due.NEXT_DUE,
-    "acquire_lock_if_due": due.LOCK_IF_DUE,
-    "acquire_reconcile_new": settling.RECONCILE_NEW,
+    "acquire_next_due": acquire.NEXT_DUE,
+    "acquire_lock_if_due": acquire.LOCK_IF_DUE,
+    "acquire_reconcile_new": acquire.RECONCILE_NEW,
     "fire": fire.FIRE,
     "fire_unlimited": fire.FIRE_UNLIMITED,
     "fire_still_claimed": holdings.STILL_CLAIMED,

@@ -10,8 +10,7 @@ import pytest
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import TriggerKey
 from quartzpy.store.protocol import JobEntry
-from quartzpy.store.sql.db.clock_estimate import LONGEST_AGE, TOLERANCE, ClockEstimate
-from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.db.session import CLOCK_LONGEST_AGE, CLOCK_TOLERANCE, ClockEstimate, SqlSession
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import UnpreparedTrigger, prepare
@@ -36,7 +35,7 @@ def test_the_estimate_goes_on_with_the_steady_clock_until_it_is_old() -> None:
     estimate.learn(NOON)
     steady.seconds += 2
     assert estimate.now() == NOON + 2 * SECOND
-    steady.seconds += LONGEST_AGE - 2
+    steady.seconds += CLOCK_LONGEST_AGE - 2
     assert estimate.now() is None
 
 
@@ -44,10 +43,10 @@ def test_the_estimate_goes_on_with_the_steady_clock_until_it_is_old() -> None:
     ("moved", "agrees"),
     [
         (timedelta(), True),
-        (TOLERANCE, True),
-        (-TOLERANCE, True),
-        (-2 * TOLERANCE, False),
-        (3 * TOLERANCE, False),
+        (CLOCK_TOLERANCE, True),
+        (-CLOCK_TOLERANCE, True),
+        (-2 * CLOCK_TOLERANCE, False),
+        (3 * CLOCK_TOLERANCE, False),
         (timedelta(hours=-1), False),
         (timedelta(hours=1), False),
     ],
@@ -101,7 +100,7 @@ def test_the_next_trigger_is_stored_without_a_flight_for_the_time(
     assert len(asked) == 1
     second = _store_now(store, "second")
     assert len(asked) == 1
-    assert timedelta() < second - first < timedelta(seconds=LONGEST_AGE)
+    assert timedelta() < second - first < timedelta(seconds=CLOCK_LONGEST_AGE)
     assert second <= store.now()
 
 

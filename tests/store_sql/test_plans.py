@@ -33,12 +33,17 @@ from quartzpy.store.sql.db.conninfo import session_settings
 from quartzpy.store.sql.db.session import names
 from quartzpy.store.sql.db.statement import as_text, prepare
 from quartzpy.store.sql.operations import search
-from quartzpy.store.sql.steps.acquire import ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL
-from quartzpy.store.sql.steps.due import LOCK_IF_DUE, NEXT_DUE
+from quartzpy.store.sql.steps.acquire import (
+    ACQUIRE,
+    ACQUIRE_UNLIMITED,
+    ACQUIRE_UNLIMITED_OF_ONE_POOL,
+    LOCK_IF_DUE,
+    NEXT_DUE,
+)
 from quartzpy.store.sql.steps.misfire import MOVE
 from quartzpy.store.sql.steps.purge import PURGE
 from quartzpy.store.sql.steps.rate_limits import ADMIT, NEXT_TURN
-from quartzpy.store.sql.storing_jobs import COMPARE_JOBS
+from quartzpy.store.sql.storing import COMPARE_JOBS
 from tests.database import Server
 
 LIMIT = 10
@@ -109,7 +114,7 @@ def of_rows(connection: psycopg.Connection[Any]) -> dict[str, Any]:
         "upcoming": empty,
         "complete": yes,
         "revisions": none,
-        "missed": empty,
+        "missed_times": empty,
         "more": yes,
         "caught_up": zeros,
         "actions": actions,

@@ -17,7 +17,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import JobEntry
-from quartzpy.store.sql import scheduling, storing_new
+from quartzpy.store.sql import storing
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
@@ -37,7 +37,7 @@ def a_trigger(name: str, job: JobDetail = NEW, **values: Any) -> PreparedTrigger
 def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """How each attempt to store everything in one flight ended."""
     outcomes: list[str] = []
-    attempt = storing_new.store_new
+    attempt = storing.store_in_one_flight
 
     def noted(*args: Any, **named: Any) -> datetime | None:
         try:
@@ -48,7 +48,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         outcomes.append("stored")
         return stored
 
-    monkeypatch.setattr(scheduling, "store_new", noted)
+    monkeypatch.setattr(storing, "store_in_one_flight", noted)
     return outcomes
 
 
@@ -152,7 +152,7 @@ def test_a_key_that_is_given_twice_is_not_stored_once(expecting: SqlJobStore, tr
 def test_a_late_flight_is_repeated_with_the_real_time(
     expecting: SqlJobStore, tried: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storing_new, "LATENESS", timedelta(seconds=-1))
+    monkeypatch.setattr(storing, "LATENESS", timedelta(seconds=-1))
     unprepared = UnpreparedTrigger(
         SimpleTrigger("t", job_key=OLD.key), lambda trigger, now: prepare(trigger, now, None)
     )

@@ -14,13 +14,13 @@ from quartzpy.dashboard.links import job_key, trigger_key
 from quartzpy.dashboard.visit import Visit
 from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.operations.actions.action import Action
 from quartzpy.operations.selection import NAMES, Keys, Selection, Subject
 from quartzpy.scheduling.verbs.queries import checked_fire_id
 from quartzpy.texts import quoted
 
 ALL = "all"
 """The scope of an action on everything that matches the filter of a list, and not only what is selected there."""
-_NODES = ("drain", "standby", "resume_node")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,18 @@ class Given:
     def has(self, name: str) -> bool:
         return bool(self.get(name))
 
+    def values(self, action: Action, zone_name: str) -> dict[str, Any]:
+        """Return the values of the inputs of an action; a field that was not sent has its default.
+
+        Raises:
+            InvalidValueError: a text is not a value of its input.
+        """
+        sent = self.fields.keys() | self.query.keys()
+        return {
+            one.name: one.read(self.get(one.field), zone_name) if one.is_required or one.field in sent else one.default
+            for one in action.inputs
+        }
+
 
 _FILTERS: Mapping[str, tuple[Callable[..., Selection], Callable[[Visit], dict[str, Any]]]] = {
     "jobs": (Selection.jobs, job_filters),
@@ -66,13 +78,13 @@ _FILTERS: Mapping[str, tuple[Callable[..., Selection], Callable[[Visit], dict[st
 _KINDS = {text: kind for kind, text in NAMES.items()}
 
 
-def subjects_of(visit: Visit, given: Given, action: str) -> Subjects:
+def subjects_of(visit: Visit, given: Given, action: Action) -> Subjects:
     """Return the subjects that a request names: a node, one key, the selected keys of a list, or all of its filter.
 
     Raises:
         InvalidValueError: it names none, or a key or a filter is wrong.
     """
-    if action in _NODES:
+    if Subject.NODE in action.subjects:
         if not given.has("node"):
             raise InvalidValueError("node: the link must say which one, as ?node=NAME")
         return NodeName(given.get("node"))
@@ -95,7 +107,7 @@ def subjects_of(visit: Visit, given: Given, action: str) -> Subjects:
             return Selection.trigger_group(given.get("group"))
         case "everything":
             return Selection.everything()
-    raise InvalidValueError(f"{action}: the link does not say what to do it to")
+    raise InvalidValueError(f"{action.name}: the link does not say what to do it to")
 
 
 def _selected(of: str, values: list[str]) -> Keys:

@@ -19,7 +19,7 @@ from quartzpy.dashboard.api.accepted import AcceptedAction
 from quartzpy.dashboard.api.problems import HANDLERS, problem
 from quartzpy.dashboard.api.reads import ENTRY, READS, Read
 from quartzpy.operations import ActionProgress, Actions, Actor, Operations, Selection
-from quartzpy.operations.actions.base import ROLES
+from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.render import to_json
 
 PREFIX = "/api/v1"
@@ -90,7 +90,7 @@ def create_api(
         return endpoint
 
     def carried_out(request: Request, actions: Actions, action: str, arguments: dict[str, Any]) -> Response:
-        if action not in ROLES or not _is_many(arguments.get("selection")):
+        if action not in ACTIONS or not _is_many(arguments.get("selection")):
             return JsonResponse(getattr(actions, action)(**arguments))
         total = actions.count(arguments["selection"])
         result = background.run(lambda report: getattr(actions.reporting(report), action)(**arguments), total, PATIENCE)
@@ -110,6 +110,6 @@ def create_api(
     routes += [Route(read.path, read_endpoint(read)) for read in READS]
     routes += [
         Route(f"/actions/{action.replace('_', '-')}", action_endpoint(action), methods=["POST"])
-        for action in bodies.ACTIONS
+        for action in bodies.METHODS
     ]
     return Starlette(routes=routes, exception_handlers={**HANDLERS, refused: forged})

@@ -12,7 +12,8 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.operations import Actions, Selection
-from quartzpy.operations.actions.base import ROLES
+from quartzpy.operations.actions.inputs import Input, Instant
+from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.selection import Subject
 from quartzpy.texts import quoted
 
@@ -23,9 +24,9 @@ MOST_BYTES = 2_000_000
 _FILTERED = {"jobs": Selection.jobs, "triggers": Selection.triggers, "executions": Selection.executions}
 _GROUPS = {"trigger_group": Selection.trigger_group, "job_group": Selection.job_group}
 
-PREVIEW, COUNT, BACKFILL_TIMES = "preview_schedule", "count", "backfill_times"
-"""The methods of `Operations.actions` that change nothing."""
-ACTIONS = (*ROLES, PREVIEW, COUNT, BACKFILL_TIMES)
+_PREVIEWS = {"preview_schedule": "reschedule", "count": "delete", "backfill_times": "backfill"}
+"""The methods of `Operations.actions` that change nothing, and the actions whose subjects and inputs they take."""
+METHODS = (*ACTIONS, *_PREVIEWS)
 
 _KEY: dict[str, Any] = {
     "type": "object",
@@ -56,36 +57,30 @@ _SELECTION: dict[str, Any] = {
     },
     "additionalProperties": False,
 }
-_INSTANT = {"type": "string", "format": "date-time"}
-_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+_SUBJECTS: Mapping[str, Mapping[str, Any]] = {
     "selection": {"$ref": "#/components/schemas/Selection"},
     "job": {"$ref": "#/components/schemas/Key"},
     "trigger": {"$ref": "#/components/schemas/Key"},
-    "data": {"type": ["object", "null"], "description": "Entries in addition to the job's own data."},
-    "even_if_paused": {"type": "boolean"},
-    "start": _INSTANT,
-    "end": _INSTANT,
-    "max_runs": {"type": "integer", "minimum": 1},
-    "count": {"type": "integer", "minimum": 1},
-    "missed": {"type": "string", "enum": ["misfire", "skip", "once"]},
-    "text": {"type": "string", "minLength": 1, "description": "A cron expression, an interval, or an instant."},
-    "zone": {"type": ["string", "null"], "description": "The time zone of a cron expression."},
     "node": {"type": "string", "minLength": 1},
-    "reason": {"type": "string", "description": "A sentence for the audit log."},
 }
+_REASON = {"type": "string", "description": "A sentence for the audit log."}
 SCHEMAS = {"Key": _KEY, "Selection": _SELECTION}
 
 
-def schema_of(action: str) -> dict[str, Any]:
-    """Return the schema of the body of an action."""
-    names = inspect.signature(getattr(Actions, action)).parameters
-    given = {name: one for name, one in names.items() if name != "self"}
+def schema_of(method: str) -> dict[str, Any]:
+    """Return the schema of the body of an action, or of another method of `Operations.actions`."""
+    parameters = [one for name, one in inspect.signature(getattr(Actions, method)).parameters.items() if name != "self"]
+    schemas = {**_SUBJECTS, **{name: one.schema for name, one in _inputs_of(method).items()}, "reason": _REASON}
     return {
         "type": "object",
-        "properties": {name: _SCHEMAS[name] for name in given},
-        "required": [name for name, one in given.items() if one.default is inspect.Parameter.empty],
+        "properties": {one.name: schemas[one.name] for one in parameters},
+        "required": [one.name for one in parameters if one.default is inspect.Parameter.empty],
         "additionalProperties": False,
     }
+
+
+def _inputs_of(method: str) -> dict[str, Input]:
+    return {one.name: one for one in ACTIONS[_PREVIEWS.get(method, method)].inputs}
 
 
 def arguments_of(action: str, body: bytes) -> dict[str, Any]:
@@ -110,7 +105,8 @@ def arguments_of(action: str, body: bytes) -> dict[str, Any]:
     for name in schema["required"]:
         if name not in given:
             raise InvalidValueError(f"{name}: is missing; {action} needs {', '.join(schema['required'])}")
-    return {name: _READERS.get(name, _as_it_is)(name, value) for name, value in given.items()}
+    readers = {**_READERS, **{name: _instant for name, one in _inputs_of(action).items() if isinstance(one, Instant)}}
+    return {name: readers.get(name, _as_it_is)(name, value) for name, value in given.items()}
 
 
 def _as_it_is(name: str, value: Any) -> Any:
@@ -206,7 +202,5 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "selection": _selection,
     "job": _job,
     "trigger": _optional_trigger,
-    "start": _instant,
-    "end": _instant,
     "node": _node,
 }

@@ -11,7 +11,7 @@ from quartzpy.dashboard.api.problems import PROBLEM_SCHEMA, PROBLEM_TYPE
 from quartzpy.dashboard.api.reads import READS, Read
 from quartzpy.dashboard.api.schemas import Schemas
 from quartzpy.operations import Actions, Operations
-from quartzpy.operations.actions.base import ROLES
+from quartzpy.operations.actions.table import ACTIONS
 
 VERSION = "1"
 """The version of the API, which is part of its path. Members may be added to responses within a version."""
@@ -21,7 +21,7 @@ def document() -> dict[str, Any]:
     """Return the description of the API as JSON values."""
     schemas = Schemas()
     paths: dict[str, Any] = {read.path: {"get": _read(read, schemas)} for read in READS}
-    paths |= {f"/actions/{action.replace('_', '-')}": {"post": _action(action, schemas)} for action in bodies.ACTIONS}
+    paths |= {f"/actions/{action.replace('_', '-')}": {"post": _action(action, schemas)} for action in bodies.METHODS}
     components = {**schemas.components, **bodies.SCHEMAS, "Problem": PROBLEM_SCHEMA}
     return {
         "openapi": "3.1.0",
@@ -68,7 +68,7 @@ def _read(read: Read, schemas: Schemas) -> dict[str, Any]:
 
 
 def _action(action: str, schemas: Schemas) -> dict[str, Any]:
-    role = ROLES.get(action)
+    role = ACTIONS[action].role if action in ACTIONS else None
     body = bodies.schema_of(action)
     responses = _responses(schemas.of(returned(Actions, action)))
     if role is not None and "selection" in body["properties"]:

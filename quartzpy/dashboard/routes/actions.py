@@ -6,7 +6,6 @@ answered with the form alone, and a success with the URL to go to.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,8 +15,9 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from quartzpy.dashboard.actions.background import BackgroundActions
+from quartzpy.dashboard.actions.forms import argument_of, carry_out, count_of_subjects, filled_in
 from quartzpy.dashboard.actions.given import Given, Subjects, subjects_of
-from quartzpy.dashboard.actions.offered import OFFERED, Offered, count_of_subjects, span_of, trigger_of
+from quartzpy.dashboard.actions.previews import PREVIEWS
 from quartzpy.dashboard.csrf import keep_csrf_token
 from quartzpy.dashboard.live import NODES, SCHEDULE, LiveHub
 from quartzpy.dashboard.visit import Visit, form, page
@@ -29,8 +29,10 @@ from quartzpy.errors import (
     QuartzpyError,
     StoreUnavailableError,
 )
-from quartzpy.instants import zone
 from quartzpy.operations import ActionProgress, ActionResult
+from quartzpy.operations.actions.action import Action
+from quartzpy.operations.actions.inputs import Data
+from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.selection import Keys, Selection, Subject
 
 LOCATION = "X-Location"
@@ -49,9 +51,10 @@ def sent(visit: Visit, fields: FormData) -> Response:
     if not given.has("confirmed"):
         # The list of selected subjects, which may be too long for a link.
         return _ask(visit, given)
-    offered, subjects = _offered(visit), subjects_of(visit, given, _name(visit))
+    action = _action(visit)
+    subjects = subjects_of(visit, given, action)
     try:
-        result = _carried_out(visit, given, offered, subjects)
+        result = _carried_out(visit, given, action, subjects)
     except _ELSEWHERE:
         raise
     except QuartzpyError as error:
@@ -60,13 +63,13 @@ def sent(visit: Visit, fields: FormData) -> Response:
     return _done(visit, given, subjects, result)
 
 
-def _carried_out(visit: Visit, given: Given, offered: Offered, subjects: Subjects) -> ActionResult | ActionProgress:
+def _carried_out(visit: Visit, given: Given, action: Action, subjects: Subjects) -> ActionResult | ActionProgress:
     actions, why = visit.operations.actions, given.get("reason").strip()
     if not _is_many(subjects):
-        return offered.run(actions, subjects, visit, given, why)
+        return carry_out(action, actions, subjects, visit, given, why)
     background: BackgroundActions = visit.request.app.state.background
     return background.run(
-        lambda report: offered.run(actions.reporting(report), subjects, visit, given, why),
+        lambda report: carry_out(action, actions.reporting(report), subjects, visit, given, why),
         count_of_subjects(actions, subjects),
     )
 
@@ -79,16 +82,17 @@ def _is_many(subjects: Subjects) -> bool:
 
 def _ask(visit: Visit, given: Given, *, error: str | None = None, status: int = 200) -> Response:
     """Return the form that asks for confirmation."""
-    offered = _offered(visit)
-    actions = visit.operations.actions
-    actions.check_permitted(offered.name)
-    subjects = subjects_of(visit, given, offered.name)
+    action, actions = _action(visit), visit.operations.actions
+    actions.check_permitted(action.name)
+    subjects = subjects_of(visit, given, action)
     keys = subjects.keys if isinstance(subjects, Keys) else ()
+    given, shown = filled_in(visit, given, action, subjects), PREVIEWS.get(action.name)
+    takes_data = any(isinstance(one, Data) for one in action.inputs)
     return _rendered(
         visit,
         "actions/confirm.html",
         status,
-        offered=offered,
+        action=action,
         subjects=subjects,
         many=_is_many(subjects),
         count=count_of_subjects(actions, subjects),
@@ -96,58 +100,20 @@ def _ask(visit: Visit, given: Given, *, error: str | None = None, status: int = 
         given=given,
         next=_next(visit, given),
         error=error,
-        **_of_inputs(visit, given, offered, subjects),
+        data_fields=actions.data_fields(argument_of(action, subjects)) if takes_data else None,
+        preview_template=shown.template if shown else None,
+        **(shown.context(visit, argument_of(action, subjects), given) if shown else {}),
     )
 
 
-def _of_inputs(visit: Visit, given: Given, offered: Offered, subjects: Subjects) -> dict[str, Any]:
-    """Return the values that the inputs of a form need."""
-    found: dict[str, Any] = {}
-    if "data" in offered.inputs:
-        assert isinstance(subjects, Keys)
-        found["fields"] = visit.operations.actions.data_fields(subjects.keys[0])
-    if "schedule" in offered.inputs:
-        summary = visit.operations.trigger(trigger_of(subjects)).trigger
-        written = summary.schedule if summary.kind == "cron" or summary.schedule.count(" ") == 1 else ""
-        text = given.get("schedule", written)
-        in_zone = given.get("in_zone", summary.zone or "")
-        found |= {"schedule": text, "in_zone": in_zone, **_schedule(visit, subjects, text, in_zone)}
-    if "span" in offered.inputs:
-        now = visit.times.now.astimezone(zone(visit.times.zone_name)).replace(second=0, microsecond=0, tzinfo=None)
-        start = given.get("start", (now - timedelta(days=1)).isoformat(timespec="minutes"))
-        end = given.get("end", now.isoformat(timespec="minutes"))
-        given = Given(given.query, FormData([*given.fields.multi_items(), ("start", start), ("end", end)]))
-        found |= {"start": start, "end": end, **_span(visit, subjects, given)}
-    return found
-
-
-def _schedule(visit: Visit, subjects: Subjects, text: str, in_zone: str) -> dict[str, Any]:
-    if not text.strip():
-        return {"preview": None}
-    actions = visit.operations.actions
-    return {"preview": actions.preview_schedule(text, in_zone.strip() or None, trigger=trigger_of(subjects))}
-
-
-def _span(visit: Visit, subjects: Subjects, given: Given) -> dict[str, Any]:
-    try:
-        start, end = span_of(visit, given)
-        times = visit.operations.actions.backfill_times(trigger_of(subjects), start, end)
-    except InvalidValueError as error:
-        return {"times": None, "wrong": str(error)}
-    return {"times": times, "wrong": None}
-
-
-def schedule_preview(visit: Visit) -> Response:
+def preview(visit: Visit) -> Response:
+    action = _action(visit)
+    shown = PREVIEWS.get(action.name)
+    if shown is None:
+        raise HTTPException(404, f"there is no preview of {action.name}")
     given = Given(visit.request.query_params, FormData())
-    subjects = subjects_of(visit, given, "reschedule")
-    found = _schedule(visit, subjects, given.get("schedule"), given.get("in_zone"))
-    return _rendered(visit, "actions/schedule_preview.html", **found)
-
-
-def backfill_preview(visit: Visit) -> Response:
-    given = Given(visit.request.query_params, FormData())
-    subjects = subjects_of(visit, given, "backfill")
-    return _rendered(visit, "actions/backfill_preview.html", **_span(visit, subjects, given))
+    argument = argument_of(action, subjects_of(visit, given, action))
+    return _rendered(visit, shown.template, **shown.context(visit, argument, given))
 
 
 def _done(visit: Visit, given: Given, subjects: Subjects, result: ActionResult | ActionProgress) -> Response:
@@ -184,15 +150,12 @@ def _next(visit: Visit, given: Given) -> str:
     return visit.links.to("/")
 
 
-def _name(visit: Visit) -> str:
-    return str(visit.request.path_params["action"])
-
-
-def _offered(visit: Visit) -> Offered:
+def _action(visit: Visit) -> Action:
+    name = visit.request.path_params["action"]
     try:
-        return OFFERED[_name(visit)]
+        return ACTIONS[name]
     except KeyError:
-        raise HTTPException(404, f"there is no action {_name(visit)}") from None
+        raise HTTPException(404, f"there is no action {name}") from None
 
 
 def _rendered(visit: Visit, template: str, status: int = 200, **context: Any) -> Response:
@@ -206,8 +169,7 @@ def _rendered(visit: Visit, template: str, status: int = 200, **context: Any) ->
 
 
 routes: list[BaseRoute] = [
-    Route("/actions/reschedule/preview", page(schedule_preview)),
-    Route("/actions/backfill/preview", page(backfill_preview)),
+    Route("/actions/{action}/preview", page(preview)),
     Route("/actions/{action}", page(asked), methods=["GET"]),
     Route("/actions/{action}", form(sent), methods=["POST"]),
 ]

@@ -1,8 +1,8 @@
-"""The roles that actions need, and the way from one subject or many to the audit log."""
+"""The way from one subject or many to the audit log."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -10,7 +10,8 @@ from typing import Any, Self
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.actions.log import ActionLog, Change, SliceChange
-from quartzpy.operations.actor import Actor, Role
+from quartzpy.operations.actions.table import ACTIONS
+from quartzpy.operations.actor import Actor
 from quartzpy.operations.redaction import Redaction
 from quartzpy.operations.results import ActionFailure, ActionProgress, ActionResult
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as_selected, named
@@ -18,25 +19,6 @@ from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
 from quartzpy.scheduling.scheduler import BaseScheduler
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.store.records import TriggerRecord
-
-ROLES: Mapping[str, Role] = {
-    "trigger": Role.OPERATOR,
-    "pause": Role.OPERATOR,
-    "resume": Role.OPERATOR,
-    "skip_next": Role.OPERATOR,
-    "cancel": Role.OPERATOR,
-    "run_again": Role.OPERATOR,
-    "reset": Role.OPERATOR,
-    "drain": Role.OPERATOR,
-    "standby": Role.OPERATOR,
-    "resume_node": Role.OPERATOR,
-    "reschedule": Role.ADMIN,
-    "backfill": Role.ADMIN,
-    "enable": Role.ADMIN,
-    "disable": Role.ADMIN,
-    "delete": Role.ADMIN,
-}
-"""The least role that each action needs."""
 
 _MOST_TRIGGERS = 20
 """The maximum number of a job's triggers whose values the audit log keeps."""
@@ -70,7 +52,7 @@ class BaseActions:
 
     def permits(self, action: str) -> bool:
         """Return True if the actor may do this action, by its name."""
-        return self._log.permits(ROLES[action])
+        return self._log.permits(ACTIONS[action].role)
 
     def check_permitted(self, action: str) -> None:
         """Check that the actor may do this action, by its name, before it is tried. An attempt checks it as well.
@@ -78,7 +60,7 @@ class BaseActions:
         Raises:
             ForbiddenError: the actor may not; the message says who may.
         """
-        self._log.check(action, ROLES[action])
+        self._log.check(action, ACTIONS[action].role)
 
     def count(self, selection: Selected) -> int:
         """Return the number of subjects that a selection has now: of a group, its jobs or triggers.
@@ -91,15 +73,17 @@ class BaseActions:
             return len(selected.keys)
         return selected.query(self._log.scheduler).count()
 
+    def _selected(self, action: str, selection: Selected) -> Keys | Selection:
+        return as_selected(selection, *ACTIONS[action].subjects)
+
     def _one(
         self, action: str, subject: str, reason: str, change: Callable[[OwnTransactionVerbs], Change]
     ) -> ActionResult:
-        return self._log.one(action, ROLES[action], subject, reason, change)
+        return self._log.one(action, ACTIONS[action].role, subject, reason, change)
 
     def _each(
         self,
         action: str,
-        past: str,
         selected: Keys | Selection,
         reason: str,
         change: _ChangeOfOne,
@@ -113,14 +97,17 @@ class BaseActions:
         not read.
         """
         if not isinstance(selected, Keys) or len(selected.keys) > 1:
-            return self._log.many(action, ROLES[action], selected, reason, change_many or _one_by_one(change), past)
+            role, past = ACTIONS[action].role, ACTIONS[action].past
+            return self._log.many(action, role, selected, reason, change_many or _one_by_one(change), past)
         [key] = selected.keys
 
         def change_key(verbs: OwnTransactionVerbs) -> Change:
             before = None if values is None else values(verbs, key)
             done = change(verbs, key)
             after = done.after if values is None else {**values(verbs, key), **(done.after or {})}
-            return replace(done, before=before, after=after or None, keys=(key,) if done.keys is None else done.keys)
+            text = done.text or f"{ACTIONS[action].past} {named(selected.kind, key)}."
+            keys = (key,) if done.keys is None else done.keys
+            return replace(done, text=text, before=before, after=after or None, keys=keys)
 
         return self._one(action, named(selected.kind, key), reason, change_key)
 

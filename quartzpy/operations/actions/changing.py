@@ -12,8 +12,9 @@ from quartzpy.operations.actions.log import Change, SliceChange
 from quartzpy.operations.results import ActionFailure, ActionResult
 from quartzpy.operations.schedule_texts import SchedulePreview
 from quartzpy.operations.schedules import in_words, schedule_text, zone_text
-from quartzpy.operations.selection import Selected, Subject, as_selected, named
+from quartzpy.operations.selection import Selected, Subject, named
 from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
+from quartzpy.scheduling.reading import Reading
 from quartzpy.scheduling.verbs.queries import QueryVerbs
 from quartzpy.states import Missed, TriggerState, missed_of
 from quartzpy.store.protocol import PauseNote
@@ -36,15 +37,18 @@ class ChangingActions(BaseActions):
             TriggerNotFoundError: the trigger is not stored.
         """
         scheduler = self._log.scheduler
-        store = scheduler._usable_store()
+        reading = Reading(scheduler._usable_store)
         if trigger is None:
-            return schedule_texts.preview(text, zone, store.now())
-        record = _required(scheduler, checked_key(trigger, TriggerKey))
-        calendar = None
-        if record.calendar is not None:
-            found = store.calendars([record.calendar]).get(record.calendar)
+            return schedule_texts.preview(text, zone, reading.now())
+        key = checked_key(trigger, TriggerKey)
+        record = reading.ask(lambda store: store.trigger(key))()
+        if record is None:
+            raise scheduler._no_trigger(key)
+        calendar, name = None, record.calendar
+        if name is not None:
+            found = reading.ask(lambda store: store.calendars([name]).get(name))()
             calendar = None if found is None else found.calendar
-        return schedule_texts.preview(text, zone, store.now(), record=record, calendar=calendar)
+        return schedule_texts.preview(text, zone, reading.now(), record=record, calendar=calendar)
 
     def reschedule(self, trigger: TriggerRef, text: str, zone: str | None = None, *, reason: str = "") -> ActionResult:
         """Give a trigger another schedule; its data, priority, calendar, end time and pause stay.
@@ -79,7 +83,7 @@ class ChangingActions(BaseActions):
 
         def change(verbs: OwnTransactionVerbs, key: TriggerKey) -> Change:
             verbs._changed(verbs.store.reset_from_error(key))
-            return Change(f"Reset trigger {key}.")
+            return Change()
 
         def change_many(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
             reset = verbs.store.reset_all_from_error(keys)
@@ -91,8 +95,8 @@ class ChangingActions(BaseActions):
             ]
             return SliceChange(sorted(reset), failures)
 
-        selected = as_selected(selection, Subject.TRIGGER)
-        return self._each("reset", "Reset", selected, reason, change, values=values_of, change_many=change_many)
+        selected = self._selected("reset", selection)
+        return self._each("reset", selected, reason, change, values=values_of, change_many=change_many)
 
     def enable(self, selection: Selected, *, missed: str = Missed.SKIP, reason: str = "") -> ActionResult:
         """Enable jobs that are disabled or run only by hand; see `Scheduler.enable_job`.
@@ -116,13 +120,13 @@ class ChangingActions(BaseActions):
     ) -> ActionResult:
         def change(verbs: OwnTransactionVerbs, key: JobKey) -> Change:
             set_mode(verbs, key)
-            return Change(f"{action.capitalize()}d job {key}.")
+            return Change()
 
         def mode(verbs: OwnTransactionVerbs, key: JobKey) -> dict[str, Any]:
             return {"mode": verbs.job_mode(key)}
 
-        selected = as_selected(selection, Subject.JOB)
-        return self._each(action, f"{action.capitalize()}d", selected, reason, change, values=mode)
+        selected = self._selected(action, selection)
+        return self._each(action, selected, reason, change, values=mode)
 
     def delete(self, selection: Selected, *, reason: str = "") -> ActionResult:
         """Delete jobs with all their triggers, or triggers with jobs that are not durable. Running executions continue.
@@ -130,20 +134,20 @@ class ChangingActions(BaseActions):
         Raises:
             JobNotFoundError, TriggerNotFoundError: it is not stored.
         """
-        selected = as_selected(selection, Subject.JOB, Subject.TRIGGER)
+        selected = self._selected("delete", selection)
 
         def change(verbs: OwnTransactionVerbs, key: Any) -> Change:
             if isinstance(key, JobKey):
                 verbs.delete_job(key)
             else:
                 verbs.unschedule_job(key)
-            return Change(f"Deleted {named(selected.kind, key)}.")
+            return Change()
 
         def change_many(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
             removed = verbs.delete_jobs(keys) if selected.kind is Subject.JOB else verbs.unschedule_jobs(keys)
             return sorted_out(selected.kind, keys, removed)
 
-        return self._each("delete", "Deleted", selected, reason, change, values=values_of, change_many=change_many)
+        return self._each("delete", selected, reason, change, values=values_of, change_many=change_many)
 
 
 def _required(verbs: QueryVerbs, key: TriggerKey) -> TriggerRecord:

@@ -42,7 +42,8 @@ MOST_SUBJECT = 500
 class Change:
     """The change that an action made to one subject: a sentence for people, and the values before and after."""
 
-    text: str
+    text: str = ""
+    """Empty if the action in the past and its subject say it all."""
     before: Mapping[str, Any] | None = None
     after: Mapping[str, Any] | None = None
     keys: tuple[Any, ...] | None = None

@@ -10,14 +10,13 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.actions.base import BaseActions, sorted_out, stored, values_of
 from quartzpy.operations.actions.log import Change, SliceChange
 from quartzpy.operations.results import ActionFailure, ActionResult
-from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as_selected, named
+from quartzpy.operations.selection import Keys, Selected, Selection, Subject, named
 from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
 from quartzpy.states import PAUSED_STATES, JobMode, Missed, TriggerState, missed_of
 from quartzpy.store.protocol import Notification, PauseNote
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import numbered
 
-_PAUSABLE = (Subject.TRIGGER, Subject.JOB, Subject.TRIGGER_GROUP, Subject.JOB_GROUP, Subject.EVERYTHING)
 _IDLE = (TriggerState.COMPLETE, TriggerState.ERROR)
 
 
@@ -31,7 +30,7 @@ class PausingActions(BaseActions):
             TriggerNotFoundError, JobNotFoundError: it is not stored.
             IllegalStateChangeError: it is a trigger that is COMPLETE or in ERROR, and does not fire.
         """
-        selected = as_selected(selection, *_PAUSABLE)
+        selected = self._selected("pause", selection)
         note = PauseNote(reason or None, self._log.actor.name)
         if selected.kind not in (Subject.JOB, Subject.TRIGGER):
             return self._pause(selected, reason, note, missed=None)
@@ -42,7 +41,7 @@ class PausingActions(BaseActions):
             else:
                 _check_fires(verbs, key, "pause")
                 verbs.pause_trigger(key, reason=note.reason, by=note.by)
-            return Change(f"Paused {named(selected.kind, key)}.")
+            return Change()
 
         def change_many(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
             if selected.kind is Subject.JOB:
@@ -53,7 +52,7 @@ class PausingActions(BaseActions):
             verbs.store.pause_triggers(done.changed, note)
             return done
 
-        return self._each("pause", "Paused", selected, reason, change, values=values_of, change_many=change_many)
+        return self._each("pause", selected, reason, change, values=values_of, change_many=change_many)
 
     def resume(self, selection: Selected, missed: str = Missed.MISFIRE, *, reason: str = "") -> ActionResult:
         """Resume what `pause` pauses. `missed` is the policy for the fires that were missed: misfire, skip or once.
@@ -62,7 +61,7 @@ class PausingActions(BaseActions):
             TriggerNotFoundError, JobNotFoundError: it is not stored.
             IllegalStateChangeError: it is a trigger that is COMPLETE or in ERROR, and does not fire.
         """
-        selected, treatment = as_selected(selection, *_PAUSABLE), missed_of(missed)
+        selected, treatment = self._selected("resume", selection), missed_of(missed)
         if selected.kind not in (Subject.JOB, Subject.TRIGGER):
             return self._pause(selected, reason, PauseNote(), missed=treatment)
 
@@ -86,7 +85,7 @@ class PausingActions(BaseActions):
             verbs._changed(due_at, Notification.RESUMED)
             return done
 
-        return self._each("resume", "Resumed", selected, reason, change, values=values_of, change_many=change_many)
+        return self._each("resume", selected, reason, change, values=values_of, change_many=change_many)
 
     def _pause(
         self, selected: Keys | Selection, reason: str, note: PauseNote, *, missed: Missed | None
@@ -123,14 +122,8 @@ class PausingActions(BaseActions):
             text = f"Skipped {numbered(count, 'fire', 'fires')} of trigger {key}, which {fires}."
             return Change(text)
 
-        return self._each(
-            "skip_next",
-            "Skipped the next fire of",
-            as_selected(selection, Subject.TRIGGER),
-            reason,
-            change,
-            values=values_of,
-        )
+        selected = self._selected("skip_next", selection)
+        return self._each("skip_next", selected, reason, change, values=values_of)
 
 
 def _changing(

@@ -13,7 +13,7 @@ from quartzpy.operations.actions.base import BaseActions
 from quartzpy.operations.actions.log import Change
 from quartzpy.operations.data_fields import DataField, fields_of
 from quartzpy.operations.results import ActionResult
-from quartzpy.operations.selection import Selected, Subject, as_selected, named
+from quartzpy.operations.selection import Selected, Subject, named
 from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
 from quartzpy.texts import number_of
 
@@ -72,7 +72,7 @@ class RunningActions(BaseActions):
             text = f"Execution {fire_id} of job {triggered.job_key} runs again, by trigger {triggered.key}."
             return Change(text, None, after, (triggered.key,))
 
-        return self._each("run_again", "Run again", as_selected(selection, Subject.EXECUTION), reason, change)
+        return self._each("run_again", self._selected("run_again", selection), reason, change)
 
     def backfill(
         self,
@@ -134,9 +134,9 @@ class RunningActions(BaseActions):
                 text = f"{number_of(len(asked), 'execution')} of job {key} {was} asked to stop."
             return Change(text, None, {"fire_ids": asked}, tuple(asked), len(asked))
 
-        selected = as_selected(selection, Subject.EXECUTION, Subject.JOB)
+        selected = self._selected("cancel", selection)
         change = change_job if selected.kind is Subject.JOB else change_execution
-        return self._each("cancel", "Asked to stop:", selected, reason, change)
+        return self._each("cancel", selected, reason, change)
 
 
 def _as_mapping(data: Any) -> Any:

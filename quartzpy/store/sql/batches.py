@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from quartzpy import job_data
-from quartzpy.jobs.job import JobDetail
-from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.statement import array
-from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -57,20 +53,3 @@ def chunks(items: Sequence[_In], size: Callable[[_In], int] | None = None) -> It
                 start, total = place, own
     for begin in range(start, len(items), CHUNK):
         yield items[begin : begin + CHUNK]
-
-
-def size_of_job(job: JobDetail) -> int:
-    """Return roughly the number of bytes of a job's values of unlimited number."""
-    return len(job_data.encode(job.data) or "") + len(job.continuations_text or "")
-
-
-def size_of_trigger(one: PreparedTrigger | UnpreparedTrigger) -> int:
-    """Return roughly the number of bytes of a trigger's largest value."""
-    data = one.trigger.data
-    return len(job_data.encode(data) or "") if data else 0
-
-
-def key_columns(keys: Iterable[JobKey] | Iterable[TriggerKey]) -> dict[str, list[str]]:
-    """Return the columns of a list of keys, as values of a statement."""
-    several = list(keys)
-    return {"groups": [key.group for key in several], "names": [key.name for key in several]}

@@ -18,87 +18,17 @@ from quartzpy.store import refusals
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
 from quartzpy.store.sql.db.listen import news
 from quartzpy.store.sql.db.session import SqlSession, Transaction
-from quartzpy.store.sql.steps.misfire_rule import USUAL_RULE, caught_up
+from quartzpy.store.sql.db.sql_files import SqlFile
 
-# Returns no row if the calendar exists and may not be replaced.
-PUT = """
-INSERT INTO $calendars AS c (sched_name, calendar_name, calendar, revision)
-VALUES (%(sched)s, %(name)s, %(calendar)s::jsonb, nextval('$fire_ids'))
-    ON CONFLICT (sched_name, calendar_name) DO UPDATE
-   SET calendar = excluded.calendar, revision = excluded.revision, owner = NULL
- WHERE %(replace)s::bool
-RETURNING revision
-"""
-
-CLEAR_UPCOMING = """
-UPDATE $triggers t
-   SET upcoming = '{}', upcoming_is_complete = false, fire_id = NULL,
-       trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END
- WHERE t.sched_name = %(sched)s AND t.calendar_name = %(name)s AND t.trigger_state <> 'COMPLETE'
-"""
-VOID_CLAIMS = """
-DELETE FROM $fired_triggers f
- USING $triggers t
- WHERE t.sched_name = %(sched)s AND t.calendar_name = %(name)s
-   AND f.sched_name = t.sched_name AND f.trigger_group = t.trigger_group AND f.trigger_name = t.trigger_name
-   AND f.state = 'ACQUIRED' AND f.fire_id IS DISTINCT FROM t.fire_id
-"""
-
-DELETE = "DELETE FROM $calendars WHERE sched_name = %(sched)s AND calendar_name = %(name)s RETURNING calendar_name"
-
-CALENDARS = """
-SELECT calendar_name, calendar::text, revision FROM $calendars
- WHERE sched_name = %(sched)s AND calendar_name = ANY(%(names)s::text[])
-"""
-NAMES = "SELECT calendar_name FROM $calendars WHERE sched_name = %(sched)s ORDER BY 1"
-
-# Transactions that store triggers share this lock; one that replaces or removes a calendar waits for them.
-HOLD = """
-SELECT calendar_name, revision FROM $calendars
- WHERE sched_name = %(sched)s AND calendar_name = ANY(%(names)s::text[])
-   FOR SHARE
-"""
-
-_RULE = f"CASE WHEN t.misfire_rule IN ('NEW', 'HELD') THEN t.misfire_rule ELSE {USUAL_RULE} END"
-MOVE = f"""
-WITH affected AS MATERIALIZED (
-    SELECT w.*, t.fire_id AS claim
-      FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[], %(seen)s::timestamptz[],
-                  %(next)s::timestamptz[], %(previous)s::timestamptz[], %(upcoming)s::text[], %(complete)s::bool[],
-                  %(times)s::bigint[], %(releases)s::bool[])
-           AS w(trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, upcoming, is_complete,
-                times, releases)
-      JOIN $triggers t
-        ON t.sched_name = %(sched)s AND t.trigger_group = w.trigger_group AND t.trigger_name = w.trigger_name
-       AND t.generation = w.generation AND t.next_fire_time = w.seen
-       AND t.trigger_state <> 'COMPLETE' AND (w.releases OR t.trigger_state <> 'ACQUIRED')
-       FOR UPDATE OF t
-),
-moved AS (
-    UPDATE $triggers t
-       SET next_fire_time = h.next_fire_time, prev_fire_time = h.prev_fire_time, upcoming = h.upcoming::timestamptz[],
-           upcoming_is_complete = h.is_complete, times_triggered = h.times, fire_id = NULL,
-           trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END,
-{caught_up("h.next_fire_time", otherwise=_RULE)}
-      FROM affected h
-     WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
-       AND h.next_fire_time IS NOT NULL
-    RETURNING t.trigger_group, t.trigger_name
-),
-over AS (
-    UPDATE $triggers t
-       SET trigger_state = 'COMPLETE', next_fire_time = NULL, prev_fire_time = h.prev_fire_time, upcoming = '{{}}',
-           upcoming_is_complete = true, times_triggered = h.times, fire_id = NULL
-      FROM affected h
-     WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
-       AND h.next_fire_time IS NULL
-    RETURNING t.trigger_group, t.trigger_name
-),
-released AS (
-    DELETE FROM $fired_triggers f USING affected h WHERE f.fire_id = h.claim AND f.state = 'ACQUIRED'
-)
-SELECT * FROM moved UNION ALL SELECT * FROM over
-"""
+_SQL = SqlFile("calendars.sql")
+PUT = _SQL("put")
+CLEAR_UPCOMING = _SQL("clear_upcoming")
+VOID_CLAIMS = _SQL("void_claims")
+DELETE = _SQL("delete")
+CALENDARS = _SQL("calendars")
+NAMES = _SQL("names")
+HOLD = _SQL("hold")
+MOVE = _SQL("move")
 
 
 def put(session: SqlSession, name: str, calendar: Calendar, *, replace: bool) -> None:

@@ -13,23 +13,13 @@ from quartzpy.store.sql.db import privileges
 from quartzpy.store.sql.db.conninfo import session_settings
 from quartzpy.store.sql.db.privileges import Use
 from quartzpy.store.sql.db.servers import READ_ONLY
+from quartzpy.store.sql.db.sql_files import SqlFile
 
 OLDEST_SERVER = 130_000
 OURS_BESIDES_THE_POOL = 5
 """Connections of a node besides its pool: three for steps, one for check-ins, one for LISTEN."""
 
-_FACTS = b"""
-SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
-       current_setting('server_version_num')::int, current_setting('server_version'),
-       (SELECT pg_encoding_to_char(encoding) FROM pg_catalog.pg_database WHERE datname = current_database()),
-       current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on',
-       (SELECT setting::int FROM pg_catalog.pg_settings WHERE name = 'lock_timeout'),
-       pg_backend_pid(), current_user::text,
-       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-           - coalesce(current_setting('reserved_connections', true)::int, 0),
-       (SELECT count(*)::int FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend'),
-       (SELECT rolconnlimit FROM pg_catalog.pg_roles WHERE rolname = current_user)
-"""
+_FACTS = SqlFile("checks.sql")("facts").encode()
 
 
 class Facts(NamedTuple):

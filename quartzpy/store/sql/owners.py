@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.records import Owned
-from quartzpy.store.sql.batches import key_columns
+from quartzpy.store.sql.columns import key_columns
 from quartzpy.store.sql.db.session import SqlSession
 
 OWNED_JOBS = """

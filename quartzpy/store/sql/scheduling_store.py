@@ -11,16 +11,9 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import MAIN, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, Missed
-from quartzpy.store.protocol import (
-    NO_NOTE,
-    JobEntry,
-    PauseNote,
-    TriggerMove,
-)
-from quartzpy.store.records import (
-    Owned,
-)
-from quartzpy.store.sql import calendars, owners, pausing, removing, scheduling
+from quartzpy.store.protocol import NO_NOTE, JobEntry, PauseNote, TriggerMove
+from quartzpy.store.records import Owned
+from quartzpy.store.sql import calendars, owners, pausing, removing, storing
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.triggers.upcoming import PreparedTrigger
 
@@ -48,15 +41,15 @@ class SqlSchedulingStore:
         for entry in entries:
             if entry.job is not None:
                 _refuse_types_of_main(entry.job)
-        return scheduling.store_jobs(self._session, entries, replace=replace)
+        return storing.store(self._session, entries, replace=replace)
 
     def modify_job(
         self, key: JobKey, change: Callable[[JobDetail], JobDetail], *, keeps_data: bool
     ) -> JobDetail | None:
-        return scheduling.modify_job(self._session, key, change, keeps_data=keeps_data)
+        return storing.modify_job(self._session, key, change, keeps_data=keeps_data)
 
     def replace_trigger(self, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
-        return scheduling.replace_trigger(self._session, old, new)
+        return storing.replace_trigger(self._session, old, new)
 
     def delete_triggers(self, keys: Collection[TriggerKey]) -> set[TriggerKey]:
         return removing.delete_triggers(self._session, keys)

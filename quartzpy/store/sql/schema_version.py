@@ -13,21 +13,17 @@ import psycopg
 from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
 from quartzpy.errors import SchemaError
 from quartzpy.store.sql.db.naming import renamed, version_table
+from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.db.table_columns import TABLES
 
 REVISIONS = ("0001",)
 """All revisions that this release knows, the oldest first."""
 HEAD = REVISIONS[-1]
 _MARK = re.compile(r"tables of revision (\S+), usable by releases from revision (\S+) on")
-_FOUND_MARK = b"SELECT obj_description(to_regclass(%s), 'pg_class')"
-
-_FOUND = b"""
-SELECT c.relname, a.attname
-  FROM pg_catalog.pg_class c
-  JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
- WHERE starts_with(c.relname, %s) AND c.relkind = ANY(%s)
-   AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = coalesce(%s::text, current_schema()))
-"""
+_SQL = SqlFile("schema_version.sql")
+_TABLE_EXISTS = _SQL("table_exists").encode()
+_COMMENT = _SQL("comment").encode()
+_COLUMNS = _SQL("columns").encode()
 
 _TABLE_KINDS = ["r", "p"]
 
@@ -40,7 +36,7 @@ def version_place(schema: str | None, prefix: str) -> str:
 def stamped(connection: psycopg.Connection[Any], schema: str | None, prefix: str) -> str | None:
     """Return the revision of the database's tables; None if there are none."""
     place = version_place(schema, prefix)
-    found = connection.execute("SELECT to_regclass(%s)::text", [place]).fetchone()
+    found = connection.execute(_TABLE_EXISTS, {"table": place}).fetchone()
     if found is None or found[0] is None:
         return None
     row = connection.execute(f"SELECT version_num FROM {place}".encode()).fetchone()
@@ -103,7 +99,7 @@ def usable_from(connection: psycopg.Connection[Any], revision: str, schema: str 
     that of an earlier revision: then the migration has not said that older releases can use its tables.
     """
     name = renamed("qrtz_scheduler_state", prefix)
-    found = connection.execute(_FOUND_MARK, [f'"{schema}".{name}' if schema else name]).fetchone()
+    found = connection.execute(_COMMENT, {"table": f'"{schema}".{name}' if schema else name}).fetchone()
     mark = _MARK.fullmatch((found and found[0]) or "")
     return mark[2] if mark is not None and mark[1] == revision else None
 
@@ -113,6 +109,6 @@ def columns(
 ) -> dict[str, set[str]]:
     """Return the columns of the tables or views of our prefix, by their names; `kinds` are those of pg_class."""
     found: dict[str, set[str]] = {}
-    for name, column in connection.execute(_FOUND, [prefix, kinds, schema]):
+    for name, column in connection.execute(_COLUMNS, {"prefix": prefix, "kinds": kinds, "schema": schema}):
         found.setdefault(name, set()).add(column)
     return found

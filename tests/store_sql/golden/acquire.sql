@@ -1,53 +1,64 @@
-WITH -- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
+-- Claims triggers of all jobs, and fires those that are due already.
+WITH
+-- include: node
+-- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
 -- `at` is the one instant by which the whole step decides.
 node AS MATERIALIZED (
     SELECT clock_timestamp() AS at FROM qrtz_scheduler_state
      WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
 ),
--- The triggers that this node can take, in the columns that `overlap` asks for.
+-- end
+-- The triggers that this node can take, locked: the front of the index of waiting triggers, for the slots that the node
+-- has free. Their fire times are at most `look_ahead` ahead, and not before `since`.
 candidates AS MATERIALIZED (
     SELECT due.at, due.row, due.job_group, due.job_name, due.concurrency_key, due.max_concurrent, due.overlap_policy,
            due.priority, due.scheduled_time, due.previous_time, due.is_due, due.following, due.following_is_complete,
            due.also_due, due.coalesced_fire_times, nextval('qrtz_fire_ids') AS fire_id
       FROM (
-    SELECT *
-      FROM (SELECT node.at, of_key.*, slots.workers, slots.group_slots,
-                   row_number() OVER (PARTITION BY slots.executor
-                                          ORDER BY of_key.scheduled_time, of_key.priority DESC) AS executor_rank,
-                   row_number() OVER (PARTITION BY slots.execution_group
-                                          ORDER BY of_key.scheduled_time, of_key.priority DESC) AS group_rank
-              FROM node
-             CROSS JOIN unnest(%(job_types)s::text[], %(placements)s::text[], %(executors)s::text[], %(workers)s::int[],
-                               %(groups)s::text[], %(group_slots)s::int[])
-                        AS slots(job_type, placement, executor, workers, execution_group, group_slots)
-             CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
-             CROSS JOIN LATERAL (
-                SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent, t.job_group, t.job_name, t.concurrency_key,
-                       t.overlap_policy, t.prev_fire_time AS previous_time, t.upcoming AS following,
-                       t.upcoming_is_complete AS following_is_complete, t.coalesced_fire_times, late.also_due,
-                       t.next_fire_time <= node.at
-                           AND (t.upcoming_is_complete OR cardinality(t.upcoming) > late.also_due) AS is_due
-                  FROM qrtz_triggers t
+        SELECT *
+          FROM (SELECT node.at, of_key.*, slots.workers, slots.group_slots,
+                       row_number() OVER (PARTITION BY slots.executor
+                                              ORDER BY of_key.scheduled_time, of_key.priority DESC) AS executor_rank,
+                       row_number() OVER (PARTITION BY slots.execution_group
+                                              ORDER BY of_key.scheduled_time, of_key.priority DESC) AS group_rank
+                  FROM node
+                 CROSS JOIN unnest(%(job_types)s::text[], %(placements)s::text[], %(executors)s::text[],
+                                   %(workers)s::int[], %(groups)s::text[], %(group_slots)s::int[])
+                            AS slots(job_type, placement, executor, workers, execution_group, group_slots)
+                 CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
                  CROSS JOIN LATERAL (
-                    SELECT CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
-                                THEN (SELECT count(*) FROM unnest(t.upcoming) AS u(instant) WHERE u.instant <= node.at)
-                                ELSE 0 END::int AS also_due) AS late
-                 WHERE t.sched_name = %(sched)s AND t.job_type = slots.job_type AND t.placement = slots.placement
-                   AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
-                   AND t.next_fire_time <= node.at + %(look_ahead)s::interval
-                   AND t.next_fire_time >= %(since)s::timestamptz
-                   AND t.next_fire_time >= CASE rule.name
-                           WHEN 'SCHEDULER' THEN node.at - %(threshold)s::interval ELSE '-infinity' END
-                   AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
-                   AND t.generation <> ALL(%(passed_over)s::bigint[])
-                 ORDER BY t.next_fire_time, t.priority DESC
-                 LIMIT least(%(limit)s::int, slots.workers, slots.group_slots)
-                   FOR NO KEY UPDATE OF t SKIP LOCKED
-             ) AS of_key) AS found
-     WHERE executor_rank <= workers AND group_rank <= group_slots
-     ORDER BY scheduled_time, priority DESC
-     LIMIT %(limit)s::int) AS due
+                    SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
+                           t.job_group, t.job_name, t.concurrency_key,
+                           t.overlap_policy, t.prev_fire_time AS previous_time, t.upcoming AS following,
+                           t.upcoming_is_complete AS following_is_complete, t.coalesced_fire_times, late.also_due,
+                           t.next_fire_time <= node.at
+                               AND (t.upcoming_is_complete OR cardinality(t.upcoming) > late.also_due) AS is_due
+                      FROM qrtz_triggers t
+                     CROSS JOIN LATERAL (
+                        SELECT CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
+                                    THEN (SELECT count(*) FROM unnest(t.upcoming) AS u(instant)
+                                           WHERE u.instant <= node.at)
+                                    ELSE 0 END::int AS also_due) AS late
+                     WHERE t.sched_name = %(sched)s AND t.job_type = slots.job_type AND t.placement = slots.placement
+                       AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+                       AND t.next_fire_time <= node.at + %(look_ahead)s::interval
+                       AND t.next_fire_time >= %(since)s::timestamptz
+                       -- include: is_in_time
+                       -- It is no misfire; as a range of the index.
+                       AND t.next_fire_time >= CASE rule.name
+                               WHEN 'SCHEDULER' THEN node.at - %(threshold)s::interval ELSE '-infinity' END
+                       AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
+                       AND t.generation <> ALL(%(passed_over)s::bigint[])
+                       -- end
+                     ORDER BY t.next_fire_time, t.priority DESC
+                     LIMIT least(%(limit)s::int, slots.workers, slots.group_slots)
+                       FOR NO KEY UPDATE OF t SKIP LOCKED
+                 ) AS of_key) AS found
+         WHERE executor_rank <= workers AND group_rank <= group_slots
+         ORDER BY scheduled_time, priority DESC
+         LIMIT %(limit)s::int) AS due
 ),
+-- include: limited
 -- The candidates of jobs with a limit, with the number of their running executions, in the order in which they get the
 -- free slots: the soonest first, but the newest first if it replaces running executions. Those that are due are ranked
 -- apart from those that are not.
@@ -61,7 +72,8 @@ limited AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
          WHERE r.sched_name = %(sched)s AND r.job_group = c.job_group AND r.job_name = c.job_name
-           AND r.concurrency_key = c.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL) AS executions
+           AND r.concurrency_key = c.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+     ) AS executions
      WHERE c.max_concurrent IS NOT NULL
 ),
 -- The jobs with an execution that a fire would replace and whose row another transaction has locked.
@@ -93,30 +105,43 @@ decisions AS MATERIALIZED (
                             >= l.max_concurrent AS fills_limit
               FROM limited l
              WHERE l.overlap_policy = 'block' AND l.rank <= l.max_concurrent - l.running) AS f
+-- end
     UNION ALL
     -- BLOCK, at the limit already: a transaction that takes no lock has stored the trigger as WAITING, or its row was
     -- locked when the other triggers of its job were blocked.
     SELECT l.*, true, 'BLOCK'
       FROM limited l WHERE l.overlap_policy = 'block' AND l.running >= l.max_concurrent
+-- include: overlap
     UNION ALL
-    SELECT l.*, false, CASE WHEN l.is_due THEN 
-CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'
-     WHEN l.overlap_policy = 'cancel_other' AND l.rank <= l.max_concurrent THEN 'BLOCK'
-     WHEN l.overlap_policy = 'buffer_one' AND l.rank = greatest(l.max_concurrent - l.running, 0) + 1
-          AND NOT EXISTS (SELECT FROM qrtz_triggers w
-                           WHERE w.sched_name = %(sched)s AND w.job_group = l.job_group AND w.job_name = l.job_name
-                             AND w.concurrency_key = l.concurrency_key AND w.trigger_state = 'BLOCKED' OFFSET 0)
-          THEN 'BLOCK'
-     ELSE 'SKIP' END ELSE 'CLAIM' END
+    -- Its job does not wait for a slot. The subquery for BUFFER_ONE ends with OFFSET 0, so that it is looked up by the
+    -- key, once for each row: a session keeps its plans, and one that was made for a small table may read the whole
+    -- table into a hash.
+    SELECT l.*, false,
+           CASE WHEN l.is_due THEN
+               CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'
+                    WHEN l.overlap_policy = 'cancel_other' AND l.rank <= l.max_concurrent THEN 'BLOCK'
+                    WHEN l.overlap_policy = 'buffer_one' AND l.rank = greatest(l.max_concurrent - l.running, 0) + 1
+                         AND NOT EXISTS (
+                            SELECT FROM qrtz_triggers w
+                             WHERE w.sched_name = %(sched)s AND w.job_group = l.job_group AND w.job_name = l.job_name
+                               AND w.concurrency_key = l.concurrency_key AND w.trigger_state = 'BLOCKED' OFFSET 0)
+                         THEN 'BLOCK'
+                    ELSE 'SKIP' END
+               ELSE 'CLAIM' END
       FROM limited l
      WHERE l.overlap_policy <> 'block'
        AND (l.overlap_policy <> 'cancel_other'
             OR (l.job_group, l.job_name, l.concurrency_key)
                NOT IN (SELECT job_group, job_name, concurrency_key FROM held))
 ),
+-- end
+-- include: advanced
 -- Carries the decisions out. A trigger that fires or is skipped moves on: to the first of its following fire times that
 -- this fire does not coalesce, or to COMPLETE where there is none. A COMPLETE trigger keeps the id of its last fire,
 -- whose end removes it. The row is the one that was locked above.
+--
+-- A trigger that catches up does so until its next fire time is later than the end of the catch-up. The rule of one
+-- that stays where it is does not change: `spend` of the rate limits restores the rule of those just admitted.
 advanced AS (
     UPDATE qrtz_triggers t
        SET trigger_state = CASE WHEN d.decision = 'CLAIM' THEN 'ACQUIRED'
@@ -127,11 +152,17 @@ advanced AS (
            prev_fire_time = CASE d.decision WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END,
            coalesced_fire_times = CASE WHEN d.moves_on THEN NULL ELSE t.coalesced_fire_times END,
-           misfire_rule = CASE WHEN t.catch_up_until < coalesce(CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END, 'infinity')
+           misfire_rule = CASE WHEN t.catch_up_until
+                                    < coalesce(CASE WHEN d.moves_on THEN d.following[1 + d.coalesced]
+                                                    ELSE t.next_fire_time END, 'infinity')
                                THEN CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
                                          WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-                               ELSE CASE WHEN t.rate_limit IS NULL OR NOT d.moves_on THEN t.misfire_rule ELSE 'RATE_LIMIT' END END,
-           catch_up_until = CASE WHEN t.catch_up_until >= CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END THEN t.catch_up_until END,
+                               ELSE CASE WHEN t.rate_limit IS NULL OR NOT d.moves_on THEN t.misfire_rule
+                                         ELSE 'RATE_LIMIT' END END,
+           catch_up_until = CASE WHEN t.catch_up_until
+                                      >= CASE WHEN d.moves_on THEN d.following[1 + d.coalesced]
+                                              ELSE t.next_fire_time END
+                                 THEN t.catch_up_until END,
            upcoming = CASE WHEN d.moves_on THEN d.following[2 + d.coalesced:] ELSE t.upcoming END,
            upcoming_is_complete = CASE WHEN d.moves_on THEN d.following_is_complete ELSE t.upcoming_is_complete END,
            times_triggered = t.times_triggered + CASE WHEN d.moves_on THEN 1 + d.coalesced ELSE 0 END
@@ -144,19 +175,23 @@ advanced AS (
               CASE WHEN d.coalesced = 0 THEN d.coalesced_fire_times
                    ELSE coalesce(d.coalesced_fire_times, ARRAY[d.scheduled_time]) || d.following[:d.coalesced] END
                    AS coalesced,
+              -- Each further column would cost time, because the rows are copied from part to part.
               t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name, t.job_type,
               t.next_fire_time, t.upcoming, t.upcoming_is_complete, t.times_triggered, t.attempt, t.max_concurrent,
               t.overlap_policy, t.concurrency_key, t.placement, t.job_data, t.kind, t.schedule, t.description,
               t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name
 ),
+-- end
+-- include: claimed
 -- All that the node needs to run the job: the trigger as it is now, its job, and its calendar. Of the fire times after
--- the next one, a node needs those that it may have to refill.
+-- the next one, a node needs those that it may have to refill. `unknown_fires` of the holdings returns the same
+-- columns, in the order in which `rows.decode_row` reads them.
 claimed AS MATERIALIZED (
     SELECT t.decision, t.given_fire_id, t.at, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type,
            t.generation, t.scheduled_time, t.previous_time, t.next_fire_time,
            CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming, t.upcoming_is_complete,
-           t.times_triggered, t.attempt, t.max_concurrent, t.overlap_policy, t.placement, t.job_data::text AS
-           trigger_data, t.concurrency_key,
+           t.times_triggered, t.attempt, t.max_concurrent, t.overlap_policy, t.placement,
+           t.job_data::text AS trigger_data, t.concurrency_key,
            t.kind, t.schedule::text, t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction,
            t.misfire_threshold, t.calendar_name,
            j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
@@ -172,6 +207,8 @@ claimed AS MATERIALIZED (
          WHERE o.sched_name = %(sched)s AND o.calendar_name = t.calendar_name LIMIT 1) AS c ON true
      WHERE t.decision <> 'BLOCK'
 ),
+-- end
+-- include: stored
 -- The claim, or the running execution.
 stored AS (
     INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
@@ -183,7 +220,10 @@ stored AS (
            t.max_concurrent, t.concurrency_key, t.requests_recovery, t.attempt, t.trigger_data::jsonb,
            CASE t.decision WHEN 'FIRE' THEN t.coalesced END
       FROM claimed t WHERE t.decision <> 'SKIP'
-),
+)
+-- end
+,
+-- include: others
 -- The history of fires that a job at its limit does not run, by its overlap policy.
 skipped AS (
     INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
@@ -211,15 +251,17 @@ others AS (
      WHERE t.ctid = o.row
     RETURNING o.fire_id
 ),
--- They lose the claims that nodes had on them.
+-- They lose the claims that nodes had on them. A claim whose row another transaction has locked stays. It no longer
+-- matches its trigger, so it never fires, and its node deletes it when it tries to fire it, or at the next comparison
+-- of what it holds.
 lost_claims AS (
-DELETE FROM qrtz_fired_triggers f
- USING others
- CROSS JOIN LATERAL (
-    SELECT o.ctid AS row FROM qrtz_fired_triggers o
-     WHERE o.fire_id = others.fire_id AND o.state = 'ACQUIRED'
-       FOR UPDATE SKIP LOCKED) AS void
- WHERE f.ctid = void.row
+    DELETE FROM qrtz_fired_triggers f
+     USING others
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM qrtz_fired_triggers o
+         WHERE o.fire_id = others.fire_id AND o.state = 'ACQUIRED'
+           FOR UPDATE SKIP LOCKED) AS void
+     WHERE f.ctid = void.row
 ),
 -- CANCEL_OTHER: one execution is asked to stop for each fire that waits to replace it, the longest-running first. The
 -- commit notifies the nodes.
@@ -238,4 +280,5 @@ cancelled AS (
      WHERE f.fire_id = longest.fire_id
     RETURNING pg_notify(%(channel)s, 'cancelled')
 )
+-- end
 SELECT * FROM claimed ORDER BY scheduled_time, priority DESC

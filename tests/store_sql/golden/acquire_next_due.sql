@@ -1,5 +1,5 @@
+-- What waits for this node, without a lock. No row: the epoch is no longer registered.
 WITH RECURSIVE node AS MATERIALIZED (
-    -- No row of the result means that the epoch is no longer registered.
     SELECT clock_timestamp() AS at, clock_timestamp() AS began FROM qrtz_scheduler_state
      WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
 ),
@@ -37,10 +37,13 @@ SELECT node.at,
            AND t.placement = dispatch_key.placement
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
            AND t.next_fire_time >= %(since)s::timestamptz
+           -- include: is_in_time
+           -- It is no misfire; as a range of the index.
            AND t.next_fire_time >= CASE rule.name
-                           WHEN 'SCHEDULER' THEN node.at - %(threshold)s::interval ELSE '-infinity' END
-                   AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
-                   AND t.generation <> ALL(%(passed_over)s::bigint[])
+                   WHEN 'SCHEDULER' THEN node.at - %(threshold)s::interval ELSE '-infinity' END
+           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
+           AND t.generation <> ALL(%(passed_over)s::bigint[])
+           -- end
          ORDER BY t.next_fire_time
          LIMIT 1
      ) AS first_of_key) AS known

@@ -1,3 +1,4 @@
+-- Deletes them. A separate statement, because it must see a trigger that was stored between the check and the lock.
 DELETE FROM qrtz_job_details j
  USING unnest(%(job_groups)s::text[], %(job_names)s::text[]) AS named(job_group, job_name)
  CROSS JOIN LATERAL (

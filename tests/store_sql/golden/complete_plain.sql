@@ -1,8 +1,12 @@
+-- Ends executions that affect nothing else. has_details: one of them did not succeed, or has a result or log lines.
+-- ends_triggers: it was the last fire of one of their triggers.
 WITH ended AS MATERIALIZED (
     -- The instants come as microseconds, because their texts take both sides several times as long.
-    SELECT e.*, timestamptz 'epoch' + e.started_us * interval '1 microsecond' AS started_at, timestamptz 'epoch' + e.ended_us * interval '1 microsecond' AS ended_at
-      FROM unnest(%(fire_ids)s::bigint[], %(started)s::bigint[], %(ended)s::bigint[])
-        AS e(fire_id, started_us, ended_us)
+    SELECT e.*, timestamptz 'epoch' + e.started_us * interval '1 microsecond' AS started_at,
+           timestamptz 'epoch' + e.ended_us * interval '1 microsecond' AS ended_at
+      FROM unnest(%(fire_ids)s::bigint[], %(started_us)s::bigint[], %(ended_us)s::bigint[]
+                 ) AS e(fire_id, started_us, ended_us
+                       )
 ),
 -- The end of the executions: the history depends on these rows. A row of another epoch, or one that counts for a limit,
 -- is left as it is.
@@ -21,14 +25,16 @@ done AS (
               f.job_type, f.instance_id, f.epoch, f.fired_time, f.scheduled_time, f.attempt, f.trigger_data,
               e.started_at, e.ended_at
 ),
--- There is no ON CONFLICT, as it costs another look into each unique index and a record of the log.
+-- There is no ON CONFLICT, as it costs another look into each unique index and a record of the log. The instants are
+-- limited to the time between the fire and now, as in `complete.sql`.
 history AS (
     INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-        job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, attempt, trigger_data,
-        outcome)
+        job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, attempt, trigger_data, outcome
+        )
     SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
-           epoch, fired_time, scheduled_time, least(greatest(started_at, fired_time), clock_timestamp()), least(greatest(ended_at, fired_time), clock_timestamp()),
-           attempt, trigger_data, 'SUCCEEDED'
+           epoch, fired_time, scheduled_time, least(greatest(started_at, fired_time), clock_timestamp()),
+           least(greatest(ended_at, fired_time), clock_timestamp()), attempt, trigger_data,
+           'SUCCEEDED'
       FROM done
 )
 SELECT clock_timestamp(), ARRAY(SELECT fire_id FROM done)

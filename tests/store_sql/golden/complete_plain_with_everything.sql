@@ -1,9 +1,16 @@
+-- Ends executions that affect nothing else. has_details: one of them did not succeed, or has a result or log lines.
+-- ends_triggers: it was the last fire of one of their triggers.
 WITH ended AS MATERIALIZED (
     -- The instants come as microseconds, because their texts take both sides several times as long.
-    SELECT e.*, timestamptz 'epoch' + e.started_us * interval '1 microsecond' AS started_at, timestamptz 'epoch' + e.ended_us * interval '1 microsecond' AS ended_at
-      FROM unnest(%(fire_ids)s::bigint[], %(started)s::bigint[], %(ended)s::bigint[], %(outcomes)s::text[],
-                         %(errors)s::text[], %(results)s::text[], %(logs)s::text[], %(last)s::bool[])
-        AS e(fire_id, started_us, ended_us, outcome, error, result, log, is_last)
+    SELECT e.*, timestamptz 'epoch' + e.started_us * interval '1 microsecond' AS started_at,
+           timestamptz 'epoch' + e.ended_us * interval '1 microsecond' AS ended_at
+      FROM unnest(%(fire_ids)s::bigint[], %(started_us)s::bigint[], %(ended_us)s::bigint[]
+                  , %(outcomes)s::text[], %(errors)s::text[], %(results)s::text[], %(logs)s::text[]
+                  , %(last)s::bool[]
+                 ) AS e(fire_id, started_us, ended_us
+                        , outcome, error, result, log
+                        , is_last
+                       )
 ),
 -- The end of the executions: the history depends on these rows. A row of another epoch, or one that counts for a limit,
 -- is left as it is.
@@ -20,18 +27,11 @@ done AS (
      WHERE f.ctid = own.row AND (locked.is_free OR NOT own.may_be_locked)
     RETURNING f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name,
               f.job_type, f.instance_id, f.epoch, f.fired_time, f.scheduled_time, f.attempt, f.trigger_data,
-              e.started_at, e.ended_at, e.outcome, e.error, e.result, e.log, e.is_last
+              e.started_at, e.ended_at
+              , e.outcome, e.error, e.result, e.log
+              , e.is_last
 ),
--- There is no ON CONFLICT, as it costs another look into each unique index and a record of the log.
-history AS (
-    INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-        job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, attempt, trigger_data,
-        outcome, error, result, log)
-    SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
-           epoch, fired_time, scheduled_time, least(greatest(started_at, fired_time), clock_timestamp()), least(greatest(ended_at, fired_time), clock_timestamp()),
-           attempt, trigger_data, outcome, error, result::jsonb, log
-      FROM done
-),
+-- include: ended_triggers
 -- The triggers whose last fire this was. A declared one (it has an owner) stays, or the next sync would store it anew.
 ended_triggers AS (
     DELETE FROM qrtz_triggers t
@@ -43,5 +43,19 @@ ended_triggers AS (
            AND c.generation = d.generation AND c.trigger_state || '' = 'COMPLETE' AND c.owner IS NULL
            FOR UPDATE SKIP LOCKED) AS over
      WHERE t.ctid = over.row
+),
+-- end
+-- There is no ON CONFLICT, as it costs another look into each unique index and a record of the log. The instants are
+-- limited to the time between the fire and now, as in `complete.sql`.
+history AS (
+    INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+        job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, attempt, trigger_data, outcome
+        , error, result, log
+        )
+    SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
+           epoch, fired_time, scheduled_time, least(greatest(started_at, fired_time), clock_timestamp()),
+           least(greatest(ended_at, fired_time), clock_timestamp()), attempt, trigger_data,
+           outcome, error, result::jsonb, log
+      FROM done
 )
 SELECT clock_timestamp(), ARRAY(SELECT fire_id FROM done)

@@ -1,8 +1,10 @@
+-- Appends fire times if nothing else has: the schedule, the calendar and the last instant must be those from which they
+-- were computed. The calendar is looked up by its key, because of OFFSET 0.
 UPDATE qrtz_triggers t
    SET upcoming = t.upcoming || r.more::timestamptz[], upcoming_is_complete = r.is_complete
   FROM (SELECT x.row, w.more, w.is_complete
-          FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[],
-                      %(after)s::timestamptz[], %(more)s::text[], %(complete)s::bool[], %(revisions)s::bigint[])
+          FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[], %(after)s::timestamptz[],
+                      %(further)s::text[], %(complete)s::bool[], %(revisions)s::bigint[])
                AS w(trigger_group, trigger_name, generation, after, more, is_complete, revision)
          CROSS JOIN LATERAL (
             SELECT o.ctid AS row, o.job_group, o.job_name
@@ -12,7 +14,10 @@ UPDATE qrtz_triggers t
                AND coalesce(o.upcoming[cardinality(o.upcoming)], o.next_fire_time) = w.after
                AND NOT o.upcoming_is_complete
                AND (o.calendar_name IS NULL
-                    OR EXISTS (SELECT FROM qrtz_calendars c WHERE c.sched_name = o.sched_name
-                                  AND c.calendar_name = o.calendar_name AND c.revision = w.revision OFFSET 0))
-               FOR NO KEY UPDATE SKIP LOCKED) AS x) AS r
+                    OR EXISTS (SELECT FROM qrtz_calendars c
+                                WHERE c.sched_name = o.sched_name AND c.calendar_name = o.calendar_name
+                                  AND c.revision = w.revision
+                               OFFSET 0))
+               FOR NO KEY UPDATE SKIP LOCKED) AS x
+       ) AS r
  WHERE t.ctid = r.row

@@ -1,3 +1,5 @@
+-- Follows the instructions of ended jobs: a state for the trigger that fired them (its generation), or for all triggers
+-- of the job. The instructions of fenced executions are ignored.
 WITH requests AS (
     SELECT e.trigger_group, e.trigger_name, e.generation, e.job_group, e.job_name, e.error, a.all_triggers, a.state
       FROM unnest(%(fire_ids)s::bigint[], %(all)s::bool[], %(states)s::text[]) AS a(fire_id, all_triggers, state)
@@ -27,6 +29,8 @@ changed AS (
      WHERE t.ctid = locked.row
     RETURNING locked.fire_id
 )
+-- The claims on them are void. One whose row another transaction has locked stays. It no longer matches its trigger, so
+-- it never fires, and its node deletes it when it tries to fire it, or at the next comparison of what it holds.
 DELETE FROM qrtz_fired_triggers f
  USING changed
  CROSS JOIN LATERAL (

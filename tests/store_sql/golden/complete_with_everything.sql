@@ -1,24 +1,36 @@
+-- Ends executions by fire_id, if their claims still belong to this epoch. What only some executions need has a switch:
+-- asks (their jobs give instructions, or their ends move triggers), stores (job data), retries, counts (failures for
+-- pause_after_failures), continues (other jobs run after theirs), captures (log lines). Most completions have no log
+-- lines, and their statement does not mention them.
 WITH ended AS MATERIALIZED (
+    -- An execution that somebody has asked to stop does not run again: one that was snoozed, by its job or because it
+    -- was handed back, is CANCELLED, and a failure remains one without a further attempt.
     SELECT e.fire_id, e.started_at, e.ended_at,
            CASE WHEN own.asked_to_stop AND e.outcome = 'SNOOZED' THEN 'CANCELLED' ELSE e.outcome END AS outcome,
            CASE WHEN own.asked_to_stop AND e.is_handed_back THEN NULL ELSE e.error END AS error,
            e.stores_data, e.is_last,
-           CASE WHEN NOT own.asked_to_stop THEN e.retry_after END AS retry_after, e.result, e.log, e.is_handed_back,
-           own.asked_to_stop
-      FROM unnest(%(fire_ids)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
-                         %(outcomes)s::text[], %(errors)s::text[], %(stores)s::bool[], %(last)s::bool[],
-                         %(retries)s::interval[], %(results)s::text[], %(logs)s::text[], %(handed_back)s::bool[])
-        AS e(fire_id, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result, log, is_handed_back
-          )
+           CASE WHEN NOT own.asked_to_stop THEN e.retry_after END AS retry_after, e.result,
+           e.log,
+           e.is_handed_back, own.asked_to_stop
+      FROM unnest(%(fire_ids)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[], %(outcomes)s::text[],
+                  %(errors)s::text[], %(stores_data)s::bool[], %(last)s::bool[], %(retry_after)s::interval[],
+                  %(results)s::text[]
+                  , %(logs)s::text[]
+                  , %(handed_back)s::bool[]
+                 ) AS e(fire_id, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result
+                        , log
+                        , is_handed_back
+                       )
      CROSS JOIN LATERAL (
         SELECT r.cancel_requested AS asked_to_stop FROM qrtz_fired_triggers r
          WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS own
 ),
+-- The triggers to which the instructions of jobs apply, or which an end moves.
 requests AS MATERIALIZED (
     SELECT a.fire_id, about.trigger_group, about.trigger_name, f.job_group, f.job_name
       FROM unnest(%(ask_fire_ids)s::bigint[], %(ask_all)s::bool[]) AS a(fire_id, all_triggers)
      CROSS JOIN LATERAL (
-        SELECT r.sched_name, r.job_group, r.job_name, r.trigger_group, r.trigger_name, r.generation FROM qrtz_fired_triggers r
+        SELECT r.job_group, r.job_name, r.trigger_group, r.trigger_name, r.generation FROM qrtz_fired_triggers r
          WHERE r.fire_id = a.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f
      CROSS JOIN LATERAL (
         SELECT o.trigger_group, o.trigger_name FROM qrtz_triggers o
@@ -28,6 +40,9 @@ requests AS MATERIALIZED (
          WHERE NOT a.all_triggers AND o.sched_name = %(sched)s AND o.trigger_group = f.trigger_group
            AND o.trigger_name = f.trigger_name AND o.generation = f.generation) AS about
 ),
+-- The executions that must wait, because such a trigger is locked, or its job. The trigger may be updated twice, here
+-- and by a later statement; then its foreign key is checked, although the key does not change, and the check would wait
+-- for the job.
 must_wait AS MATERIALIZED (
     SELECT a.fire_id
       FROM requests a
@@ -41,6 +56,7 @@ must_wait AS MATERIALIZED (
            FOR NO KEY UPDATE SKIP LOCKED) AS j ON true
      WHERE t.is_free IS NULL OR j.is_free IS NULL
 ),
+-- Jobs whose failures are counted: an execution waits where somebody else holds its job's row.
 countable AS MATERIALIZED (
     SELECT f.job_group, f.job_name
       FROM unnest(%(count_fire_ids)s::bigint[]) AS e(fire_id)
@@ -52,14 +68,18 @@ countable AS MATERIALIZED (
          WHERE o.sched_name = f.sched_name AND o.job_group = f.job_group AND o.job_name = f.job_name
            FOR NO KEY UPDATE SKIP LOCKED) AS j
 ),
+-- The jobs to run after the executions that end for good (a failure that is retried is no end yet). Their rows are held
+-- for the same reason as those of the jobs that run again; an execution with more links than followers is ended by a
+-- later try.
 links AS MATERIALIZED (
     SELECT e.fire_id, link.place, target.row, link.spec -> 'data' AS given
-      FROM (
-    SELECT e.fire_id, f.job_group, f.job_name, e.outcome FROM ended e 
-     CROSS JOIN LATERAL (
-        SELECT r.sched_name, r.job_group, r.job_name FROM qrtz_fired_triggers r
-         WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f
-     WHERE e.retry_after IS NULL) AS e
+      FROM (SELECT e.fire_id, f.job_group, f.job_name, e.outcome
+              FROM ended e
+             CROSS JOIN LATERAL (
+                SELECT r.job_group, r.job_name FROM qrtz_fired_triggers r
+                 WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f
+             WHERE e.retry_after IS NULL) AS e
+-- include: followers
      CROSS JOIN LATERAL (
         SELECT o.continuations FROM qrtz_job_details o
          WHERE o.sched_name = %(sched)s AND o.job_group = e.job_group AND o.job_name = e.job_name LIMIT 1) AS own
@@ -80,19 +100,25 @@ followers AS MATERIALIZED (
          WHERE o.ctid = l.row
            FOR NO KEY UPDATE SKIP LOCKED) AS j
 ),
+-- end
+-- The jobs that run again, without those that another transaction has locked. A trigger that is stored refers to its
+-- job, which would wait under the lock for any open transaction that deletes or redefines the job. So the job's row is
+-- locked first. The lock is stronger than the foreign key requires, because the check of the key would wait for a row
+-- that was updated and then locked.
 repeatable AS MATERIALIZED (
-    SELECT f.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.mode
-      FROM (
-    SELECT e.fire_id, f.job_group, f.job_name FROM ended e 
+    SELECT e.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.mode
+      FROM ended e
      CROSS JOIN LATERAL (
-        SELECT r.sched_name, r.job_group, r.job_name FROM qrtz_fired_triggers r
+        SELECT r.job_group, r.job_name FROM qrtz_fired_triggers r
          WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f
-     WHERE e.retry_after IS NOT NULL) AS f
      CROSS JOIN LATERAL (
-        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.mode FROM qrtz_job_details o
+        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.mode
+          FROM qrtz_job_details o
          WHERE o.sched_name = %(sched)s AND o.job_group = f.job_group AND o.job_name = f.job_name
            FOR NO KEY UPDATE SKIP LOCKED) AS j
+     WHERE e.retry_after IS NOT NULL
 ),
+-- The rows of the jobs whose data is stored.
 storable AS MATERIALIZED (
     SELECT j.row, f.job_group, f.job_name, e.place, e.new_data
       FROM unnest(%(data_fire_ids)s::bigint[], %(data)s::text[]) WITH ORDINALITY AS e(fire_id, new_data, place)
@@ -104,37 +130,61 @@ storable AS MATERIALIZED (
          WHERE o.sched_name = f.sched_name AND o.job_group = f.job_group AND o.job_name = f.job_name
            FOR NO KEY UPDATE SKIP LOCKED) AS j
 ),
+-- Updates the row that was locked. If another transaction has committed a newer version, which this statement does not
+-- see, nothing is updated, and the execution is completed at the next try. A row that this statement has changed can no
+-- longer be held by it: what is to be held is held before, which the counts see to.
 stored AS (
     UPDATE qrtz_job_details j SET job_data = nullif(s.new_data, '{}')::jsonb
       FROM (SELECT DISTINCT ON (job_group, job_name) row, new_data
               FROM storable ORDER BY job_group, job_name, place DESC) AS s
-     WHERE j.ctid = s.row AND (SELECT count(*) FROM must_wait) >= 0 AND (SELECT count(*) FROM followers) >= 0 AND (SELECT count(*) FROM repeatable) >= 0 AND (SELECT count(*) FROM countable) >= 0 
+     WHERE j.ctid = s.row
+       AND (SELECT count(*) FROM must_wait) >= 0
+       AND (SELECT count(*) FROM followers) >= 0
+       AND (SELECT count(*) FROM repeatable) >= 0
+       AND (SELECT count(*) FROM countable) >= 0
     RETURNING j.job_group, j.job_name
 ),
--- The end of the executions: everything that follows depends on these rows.
+-- The end of the executions: everything that follows depends on these rows. An execution whose job no longer exists
+-- does not need its job's row.
 done AS (
     DELETE FROM qrtz_fired_triggers f
-     USING ended e 
+     USING ended e
      CROSS JOIN LATERAL (
         SELECT r.ctid AS row FROM qrtz_fired_triggers r
-         WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1 FOR UPDATE SKIP LOCKED) AS own
-     WHERE f.ctid = own.row AND ((NOT e.stores_data OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM stored)) AND (e.retry_after IS NULL OR e.fire_id IN (SELECT fire_id FROM repeatable)) AND 
-(e.fire_id <> ALL(%(count_fire_ids)s::bigint[])
- OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM countable))
- OR 
-NOT EXISTS (SELECT FROM qrtz_job_details j
-             WHERE j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name OFFSET 0)
-) AND e.fire_id NOT IN (SELECT fire_id FROM must_wait) AND e.fire_id NOT IN (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers) AND f.cancel_requested = e.asked_to_stop
-    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result, e.log, e.is_handed_back, e.asked_to_stop
+         WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1
+           FOR UPDATE SKIP LOCKED) AS own
+     WHERE f.ctid = own.row
+       AND (true
+            AND (NOT e.stores_data OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM stored))
+            AND (e.retry_after IS NULL OR e.fire_id IN (SELECT fire_id FROM repeatable))
+            AND (e.fire_id <> ALL(%(count_fire_ids)s::bigint[])
+                 OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM countable))
+            OR NOT EXISTS (SELECT FROM qrtz_job_details j
+                            WHERE j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name
+                           OFFSET 0))
+       AND e.fire_id NOT IN (SELECT fire_id FROM must_wait)
+       AND e.fire_id NOT IN (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers)
+       -- Somebody may have asked meanwhile: such a row is left to the next try.
+       AND f.cancel_requested = e.asked_to_stop
+    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result
+              , e.log
+              , e.is_handed_back, e.asked_to_stop
 ),
--- A second record of the same instant is refused by a unique index, and reported.
+-- A second record of the same instant is refused by a unique index, and reported. The instants are estimates of the
+-- node, limited to the time between the fire and now by the store's clock. Estimates of two nodes differ by up to a
+-- round trip: without the limits, the history could show that an execution began before the previous one of a serial
+-- job had ended.
 history AS (
     INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt,
-        trigger_data, result, retry_at, log)
+        trigger_data, result, retry_at
+        , log
+        )
     SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
-           epoch, fired_time, scheduled_time, least(greatest(started_at, fired_time), clock_timestamp()), least(greatest(ended_at, fired_time), clock_timestamp()),
-           outcome, error, attempt, trigger_data, result::jsonb, CASE WHEN fire_id IN (SELECT fire_id FROM repeatable) THEN clock_timestamp() + retry_after END, log
+           epoch, fired_time, scheduled_time, least(greatest(started_at, fired_time), clock_timestamp()),
+           least(greatest(ended_at, fired_time), clock_timestamp()), outcome, error, attempt, trigger_data, result::jsonb,
+           CASE WHEN fire_id IN (SELECT fire_id FROM repeatable) THEN clock_timestamp() + retry_after END
+           , log
       FROM done
         ON CONFLICT DO NOTHING
     RETURNING fire_id
@@ -144,6 +194,7 @@ unblocked AS (
     UPDATE qrtz_triggers t
        SET trigger_state = CASE b.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END
       FROM (SELECT DISTINCT job_group, job_name, concurrency_key FROM done WHERE max_concurrent IS NOT NULL) AS job
+     -- include: unblocked
      CROSS JOIN LATERAL (
         SELECT s.ctid AS row, s.trigger_state
           FROM qrtz_triggers s
@@ -151,86 +202,80 @@ unblocked AS (
            AND s.concurrency_key = job.concurrency_key AND s.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
            FOR NO KEY UPDATE SKIP LOCKED) AS b
      WHERE t.ctid = b.row
+     -- end
     RETURNING t.trigger_state, t.next_fire_time
 ),
+-- A one-shot trigger for each execution that runs again, with the key and the time of the original; one that is
+-- repeated again keeps those of the first original. One that was snoozed has not used up an attempt. The rate limit is
+-- not asked again about one that was handed back, because it was charged for that run already.
 retried AS (
     INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule,
-        trigger_state, held_by_mode,
-        next_fire_time, upcoming_is_complete, start_time, priority,
-        misfire_instruction, misfire_rule, attempt, coalesced_fire_times, job_data)
+        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule, trigger_state,
+        held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, misfire_rule,
+        attempt, coalesced_fire_times, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'RETRYING_JOBS', 'retry_' || f.attempt || '_' || f.fire_id,
            f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
-           f.concurrency_key,
-           'simple',
-           '{"interval_us": 0, "repeat_count": 0}',
-           CASE WHEN 
-EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-         WHERE p.sched_name = %(sched)s
-           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'RETRYING_JOBS')
-                OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
- OR j.mode = 'DISABLED'
-                THEN 'PAUSED' ELSE 'WAITING' END,
-           j.mode = 'DISABLED' AND NOT 
-EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-         WHERE p.sched_name = %(sched)s
-           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'RETRYING_JOBS')
-                OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
-,
+           f.concurrency_key, 'simple', '{"interval_us": 0, "repeat_count": 0}',
+           CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
+           j.mode = 'DISABLED' AND NOT pause.applies,
            clock_timestamp() + f.retry_after, true, clock_timestamp() + f.retry_after, f.priority, 'ignore',
            CASE WHEN j.rate_limit IS NULL OR f.is_handed_back THEN 'IGNORE' ELSE 'RATE_LIMIT' END,
            f.attempt + (f.outcome = 'FAILED')::int, f.coalesced_fire_times,
+           -- Before PostgreSQL 14, `extract` returns a float, which is exact for these two parts but not for their sum.
            jsonb_build_object(
-        'QRTZ_RETRIED_TRIGGER_NAME', f.trigger_name,
-        'QRTZ_RETRIED_TRIGGER_GROUP', f.trigger_group,
-        'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING', trim_scale(extract(epoch FROM date_trunc('minute', f.scheduled_time))::numeric * 1000 + extract(microseconds FROM f.scheduled_time)::numeric / 1000)::text) || coalesce(f.trigger_data, '{}')
+               'QRTZ_RETRIED_TRIGGER_NAME', f.trigger_name,
+               'QRTZ_RETRIED_TRIGGER_GROUP', f.trigger_group,
+               'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING',
+               trim_scale(extract(epoch FROM date_trunc('minute', f.scheduled_time))::numeric * 1000
+                          + extract(microseconds FROM f.scheduled_time)::numeric / 1000)::text)
+           || coalesce(f.trigger_data, '{}')
       FROM (SELECT * FROM done WHERE retry_after IS NOT NULL) AS f
       JOIN repeatable AS j USING (fire_id)
-        ON CONFLICT DO NOTHING RETURNING trigger_state, next_fire_time),
+     CROSS JOIN LATERAL (
+        SELECT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                        WHERE p.sched_name = %(sched)s
+                          AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'RETRYING_JOBS')
+                               OR (p.scope = 'JOB' AND p.group_name = f.job_group))) AS applies) AS pause
+        ON CONFLICT DO NOTHING
+    RETURNING trigger_state, next_fire_time
+),
+-- A one-shot trigger for each job that runs after one of these executions.
 continued AS (
+    -- include: continued
     INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule,
-        trigger_state, held_by_mode,
-        next_fire_time, upcoming_is_complete, start_time, priority,
-        misfire_instruction, misfire_rule, attempt, coalesced_fire_times, job_data)
-    SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || f.fire_id || '_' || f.place,
-           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
-           f.concurrency_key,
-           'simple',
-           '{"interval_us": 0, "repeat_count": 0}',
-           CASE WHEN 
-EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-         WHERE p.sched_name = %(sched)s
-           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'CONTINUATIONS')
-                OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
- OR j.mode = 'DISABLED'
-                THEN 'PAUSED' ELSE 'WAITING' END,
-           j.mode = 'DISABLED' AND NOT 
-EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-         WHERE p.sched_name = %(sched)s
-           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'CONTINUATIONS')
-                OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
-,
+        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule, trigger_state,
+        held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, misfire_rule,
+        attempt, coalesced_fire_times, job_data)
+    SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || j.fire_id || '_' || j.place,
+           j.job_group, j.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
+           CASE WHEN j.concurrency_key IS NULL THEN ''
+                ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+                        FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(j.given, '{}'))
+                                              ->> j.concurrency_key, '') AS value) AS k) END,
+           'simple', '{"interval_us": 0, "repeat_count": 0}',
+           CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
+           j.mode = 'DISABLED' AND NOT pause.applies,
            clock_timestamp(), true, clock_timestamp(), f.priority, 'ignore',
-           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END,
-           1, NULL,
+           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END, 1, NULL,
            jsonb_build_object(
-        'QRTZ_PREDECESSOR_JOB_NAME', f.ended_name,
-        'QRTZ_PREDECESSOR_JOB_GROUP', f.ended_group,
-        'QRTZ_PREDECESSOR_FIRE_ID', f.fire_id,
-        'QRTZ_PREDECESSOR_OUTCOME', f.outcome,
-        'QRTZ_PREDECESSOR_RESULT', f.result::jsonb) || coalesce(f.trigger_data, '{}')
-      FROM (SELECT * FROM (
-        SELECT e.fire_id, e.sched_name, l.place, l.job_group, l.job_name, e.priority, l.given AS trigger_data,
-CASE WHEN l.concurrency_key IS NULL THEN ''
-     ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-             FROM (SELECT coalesce((coalesce(l.job_data, '{}') || coalesce(l.given, '{}'))
-                                   ->> l.concurrency_key, '') AS value) AS k) END
- AS concurrency_key,
-               e.job_group AS ended_group, e.job_name AS ended_name, e.outcome, e.result
-          FROM (SELECT * FROM done) AS e JOIN followers l ON l.fire_id = e.fire_id) AS ended_by) AS f
-      JOIN followers AS j USING (fire_id, place)
-        ON CONFLICT DO NOTHING RETURNING trigger_state, next_fire_time),
+               'QRTZ_PREDECESSOR_JOB_NAME', f.job_name,
+               'QRTZ_PREDECESSOR_JOB_GROUP', f.job_group,
+               'QRTZ_PREDECESSOR_FIRE_ID', f.fire_id,
+               'QRTZ_PREDECESSOR_OUTCOME', f.outcome,
+               'QRTZ_PREDECESSOR_RESULT', f.result::jsonb)
+           || coalesce(j.given, '{}')
+      FROM followers AS j
+     CROSS JOIN LATERAL (
+        SELECT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                        WHERE p.sched_name = %(sched)s
+                          AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'CONTINUATIONS')
+                               OR (p.scope = 'JOB' AND p.group_name = j.job_group))) AS applies) AS pause
+    -- end
+      JOIN done AS f USING (fire_id)
+        ON CONFLICT DO NOTHING
+    RETURNING trigger_state, next_fire_time
+),
+-- include: ended_triggers
 -- The triggers whose last fire this was. A declared one (it has an owner) stays, or the next sync would store it anew.
 ended_triggers AS (
     DELETE FROM qrtz_triggers t
@@ -243,9 +288,14 @@ ended_triggers AS (
            FOR UPDATE SKIP LOCKED) AS over
      WHERE t.ctid = over.row
 ),
+-- end
 -- The node takes the triggers that wait again; it notifies the others if it takes no more work.
 waiting AS (
-    SELECT next_fire_time FROM (SELECT * FROM unblocked UNION ALL SELECT * FROM retried UNION ALL SELECT * FROM continued) AS w
+    SELECT next_fire_time
+      FROM (SELECT * FROM unblocked
+            UNION ALL SELECT * FROM retried
+            UNION ALL SELECT * FROM continued
+           ) AS w
      WHERE trigger_state = 'WAITING'
 )
 SELECT clock_timestamp(),
@@ -253,6 +303,6 @@ SELECT clock_timestamp(),
        ARRAY(SELECT fire_id FROM done EXCEPT SELECT fire_id FROM history),
        (SELECT min(next_fire_time) FROM waiting),
        (SELECT count(pg_notify(%(channel)s, 'scheduled'))
-          FROM (SELECT FROM waiting WHERE %(wakes_others)s::bool LIMIT 1) AS any_waiting),
-       ARRAY(SELECT fire_id FROM done WHERE asked_to_stop),
-       set_config('quartzpy.ended', ARRAY(SELECT fire_id FROM done)::text, true)
+          FROM (SELECT FROM waiting WHERE %(wakes_others)s::bool LIMIT 1) AS any_waiting)
+       , ARRAY(SELECT fire_id FROM done WHERE asked_to_stop)
+       , set_config('quartzpy.ended', ARRAY(SELECT fire_id FROM done)::text, true)

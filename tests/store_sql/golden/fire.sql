@@ -1,16 +1,21 @@
-WITH -- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
+-- Fires the claims that are due. Without limits, triggers of jobs with a limit stay claimed. `acquire.sql` describes
+-- the columns of `candidates` and `decisions`.
+WITH
+-- include: node
+-- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
 -- `at` is the one instant by which the whole step decides.
 node AS MATERIALIZED (
     SELECT clock_timestamp() AS at FROM qrtz_scheduler_state
      WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
 ),
+-- end
 -- The claims to fire, with the fire times that follow; each array comes as a text.
 requested AS (
     SELECT r.fire_id, r.following::timestamptz[] AS following, r.following_is_complete
       FROM unnest(%(fire_ids)s::bigint[], %(following)s::text[], %(complete)s::bool[])
         AS r(fire_id, following, following_is_complete)
 ),
--- The claims that still stand and that are due by the clock of the step.
+-- The claims that still stand and that are due by the clock of the step, with their triggers locked.
 candidates AS MATERIALIZED (
     SELECT greatest(node.at, f.scheduled_time) AS at, t.row, t.job_group, t.job_name, t.concurrency_key,
            t.max_concurrent, t.overlap_policy, t.priority, t.next_fire_time AS scheduled_time,
@@ -29,10 +34,11 @@ candidates AS MATERIALIZED (
         SELECT o.ctid AS row, o.*
           FROM qrtz_triggers o
          WHERE o.sched_name = %(sched)s AND o.trigger_group = f.trigger_group AND o.trigger_name = f.trigger_name
-           AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = r.fire_id 
+           AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = r.fire_id
            FOR NO KEY UPDATE SKIP LOCKED) AS t
        FOR UPDATE OF f SKIP LOCKED
 ),
+-- include: limited
 -- The candidates of jobs with a limit, with the number of their running executions, in the order in which they get the
 -- free slots: the soonest first, but the newest first if it replaces running executions. Those that are due are ranked
 -- apart from those that are not.
@@ -46,7 +52,8 @@ limited AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
          WHERE r.sched_name = %(sched)s AND r.job_group = c.job_group AND r.job_name = c.job_name
-           AND r.concurrency_key = c.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL) AS executions
+           AND r.concurrency_key = c.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+     ) AS executions
      WHERE c.max_concurrent IS NOT NULL
 ),
 -- The jobs with an execution that a fire would replace and whose row another transaction has locked.
@@ -78,25 +85,38 @@ decisions AS MATERIALIZED (
                             >= l.max_concurrent AS fills_limit
               FROM limited l
              WHERE l.overlap_policy = 'block' AND l.rank <= l.max_concurrent - l.running) AS f
+-- end
+-- include: overlap
     UNION ALL
-    SELECT l.*, false, CASE WHEN l.is_due THEN 
-CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'
-     WHEN l.overlap_policy = 'cancel_other' AND l.rank <= l.max_concurrent THEN 'BLOCK'
-     WHEN l.overlap_policy = 'buffer_one' AND l.rank = greatest(l.max_concurrent - l.running, 0) + 1
-          AND NOT EXISTS (SELECT FROM qrtz_triggers w
-                           WHERE w.sched_name = %(sched)s AND w.job_group = l.job_group AND w.job_name = l.job_name
-                             AND w.concurrency_key = l.concurrency_key AND w.trigger_state = 'BLOCKED' OFFSET 0)
-          THEN 'BLOCK'
-     ELSE 'SKIP' END ELSE 'CLAIM' END
+    -- Its job does not wait for a slot. The subquery for BUFFER_ONE ends with OFFSET 0, so that it is looked up by the
+    -- key, once for each row: a session keeps its plans, and one that was made for a small table may read the whole
+    -- table into a hash.
+    SELECT l.*, false,
+           CASE WHEN l.is_due THEN
+               CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'
+                    WHEN l.overlap_policy = 'cancel_other' AND l.rank <= l.max_concurrent THEN 'BLOCK'
+                    WHEN l.overlap_policy = 'buffer_one' AND l.rank = greatest(l.max_concurrent - l.running, 0) + 1
+                         AND NOT EXISTS (
+                            SELECT FROM qrtz_triggers w
+                             WHERE w.sched_name = %(sched)s AND w.job_group = l.job_group AND w.job_name = l.job_name
+                               AND w.concurrency_key = l.concurrency_key AND w.trigger_state = 'BLOCKED' OFFSET 0)
+                         THEN 'BLOCK'
+                    ELSE 'SKIP' END
+               ELSE 'CLAIM' END
       FROM limited l
      WHERE l.overlap_policy <> 'block'
        AND (l.overlap_policy <> 'cancel_other'
             OR (l.job_group, l.job_name, l.concurrency_key)
                NOT IN (SELECT job_group, job_name, concurrency_key FROM held))
 ),
+-- end
+-- include: advanced
 -- Carries the decisions out. A trigger that fires or is skipped moves on: to the first of its following fire times that
 -- this fire does not coalesce, or to COMPLETE where there is none. A COMPLETE trigger keeps the id of its last fire,
 -- whose end removes it. The row is the one that was locked above.
+--
+-- A trigger that catches up does so until its next fire time is later than the end of the catch-up. The rule of one
+-- that stays where it is does not change: `spend` of the rate limits restores the rule of those just admitted.
 advanced AS (
     UPDATE qrtz_triggers t
        SET trigger_state = CASE WHEN d.decision = 'CLAIM' THEN 'ACQUIRED'
@@ -107,11 +127,17 @@ advanced AS (
            prev_fire_time = CASE d.decision WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END,
            coalesced_fire_times = CASE WHEN d.moves_on THEN NULL ELSE t.coalesced_fire_times END,
-           misfire_rule = CASE WHEN t.catch_up_until < coalesce(CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END, 'infinity')
+           misfire_rule = CASE WHEN t.catch_up_until
+                                    < coalesce(CASE WHEN d.moves_on THEN d.following[1 + d.coalesced]
+                                                    ELSE t.next_fire_time END, 'infinity')
                                THEN CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
                                          WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-                               ELSE CASE WHEN t.rate_limit IS NULL OR NOT d.moves_on THEN t.misfire_rule ELSE 'RATE_LIMIT' END END,
-           catch_up_until = CASE WHEN t.catch_up_until >= CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END THEN t.catch_up_until END,
+                               ELSE CASE WHEN t.rate_limit IS NULL OR NOT d.moves_on THEN t.misfire_rule
+                                         ELSE 'RATE_LIMIT' END END,
+           catch_up_until = CASE WHEN t.catch_up_until
+                                      >= CASE WHEN d.moves_on THEN d.following[1 + d.coalesced]
+                                              ELSE t.next_fire_time END
+                                 THEN t.catch_up_until END,
            upcoming = CASE WHEN d.moves_on THEN d.following[2 + d.coalesced:] ELSE t.upcoming END,
            upcoming_is_complete = CASE WHEN d.moves_on THEN d.following_is_complete ELSE t.upcoming_is_complete END,
            times_triggered = t.times_triggered + CASE WHEN d.moves_on THEN 1 + d.coalesced ELSE 0 END
@@ -124,19 +150,23 @@ advanced AS (
               CASE WHEN d.coalesced = 0 THEN d.coalesced_fire_times
                    ELSE coalesce(d.coalesced_fire_times, ARRAY[d.scheduled_time]) || d.following[:d.coalesced] END
                    AS coalesced,
+              -- Each further column would cost time, because the rows are copied from part to part.
               t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name, t.job_type,
               t.next_fire_time, t.upcoming, t.upcoming_is_complete, t.times_triggered, t.attempt, t.max_concurrent,
               t.overlap_policy, t.concurrency_key, t.placement, t.job_data, t.kind, t.schedule, t.description,
               t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name
 ),
+-- end
+-- include: claimed
 -- All that the node needs to run the job: the trigger as it is now, its job, and its calendar. Of the fire times after
--- the next one, a node needs those that it may have to refill.
+-- the next one, a node needs those that it may have to refill. `unknown_fires` of the holdings returns the same
+-- columns, in the order in which `rows.decode_row` reads them.
 claimed AS MATERIALIZED (
     SELECT t.decision, t.given_fire_id, t.at, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type,
            t.generation, t.scheduled_time, t.previous_time, t.next_fire_time,
            CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming, t.upcoming_is_complete,
-           t.times_triggered, t.attempt, t.max_concurrent, t.overlap_policy, t.placement, t.job_data::text AS
-           trigger_data, t.concurrency_key,
+           t.times_triggered, t.attempt, t.max_concurrent, t.overlap_policy, t.placement,
+           t.job_data::text AS trigger_data, t.concurrency_key,
            t.kind, t.schedule::text, t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction,
            t.misfire_threshold, t.calendar_name,
            j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
@@ -152,18 +182,21 @@ claimed AS MATERIALIZED (
          WHERE o.sched_name = %(sched)s AND o.calendar_name = t.calendar_name LIMIT 1) AS c ON true
      WHERE t.decision <> 'BLOCK'
 ),
+-- end
 -- The claim becomes the row of the execution.
 started AS (
     UPDATE qrtz_fired_triggers f
        SET state = 'EXECUTING', fired_time = advanced.at, coalesced_fire_times = advanced.coalesced,
            concurrency_key = advanced.concurrency_key, max_concurrent = advanced.max_concurrent
       FROM advanced WHERE f.fire_id = advanced.given_fire_id AND advanced.decision = 'FIRE'
-),
+)
+,
 -- A fire that is skipped, or whose trigger waits for a slot, keeps no claim.
 unclaimed AS (
     DELETE FROM qrtz_fired_triggers f USING advanced
      WHERE f.fire_id = advanced.given_fire_id AND advanced.decision <> 'FIRE'
 ),
+-- include: others
 -- The history of fires that a job at its limit does not run, by its overlap policy.
 skipped AS (
     INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
@@ -191,15 +224,17 @@ others AS (
      WHERE t.ctid = o.row
     RETURNING o.fire_id
 ),
--- They lose the claims that nodes had on them.
+-- They lose the claims that nodes had on them. A claim whose row another transaction has locked stays. It no longer
+-- matches its trigger, so it never fires, and its node deletes it when it tries to fire it, or at the next comparison
+-- of what it holds.
 lost_claims AS (
-DELETE FROM qrtz_fired_triggers f
- USING others
- CROSS JOIN LATERAL (
-    SELECT o.ctid AS row FROM qrtz_fired_triggers o
-     WHERE o.fire_id = others.fire_id AND o.state = 'ACQUIRED'
-       FOR UPDATE SKIP LOCKED) AS void
- WHERE f.ctid = void.row
+    DELETE FROM qrtz_fired_triggers f
+     USING others
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM qrtz_fired_triggers o
+         WHERE o.fire_id = others.fire_id AND o.state = 'ACQUIRED'
+           FOR UPDATE SKIP LOCKED) AS void
+     WHERE f.ctid = void.row
 ),
 -- CANCEL_OTHER: one execution is asked to stop for each fire that waits to replace it, the longest-running first. The
 -- commit notifies the nodes.
@@ -218,4 +253,5 @@ cancelled AS (
      WHERE f.fire_id = longest.fire_id
     RETURNING pg_notify(%(channel)s, 'cancelled')
 )
+-- end
 SELECT * FROM claimed ORDER BY scheduled_time, priority DESC

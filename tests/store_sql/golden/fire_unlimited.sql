@@ -1,16 +1,21 @@
-WITH -- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
+-- Fires the claims that are due. Without limits, triggers of jobs with a limit stay claimed. `acquire.sql` describes
+-- the columns of `candidates` and `decisions`.
+WITH
+-- include: node
+-- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
 -- `at` is the one instant by which the whole step decides.
 node AS MATERIALIZED (
     SELECT clock_timestamp() AS at FROM qrtz_scheduler_state
      WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
 ),
+-- end
 -- The claims to fire, with the fire times that follow; each array comes as a text.
 requested AS (
     SELECT r.fire_id, r.following::timestamptz[] AS following, r.following_is_complete
       FROM unnest(%(fire_ids)s::bigint[], %(following)s::text[], %(complete)s::bool[])
         AS r(fire_id, following, following_is_complete)
 ),
--- The claims that still stand and that are due by the clock of the step.
+-- The claims that still stand and that are due by the clock of the step, with their triggers locked.
 candidates AS MATERIALIZED (
     SELECT greatest(node.at, f.scheduled_time) AS at, t.row, t.job_group, t.job_name, t.concurrency_key,
            t.max_concurrent, t.overlap_policy, t.priority, t.next_fire_time AS scheduled_time,
@@ -29,15 +34,20 @@ candidates AS MATERIALIZED (
         SELECT o.ctid AS row, o.*
           FROM qrtz_triggers o
          WHERE o.sched_name = %(sched)s AND o.trigger_group = f.trigger_group AND o.trigger_name = f.trigger_name
-           AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = r.fire_id AND o.max_concurrent IS NULL
+           AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = r.fire_id
+           AND o.max_concurrent IS NULL
            FOR NO KEY UPDATE SKIP LOCKED) AS t
        FOR UPDATE OF f SKIP LOCKED
 ),
 -- Nothing holds up a job without a limit.
 decisions AS (SELECT *, false AS fills_limit, 'FIRE'::text AS decision FROM candidates),
+-- include: advanced
 -- Carries the decisions out. A trigger that fires or is skipped moves on: to the first of its following fire times that
 -- this fire does not coalesce, or to COMPLETE where there is none. A COMPLETE trigger keeps the id of its last fire,
 -- whose end removes it. The row is the one that was locked above.
+--
+-- A trigger that catches up does so until its next fire time is later than the end of the catch-up. The rule of one
+-- that stays where it is does not change: `spend` of the rate limits restores the rule of those just admitted.
 advanced AS (
     UPDATE qrtz_triggers t
        SET trigger_state = CASE WHEN d.decision = 'CLAIM' THEN 'ACQUIRED'
@@ -48,11 +58,17 @@ advanced AS (
            prev_fire_time = CASE d.decision WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END,
            coalesced_fire_times = CASE WHEN d.moves_on THEN NULL ELSE t.coalesced_fire_times END,
-           misfire_rule = CASE WHEN t.catch_up_until < coalesce(CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END, 'infinity')
+           misfire_rule = CASE WHEN t.catch_up_until
+                                    < coalesce(CASE WHEN d.moves_on THEN d.following[1 + d.coalesced]
+                                                    ELSE t.next_fire_time END, 'infinity')
                                THEN CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
                                          WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-                               ELSE CASE WHEN t.rate_limit IS NULL OR NOT d.moves_on THEN t.misfire_rule ELSE 'RATE_LIMIT' END END,
-           catch_up_until = CASE WHEN t.catch_up_until >= CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END THEN t.catch_up_until END,
+                               ELSE CASE WHEN t.rate_limit IS NULL OR NOT d.moves_on THEN t.misfire_rule
+                                         ELSE 'RATE_LIMIT' END END,
+           catch_up_until = CASE WHEN t.catch_up_until
+                                      >= CASE WHEN d.moves_on THEN d.following[1 + d.coalesced]
+                                              ELSE t.next_fire_time END
+                                 THEN t.catch_up_until END,
            upcoming = CASE WHEN d.moves_on THEN d.following[2 + d.coalesced:] ELSE t.upcoming END,
            upcoming_is_complete = CASE WHEN d.moves_on THEN d.following_is_complete ELSE t.upcoming_is_complete END,
            times_triggered = t.times_triggered + CASE WHEN d.moves_on THEN 1 + d.coalesced ELSE 0 END
@@ -65,19 +81,23 @@ advanced AS (
               CASE WHEN d.coalesced = 0 THEN d.coalesced_fire_times
                    ELSE coalesce(d.coalesced_fire_times, ARRAY[d.scheduled_time]) || d.following[:d.coalesced] END
                    AS coalesced,
+              -- Each further column would cost time, because the rows are copied from part to part.
               t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name, t.job_type,
               t.next_fire_time, t.upcoming, t.upcoming_is_complete, t.times_triggered, t.attempt, t.max_concurrent,
               t.overlap_policy, t.concurrency_key, t.placement, t.job_data, t.kind, t.schedule, t.description,
               t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name
 ),
+-- end
+-- include: claimed
 -- All that the node needs to run the job: the trigger as it is now, its job, and its calendar. Of the fire times after
--- the next one, a node needs those that it may have to refill.
+-- the next one, a node needs those that it may have to refill. `unknown_fires` of the holdings returns the same
+-- columns, in the order in which `rows.decode_row` reads them.
 claimed AS MATERIALIZED (
     SELECT t.decision, t.given_fire_id, t.at, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type,
            t.generation, t.scheduled_time, t.previous_time, t.next_fire_time,
            CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming, t.upcoming_is_complete,
-           t.times_triggered, t.attempt, t.max_concurrent, t.overlap_policy, t.placement, t.job_data::text AS
-           trigger_data, t.concurrency_key,
+           t.times_triggered, t.attempt, t.max_concurrent, t.overlap_policy, t.placement,
+           t.job_data::text AS trigger_data, t.concurrency_key,
            t.kind, t.schedule::text, t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction,
            t.misfire_threshold, t.calendar_name,
            j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
@@ -93,6 +113,7 @@ claimed AS MATERIALIZED (
          WHERE o.sched_name = %(sched)s AND o.calendar_name = t.calendar_name LIMIT 1) AS c ON true
      WHERE t.decision <> 'BLOCK'
 ),
+-- end
 -- The claim becomes the row of the execution.
 started AS (
     UPDATE qrtz_fired_triggers f

@@ -1,3 +1,4 @@
+-- A batch of late triggers, without a lock.
 WITH node AS MATERIALIZED (SELECT clock_timestamp() AS at)
 SELECT node.at, late.*
   FROM node

@@ -1,3 +1,5 @@
+-- A separate statement after `free`, because it changes triggers that `free` has just stored or released. A recovery
+-- trigger becomes ERROR as well, and runs when somebody resets it, so that no fire is lost. The count restarts.
 WITH poison AS (
     UPDATE qrtz_job_details j SET node_deaths = 0
       FROM (SELECT o.ctid AS row, o.node_deaths AS deaths FROM qrtz_job_details o
@@ -23,13 +25,14 @@ stopped AS (
      WHERE t.ctid = of_poison.row
     RETURNING of_poison.fire_id
 ),
+-- The claims on them are void; one whose row another transaction has locked stays, and never fires.
 unclaimed AS (
-DELETE FROM qrtz_fired_triggers f
- USING stopped
- CROSS JOIN LATERAL (
-    SELECT o.ctid AS row FROM qrtz_fired_triggers o
-     WHERE o.fire_id = stopped.fire_id AND o.state = 'ACQUIRED'
-       FOR UPDATE SKIP LOCKED) AS void
- WHERE f.ctid = void.row
+    DELETE FROM qrtz_fired_triggers f
+     USING stopped
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM qrtz_fired_triggers o
+         WHERE o.fire_id = stopped.fire_id AND o.state = 'ACQUIRED'
+           FOR UPDATE SKIP LOCKED) AS void
+     WHERE f.ctid = void.row
 )
 SELECT job_group, job_name FROM poison ORDER BY 1, 2

@@ -1,4 +1,5 @@
 WITH stuck AS MATERIALIZED (
+    -- include: stuck
     SELECT t.trigger_group, t.trigger_name, t.trigger_state, t.job_group, t.job_name
       FROM qrtz_triggers t
      WHERE t.sched_name = %(sched)s
@@ -14,7 +15,9 @@ WITH stuck AS MATERIALIZED (
                   AND f.concurrency_key = t.concurrency_key
                   AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
            END
- FOR UPDATE OF t SKIP LOCKED),
+    -- end
+       FOR UPDATE OF t SKIP LOCKED
+),
 freed AS (
     UPDATE qrtz_triggers t
        SET trigger_state = CASE s.trigger_state WHEN 'PAUSED_BLOCKED' THEN 'PAUSED' ELSE 'WAITING' END, fire_id = NULL

@@ -17,21 +17,12 @@ from typing import Any, NamedTuple
 import psycopg
 
 from quartzpy.store.sql.db.flight import Send
+from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.db.statement import prepare
 
 _NOTED = "_quartzpy_backend"
 
-# Process ids are reused: a session that started later than ours is a different one.
-_END = prepare(
-    "end_abandoned",
-    """
-SELECT count(pg_terminate_backend(a.pid))
-  FROM unnest(%(pids)s::int[], %(ages)s::interval[]) AS gone(pid, age)
-  JOIN pg_stat_activity a ON a.pid = gone.pid AND a.backend_start <= clock_timestamp() - gone.age
- WHERE a.usename = current_user
-""",
-    {},
-)
+_END = prepare("end_abandoned", SqlFile("db/abandoned.sql")("end_abandoned"), {})
 
 
 class _Backend(NamedTuple):

@@ -15,6 +15,7 @@ from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.database import INSUFFICIENT_PRIVILEGE
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.privileges import Use
+from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.db.statement import Statement, prepare
 
 logger = logging.getLogger(__name__)
@@ -24,36 +25,8 @@ PATIENCE = 3
 """After this many consecutive lock timeouts, the holder of the lock is looked up."""
 _DENIED = re.compile(r"permission denied for (?:table|sequence) (\w+)")
 
-# A session that holds or awaits a row lock of these tables has this lock of the table; one that waits is blocked.
-HOLDERS = """
-SELECT a.pid, a.usename::text, a.application_name, a.client_addr::text, a.state,
-       extract(epoch FROM clock_timestamp() - a.xact_start)::float8
-  FROM pg_catalog.pg_stat_activity a
- WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND cardinality(pg_blocking_pids(a.pid)) = 0
-   AND EXISTS (SELECT FROM pg_catalog.pg_locks l
-                WHERE l.pid = a.pid AND l.granted AND l.locktype = 'relation'
-                  AND l.relation IN ('$locks'::regclass, '$triggers'::regclass, '$job_details'::regclass)
-                  AND l.mode <> 'AccessShareLock')
- ORDER BY a.xact_start
- LIMIT 3
-"""
-
-
-# Sessions of ours in the middle of a transaction whose client has stopped sending, or receiving. The server considers
-# them active, so its idle timeouts do not apply, nor does that of a statement. Their client has given up or soon will,
-# and the cluster waits for their locks.
-STALLED = prepare(
-    "stalled",
-    """
-SELECT a.pid, a.application_name, pg_terminate_backend(a.pid)
-  FROM pg_catalog.pg_stat_activity a
- WHERE a.datname = current_database() AND a.usename = current_user AND a.pid <> pg_backend_pid()
-   AND a.application_name LIKE 'quartzpy:%' AND a.application_name NOT LIKE '%:jobs'
-   AND a.state = 'active' AND a.wait_event IN ('ClientRead', 'ClientWrite')
-   AND a.state_change < clock_timestamp() - %(patience)s::interval
-""",
-    {},
-)
+_SQL = SqlFile("db/diagnosis.sql")
+END_STALLED = prepare("end_stalled", _SQL("end_stalled"), {})
 
 
 class Diagnosis:
@@ -66,7 +39,7 @@ class Diagnosis:
         self._patience = patience
         self._schema = schema
         self._table_prefix = names["prefix"]
-        self._holders: Statement = prepare("holders", HOLDERS, names)
+        self._holders: Statement = prepare("holders", _SQL("holders"), names)
         self._lock = threading.Lock()
         self._waits_in_vain = 0
 
@@ -124,7 +97,7 @@ class Diagnosis:
     def _end_stalled(self) -> None:
         """Terminate quartzpy's sessions, of any node, that are stalled in the middle of a transaction."""
         try:
-            [found] = self._connections.fly([Send(STALLED, {"patience": self._patience})], self._connections.steps)
+            [found] = self._connections.fly([Send(END_STALLED, {"patience": self._patience})], self._connections.steps)
         except QuartzpyError as error:
             logger.info("cannot check for stalled sessions that hold the lock: %s", error)
             return

@@ -23,27 +23,15 @@ from quartzpy.store.protocol import Notification
 from quartzpy.store.sql.db.database import translate
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.db.sql_files import SqlFile
 
-# Rows that this transaction has written itself are recognised by their xmin.
-ANNOUNCE = """
-SELECT pg_notify(%(channel)s, CASE WHEN bool_or(w.at <= $now) THEN %(news_of_due)s ELSE %(news)s END)
-  FROM unnest(%(groups)s::text[], %(names)s::text[], %(at)s::timestamptz[]) AS w(job_group, job_name, at)
-  JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
- WHERE w.at <= $now
-    OR NOT EXISTS (SELECT FROM $triggers t
-                    WHERE t.sched_name = %(sched)s AND t.job_type = j.job_type AND t.placement = j.placement
-                      AND t.misfire_rule IN ('SCHEDULER', 'OWN', 'IGNORE', 'RATE_LIMIT') AND t.trigger_state = 'WAITING'
-                      AND t.next_fire_time > $now AND t.next_fire_time <= w.at
-                      AND t.xmin <> pg_current_xact_id()::xid)
-HAVING count(*) > 0
-"""
-
-
+_SQL = SqlFile("db/listen.sql")
+NOTIFY = _SQL("notify")
+ANNOUNCE = _SQL("announce")
 _KNOWN = frozenset(Notification)
 _OF_TRIGGERS = {Notification.SCHEDULED, Notification.RESUMED}
 DUE = "due"
 """Sent in place of SCHEDULED if a trigger is due already: nodes that expect nothing else claim it without a look."""
-NOTIFY = "SELECT pg_notify(%(channel)s, %(news)s)"
 
 
 def announcement(
@@ -66,7 +54,7 @@ def announcement(
             news_of_due=DUE if what is Notification.SCHEDULED else what,
             groups=[key.group for key in soonest],
             names=[key.name for key in soonest],
-            at=list(soonest.values()),
+            instants=list(soonest.values()),
         )
     ]
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from quartzpy.store.sql.db.sql_files import SqlFile
+
 
 class LockName(StrEnum):
     """The names of the locks."""
@@ -20,27 +22,10 @@ class LockName(StrEnum):
 
 
 MISSING = "quartzpy: the row of a lock is missing"
+"""The text with which `LOCK` fails if it finds no row."""
 
-# If the row is missing, the statement fails, so that nothing that follows runs without the lock. The planner cannot
-# fold the expression into a constant, because it depends on the count.
-LOCK = f"""
-WITH held AS MATERIALIZED (
-    SELECT FROM $locks WHERE sched_name = %(sched)s AND lock_name = %(lock)s FOR UPDATE
-)
-SELECT CASE count(*) WHEN 1 THEN 1 ELSE repeat('{MISSING}', 1 + count(*)::int)::int END FROM held
-"""
-
-# In a flight without `LOCK`: true of the statement's transaction if an earlier statement has taken the lock.
-TAKEN = """
-EXISTS (SELECT FROM $locks l
-         WHERE l.sched_name = %(sched)s AND l.lock_name = 'TRIGGER_ACCESS'
-           AND l.xmax = pg_current_xact_id_if_assigned()::xid)
-"""
-
-MAKE = """
-INSERT INTO $locks (sched_name, lock_name)
-SELECT %(sched)s, name FROM unnest(%(names)s::text[]) AS name
-    ON CONFLICT DO NOTHING
-"""
-
-MADE = "SELECT count(*)::int FROM $locks WHERE sched_name = %(sched)s"
+_SQL = SqlFile("db/locks.sql")
+LOCK = _SQL("lock")
+NO_LOCK = _SQL("no_lock")
+MAKE = _SQL("make")
+MADE = _SQL("made")

@@ -193,7 +193,7 @@ class _FiredRow(FiredTrigger):
 
 
 _UPCOMING = 12
-"""The place of the column `upcoming` in `claims.CLAIMED`, before the one that says whether it is complete."""
+"""The place of the column `upcoming` in a row of `acquire.ACQUIRE`, before the one that says whether it is complete."""
 
 
 def _trigger_of(row: tuple[Any, ...], data: str | None) -> Trigger:
@@ -220,7 +220,7 @@ def _calendar_of(row: tuple[Any, ...]) -> Calendar | None:
 def by_outcome(
     found: Iterable[tuple[Any, ...]],
 ) -> tuple[tuple[FiredTrigger, ...], tuple[AcquiredTrigger, ...], tuple[SkippedTrigger, ...]]:
-    """Decode rows of `claims.CLAIMED`, grouped by outcome: fired, claimed, skipped."""
+    """Decode rows of `acquire.ACQUIRE`, grouped by outcome: fired, claimed, skipped."""
     fired: list[FiredTrigger] = []
     claimed: list[AcquiredTrigger] = []
     skipped: list[SkippedTrigger] = []

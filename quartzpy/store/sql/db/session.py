@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import logging
+import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import psycopg
@@ -14,7 +15,6 @@ import psycopg
 from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
 from quartzpy.store import refusals
 from quartzpy.store.protocol import Node
-from quartzpy.store.sql.db.clock_estimate import ClockEstimate
 from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.database import LockRowMissingError
 from quartzpy.store.sql.db.diagnosis import Diagnosis
@@ -23,13 +23,20 @@ from quartzpy.store.sql.db.flight import BEGIN, COMMIT, Result, Send, roll_back_
 from quartzpy.store.sql.db.lanes import Lane
 from quartzpy.store.sql.db.locks import LOCK, MAKE, LockName
 from quartzpy.store.sql.db.naming import renamed, scoped
+from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.db.statement import Statement, prepare
 from quartzpy.store.sql.db.table_columns import SEQUENCES, TABLES
 
 logger = logging.getLogger(__name__)
 
 DATABASE_CLOCK = "clock_timestamp()"
-NOW = "SELECT $now"
+_SQL = SqlFile("db/session.sql")
+NOW = _SQL("now")
+ALLOW_PAUSES = _SQL("allow_pauses")
+CLOCK_LONGEST_AGE = 10.0
+"""The age, in seconds, from which on a reading of the clock is not used: the clocks may have drifted apart."""
+CLOCK_TOLERANCE = timedelta(milliseconds=20)
+"""The error of an estimate of the clock that is accepted."""
 _T = TypeVar("_T")
 
 
@@ -45,6 +52,43 @@ def names(schema: str | None, now: str = DATABASE_CLOCK, *, prefix: str = DEFAUL
 def channel(scheduler: str, prefix: str = DEFAULT_TABLE_PREFIX) -> str:
     """Return the scheduler's notification channel; hashed, because its name may exceed PostgreSQL's limit."""
     return f"quartzpy_{hashlib.sha256(scoped(scheduler, prefix).encode()).hexdigest()[:40]}"
+
+
+class ClockEstimate:
+    """The last reading of the database's clock, continued by the monotonic clock of this machine.
+
+    The answer with the reading arrives after it was made, so the estimate is late by up to one round trip, and never
+    early while both clocks are steady. If the database's clock is set, or this machine is suspended, the estimate is
+    wrong; therefore whoever uses it compares it with the next reading.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._learned: tuple[datetime, float] | None = None
+
+    def learn(self, reading: datetime) -> None:
+        """Note a reading of the database's clock that has just arrived."""
+        self._learned = reading, self._monotonic()
+
+    def now(self) -> datetime | None:
+        """Return the estimate; None if there is no recent reading."""
+        learned = self._learned
+        if learned is None:
+            return None
+        reading, at = learned
+        age = self._monotonic() - at
+        return reading + timedelta(seconds=age) if age < CLOCK_LONGEST_AGE else None
+
+    def agrees(self, reading: datetime, before: datetime | None) -> bool:
+        """Return whether a reading that has just arrived is as expected, and note it.
+
+        `before` is the estimate at an instant before the reading was made, if there was one.
+        """
+        after = self.now()
+        self.learn(reading)
+        return (
+            before is not None and after is not None and before - CLOCK_TOLERANCE <= reading <= after + CLOCK_TOLERANCE
+        )
 
 
 class SqlSession:
@@ -64,8 +108,9 @@ class SqlSession:
         """True if triggers waited to be reconciled at the last check; see `settling`."""
         self.expectation = Expectation()
         self.clock = ClockEstimate()
+        """Saves a round trip where a few milliseconds do not matter."""
         self.expects_new = False
-        """True if the last call that stored without replacing found nothing of it stored; see `storing_new`."""
+        """True if the last call that stored without replacing found nothing of it stored; see `storing`."""
         self.has_rate_limits = False
         """True if a job had a rate limit at the last check; see `rate_limits`."""
         self.purged_up_to: datetime | None = None
@@ -94,6 +139,10 @@ class SqlSession:
 
     def lock(self, name: LockName) -> Send:
         return self.send(LOCK, lock=name)
+
+    def allow_pauses(self) -> Send:
+        """Return the statement that lets a transaction be idle as long as the database may take for an answer."""
+        return self.send(ALLOW_PAUSES, idle_limit=f"{self.connections.seconds * 1000:.0f}ms")
 
     def locked(
         self, *sends: Send, name: LockName = LockName.TRIGGER_ACCESS, keeps_expectation: bool = False

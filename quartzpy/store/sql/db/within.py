@@ -16,13 +16,12 @@ from quartzpy.errors import StoreUnavailableError
 from quartzpy.store.sql.db.database import LockRowMissingError, translate
 from quartzpy.store.sql.db.external import RELEASE, SAVE, ExternalTransaction
 from quartzpy.store.sql.db.flight import Result, Send
-from quartzpy.store.sql.db.locks import MAKE, LockName
+from quartzpy.store.sql.db.locks import MAKE, NO_LOCK, LockName
 from quartzpy.store.sql.db.session import SqlSession, Transaction
 
 # The name differs from that of the steps: after an error, the savepoint of a step continues to exist.
 SAVE_ALL, RELEASE_ALL = b"SAVEPOINT quartzpy_all", b"RELEASE SAVEPOINT quartzpy_all"
 UNDO_ALL = b"ROLLBACK TO SAVEPOINT quartzpy_all"
-NO_LOCK = "SELECT 1 WHERE %(lock)s <> ''"
 _T = TypeVar("_T")
 
 
@@ -34,7 +33,7 @@ class WithinSession(SqlSession):
         self._transaction = transaction
 
     def lock(self, name: LockName) -> Send:
-        """Return a statement that locks nothing: a lock until the caller's commit would stop the cluster."""
+        """Return a statement that locks nothing; see `NO_LOCK`."""
         return self.send(NO_LOCK, lock=name)
 
     def locked(

@@ -21,87 +21,29 @@ from quartzpy.store.sql.db.expectation import Look
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.rows import by_outcome
 from quartzpy.store.sql.db.session import SqlSession, require_epoch
+from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.steps.bad_rows import set_aside_waiting
-from quartzpy.store.sql.steps.claims import ADVANCED, CLAIMED, OF_TRIGGER, RESULT, SKIPPED, STORED
-from quartzpy.store.sql.steps.due import LOCK_IF_DUE, NEXT_DUE, front
-from quartzpy.store.sql.steps.guard import NODE, NODE_IF_LOCKED
-from quartzpy.store.sql.steps.misfire_rule import caught_up
-from quartzpy.store.sql.steps.overlap import OTHERS_BLOCKED, OTHERS_CANCELLED, decisions
 from quartzpy.store.sql.steps.rate_limits import around
-from quartzpy.store.sql.steps.settling import RECONCILE_NEW
 
 BACKLOG = 50
 """The size of a full batch after which the next step expects to find more."""
 ANY_TIME = "-infinity"
-# The positions of these columns in a row of `claims.CLAIMED`.
+# The positions of these columns in a row of `ACQUIRE`.
 _AT, _SCHEDULED_TIME = 2, 9
 
-_FOLLOWING = """\
-t.job_group, t.job_name, t.concurrency_key,
-                       t.overlap_policy, t.prev_fire_time AS previous_time, t.upcoming AS following,
-                       t.upcoming_is_complete AS following_is_complete, t.coalesced_fire_times, late.also_due,
-                       t.next_fire_time <= node.at
-                           AND (t.upcoming_is_complete OR cardinality(t.upcoming) > late.also_due) AS is_due"""
-_ALSO_DUE = """
-                 CROSS JOIN LATERAL (
-                    SELECT CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
-                                THEN (SELECT count(*) FROM unnest(t.upcoming) AS u(instant) WHERE u.instant <= node.at)
-                                ELSE 0 END::int AS also_due) AS late"""
-
-ACQUIRE = f"""
-WITH {NODE.lstrip()},
--- The triggers that this node can take, in the columns that `overlap` asks for.
-candidates AS MATERIALIZED (
-    SELECT due.at, due.row, due.job_group, due.job_name, due.concurrency_key, due.max_concurrent, due.overlap_policy,
-           due.priority, due.scheduled_time, due.previous_time, due.is_due, due.following, due.following_is_complete,
-           due.also_due, due.coalesced_fire_times, nextval('$fire_ids') AS fire_id
-      FROM ({front(_FOLLOWING, and_of_each=_ALSO_DUE)}) AS due
-),{decisions(blocks_waiting=True)},{ADVANCED},{CLAIMED},{STORED},{SKIPPED},{OTHERS_BLOCKED},{OTHERS_CANCELLED}
-{RESULT}"""
-
-_IS_DUE = """\
-t.prev_fire_time AS previous_time, t.coalesced_fire_times,
-                       t.next_fire_time <= node.at
-                           AND (t.upcoming_is_complete OR cardinality(t.upcoming) > 0) AS is_due"""
-_NEXT = "CASE WHEN d.is_due THEN t.upcoming[1] ELSE t.next_fire_time END"
-
-
-def _acquire_unlimited(*, of_one_pool: bool, node: str = NODE) -> str:
-    return f"""
-WITH {node.lstrip()},
--- The triggers that this node can take.
-candidates AS MATERIALIZED ({front(_IS_DUE, of_one_pool=of_one_pool)}
-),
--- A trigger that is due fires and moves on to the next of its upcoming fire times, or to COMPLETE where there is none;
--- any other is claimed. A trigger whose job has got a limit stays as it is, for the other statement.
-advanced AS (
-    UPDATE $triggers t
-       SET trigger_state = CASE WHEN NOT d.is_due THEN 'ACQUIRED'
-                                WHEN cardinality(t.upcoming) = 0 THEN 'COMPLETE' ELSE 'WAITING' END,
-           fire_id = CASE WHEN NOT d.is_due OR cardinality(t.upcoming) = 0 THEN d.fire_id END,
-           prev_fire_time = CASE WHEN d.is_due THEN t.next_fire_time ELSE t.prev_fire_time END,
-           next_fire_time = {_NEXT},
-           upcoming = CASE WHEN d.is_due THEN t.upcoming[2:] ELSE t.upcoming END,
-           coalesced_fire_times = CASE WHEN NOT d.is_due THEN t.coalesced_fire_times END,
-{caught_up(_NEXT)},
-           times_triggered = t.times_triggered + d.is_due::int
-      FROM (SELECT *, nextval('$fire_ids') AS fire_id FROM candidates WHERE max_concurrent IS NULL) AS d
-     WHERE t.ctid = d.row
-    RETURNING CASE WHEN d.is_due THEN 'FIRE' ELSE 'CLAIM' END AS decision, d.fire_id AS given_fire_id, d.at,
-              d.scheduled_time, d.previous_time, d.coalesced_fire_times AS coalesced,
-              {OF_TRIGGER}
-),{CLAIMED},{STORED}
-{RESULT}"""
-
-
-ACQUIRE_UNLIMITED = _acquire_unlimited(of_one_pool=False)
-# Most nodes have one executor and no groups. They save two sorts.
-ACQUIRE_UNLIMITED_OF_ONE_POOL = _acquire_unlimited(of_one_pool=True)
+_SQL = SqlFile("steps/acquire.sql")
+ACQUIRE = _SQL("acquire")
+ACQUIRE_UNLIMITED = _SQL("acquire_unlimited", several_pools=True)
+# Most nodes have one executor and no groups.
+ACQUIRE_UNLIMITED_OF_ONE_POOL = _SQL("acquire_unlimited")
 # The same after `LOCK_IF_DUE`. They find nothing, and write nothing, if that has not taken the lock.
 _IF_LOCKED = {
-    ACQUIRE_UNLIMITED: _acquire_unlimited(of_one_pool=False, node=NODE_IF_LOCKED),
-    ACQUIRE_UNLIMITED_OF_ONE_POOL: _acquire_unlimited(of_one_pool=True, node=NODE_IF_LOCKED),
+    ACQUIRE_UNLIMITED: _SQL("acquire_unlimited", several_pools=True, if_locked=True),
+    ACQUIRE_UNLIMITED_OF_ONE_POOL: _SQL("acquire_unlimited", if_locked=True),
 }
+LOCK_IF_DUE = _SQL("lock_if_due")
+NEXT_DUE = _SQL("next_due")
+RECONCILE_NEW = _SQL("reconcile_new")
 
 
 def acquire(

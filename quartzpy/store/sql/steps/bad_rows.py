@@ -17,6 +17,7 @@ from quartzpy.store.sql.db.database import RefusedRowError
 from quartzpy.store.sql.db.flight import ROLLBACK, Send
 from quartzpy.store.sql.db.locks import LockName
 from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.texts import storable_text
 
 logger = logging.getLogger(__name__)
@@ -27,32 +28,9 @@ MOST_BLAMED = 20
 """The number of rows that are found at a time; if there are more, the step fails once more."""
 _S = TypeVar("_S")
 
-# The soonest triggers that an acquire step may look at, under any rule.
-SUSPECTS = """
-SELECT t.generation, t.trigger_group, t.trigger_name
-  FROM $triggers t
- WHERE t.sched_name = %(sched)s AND t.trigger_state = 'WAITING' AND t.job_type = ANY(%(job_types)s::text[])
-   AND t.next_fire_time <= $now + %(look_ahead)s::interval AND t.generation <> ALL(%(passed_over)s::bigint[])
- ORDER BY t.next_fire_time
- LIMIT %(most)s::int
-"""
-
-SET_ASIDE = """
-UPDATE $triggers t SET trigger_state = 'ERROR', error = bad.reason
-  FROM (SELECT mine.row, b.reason
-          FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[], %(reasons)s::text[])
-               AS b(trigger_group, trigger_name, generation, reason)
-         CROSS JOIN LATERAL (
-            SELECT o.ctid AS row FROM $triggers o
-             WHERE o.sched_name = %(sched)s AND o.trigger_group = b.trigger_group AND o.trigger_name = b.trigger_name
-               AND o.generation = b.generation AND o.trigger_state || '' = 'WAITING'
-               FOR NO KEY UPDATE SKIP LOCKED) AS mine
-         WHERE EXISTS (SELECT FROM $scheduler_state s
-                        WHERE s.sched_name = %(sched)s AND s.instance_id = %(instance)s AND s.epoch = %(epoch)s::bigint)
-       ) AS bad
- WHERE t.ctid = bad.row
-RETURNING t.trigger_name
-"""
+_SQL = SqlFile("steps/bad_rows.sql")
+SUSPECTS = _SQL("suspects")
+SET_ASIDE = _SQL("set_aside")
 
 
 def to_blame(suspects: Sequence[_S], attempt: Callable[[Sequence[_S]], None]) -> dict[_S, RefusedRowError]:

@@ -16,65 +16,16 @@ from quartzpy.store.protocol import CheckIn, Node
 from quartzpy.store.records import NodeRecord
 from quartzpy.store.sql.db.control import ControlConnection
 from quartzpy.store.sql.db.session import NOW, SqlSession, require_epoch
+from quartzpy.store.sql.db.sql_files import SqlFile
 
-# No row: the epoch no longer exists.
-CHECK_IN = """
-UPDATE $scheduler_state
-   SET last_checkin = $now, checkin_count = checkin_count + 1
- WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
-RETURNING epoch
-"""
-
-NODES = """
-SELECT instance_id, epoch, host, pid, started_at, last_checkin, checkin_count, checkin_interval,
-       failure_window, process, capabilities::text, mode, mode_since
-  FROM $scheduler_state
- WHERE sched_name = %(sched)s
- ORDER BY instance_id
-"""
-
-PUBLISH = """
-UPDATE $scheduler_state SET capabilities = %(capabilities)s::jsonb
- WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
-"""
-
-# Locks: STATE_ACCESS, TRIGGER_ACCESS. An older epoch of this id is removed if it has been silent for its own stored
-# window, or if its process is known to have ended.
-REPLACE_SILENT = """
-DELETE FROM $scheduler_state
- WHERE sched_name = %(sched)s AND instance_id = %(instance)s
-   AND (last_checkin < $now - failure_window OR epoch = %(ended_epoch)s::bigint)
-"""
-
-# No row: another node uses the id.
-REGISTER = """
-INSERT INTO $scheduler_state
-       (sched_name, instance_id, epoch, host, pid, started_at, last_checkin, checkin_count, checkin_interval,
-        failure_window, process)
-SELECT %(sched)s, %(instance)s, nextval('$epochs'), %(host)s, %(pid)s::bigint, $now, $now, 0,
-       %(checkin_interval)s::interval, %(window)s::interval, %(process)s
-    ON CONFLICT (sched_name, instance_id) DO NOTHING
-RETURNING epoch
-"""
-
-# After its departure, a node executes nothing.
-LEAVE = """
-DELETE FROM $scheduler_state
- WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
-"""
-
-
-FORGIVE = """
-UPDATE $job_details j SET node_deaths = j.node_deaths - 1
-  FROM (SELECT o.ctid AS row
-          FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
-         CROSS JOIN LATERAL (
-            SELECT d.ctid FROM $job_details d
-             WHERE d.sched_name = %(sched)s AND d.job_group = k.job_group AND d.job_name = k.job_name
-               AND d.node_deaths > 0
-               FOR NO KEY UPDATE SKIP LOCKED) AS o) AS held
- WHERE j.ctid = held.row
-"""
+_SQL = SqlFile("steps/checkin.sql")
+CHECK_IN = _SQL("check_in")
+NODES = _SQL("nodes")
+PUBLISH = _SQL("publish")
+REPLACE_SILENT = _SQL("replace_silent")
+REGISTER = _SQL("register")
+LEAVE = _SQL("leave")
+FORGIVE = _SQL("forgive")
 
 
 def check_in(session: SqlSession, control: ControlConnection, node: Node, within: float | None) -> CheckIn:

@@ -9,126 +9,17 @@ from quartzpy.store.protocol import Completion, FiredTrigger, Node
 from quartzpy.store.protocol.outcomes import NOT_FAILED
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.session import SqlSession
-from quartzpy.store.sql.db.statement import BY_KEY
+from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.steps.orphans import orphans
-from quartzpy.store.sql.steps.void_claims import void_claims
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
-# Resets the node deaths of jobs of which an execution has now succeeded.
-ACQUIT = """
-UPDATE $job_details j SET node_deaths = 0
-  FROM (SELECT DISTINCT e.job_group, e.job_name
-          FROM unnest(%(fire_ids)s::bigint[]) AS a(fire_id)
-          JOIN $executions e ON e.fire_id = a.fire_id AND e.epoch = %(epoch)s::bigint AND e.outcome = 'SUCCEEDED') AS d
- CROSS JOIN LATERAL (
-    SELECT o.ctid AS row FROM $job_details o
-     WHERE o.sched_name = %(sched)s AND o.job_group = d.job_group AND o.job_name = d.job_name
-       FOR NO KEY UPDATE SKIP LOCKED) AS survivor
- WHERE j.ctid = survivor.row
-"""
-
-# Appends fire times if nothing else has: the schedule, the calendar and the last instant must be those from which they
-# were computed.
-_REFILL = f"""
-UPDATE $triggers t
-   SET upcoming = t.upcoming || r.more::timestamptz[], upcoming_is_complete = r.is_complete
-  FROM (SELECT x.row, w.more, w.is_complete
-          FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[],
-                      %(after)s::timestamptz[], %(more)s::text[], %(complete)s::bool[], %(revisions)s::bigint[])
-               AS w(trigger_group, trigger_name, generation, after, more, is_complete, revision)
-         CROSS JOIN LATERAL (
-            SELECT o.ctid AS row, o.job_group, o.job_name
-              FROM $triggers o
-             WHERE o.sched_name = %(sched)s AND o.trigger_group = w.trigger_group
-               AND o.trigger_name = w.trigger_name AND o.generation = w.generation
-               AND coalesce(o.upcoming[cardinality(o.upcoming)], o.next_fire_time) = w.after
-               AND NOT o.upcoming_is_complete
-               AND (o.calendar_name IS NULL
-                    OR EXISTS (SELECT FROM $calendars c WHERE c.sched_name = o.sched_name
-                                  AND c.calendar_name = o.calendar_name AND c.revision = w.revision {BY_KEY}))
-               FOR NO KEY UPDATE SKIP LOCKED) AS x{{and_job}}) AS r
- WHERE t.ctid = r.row
-"""
-REFILL = _REFILL.format(and_job="")
-# The end of an execution that counts for a limit may have released its trigger. A row that this transaction has written
-# has its foreign key checked at the next update, so the job's row is locked, or the trigger passed over.
-REFILL_OF_LIMITED = _REFILL.format(
-    and_job="""
-         CROSS JOIN LATERAL (
-            SELECT FROM $job_details j
-             WHERE j.sched_name = %(sched)s AND j.job_group = x.job_group AND j.job_name = x.job_name
-               FOR NO KEY UPDATE SKIP LOCKED) AS job"""
-)
-
-# Triggers whose next fire follows from the end of the execution. One that was moved in the meantime does not change.
-# The execution ends only if its trigger's row is free, so no row is skipped here whose execution has ended.
-MOVE_BY_END = """
-UPDATE $triggers t
-   SET next_fire_time = w.next_fire_time,
-       trigger_state = CASE WHEN w.next_fire_time IS NULL THEN 'COMPLETE' ELSE t.trigger_state END
-  FROM unnest(%(fire_ids)s::bigint[], %(seen)s::timestamptz[], %(next)s::timestamptz[])
-           AS w(fire_id, seen, next_fire_time)
-  JOIN $executions e ON e.fire_id = w.fire_id AND e.epoch = %(epoch)s::bigint AND e.outcome <> 'TERMINATED'
- CROSS JOIN LATERAL (
-    SELECT o.ctid AS row FROM $triggers o
-     WHERE o.sched_name = %(sched)s AND o.trigger_group = e.trigger_group AND o.trigger_name = e.trigger_name
-       AND o.generation = e.generation AND o.next_fire_time = w.seen
-       AND o.trigger_state || '' NOT IN ('ACQUIRED', 'COMPLETE')
-       FOR NO KEY UPDATE SKIP LOCKED) AS own
- WHERE t.ctid = own.row
-"""
-
-# The instructions of ended jobs: a state for the trigger that fired them (its generation), or for all triggers of the
-# job. The instructions of fenced executions are ignored.
-SET_STATES = f"""
-WITH requests AS (
-    SELECT e.trigger_group, e.trigger_name, e.generation, e.job_group, e.job_name, e.error, a.all_triggers, a.state
-      FROM unnest(%(fire_ids)s::bigint[], %(all)s::bool[], %(states)s::text[]) AS a(fire_id, all_triggers, state)
-      JOIN $executions e ON e.fire_id = a.fire_id AND e.epoch = %(epoch)s::bigint AND e.outcome <> 'TERMINATED'
-),
-locked AS (
-    SELECT c.*, a.state, a.error
-      FROM requests a
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row, o.fire_id FROM $triggers o
-         WHERE NOT a.all_triggers AND o.sched_name = %(sched)s AND o.trigger_group = a.trigger_group
-           AND o.trigger_name = a.trigger_name AND o.generation = a.generation
-           FOR NO KEY UPDATE SKIP LOCKED) AS c
-    UNION ALL
-    SELECT c.*, a.state, a.error
-      FROM requests a
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row, o.fire_id FROM $triggers o
-         WHERE a.all_triggers AND o.sched_name = %(sched)s AND o.job_group = a.job_group AND o.job_name = a.job_name
-           FOR NO KEY UPDATE SKIP LOCKED) AS c
-),
-changed AS (
-    UPDATE $triggers t
-       SET trigger_state = locked.state, fire_id = NULL,
-           error = CASE locked.state WHEN 'ERROR' THEN coalesce(locked.error, %(not_failed)s) END
-      FROM locked
-     WHERE t.ctid = locked.row
-    RETURNING locked.fire_id
-)
-{void_claims("changed")}
-"""
-
-# The triggers that ended jobs asked to delete, with the claims on them. As above, only the generation that fired.
-DELETE_ASKED = f"""
-WITH deleted AS (
-    DELETE FROM $triggers t
-     USING unnest(%(fire_ids)s::bigint[]) AS a(fire_id)
-      JOIN $executions e ON e.fire_id = a.fire_id AND e.epoch = %(epoch)s::bigint AND e.outcome <> 'TERMINATED'
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row FROM $triggers o
-         WHERE o.sched_name = %(sched)s AND o.trigger_group = e.trigger_group AND o.trigger_name = e.trigger_name
-           AND o.generation = e.generation
-           FOR UPDATE SKIP LOCKED) AS asked
-     WHERE t.ctid = asked.row
-    RETURNING t.fire_id
-)
-{void_claims("deleted")}
-"""
+_SQL = SqlFile("steps/completion_effects.sql")
+ACQUIT = _SQL("acquit")
+REFILL = _SQL("refill")
+REFILL_OF_LIMITED = _SQL("refill", of_limited=True)
+MOVE_BY_END = _SQL("move_by_end")
+SET_STATES = _SQL("set_states")
+DELETE_ASKED = _SQL("delete_asked")
 
 
 def effects(session: SqlSession, node: Node, completions: Sequence[Completion]) -> list[Send]:
@@ -187,7 +78,7 @@ def _refill(session: SqlSession, text: str, refilled: Sequence[tuple[FiredTrigge
         names=[fired.trigger_name for fired, _ in refilled],
         generations=[fired.generation for fired, _ in refilled],
         after=[fired.last_known_fire_time for fired, _ in refilled],
-        more=[refill.instants for _, refill in refilled],
+        further=[refill.instants for _, refill in refilled],
         complete=[refill.is_complete for _, refill in refilled],
         revisions=[fired.calendar_revision for fired, _ in refilled],
     )

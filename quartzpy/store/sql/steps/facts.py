@@ -18,6 +18,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.node_facts import CLOCK_AHEAD, RELEASE, SETTING, TZDATA
 from quartzpy.store.protocol import Node
 from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.db.sql_files import SqlFile
 
 ALIKE = (
     "checkin_interval",
@@ -31,13 +32,9 @@ ALIKE = (
 """Settings whose values should be the same on all nodes of a cluster."""
 UNKNOWN = "unknown"
 
-SAVE = f"""
-UPDATE $scheduler_state
-   SET facts = %(facts)s::jsonb || jsonb_build_object(
-       '{CLOCK_AHEAD}', round((%(wall)s::float8 - extract(epoch FROM clock_timestamp())::float8)::numeric, 3))
- WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
-"""
-READ = "SELECT instance_id, facts::text FROM $scheduler_state WHERE sched_name = %(sched)s ORDER BY instance_id"
+_SQL = SqlFile("steps/facts.sql")
+SAVE = _SQL("save")
+READ = _SQL("read")
 
 
 def tzdata_version() -> str:
@@ -74,7 +71,12 @@ def of_this_process(config: SchedulerConfig) -> dict[str, Any]:
 def publish(session: SqlSession, node: Node, facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Store the facts of this node; return those of all nodes, by instance id."""
     save = session.send(
-        SAVE, instance=node.instance_id, epoch=node.epoch, facts=json.dumps(facts), wall=repr(time.time())
+        SAVE,
+        instance=node.instance_id,
+        epoch=node.epoch,
+        facts=json.dumps(facts),
+        wall=repr(time.time()),
+        clock_ahead=CLOCK_AHEAD,
     )
     return _decoded(session.unlocked(save, session.send(READ))[1].rows)
 

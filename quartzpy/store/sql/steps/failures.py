@@ -8,67 +8,10 @@ from quartzpy.states import Outcome
 from quartzpy.store.protocol import Completion
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.session import SqlSession
-from quartzpy.store.sql.steps.settling import UNSCHEDULED
-from quartzpy.store.sql.steps.void_claims import void_claims
+from quartzpy.store.sql.db.sql_files import SqlFile
 
-# The statement that ended the executions passes their ids on: a completion that is sent again, because its answer was
-# lost, is not counted twice. It has locked the jobs' rows already.
-ENDED = "quartzpy.ended"
-COUNT = f"""
-WITH ended AS (
-    SELECT e.job_group, e.job_name, e.outcome = 'FAILED' AS has_failed, c.place
-      FROM unnest(%(fire_ids)s::bigint[]) WITH ORDINALITY AS c(fire_id, place)
-     CROSS JOIN LATERAL (
-        SELECT x.job_group, x.job_name, x.outcome FROM $executions x WHERE x.fire_id = c.fire_id LIMIT 1) AS e
-     WHERE c.fire_id = ANY(current_setting('{ENDED}')::bigint[])
-),
-marked AS (
-    SELECT *, max(place) FILTER (WHERE NOT has_failed) OVER (PARTITION BY job_group, job_name) AS succeeded_at
-      FROM ended
-),
-totals AS (
-    SELECT job_group, job_name, bool_or(NOT has_failed) AS has_succeeded,
-           count(*) FILTER (WHERE place > coalesce(succeeded_at, 0)) AS failures
-      FROM marked
-     GROUP BY job_group, job_name
-),
-counted AS MATERIALIZED (
-    SELECT j.row, j.job_group, j.job_name, j.consecutive_failures AS before, j.pause_after_failures AS most,
-           CASE WHEN s.has_succeeded THEN s.failures ELSE j.consecutive_failures + s.failures END AS failures
-      FROM totals s
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row, o.job_group, o.job_name, o.consecutive_failures, o.pause_after_failures
-          FROM $job_details o
-         WHERE o.sched_name = %(sched)s AND o.job_group = s.job_group AND o.job_name = s.job_name
-           FOR NO KEY UPDATE) AS j
-),
-stored AS (
-    UPDATE $job_details j SET consecutive_failures = c.failures
-      FROM counted c
-     WHERE j.ctid = c.row AND c.failures <> c.before
-),
-paused AS (
-    UPDATE $triggers t
-       SET trigger_state = CASE t.trigger_state WHEN 'BLOCKED' THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END, fire_id = NULL,
-           misfire_rule = CASE t.misfire_rule WHEN 'NEW' THEN 'HELD' ELSE t.misfire_rule END,
-           paused_at = $now, paused_by = 'pause_after_failures', pause_reason = locked.reason
-      FROM (SELECT o.row, o.fire_id, c.failures || ' executions in a row failed' AS reason
-              FROM counted c
-             CROSS JOIN LATERAL (
-                SELECT b.ctid AS row, b.fire_id FROM $triggers b
-                 WHERE b.sched_name = %(sched)s AND b.job_group = c.job_group AND b.job_name = c.job_name
-                   AND b.trigger_group NOT IN {UNSCHEDULED}
-                   AND b.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
-                   FOR NO KEY UPDATE SKIP LOCKED) AS o
-             WHERE c.failures > c.before AND c.failures >= c.most) AS locked
-     WHERE t.ctid = locked.row
-    RETURNING t.job_group, t.job_name, locked.fire_id
-),
-released AS (
-{void_claims("paused").strip()}
-)
-SELECT DISTINCT job_group, job_name FROM paused
-"""
+_SQL = SqlFile("steps/failures.sql")
+COUNT = _SQL("count")
 
 
 def counts(completion: Completion) -> bool:

@@ -19,79 +19,15 @@ from quartzpy.store.sql.db.database import RefusedRowError
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.rows import by_outcome
 from quartzpy.store.sql.db.session import SqlSession, require_epoch
+from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.steps.bad_rows import reason_of, rehearse, to_blame
-from quartzpy.store.sql.steps.claims import ADVANCED, CLAIMED, RESULT, SKIPPED
-from quartzpy.store.sql.steps.guard import NODE
 from quartzpy.store.sql.steps.holdings import FORGET, STILL_CLAIMED, reject
-from quartzpy.store.sql.steps.overlap import OTHERS_BLOCKED, OTHERS_CANCELLED, decisions
 
 logger = logging.getLogger(__name__)
 
-_REQUESTED = """
--- The claims to fire, with the fire times that follow; each array comes as a text.
-requested AS (
-    SELECT r.fire_id, r.following::timestamptz[] AS following, r.following_is_complete
-      FROM unnest(%(fire_ids)s::bigint[], %(following)s::text[], %(complete)s::bool[])
-        AS r(fire_id, following, following_is_complete)
-)"""
-
-
-def _candidates(condition: str = "") -> str:
-    """Return the CTE of the claims that are due and whose triggers `o` fulfil a condition, with the triggers locked."""
-    return f"""
--- The claims that still stand and that are due by the clock of the step.
-candidates AS MATERIALIZED (
-    SELECT greatest(node.at, f.scheduled_time) AS at, t.row, t.job_group, t.job_name, t.concurrency_key,
-           t.max_concurrent, t.overlap_policy, t.priority, t.next_fire_time AS scheduled_time,
-           t.prev_fire_time AS previous_time, true AS is_due, r.following, r.following_is_complete,
-           CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
-                THEN least((SELECT count(*) FROM unnest(r.following) AS u(instant) WHERE u.instant <= node.at),
-                           cardinality(r.following) - CASE WHEN r.following_is_complete THEN 0 ELSE 1 END)::int
-                ELSE 0 END AS also_due,
-           t.coalesced_fire_times, r.fire_id
-      FROM node
-     CROSS JOIN requested r
-      JOIN $fired_triggers f
-        ON f.fire_id = r.fire_id AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
-         AND f.scheduled_time <= node.at + %(early)s::interval
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row, o.*
-          FROM $triggers o
-         WHERE o.sched_name = %(sched)s AND o.trigger_group = f.trigger_group AND o.trigger_name = f.trigger_name
-           AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = r.fire_id {condition}
-           FOR NO KEY UPDATE SKIP LOCKED) AS t
-       FOR UPDATE OF f SKIP LOCKED
-)"""
-
-
-_STARTED = """
--- The claim becomes the row of the execution.
-started AS (
-    UPDATE $fired_triggers f
-       SET state = 'EXECUTING', fired_time = advanced.at, coalesced_fire_times = advanced.coalesced,
-           concurrency_key = advanced.concurrency_key, max_concurrent = advanced.max_concurrent
-      FROM advanced WHERE f.fire_id = advanced.given_fire_id AND advanced.decision = 'FIRE'
-)"""
-_NOT_STARTED = """
--- A fire that is skipped, or whose trigger waits for a slot, keeps no claim.
-unclaimed AS (
-    DELETE FROM $fired_triggers f USING advanced
-     WHERE f.fire_id = advanced.given_fire_id AND advanced.decision <> 'FIRE'
-)"""
-_UNLIMITED = """
--- Nothing holds up a job without a limit.
-decisions AS (SELECT *, false AS fills_limit, 'FIRE'::text AS decision FROM candidates)"""
-
-FIRE = f"""
-WITH {NODE.lstrip()},{_REQUESTED},{_candidates()},{decisions(blocks_waiting=False)},{ADVANCED},{CLAIMED},{_STARTED},{
-    _NOT_STARTED
-},{SKIPPED},{OTHERS_BLOCKED},{OTHERS_CANCELLED}
-{RESULT}"""
-FIRE_UNLIMITED = f"""
-WITH {NODE.lstrip()},{_REQUESTED},{_candidates("AND o.max_concurrent IS NULL")},{_UNLIMITED},{ADVANCED},{CLAIMED},{
-    _STARTED
-}
-{RESULT}"""
+_SQL = SqlFile("steps/fire.sql")
+FIRE = _SQL("fire", with_limits=True)
+FIRE_UNLIMITED = _SQL("fire")
 
 
 def fire(

@@ -18,6 +18,7 @@ from quartzpy.store.sql.db.database import translate
 from quartzpy.store.sql.db.flight import Result, Send, prepared_on
 from quartzpy.store.sql.db.locks import LockName
 from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.db.statement import literal
 from quartzpy.store.sql.steps import complete, failures
 
@@ -27,60 +28,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SAVEPOINT, BACK = b"SAVEPOINT quartzpy_end", b"ROLLBACK TO SAVEPOINT quartzpy_end"
-
 # Our names and rights are those of the beginning of the transaction, whatever the job has set since. What it has set is
 # kept in settings of the transaction, and restored for its deferred constraint triggers, which run at the COMMIT.
-KEEP = """
-SELECT set_config('quartzpy.search_path', current_setting('search_path'), true),
-       set_config('quartzpy.role', current_setting('role'), true)"""
-GO_BACK = """
-SELECT set_config('search_path', current_setting('quartzpy.search_path'), true),
-       set_config('role', current_setting('quartzpy.role'), true)
-"""
-# Fails, which rolls back everything before it and the COMMIT after it, unless this execution has just been recorded.
-STANDS = """
-SELECT 1 / count(*) FROM $executions
- WHERE fire_id = %(fire_id)s::bigint AND epoch = %(epoch)s::bigint AND outcome <> 'TERMINATED'
-"""
+_KEPT = ("search_path", "role")
 
-# Locks the row of the claim until the COMMIT that follows: it waits for a recovery that has locked the row, and a
-# recovery that starts in the meantime skips it until its next pass. A request to cancel need not wait.
-CLAIM_STANDS = """
-SELECT 1 / count(*)
-  FROM (SELECT FROM $fired_triggers f
-         WHERE f.fire_id = %(fire_id)s::bigint AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
-           AND EXISTS (SELECT FROM $scheduler_state s
-                        WHERE s.sched_name = %(sched)s AND s.instance_id = %(instance)s AND s.epoch = f.epoch)
-           FOR KEY SHARE OF f) AS claim
-"""
-
-# Waits for the job's row before taking the lock, and keeps it: under the lock, steps skip locked rows.
-HOLD_JOB = """
-SELECT 1 FROM $job_details
- WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
-   FOR NO KEY UPDATE
-"""
-HOLD_TRIGGERS = """
-SELECT 1 FROM $triggers
- WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
- ORDER BY trigger_group, trigger_name
-   FOR NO KEY UPDATE
-"""
-HOLD_FOLLOWERS = """
-SELECT 1
-  FROM $job_details own
- CROSS JOIN LATERAL jsonb_array_elements(own.continuations) AS link(spec)
-  JOIN $job_details o ON o.sched_name = %(sched)s AND o.job_group = link.spec ->> 'job_group'
-   AND o.job_name = link.spec ->> 'job_name'
- WHERE own.sched_name = %(sched)s AND own.job_group = %(group)s AND own.job_name = %(name)s
- ORDER BY o.job_group, o.job_name
-   FOR NO KEY UPDATE OF o
-"""
-# Waits for an UPDATE of the claim's row (its progress, or a request to cancel), after which the statement that ends the
-# execution sees the new version of the row.
-HOLD_CLAIM = """
-SELECT FROM $fired_triggers WHERE fire_id = %(fire_id)s::bigint AND epoch = %(epoch)s::bigint FOR UPDATE
-"""
+_SQL = SqlFile("steps/job_transaction.sql")
+GO_BACK = _SQL("go_back")
+STANDS = _SQL("stands")
+CLAIM_STANDS = _SQL("claim_stands")
+HOLD_JOB = _SQL("hold_job")
+HOLD_TRIGGERS = _SQL("hold_triggers")
+HOLD_FOLLOWERS = _SQL("hold_followers")
+HOLD_CLAIM = _SQL("hold_claim")
 
 
 class WorkTransaction:
@@ -94,8 +53,9 @@ class WorkTransaction:
         patience = f"{int(connections.seconds * 900)}ms"
         settings = dict(zip(SESSION_VALUES, values, strict=True))
         settings |= {"lock_timeout": patience, "statement_timeout": patience}
+        kept = [f"set_config('quartzpy.{name}', current_setting('{name}'), true)" for name in _KEPT]
         entered = [f"set_config('{name}', {literal(value)}, true)" for name, value in settings.items()]
-        self._enter = ", ".join([KEEP, *entered]).encode()
+        self._enter = f"SELECT {', '.join([*kept, *entered])}".encode()
         """Precedes everything else of a flight, also the preparation of its statements, which looks the tables up."""
 
     @property

@@ -21,127 +21,20 @@ from quartzpy.store.sql.db import rows
 from quartzpy.store.sql.db.database import RefusedRowError
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.session import SqlSession, require_epoch
-from quartzpy.store.sql.db.statement import BY_KEY
+from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.steps.bad_rows import reason_of, rehearse, to_blame
-from quartzpy.store.sql.steps.guard import GUARD, NODE
-from quartzpy.store.sql.steps.misfire_rule import USUAL_RULE
 from quartzpy.texts import storable_text
-from quartzpy.triggers.misfire import MOST_MISSED, Misfire, misfired
+from quartzpy.triggers.misfire import Misfire, misfired
 from quartzpy.triggers.simple import SimpleTrigger, similar
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 logger = logging.getLogger(__name__)
 
-
-LATE = """
-WITH node AS MATERIALIZED (SELECT $now AS at)
-SELECT node.at, late.*
-  FROM node
- CROSS JOIN unnest(%(job_types)s::text[], %(placements)s::text[]) AS known(job_type, placement)
- CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('LATE'), ('SKIP'), ('ONCE')) AS rule(name)
- CROSS JOIN LATERAL (
-    SELECT t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
-           t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
-           t.job_data::text, t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation,
-           c.calendar::text, c.revision, t.coalesced_fire_times IS NOT NULL, t.ctid::text, t.misfire_rule,
-           CASE t.misfire_rule WHEN 'SKIP' THEN t.resumed_at END
-      FROM $triggers t
-      LEFT JOIN $calendars c ON c.sched_name = t.sched_name AND c.calendar_name = t.calendar_name
-     WHERE t.sched_name = %(sched)s AND t.job_type = known.job_type AND t.placement = known.placement
-       AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
-       AND t.next_fire_time < CASE rule.name WHEN 'SCHEDULER' THEN node.at - %(threshold)s::interval ELSE node.at END
-       AND (rule.name <> 'OWN' OR t.next_fire_time < node.at - t.misfire_threshold)
-       AND t.generation <> ALL(%(left)s::bigint[])
-     ORDER BY t.next_fire_time, t.priority DESC
-     LIMIT %(limit)s::int
- ) AS late
- ORDER BY late.next_fire_time, late.priority DESC
- LIMIT %(limit)s::int
-"""
-
-# Rows are found by the ctid with which they were read: an index scan might use another index than the primary key, and
-# after an outage all late triggers may have the same fire time. A row that was updated in the meantime has moved
-# elsewhere, and is skipped.
-MOVE = f"""
-WITH {NODE.lstrip()},
--- The new values of each trigger, with those that were read.
-moves AS (
-    SELECT * FROM unnest(%(rows)s::tid[], %(groups)s::text[], %(names)s::text[], %(generations)s::bigint[],
-                         %(seen)s::timestamptz[], %(next)s::timestamptz[], %(previous)s::timestamptz[],
-                         %(times)s::bigint[], %(starts)s::timestamptz[], %(schedules)s::text[], %(upcoming)s::text[],
-                         %(complete)s::bool[], %(revisions)s::bigint[], %(missed)s::text[], %(more)s::bool[],
-                         %(caught_up)s::bigint[], %(actions)s::text[], %(coalesces)s::bool[])
-        AS m(row, trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
-             start_time, schedule, upcoming, is_complete, revision, missed, has_more, caught_up, action, coalesces)
-),
--- The triggers that have not changed since they were read; rows that another transaction has locked are left.
-late AS MATERIALIZED (
-    SELECT m.*, mine.*
-      FROM node
-     CROSS JOIN moves m
-     CROSS JOIN LATERAL (
-        SELECT t.job_group, t.job_name, t.misfire_instruction
-          FROM $triggers t
-         WHERE t.ctid = m.row
-           AND t.sched_name = %(sched)s AND t.trigger_group = m.trigger_group AND t.trigger_name = m.trigger_name
-           AND t.generation = m.generation AND t.next_fire_time = m.seen AND t.trigger_state = 'WAITING'
-           AND t.catch_up_until IS NULL
-           AND (t.calendar_name IS NULL
-                OR EXISTS (SELECT FROM $calendars c WHERE c.sched_name = t.sched_name
-                              AND c.calendar_name = t.calendar_name AND c.revision = m.revision {BY_KEY}))
-           FOR UPDATE SKIP LOCKED) AS mine
-),
--- Those that have another fire time.
-moved AS (
-    UPDATE $triggers t
-       SET next_fire_time = l.next_fire_time, prev_fire_time = l.prev_fire_time,
-           times_triggered = l.times_triggered, start_time = l.start_time, schedule = l.schedule::jsonb,
-           upcoming = l.upcoming::timestamptz[], upcoming_is_complete = l.is_complete,
-           coalesced_fire_times = CASE WHEN l.coalesces
-                         THEN (coalesce(t.coalesced_fire_times, '{{}}') || l.missed::timestamptz[])[:{MOST_MISSED}] END,
-           misfire_rule = CASE WHEN l.caught_up > 0 AND t.rate_limit IS NULL THEN 'IGNORE' ELSE {USUAL_RULE} END,
-           catch_up_until = CASE WHEN l.caught_up > 0 THEN %(at)s::timestamptz END
-      FROM late l
-     WHERE t.ctid = l.row AND l.next_fire_time IS NOT NULL
-    RETURNING l.*
-),
--- Those that have no fire time left.
-finalized AS (
-    UPDATE $triggers t
-       SET trigger_state = 'COMPLETE', next_fire_time = NULL, upcoming = '{{}}', upcoming_is_complete = true
-      FROM late l
-     WHERE t.ctid = l.row AND l.next_fire_time IS NULL
-    RETURNING l.*
-),
--- The record of the misfires.
-recorded AS (
-    INSERT INTO $misfires (id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, instance_id,
-        handled_at, misfire_instruction, action, scheduled_time, missed, has_more, caught_up, next_fire_time)
-    SELECT nextval('$fire_ids'), %(sched)s, trigger_group, trigger_name, generation, job_group, job_name, %(instance)s,
-           %(at)s::timestamptz, misfire_instruction, action, seen, missed::timestamptz[], has_more, caught_up,
-           next_fire_time
-      FROM (SELECT * FROM moved UNION ALL SELECT * FROM finalized) AS handled
-)
-SELECT trigger_group, trigger_name FROM moved UNION ALL SELECT trigger_group, trigger_name FROM finalized
-"""
-
-# A trigger whose fire times cannot be computed does not fire until somebody resets it.
-SPOIL = """
-UPDATE $triggers t SET trigger_state = 'ERROR', error = late.reason
-  FROM (SELECT mine.row, m.reason
-          FROM unnest(%(rows)s::tid[], %(groups)s::text[], %(names)s::text[], %(generations)s::bigint[],
-                      %(reasons)s::text[]) AS m(row, trigger_group, trigger_name, generation, reason)
-         CROSS JOIN LATERAL (
-            SELECT o.ctid AS row FROM $triggers o
-             WHERE o.ctid = m.row
-               AND o.sched_name = %(sched)s AND o.trigger_group = m.trigger_group AND o.trigger_name = m.trigger_name
-               AND o.generation = m.generation AND o.trigger_state = 'WAITING'
-               FOR NO KEY UPDATE SKIP LOCKED) AS mine
-         WHERE EXISTS (SELECT FROM $scheduler_state s
-                        WHERE s.sched_name = %(sched)s AND s.instance_id = %(instance)s AND s.epoch = %(epoch)s::bigint)
-       ) AS late
- WHERE t.ctid = late.row
-"""
+_SQL = SqlFile("steps/misfire.sql")
+LATE = _SQL("late")
+GUARD = _SQL("guard")
+MOVE = _SQL("move")
+SPOIL = _SQL("spoil")
 
 MOST_LEFT = 10_000
 # The positions of these columns in a row of LATE.
@@ -322,7 +215,7 @@ def _move(
             complete=[m.upcoming.is_complete for m in moves],
             revisions=[one.revision for one in late],
             at=at,
-            missed=[one.missed for one in misfires],
+            missed_times=[one.missed for one in misfires],
             more=[one.has_more for one in misfires],
             caught_up=[one.caught_up for one in misfires],
             actions=[one.action for one in misfires],

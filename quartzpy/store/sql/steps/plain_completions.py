@@ -41,27 +41,16 @@ from quartzpy.errors import JobStoreError
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, Node
 from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.steps import failures
 from quartzpy.store.sql.steps.completion_effects import refills
-from quartzpy.store.sql.steps.ended_triggers import ENDED_TRIGGERS
 from quartzpy.store.sql.steps.orphans import orphans
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
 
-def between_fire_and_now(instant: str) -> str:
-    """Return a node's estimate of an instant, limited to the time between the fire and now by the store's clock.
-
-    Estimates of two nodes differ by up to a round trip. Without the limits, the history could show that an execution
-    began before the previous one of a serial job had ended.
-    """
-    return f"least(greatest({instant}, fired_time), $now)"
-
-
-def instant_of(microseconds: str) -> str:
-    """Return the SQL for the instant that is so many microseconds after `EPOCH`."""
-    return f"timestamptz 'epoch' + {microseconds} * interval '1 microsecond'"
+_SQL = SqlFile("steps/plain_completions.sql")
 
 
 @cache
@@ -70,54 +59,7 @@ def plain_statement(*, has_details: bool, ends_triggers: bool) -> str:
 
     `has_details`: one did not succeed, or has a result or log lines.
     """
-    given, names, of_given = "", "", ""
-    detailed, values = "", "'SUCCEEDED'"
-    if has_details:
-        given += ", %(outcomes)s::text[],"
-        given += "\n                         %(errors)s::text[], %(results)s::text[], %(logs)s::text[]"
-        names += ", outcome, error, result, log"
-        of_given += ", e.outcome, e.error, e.result, e.log"
-        detailed, values = ", error, result, log", "outcome, error, result::jsonb, log"
-    if ends_triggers:
-        given += ", %(last)s::bool[]"
-        names += ", is_last"
-        of_given += ", e.is_last"
-    return f"""
-WITH ended AS MATERIALIZED (
-    -- The instants come as microseconds, because their texts take both sides several times as long.
-    SELECT e.*, {instant_of("e.started_us")} AS started_at, {instant_of("e.ended_us")} AS ended_at
-      FROM unnest(%(fire_ids)s::bigint[], %(started)s::bigint[], %(ended)s::bigint[]{given})
-        AS e(fire_id, started_us, ended_us{names})
-),
--- The end of the executions: the history depends on these rows. A row of another epoch, or one that counts for a limit,
--- is left as it is.
-done AS (
-    DELETE FROM $fired_triggers f
-     USING ended e
-     CROSS JOIN LATERAL (
-        SELECT r.ctid AS row, r.xmax <> '0'::xid AS may_be_locked FROM $fired_triggers r
-         WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'
-           AND r.max_concurrent IS NULL LIMIT 1) AS own
-      LEFT JOIN LATERAL (
-        SELECT true AS is_free FROM $fired_triggers r
-         WHERE own.may_be_locked AND r.ctid = own.row FOR UPDATE SKIP LOCKED) AS locked ON true
-     WHERE f.ctid = own.row AND (locked.is_free OR NOT own.may_be_locked)
-    RETURNING f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name,
-              f.job_type, f.instance_id, f.epoch, f.fired_time, f.scheduled_time, f.attempt, f.trigger_data,
-              e.started_at, e.ended_at{of_given}
-),
--- There is no ON CONFLICT, as it costs another look into each unique index and a record of the log.
-history AS (
-    INSERT INTO $executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-        job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, attempt, trigger_data,
-        outcome{detailed})
-    SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
-           epoch, fired_time, scheduled_time, {between_fire_and_now("started_at")}, {between_fire_and_now("ended_at")},
-           attempt, trigger_data, {values}
-      FROM done
-){f",{ENDED_TRIGGERS}" if ends_triggers else ""}
-SELECT $now, ARRAY(SELECT fire_id FROM done)
-"""
+    return _SQL("complete", has_details=has_details, ends_triggers=ends_triggers)
 
 
 def is_plain(completion: Completion) -> bool:
@@ -178,8 +120,8 @@ def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tu
                 **values,
                 epoch=node.epoch,
                 fire_ids=[c.fired.fire_id for c in plain],
-                started=[(c.started_at - EPOCH) // MICROSECOND for c in plain],
-                ended=[(c.ended_at - EPOCH) // MICROSECOND for c in plain],
+                started_us=[(c.started_at - EPOCH) // MICROSECOND for c in plain],
+                ended_us=[(c.ended_at - EPOCH) // MICROSECOND for c in plain],
             ),
             *orphans(session, ending),
             *refills(session, plain),

@@ -7,24 +7,10 @@ from collections.abc import Mapping
 from quartzpy.jobs.progress import Progress
 from quartzpy.store.protocol import Node
 from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.db.sql_files import SqlFile
 
-# Locked rows are skipped: a step that ends several executions locks their rows in an order of its own.
-REPORT_PROGRESS = """
-UPDATE $fired_triggers f
-   SET progress = coalesce(locked.progress, f.progress),
-       progress_message = CASE WHEN locked.progress IS NULL THEN f.progress_message ELSE locked.message END,
-       recent_log = coalesce(locked.log, f.recent_log)
-  FROM (SELECT r.row, p.progress, p.message, p.log
-          FROM unnest(%(fire_ids)s::bigint[], %(fractions)s::float8[], %(messages)s::text[], %(logs)s::text[])
-               AS p(fire_id, progress, message, log)
-         CROSS JOIN LATERAL (
-            SELECT o.ctid AS row FROM $fired_triggers o
-             WHERE o.fire_id = p.fire_id AND o.sched_name = %(sched)s AND o.epoch = %(epoch)s::bigint
-               AND o.state = 'EXECUTING'
-               FOR NO KEY UPDATE SKIP LOCKED) AS r) AS locked
- WHERE f.ctid = locked.row
-RETURNING f.fire_id
-"""
+_SQL = SqlFile("steps/progress.sql")
+REPORT_PROGRESS = _SQL("report_progress")
 
 
 def report_progress(

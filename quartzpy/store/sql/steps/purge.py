@@ -7,75 +7,19 @@ from datetime import datetime, timedelta
 from quartzpy.store.protocol import ACTION_SILENCE, UNHEARD
 from quartzpy.store.sql.db.flight import Send
 from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.steps.orphans import orphans
 from quartzpy.store.sql.steps.rate_limits import PRUNE
 
-# Triggers that a job or a misfire ended. Declared ones are kept: their owner would store them again.
-PURGE_ENDED = """
-DELETE FROM $triggers t
- USING (SELECT o.ctid AS row FROM $triggers o
-         WHERE o.sched_name = %(sched)s AND o.trigger_state = 'COMPLETE' AND o.fire_id IS NULL AND o.owner IS NULL
-           AND coalesce(o.next_fire_time, o.prev_fire_time, o.start_time) < $now - %(older_than)s::interval
-         LIMIT %(limit)s::int
-           FOR UPDATE SKIP LOCKED) AS ended
- WHERE t.ctid = ended.row
-RETURNING t.job_group, t.job_name
-"""
+_SQL = SqlFile("steps/purge.sql")
+PURGE_ENDED = _SQL("purge_ended")
+PURGE = _SQL("purge")
+CUTOFF = _SQL("cutoff")
+PURGE_MISFIRES = _SQL("purge_misfires")
+PURGE_ACTIONS = _SQL("purge_actions")
+INTERRUPT = _SQL("interrupt")
 
-# The bound is a subquery, because an index condition cannot use a volatile expression such as the clock; greatest()
-# ignores a bound that is not set. A batch begins where the last one ended, so that it does not read the dead entries of
-# the index that were left by the batches before.
-PURGE = """
-WITH deleted AS (
-    DELETE FROM $executions
-     WHERE ctid IN (SELECT ctid FROM $executions
-                     WHERE sched_name = %(sched)s
-                       AND ended_at >= %(since)s::timestamptz
-                       AND ended_at < (SELECT greatest($now - %(older_than)s::interval, %(before)s::timestamptz))
-                     ORDER BY ended_at LIMIT %(limit)s::int
-                       FOR UPDATE SKIP LOCKED)
-    RETURNING ended_at
-)
-SELECT count(*), max(ended_at) FROM deleted
-"""
-
-
-# The end of the first execution that is one too many, by a walk along the index without the rows.
-CUTOFF = """
-SELECT ended_at FROM $executions
- WHERE sched_name = %(sched)s
- ORDER BY ended_at DESC OFFSET %(keep)s::bigint LIMIT 1
-"""
 _NEXT_INSTANT = timedelta(microseconds=1)
-
-
-# Of the oldest: their ids increase with time.
-PURGE_MISFIRES = """
-DELETE FROM $misfires
- WHERE sched_name = %(sched)s
-   AND id IN (SELECT id
-                FROM (SELECT id, handled_at FROM $misfires
-                       WHERE sched_name = %(sched)s ORDER BY id LIMIT %(limit)s::int) AS oldest
-               WHERE handled_at < $now - %(older_than)s::interval)
-"""
-
-
-PURGE_ACTIONS = """
-DELETE FROM $audit
- WHERE sched_name = %(sched)s
-   AND id IN (SELECT id
-                FROM (SELECT id, at FROM $audit WHERE sched_name = %(sched)s ORDER BY id LIMIT %(limit)s::int) AS oldest
-               WHERE at < $now - %(older_than)s::interval)
-"""
-
-# The partial index of actions that did not succeed finds those that are RUNNING.
-INTERRUPT = """
-UPDATE $audit
-   SET state = 'INTERRUPTED', ended_at = updated_at, updated_at = NULL, error = %(error)s
- WHERE sched_name = %(sched)s AND state = 'RUNNING' AND state <> 'SUCCEEDED'
-   AND updated_at < $now - %(silent_for)s::interval
-RETURNING id
-"""
 
 
 def cutoff(session: SqlSession, keep: int) -> datetime | None:

@@ -1,0 +1,73 @@
+"""An action of operators: what it applies to, what it takes, and how each of its faces words it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from quartzpy.operations.actions.inputs import Input
+from quartzpy.operations.actor import Role
+from quartzpy.operations.selection import Subject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """An action of operators: a method of `Actions` takes its subjects, its inputs and a reason."""
+
+    name: str
+    role: Role
+    """The least role that it needs."""
+    subjects: Mapping[Subject, str]
+    """The kinds of its subjects, with the help of the command for each; a kind without help has no command."""
+    is_single: bool = False
+    """True if it applies to one subject at a time."""
+    states: Sequence[StrEnum] = ()
+    """The states of the subjects that the filters of its command select where they name no state."""
+    inputs: tuple[Input, ...] = ()
+    help: str = ""
+    """The help of its command, if there is one for each kind of subject below it."""
+    question: str
+    """The beginning of the question that asks for confirmation; the subjects follow. `counted` is that of a count."""
+    counted: str = ""
+    past: str = ""
+    """The action in the past, before the number of its subjects, if it applies to several."""
+    title: str = ""
+    """The heading of its form, if that is not the question."""
+    button: str = ""
+    """The button of its form, if that is not the title."""
+    label: str = ""
+    """The button that leads to its form, if that is not the title."""
+    explanation: str
+    """Its effect, in the form."""
+    tone: str = ""
+    """The emphasis of its buttons: none, "primary", or "danger" for what cannot be undone."""
+    always_asks: bool = False
+    """True if its command asks for confirmation also where the user has named each subject."""
+    undone_by: str | None = None
+    """The name of the action that undoes it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "title", self.title or self.question)
+        object.__setattr__(self, "button", self.button or self.title)
+        object.__setattr__(self, "label", self.label or self.title)
+
+    @property
+    def parameter(self) -> str:
+        """The name of the parameter of its method that takes the subjects."""
+        return next(iter(self.subjects)).value if self.is_single else "selection"
+
+    @property
+    def command(self) -> str:
+        """The name of its command."""
+        return self.name.replace("_", "-")
+
+    @property
+    def commanded(self) -> tuple[Subject, ...]:
+        """The kinds of subjects that its command takes; of several, each has a command of its own below it."""
+        return tuple(kind for kind, text in self.subjects.items() if text)
+
+    def asked(self, values: Mapping[str, Any]) -> str:
+        """Return the beginning of the question for these values of the inputs."""
+        return self.counted.format(**values) if self.counted and values["count"] != 1 else self.question

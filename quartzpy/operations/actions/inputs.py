@@ -1,0 +1,160 @@
+"""The inputs of actions: what they are called, what JSON they take, and how a text that a person typed is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+from quartzpy.errors import InvalidJobDataError, InvalidValueError
+from quartzpy.instants import zone
+from quartzpy.job_data import decode
+from quartzpy.texts import quoted
+
+_MOST_DIGITS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A value that an action takes beside its subjects.
+
+    It is a parameter of the method, a member of the JSON body, a field of the form and an option of the command.
+    """
+
+    kind: ClassVar[str]
+    """The name of the macro that draws its field."""
+    name: str
+    help: str
+    """Describes it in the help of the command and in the schema of the JSON body."""
+    label: str
+    """Stands beside its field in the form."""
+    _: KW_ONLY
+    hint: str = ""
+    """Continues the label in smaller letters."""
+    placeholder: str = ""
+    default: Any = None
+    is_required: bool = False
+    field: str = ""
+    """The name of its field, if that is not its own name, which other parameters of the page's links have."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "field", self.field or self.name)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of its values."""
+        return {**self._type(), "description": self.help}
+
+    def _type(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def read(self, text: str, zone_name: str) -> Any:
+        """Return the value that a person typed. Instants without an offset are in the zone.
+
+        Raises:
+            InvalidValueError: the text is not a value of this kind.
+        """
+        raise NotImplementedError
+
+
+class Text(Input):
+    """A text, which the action itself reads."""
+
+    __slots__ = ()
+    kind = "text"
+
+    def _type(self) -> dict[str, Any]:
+        return {"type": "string", "minLength": 1} if self.is_required else {"type": ["string", "null"]}
+
+    def read(self, text: str, zone_name: str) -> str | None:
+        return text if self.is_required else text.strip() or None
+
+
+class Flag(Input):
+    """Something that is so, or not."""
+
+    __slots__ = ()
+    kind = "flag"
+
+    def _type(self) -> dict[str, Any]:
+        return {"type": "boolean"}
+
+    def read(self, text: str, zone_name: str) -> bool:
+        return bool(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number(Input):
+    """A whole number from 1."""
+
+    kind = "number"
+    maximum: int
+
+    def _type(self) -> dict[str, Any]:
+        return {"type": "integer", "minimum": 1, "maximum": self.maximum}
+
+    def read(self, text: str, zone_name: str) -> int:
+        digits = text.strip()
+        if not digits.isdecimal() or len(digits) > _MOST_DIGITS:
+            raise InvalidValueError(
+                f"{self.name}: must be a whole number from 1 to {self.maximum:,} (got {quoted(digits)})"
+            )
+        return int(digits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice(Input):
+    """One of several words."""
+
+    kind = "choice"
+    words: Mapping[str, str]
+    """The words, with what they mean in the form."""
+
+    def _type(self) -> dict[str, Any]:
+        return {"type": "string", "enum": list(self.words)}
+
+    def read(self, text: str, zone_name: str) -> str:
+        return text or str(self.default)
+
+
+class Instant(Input):
+    """An instant."""
+
+    __slots__ = ()
+    kind = "instant"
+
+    def _type(self) -> dict[str, Any]:
+        return {"type": "string", "format": "date-time"}
+
+    def read(self, text: str, zone_name: str) -> datetime:
+        try:
+            instant = datetime.fromisoformat(text.strip())
+        except ValueError:
+            raise InvalidValueError(
+                f"{self.name}: must be an instant such as 2026-11-22T08:00 (got {quoted(text.strip())})"
+            ) from None
+        return instant if instant.tzinfo is not None else instant.replace(tzinfo=zone(zone_name))
+
+
+class Data(Input):
+    """Job data, typed as JSON."""
+
+    __slots__ = ()
+    kind = "data"
+
+    def _type(self) -> dict[str, Any]:
+        return {"type": ["object", "null"]}
+
+    def read(self, text: str, zone_name: str) -> dict[str, Any] | None:
+        if not text.strip():
+            return None
+        try:
+            entries = json.loads(text)
+        except ValueError as error:
+            raise InvalidJobDataError(f"{self.name}: not JSON: {error}") from None
+        if not isinstance(entries, dict):
+            example = '{"region": "eu"}'
+            raise InvalidJobDataError(f"{self.name}: must be a JSON object such as {example} (got {quoted(entries)})")
+        return decode(text)

@@ -1,0 +1,312 @@
+"""The actions of operators, each declared once.
+
+The command, the form of the page and its button, the JSON body and the entry of the audit log are derived from here.
+The methods of `Actions` carry them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from quartzpy.operations.actions.action import Action
+from quartzpy.operations.actions.inputs import Choice, Data, Flag, Instant, Number, Text
+from quartzpy.operations.actor import Role
+from quartzpy.operations.selection import Subject
+from quartzpy.scheduling.verbs.backfilling import MOST_RUNS
+from quartzpy.scheduling.verbs.skipping import MOST_SKIPPED
+from quartzpy.states import ExecutionState, Missed, TriggerState
+
+_MISSED = Choice(
+    "missed",
+    "What becomes of the fires that were missed meanwhile: the misfire instruction, none, or one run now.",
+    "Fires that were missed",
+    default=str(Missed.MISFIRE),
+    words={
+        Missed.MISFIRE: "as the misfire instruction of each trigger says",
+        Missed.SKIP: "are skipped",
+        Missed.ONCE: "are made up for by one fire, now",
+    },
+)
+_EVEN_IF_PAUSED = Flag(
+    "even_if_paused",
+    "Store the run also where a pause delays it until it is resumed.",
+    "Also if a pause makes it wait",
+    default=False,
+)
+
+SECTIONS: Mapping[str, tuple[Action, ...]] = {
+    "Run": (
+        Action(
+            name="trigger",
+            role=Role.OPERATOR,
+            subjects={
+                Subject.JOB: "Run JOB now, outside its schedule.\n\nJOB is GROUP.NAME, or NAME for the group DEFAULT."
+            },
+            is_single=True,
+            inputs=(
+                Data(
+                    "data",
+                    "Job data for this run, in addition to the job's own.",
+                    "Data",
+                    hint="a JSON object; it overrides the data of the job, key by key",
+                    placeholder='{"region": "eu"}',
+                ),
+                _EVEN_IF_PAUSED,
+            ),
+            question="Run",
+            title="Trigger now",
+            explanation="The job runs once, now, beside its schedule.",
+            tone="primary",
+        ),
+        Action(
+            name="cancel",
+            role=Role.OPERATOR,
+            subjects={
+                Subject.EXECUTION: (
+                    "Ask running executions to stop.\n\n"
+                    "They may run on any node. Filters select only those that are running."
+                ),
+                Subject.JOB: "",
+            },
+            states=(ExecutionState.ENQUEUED, ExecutionState.PROCESSING),
+            question="Cancel",
+            past="Asked to stop:",
+            explanation="The running execution is asked to stop.",
+            tone="danger",
+        ),
+        Action(
+            name="run_again",
+            role=Role.OPERATOR,
+            subjects={
+                Subject.EXECUTION: (
+                    "Run executions that have ended once more.\n\nEach runs with the data of the first run."
+                )
+            },
+            inputs=(_EVEN_IF_PAUSED,),
+            question="Run again",
+            past="Run again",
+            explanation="The job runs again, with the data of that run.",
+            tone="primary",
+        ),
+        Action(
+            name="backfill",
+            role=Role.ADMIN,
+            subjects={
+                Subject.TRIGGER: (
+                    "Run past fire times of TRIGGER.\n\nIts job runs once for each instant of the schedule in a range."
+                    " TRIGGER is GROUP.NAME, or NAME for the group DEFAULT."
+                )
+            },
+            is_single=True,
+            inputs=(
+                Instant("start", "The earliest fire time.", "From", is_required=True),
+                Instant("end", "The fire times are before this instant.", "Until before", is_required=True),
+                Number(
+                    "max_runs",
+                    "Refuse more runs than this.",
+                    "Most fires",
+                    hint="more of them are refused",
+                    default=1_000,
+                    maximum=MOST_RUNS,
+                ),
+                _EVEN_IF_PAUSED,
+            ),
+            question="Run the job for",
+            title="Backfill",
+            explanation=(
+                "The job runs once for each fire time of the schedule in this span, also for those that it ran for"
+                " before."
+            ),
+        ),
+    ),
+    "Hold back": (
+        Action(
+            name="pause",
+            role=Role.OPERATOR,
+            subjects={
+                Subject.TRIGGER: "Pause triggers, by their keys or by filters.",
+                Subject.JOB: "Pause the present triggers of jobs, by their keys or by filters.",
+                Subject.TRIGGER_GROUP: (
+                    "Pause the trigger group GROUP, also for triggers that are stored later; * may stand in front and"
+                    " at the end."
+                ),
+                Subject.JOB_GROUP: "Pause the triggers of the job group GROUP, also those that are stored later.",
+                Subject.EVERYTHING: "Pause all triggers, also those that are stored later.",
+            },
+            help="Pause triggers, the triggers of jobs, groups, or everything.",
+            question="Pause",
+            past="Paused",
+            explanation="Nothing fires until it is resumed. Running executions continue.",
+            undone_by="resume",
+        ),
+        Action(
+            name="resume",
+            role=Role.OPERATOR,
+            subjects={
+                Subject.TRIGGER: "Resume triggers, by their keys or by filters.",
+                Subject.JOB: "Resume the triggers of jobs, by their keys or by filters.",
+                Subject.TRIGGER_GROUP: "Resume the trigger group GROUP; * may stand in front and at the end.",
+                Subject.JOB_GROUP: "Resume the triggers of the job group GROUP.",
+                Subject.EVERYTHING: "Resume all triggers, groups included.",
+            },
+            inputs=(_MISSED,),
+            help="Resume what was paused.",
+            question="Resume",
+            past="Resumed",
+            explanation="The schedule continues.",
+            tone="primary",
+            undone_by="pause",
+        ),
+        Action(
+            name="skip_next",
+            role=Role.OPERATOR,
+            subjects={Subject.TRIGGER: "Skip the next fires of triggers."},
+            inputs=(
+                Number(
+                    "count", "The number of fires to skip.", "Number of fires to skip", default=1, maximum=MOST_SKIPPED
+                ),
+            ),
+            question="Skip the next fire of",
+            counted="Skip the next {count} fires of",
+            past="Skipped the next fire of",
+            button="Skip",
+            label="Skip the next",
+            explanation="The schedule continues after the fires that are skipped.",
+        ),
+        Action(
+            name="enable",
+            role=Role.ADMIN,
+            subjects={Subject.JOB: "Enable jobs that are disabled or run only by hand."},
+            inputs=(replace(_MISSED, default=str(Missed.SKIP)),),
+            question="Enable",
+            past="Enabled",
+            explanation="Its triggers fire again.",
+            undone_by="disable",
+        ),
+        Action(
+            name="disable",
+            role=Role.ADMIN,
+            subjects={Subject.JOB: "Disable jobs.\n\nNone of their triggers fires, and they cannot be run by hand."},
+            question="Disable",
+            past="Disabled",
+            explanation="None of its triggers fires, and it cannot be triggered.",
+            undone_by="enable",
+        ),
+    ),
+    "Change": (
+        Action(
+            name="reschedule",
+            role=Role.ADMIN,
+            subjects={
+                Subject.TRIGGER: (
+                    "Give TRIGGER another SCHEDULE.\n\nIts data, priority, calendar, end time and pause stay. SCHEDULE"
+                    ' is a cron expression ("0 2 * * MON-FRI" or Quartz\'s "0 0 2 ? * MON-FRI"), an interval'
+                    ' ("every 15m"), or the instant of a single fire ("2026-12-24T18:00+01:00"). --dry-run shows its'
+                    " next fire times."
+                )
+            },
+            is_single=True,
+            inputs=(
+                Text(
+                    "text",
+                    "A cron expression, an interval, or an instant.",
+                    "Schedule",
+                    hint="cron of five to seven fields, an interval such as “every 15m”, or an instant",
+                    is_required=True,
+                    field="schedule",
+                ),
+                Text(
+                    "zone",
+                    "The time zone of a cron expression.",
+                    "Time zone",
+                    hint="of the clock that the cron fields mean; empty: unchanged",
+                    placeholder="Europe/Berlin",
+                    field="in_zone",
+                ),
+            ),
+            question="Reschedule",
+            title="Edit the schedule of",
+            button="Save the schedule",
+            label="Edit schedule",
+            explanation="Data, priority, calendar, end time and a pause stay as they are.",
+        ),
+        Action(
+            name="reset",
+            role=Role.OPERATOR,
+            subjects={
+                Subject.TRIGGER: ("Return triggers in ERROR to their schedules.\n\nFilters select only those in ERROR.")
+            },
+            states=(TriggerState.ERROR,),
+            question="Reset",
+            past="Reset",
+            title="Reset from error:",
+            button="Reset",
+            label="Reset from error",
+            explanation="The trigger returns from ERROR to its schedule. Remove the cause first.",
+            tone="primary",
+        ),
+        Action(
+            name="delete",
+            role=Role.ADMIN,
+            subjects={
+                Subject.JOB: "Delete jobs with all their triggers. Executions that are running continue.",
+                Subject.TRIGGER: "Delete triggers, and jobs that are not durable with their last trigger.",
+            },
+            help="Delete jobs with all their triggers, or triggers.",
+            question="Delete",
+            past="Deleted",
+            explanation=(
+                "A job is deleted with all its triggers; a trigger, with its job if that has no other and is not"
+                " durable. The history stays, and running executions continue."
+            ),
+            tone="danger",
+            always_asks=True,
+        ),
+    ),
+    "Command a node": (
+        Action(
+            name="drain",
+            role=Role.OPERATOR,
+            subjects={
+                Subject.NODE: (
+                    "Let NODE finish what it runs.\n\nIt claims nothing more and gives back what waits for a worker,"
+                    " until `resume-node` or its restart."
+                )
+            },
+            is_single=True,
+            question="Drain",
+            explanation=(
+                "The node claims nothing more, and gives back what waits there. When it is idle, its process can be"
+                " stopped."
+            ),
+            undone_by="resume_node",
+        ),
+        Action(
+            name="standby",
+            role=Role.OPERATOR,
+            subjects={
+                Subject.NODE: "Let NODE claim nothing more.\n\nThis lasts until `resume-node` or its restart.",
+            },
+            is_single=True,
+            question="Put into standby",
+            title="Put in standby:",
+            button="Put in standby",
+            label="Standby",
+            explanation="The node claims nothing more until it is resumed.",
+            undone_by="resume_node",
+        ),
+        Action(
+            name="resume_node",
+            role=Role.OPERATOR,
+            subjects={Subject.NODE: "End `drain` or `standby` of NODE."},
+            is_single=True,
+            question="Resume",
+            explanation="The node claims triggers again.",
+            tone="primary",
+        ),
+    ),
+}
+"""The actions by what they are for, in the order in which they are listed."""
+ACTIONS: Mapping[str, Action] = {action.name: action for actions in SECTIONS.values() for action in actions}
+"""The actions by their names."""

@@ -1,0 +1,92 @@
+-- name: put
+-- Returns no row if the calendar exists and may not be replaced.
+INSERT INTO qrtz_calendars AS c (sched_name, calendar_name, calendar, revision)
+VALUES (:'sched', :'name', :'calendar'::jsonb, nextval('qrtz_fire_ids'))
+    ON CONFLICT (sched_name, calendar_name) DO UPDATE
+   SET calendar = excluded.calendar, revision = excluded.revision, owner = NULL
+ WHERE :'replace'::bool
+RETURNING revision;
+
+-- name: clear_upcoming
+UPDATE qrtz_triggers t
+   SET upcoming = '{}', upcoming_is_complete = false, fire_id = NULL,
+       trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END
+ WHERE t.sched_name = :'sched' AND t.calendar_name = :'name' AND t.trigger_state <> 'COMPLETE';
+
+-- name: void_claims
+DELETE FROM qrtz_fired_triggers f
+ USING qrtz_triggers t
+ WHERE t.sched_name = :'sched' AND t.calendar_name = :'name'
+   AND f.sched_name = t.sched_name AND f.trigger_group = t.trigger_group AND f.trigger_name = t.trigger_name
+   AND f.state = 'ACQUIRED' AND f.fire_id IS DISTINCT FROM t.fire_id;
+
+-- name: delete
+DELETE FROM qrtz_calendars WHERE sched_name = :'sched' AND calendar_name = :'name' RETURNING calendar_name;
+
+-- name: calendars
+SELECT calendar_name, calendar::text, revision FROM qrtz_calendars
+ WHERE sched_name = :'sched' AND calendar_name = ANY(:'names'::text[]);
+
+-- name: names
+SELECT calendar_name FROM qrtz_calendars WHERE sched_name = :'sched' ORDER BY 1;
+
+-- name: hold
+-- Transactions that store triggers share this lock; one that replaces or removes a calendar waits for them.
+SELECT calendar_name, revision FROM qrtz_calendars
+ WHERE sched_name = :'sched' AND calendar_name = ANY(:'names'::text[])
+   FOR SHARE;
+
+-- name: move
+WITH affected AS MATERIALIZED (
+    SELECT w.*, t.fire_id AS claim
+      FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[], :'seen'::timestamptz[],
+                  :'next'::timestamptz[], :'previous'::timestamptz[], :'upcoming'::text[], :'complete'::bool[],
+                  :'times'::bigint[], :'releases'::bool[])
+           AS w(trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, upcoming, is_complete,
+                times, releases)
+      JOIN qrtz_triggers t
+        ON t.sched_name = :'sched' AND t.trigger_group = w.trigger_group AND t.trigger_name = w.trigger_name
+       AND t.generation = w.generation AND t.next_fire_time = w.seen
+       AND t.trigger_state <> 'COMPLETE' AND (w.releases OR t.trigger_state <> 'ACQUIRED')
+       FOR UPDATE OF t
+),
+moved AS (
+    UPDATE qrtz_triggers t
+       SET next_fire_time = h.next_fire_time, prev_fire_time = h.prev_fire_time, upcoming = h.upcoming::timestamptz[],
+           upcoming_is_complete = h.is_complete, times_triggered = h.times, fire_id = NULL,
+           trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END,
+           -- A catch-up ends with the fire times before its end.
+           misfire_rule = CASE WHEN t.catch_up_until < coalesce(h.next_fire_time, 'infinity')
+                               THEN CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
+                                         WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
+                               WHEN t.misfire_rule IN ('NEW', 'HELD') THEN t.misfire_rule
+                               ELSE
+                               -- include: usual_rule
+                               -- The regular rule of a trigger that was resumed with a `missed` policy, or is new. Outside
+                               -- of the acquire step, only a trigger that repeats a fire which was admitted and handed back
+                               -- has a rate limit and the rule IGNORE. It keeps it.
+                               CASE WHEN t.rate_limit IS NOT NULL AND t.misfire_rule <> 'IGNORE' THEN 'RATE_LIMIT'
+                                    WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
+                                    WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
+                                    WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
+                               -- end
+                          END,
+           catch_up_until = CASE WHEN t.catch_up_until >= h.next_fire_time THEN t.catch_up_until END
+      FROM affected h
+     WHERE t.sched_name = :'sched' AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
+       AND h.next_fire_time IS NOT NULL
+    RETURNING t.trigger_group, t.trigger_name
+),
+over AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = 'COMPLETE', next_fire_time = NULL, prev_fire_time = h.prev_fire_time, upcoming = '{}',
+           upcoming_is_complete = true, times_triggered = h.times, fire_id = NULL
+      FROM affected h
+     WHERE t.sched_name = :'sched' AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
+       AND h.next_fire_time IS NULL
+    RETURNING t.trigger_group, t.trigger_name
+),
+released AS (
+    DELETE FROM qrtz_fired_triggers f USING affected h WHERE f.fire_id = h.claim AND f.state = 'ACQUIRED'
+)
+SELECT * FROM moved UNION ALL SELECT * FROM over;

@@ -1,0 +1,307 @@
+-- name: pause
+-- A trigger that only a mode pauses can be paused by name as well: then the end of the mode does not resume it. A claim
+-- whose row another transaction has locked stays. It no longer matches its trigger, so it never fires, and its node
+-- deletes it when it tries to fire it, or at the next comparison of what it holds.
+WITH affected AS (
+    SELECT t.trigger_group, t.trigger_name, t.fire_id
+      FROM qrtz_triggers t
+     WHERE t.sched_name = :'sched'
+\if :by_trigger
+       AND (t.trigger_group, t.trigger_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
+\endif
+\if :by_job
+       AND (t.job_group, t.job_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
+\endif
+\if :by_trigger_group
+       AND CASE :'operator'
+           WHEN 'equals' THEN t.trigger_group = :'value'
+           WHEN 'starts_with' THEN starts_with(t.trigger_group, :'value')
+           WHEN 'ends_with' THEN right(t.trigger_group, length(:'value')) = :'value'
+           WHEN 'contains' THEN strpos(t.trigger_group, :'value') > 0
+           ELSE true
+           END
+\endif
+\if :by_job_group
+       AND CASE :'operator'
+           WHEN 'equals' THEN t.job_group = :'value'
+           WHEN 'starts_with' THEN starts_with(t.job_group, :'value')
+           WHEN 'ends_with' THEN right(t.job_group, length(:'value')) = :'value'
+           WHEN 'contains' THEN strpos(t.job_group, :'value') > 0
+           ELSE true
+           END
+\endif
+\if :scheduled
+       AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+\endif
+       AND
+           -- include: may_be_paused
+           (t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+            OR (t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+                AND ((t.held_by_mode AND NOT :'by_mode'::bool)
+                     OR (:'reason'::text IS NOT NULL
+                         AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
+           -- end
+       FOR NO KEY UPDATE
+\if :under_lock
+       SKIP LOCKED
+\endif
+),
+paused AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = CASE WHEN t.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+                                THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END,
+           fire_id = NULL, held_by_mode = :'by_mode'::bool,
+           paused_at = CASE WHEN :'by_mode'::bool THEN NULL
+                            WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN coalesce(t.paused_at, :now)
+                            ELSE :now END,
+           paused_by = :'by'::text, pause_reason = :'reason'::text,
+           misfire_rule = CASE t.misfire_rule WHEN 'NEW' THEN 'HELD' ELSE t.misfire_rule END
+      FROM affected
+     WHERE t.sched_name = :'sched' AND t.trigger_group = affected.trigger_group
+       AND t.trigger_name = affected.trigger_name
+       AND
+           -- include: may_be_paused
+           (t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+            OR (t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+                AND ((t.held_by_mode AND NOT :'by_mode'::bool)
+                     OR (:'reason'::text IS NOT NULL
+                         AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
+           -- end
+    RETURNING affected.fire_id
+)
+DELETE FROM qrtz_fired_triggers f
+ USING paused
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM qrtz_fired_triggers o
+     WHERE o.fire_id = paused.fire_id AND o.state = 'ACQUIRED'
+       FOR UPDATE SKIP LOCKED) AS void
+ WHERE f.ctid = void.row;
+
+-- name: resume
+-- A trigger without a further fire time does not change. A late one becomes WAITING, and the misfire step handles it.
+-- Triggers without a schedule (manual fires, retries, recoveries) are not skipped. If a mode forbids a trigger to fire,
+-- only that mode keeps it paused from now on.
+WITH affected AS (
+    SELECT t.trigger_group, t.trigger_name,
+           -- include: mode_forbids_t
+           (EXISTS (SELECT FROM qrtz_job_details m
+                     WHERE m.sched_name = :'sched' AND m.job_group = t.job_group AND m.job_name = t.job_name
+                       AND (m.mode = 'DISABLED'
+                            OR (m.mode = 'MANUAL'
+                                AND t.trigger_group
+                                    NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
+            OR (t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                             WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')))
+           -- end
+           AS is_forbidden
+      FROM qrtz_triggers t
+     WHERE t.sched_name = :'sched'
+\if :by_trigger
+       AND (t.trigger_group, t.trigger_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
+\endif
+\if :by_job
+       AND (t.job_group, t.job_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
+\endif
+\if :by_trigger_group
+       AND CASE :'operator'
+           WHEN 'equals' THEN t.trigger_group = :'value'
+           WHEN 'starts_with' THEN starts_with(t.trigger_group, :'value')
+           WHEN 'ends_with' THEN right(t.trigger_group, length(:'value')) = :'value'
+           WHEN 'contains' THEN strpos(t.trigger_group, :'value') > 0
+           ELSE true
+           END
+\endif
+\if :by_job_group
+       AND CASE :'operator'
+           WHEN 'equals' THEN t.job_group = :'value'
+           WHEN 'starts_with' THEN starts_with(t.job_group, :'value')
+           WHEN 'ends_with' THEN right(t.job_group, length(:'value')) = :'value'
+           WHEN 'contains' THEN strpos(t.job_group, :'value') > 0
+           ELSE true
+           END
+\endif
+\if :scheduled
+       AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+\endif
+\if :held_by_mode
+       AND t.held_by_mode
+\endif
+       AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') AND t.next_fire_time IS NOT NULL
+\if :under_lock
+       -- Triggers that stay paused by a mode would be updated again, and the foreign key of a row that the transaction
+       -- itself has written is checked, which waits for a locked job.
+       AND t.xmin <> pg_current_xact_id()::xid
+\endif
+       FOR NO KEY UPDATE
+\if :under_lock
+       SKIP LOCKED
+\endif
+)
+UPDATE qrtz_triggers t
+   SET held_by_mode = affected.is_forbidden, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
+       trigger_state =
+           CASE WHEN affected.is_forbidden THEN t.trigger_state
+                WHEN NOT
+                     -- include: ordinary
+                     -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
+                     (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
+                         AND NOT EXISTS (SELECT FROM qrtz_job_details m
+                                          WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
+                         AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
+                                          WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
+                                            AND f.max_concurrent IS NOT NULL))
+                     -- end
+                     AND
+                     -- include: job_is_full_t
+                     t.overlap_policy = 'block' AND t.max_concurrent <= (
+                         SELECT count(*) FROM qrtz_fired_triggers f
+                          WHERE f.sched_name = :'sched' AND f.job_group = t.job_group AND f.job_name = t.job_name
+                            AND f.concurrency_key = t.concurrency_key AND f.state = 'EXECUTING'
+                            AND f.max_concurrent IS NOT NULL)
+                     -- end
+                THEN 'BLOCKED' ELSE 'WAITING' END,
+       misfire_rule =
+           CASE WHEN affected.is_forbidden THEN t.misfire_rule
+                WHEN t.misfire_rule IN ('NEW', 'HELD') THEN 'NEW'
+                WHEN :'missed'::text <> 'misfire' AND t.next_fire_time < :now
+                     AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                THEN upper(:'missed'::text)
+                ELSE
+                     -- include: usual_rule
+                     -- The regular rule of a trigger that was resumed with a `missed` policy, or is new. Outside
+                     -- of the acquire step, only a trigger that repeats a fire which was admitted and handed back
+                     -- has a rate limit and the rule IGNORE. It keeps it.
+                     CASE WHEN t.rate_limit IS NOT NULL AND t.misfire_rule <> 'IGNORE' THEN 'RATE_LIMIT'
+                          WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
+                          WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
+                          WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
+                     -- end
+           END,
+       catch_up_until =
+           CASE WHEN :'missed'::text <> 'misfire' AND t.next_fire_time < :now
+                     AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                     AND NOT affected.is_forbidden
+                THEN NULL ELSE t.catch_up_until END,
+       resumed_at = CASE :'missed'::text WHEN 'skip' THEN :now END
+  FROM affected
+ WHERE t.sched_name = :'sched' AND t.trigger_group = affected.trigger_group AND t.trigger_name = affected.trigger_name
+   AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+RETURNING t.job_group, t.job_name, t.next_fire_time, affected.is_forbidden;
+
+-- name: remember
+INSERT INTO qrtz_paused_trigger_groups (sched_name, scope, group_name)
+SELECT :'sched', :'scope', name FROM unnest(:'names'::text[]) AS name
+    ON CONFLICT DO NOTHING;
+
+-- name: forget
+DELETE FROM qrtz_paused_trigger_groups
+ WHERE sched_name = :'sched' AND scope = :'scope'
+   AND CASE :'operator'
+       WHEN 'equals' THEN group_name = :'value'
+       WHEN 'starts_with' THEN starts_with(group_name, :'value')
+       WHEN 'ends_with' THEN right(group_name, length(:'value')) = :'value'
+       WHEN 'contains' THEN strpos(group_name, :'value') > 0
+       ELSE true
+       END;
+
+-- name: forget_all
+DELETE FROM qrtz_paused_trigger_groups WHERE sched_name = :'sched' AND scope <> 'MANUAL';
+
+-- name: forget_manual
+DELETE FROM qrtz_paused_trigger_groups WHERE sched_name = :'sched' AND scope = 'MANUAL';
+
+-- name: reset_from_error
+-- Gives triggers in ERROR the states of newly stored ones.
+UPDATE qrtz_triggers t
+   SET error = NULL,
+       trigger_state =
+           CASE WHEN t.next_fire_time IS NULL THEN 'COMPLETE'
+                WHEN
+                -- include: ordinary
+                -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
+                (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
+                    AND NOT EXISTS (SELECT FROM qrtz_job_details m
+                                     WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
+                    AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
+                                     WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
+                                       AND f.max_concurrent IS NOT NULL))
+                -- end
+                THEN 'WAITING'
+                ELSE coalesce(nullif(ltrim(
+                     CASE WHEN
+                  -- include: group_is_paused_t
+                  EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                           WHERE p.sched_name = :'sched'
+                             AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = t.trigger_group)
+                                  OR (p.scope = 'JOB' AND p.group_name = t.job_group)))
+                  -- end
+                  OR
+            -- include: mode_forbids_t
+            (EXISTS (SELECT FROM qrtz_job_details m
+                      WHERE m.sched_name = :'sched' AND m.job_group = t.job_group AND m.job_name = t.job_name
+                        AND (m.mode = 'DISABLED'
+                             OR (m.mode = 'MANUAL'
+                                 AND t.trigger_group
+                                     NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
+             OR (t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                 AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                              WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')))
+            -- end
+                     THEN 'PAUSED' ELSE '' END
+                     || CASE WHEN
+                  -- include: job_is_full_t
+                  t.overlap_policy = 'block' AND t.max_concurrent <= (
+                      SELECT count(*) FROM qrtz_fired_triggers f
+                       WHERE f.sched_name = :'sched' AND f.job_group = t.job_group AND f.job_name = t.job_name
+                         AND f.concurrency_key = t.concurrency_key AND f.state = 'EXECUTING'
+                         AND f.max_concurrent IS NOT NULL)
+                  -- end
+                     THEN '_BLOCKED' ELSE '' END, '_'), ''), 'WAITING') END,
+       held_by_mode =
+           (NOT
+            -- include: ordinary
+            -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
+            (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
+                AND NOT EXISTS (SELECT FROM qrtz_job_details m
+                                 WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
+                AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
+                                 WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
+                                   AND f.max_concurrent IS NOT NULL))
+            -- end
+            AND NOT
+            -- include: group_is_paused_t
+            EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                     WHERE p.sched_name = :'sched'
+                       AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = t.trigger_group)
+                            OR (p.scope = 'JOB' AND p.group_name = t.job_group)))
+            -- end
+            AND
+            -- include: mode_forbids_t
+            (EXISTS (SELECT FROM qrtz_job_details m
+                      WHERE m.sched_name = :'sched' AND m.job_group = t.job_group AND m.job_name = t.job_name
+                        AND (m.mode = 'DISABLED'
+                             OR (m.mode = 'MANUAL'
+                                 AND t.trigger_group
+                                     NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
+             OR (t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                 AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                              WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')))
+            -- end
+           )
+ WHERE t.sched_name = :'sched' AND t.trigger_state = 'ERROR'
+   AND (t.trigger_group, t.trigger_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
+RETURNING t.trigger_group, t.trigger_name, t.next_fire_time;
+
+-- name: state
+SELECT trigger_state FROM qrtz_triggers
+ WHERE sched_name = :'sched' AND trigger_group = :'group' AND trigger_name = :'name';
+
+-- name: set_mode
+UPDATE qrtz_job_details SET mode = :'mode'
+ WHERE sched_name = :'sched' AND job_group = :'group' AND job_name = :'name'
+RETURNING job_name;
+
+-- name: job_header
+SELECT mode, job_type FROM qrtz_job_details
+ WHERE sched_name = :'sched' AND job_group = :'group' AND job_name = :'name';

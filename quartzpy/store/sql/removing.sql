@@ -1,0 +1,59 @@
+-- name: void_claims
+-- The claim on a trigger that was replaced, removed or paused is void.
+DELETE FROM qrtz_fired_triggers f
+ USING unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
+ WHERE f.sched_name = :'sched' AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name
+   AND f.state = 'ACQUIRED'
+   AND (SELECT count(*) FROM qrtz_triggers t
+         WHERE t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group
+           AND t.trigger_name = f.trigger_name AND t.fire_id = f.fire_id) = 0;
+
+-- name: delete_triggers
+DELETE FROM qrtz_triggers t
+ USING unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
+ WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
+RETURNING t.trigger_group, t.trigger_name, t.job_group, t.job_name;
+
+-- name: hold_jobs
+-- Locks jobs, so that nobody can add a trigger to them.
+SELECT j.job_group, j.job_name
+  FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
+  JOIN qrtz_job_details j ON j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name
+ ORDER BY j.job_group, j.job_name
+   FOR UPDATE OF j;
+
+-- name: delete_triggers_of_jobs
+WITH went AS (
+    DELETE FROM qrtz_triggers t
+     USING unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
+     WHERE t.sched_name = :'sched' AND t.job_group = k.job_group AND t.job_name = k.job_name
+    RETURNING t.fire_id, t.job_group, t.job_name, t.trigger_group, t.trigger_name
+),
+void AS (
+    DELETE FROM qrtz_fired_triggers f USING went WHERE f.fire_id = went.fire_id AND f.state = 'ACQUIRED'
+)
+SELECT job_group, job_name, trigger_group, trigger_name FROM went;
+
+-- name: delete_jobs
+DELETE FROM qrtz_job_details j
+ USING unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
+ WHERE j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name
+RETURNING j.job_group, j.job_name;
+
+-- name: clear_triggers
+DELETE FROM qrtz_triggers WHERE sched_name = :'sched';
+
+-- name: clear_claims
+DELETE FROM qrtz_fired_triggers WHERE sched_name = :'sched' AND state = 'ACQUIRED';
+
+-- name: clear_jobs
+DELETE FROM qrtz_job_details WHERE sched_name = :'sched';
+
+-- name: clear_calendars
+DELETE FROM qrtz_calendars WHERE sched_name = :'sched';
+
+-- name: clear_paused_groups
+DELETE FROM qrtz_paused_trigger_groups WHERE sched_name = :'sched';
+
+-- name: clear_owners
+DELETE FROM qrtz_owners WHERE sched_name = :'sched';

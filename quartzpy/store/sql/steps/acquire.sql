@@ -1,0 +1,607 @@
+-- A row is looked up by LATERAL with a lock or a limit, here and in all steps, and updated by its `ctid`. So no
+-- statistics can make the planner choose a scan of the whole table for each row. Where a row is looked up by its key,
+-- its state is compared as an expression, so that the partial index of claimed and blocked triggers does not match: it
+-- looks small to the planner, but can have an entry for each running one-shot trigger.
+--
+-- Here and in the fire step, `candidates` has these columns:
+--
+-- - `at`, the time of the step; `row`, the ctid of the locked trigger;
+-- - `job_group`, `job_name`, `concurrency_key`, `max_concurrent`, `overlap_policy`, `priority` of the trigger;
+-- - `scheduled_time` and `previous_time`, its next and previous fire times before the step;
+-- - `is_due`: the trigger can fire now; `following`: the fire times after `scheduled_time`, `following_is_complete` if
+--   no others come after them; `also_due`: the number of the following ones that this fire coalesces, as they are due,
+--   too;
+-- - `coalesced_fire_times`, those that it coalesces already; `fire_id`, the id of the claim or of the execution.
+--
+-- `decisions` adds `fills_limit` (the job reaches its limit by this step, so that its other triggers are blocked) and
+-- `decision`: FIRE, CLAIM, SKIP, or BLOCK.
+
+-- name: acquire
+-- Claims triggers of all jobs, and fires those that are due already.
+WITH
+-- include: node
+-- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
+-- `at` is the one instant by which the whole step decides.
+node AS MATERIALIZED (
+    SELECT :now AS at FROM qrtz_scheduler_state
+     WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
+),
+-- end
+-- The triggers that this node can take, locked: the front of the index of waiting triggers, for the slots that the node
+-- has free. Their fire times are at most `look_ahead` ahead, and not before `since`.
+candidates AS MATERIALIZED (
+    SELECT due.at, due.row, due.job_group, due.job_name, due.concurrency_key, due.max_concurrent, due.overlap_policy,
+           due.priority, due.scheduled_time, due.previous_time, due.is_due, due.following, due.following_is_complete,
+           due.also_due, due.coalesced_fire_times, nextval('qrtz_fire_ids') AS fire_id
+      FROM (
+        SELECT *
+          FROM (SELECT node.at, of_key.*, slots.workers, slots.group_slots,
+                       row_number() OVER (PARTITION BY slots.executor
+                                              ORDER BY of_key.scheduled_time, of_key.priority DESC) AS executor_rank,
+                       row_number() OVER (PARTITION BY slots.execution_group
+                                              ORDER BY of_key.scheduled_time, of_key.priority DESC) AS group_rank
+                  FROM node
+                 CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[], :'executors'::text[],
+                                   :'workers'::int[], :'groups'::text[], :'group_slots'::int[])
+                            AS slots(job_type, placement, executor, workers, execution_group, group_slots)
+                 CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+                 CROSS JOIN LATERAL (
+                    SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
+                           t.job_group, t.job_name, t.concurrency_key,
+                           t.overlap_policy, t.prev_fire_time AS previous_time, t.upcoming AS following,
+                           t.upcoming_is_complete AS following_is_complete, t.coalesced_fire_times, late.also_due,
+                           t.next_fire_time <= node.at
+                               AND (t.upcoming_is_complete OR cardinality(t.upcoming) > late.also_due) AS is_due
+                      FROM qrtz_triggers t
+                     CROSS JOIN LATERAL (
+                        SELECT CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
+                                    THEN (SELECT count(*) FROM unnest(t.upcoming) AS u(instant)
+                                           WHERE u.instant <= node.at)
+                                    ELSE 0 END::int AS also_due) AS late
+                     WHERE t.sched_name = :'sched' AND t.job_type = slots.job_type AND t.placement = slots.placement
+                       AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+                       AND t.next_fire_time <= node.at + :'look_ahead'::interval
+                       AND t.next_fire_time >= :'since'::timestamptz
+                       -- include: is_in_time
+                       -- It is no misfire; as a range of the index.
+                       AND t.next_fire_time >= CASE rule.name
+                               WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+                       AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
+                       AND t.generation <> ALL(:'passed_over'::bigint[])
+                       -- end
+                     ORDER BY t.next_fire_time, t.priority DESC
+                     LIMIT least(:'limit'::int, slots.workers, slots.group_slots)
+                       FOR NO KEY UPDATE OF t SKIP LOCKED
+                 ) AS of_key) AS found
+         WHERE executor_rank <= workers AND group_rank <= group_slots
+         ORDER BY scheduled_time, priority DESC
+         LIMIT :'limit'::int) AS due
+),
+-- include: limited
+-- The candidates of jobs with a limit, with the number of their running executions, in the order in which they get the
+-- free slots: the soonest first, but the newest first if it replaces running executions. Those that are due are ranked
+-- apart from those that are not.
+limited AS MATERIALIZED (
+    SELECT c.*, executions.running,
+           row_number() OVER (PARTITION BY c.job_group, c.job_name, c.concurrency_key,
+                                           c.overlap_policy <> 'block' AND c.is_due
+                                  ORDER BY CASE c.overlap_policy WHEN 'cancel_other' THEN c.scheduled_time END DESC,
+                                           c.scheduled_time, c.priority DESC) AS rank
+      FROM candidates c
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS running FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = c.job_group AND r.job_name = c.job_name
+           AND r.concurrency_key = c.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+     ) AS executions
+     WHERE c.max_concurrent IS NOT NULL
+),
+-- The jobs with an execution that a fire would replace and whose row another transaction has locked.
+held AS MATERIALIZED (
+    SELECT e.job_group, e.job_name, e.concurrency_key
+      FROM (SELECT DISTINCT job_group, job_name, concurrency_key FROM limited
+             WHERE overlap_policy = 'cancel_other' AND is_due AND rank > max_concurrent - running) AS full_job
+     CROSS JOIN LATERAL (
+        SELECT r.fire_id, r.job_group, r.job_name, r.concurrency_key FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = full_job.job_group AND r.job_name = full_job.job_name
+           AND r.concurrency_key = full_job.concurrency_key
+           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.cancel_requested) AS e
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM qrtz_fired_triggers o
+         WHERE o.fire_id = e.fire_id FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
+     WHERE f.is_free IS NULL
+),
+-- One decision for each candidate.
+decisions AS MATERIALIZED (
+    -- Nothing holds up a job without a limit.
+    SELECT c.*, 0::bigint AS running, 1::bigint AS rank, false AS fills_limit,
+           CASE WHEN c.is_due THEN 'FIRE' ELSE 'CLAIM' END AS decision
+      FROM candidates c WHERE c.max_concurrent IS NULL
+    UNION ALL
+    -- BLOCK, with a free slot. If those that fire now take the last slot, the others are blocked and not claimed.
+    SELECT f.*, CASE WHEN f.is_due THEN 'FIRE' WHEN f.fills_limit THEN 'BLOCK' ELSE 'CLAIM' END
+      FROM (SELECT l.*, l.running + count(*) FILTER (WHERE l.is_due)
+                                        OVER (PARTITION BY l.job_group, l.job_name, l.concurrency_key)
+                            >= l.max_concurrent AS fills_limit
+              FROM limited l
+             WHERE l.overlap_policy = 'block' AND l.rank <= l.max_concurrent - l.running) AS f
+-- end
+    UNION ALL
+    -- BLOCK, at the limit already: a transaction that takes no lock has stored the trigger as WAITING, or its row was
+    -- locked when the other triggers of its job were blocked.
+    SELECT l.*, true, 'BLOCK'
+      FROM limited l WHERE l.overlap_policy = 'block' AND l.running >= l.max_concurrent
+-- include: overlap
+    UNION ALL
+    -- Its job does not wait for a slot. The subquery for BUFFER_ONE ends with OFFSET 0, so that it is looked up by the
+    -- key, once for each row: a session keeps its plans, and one that was made for a small table may read the whole
+    -- table into a hash.
+    SELECT l.*, false,
+           CASE WHEN l.is_due THEN
+               CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'
+                    WHEN l.overlap_policy = 'cancel_other' AND l.rank <= l.max_concurrent THEN 'BLOCK'
+                    WHEN l.overlap_policy = 'buffer_one' AND l.rank = greatest(l.max_concurrent - l.running, 0) + 1
+                         AND NOT EXISTS (
+                            SELECT FROM qrtz_triggers w
+                             WHERE w.sched_name = :'sched' AND w.job_group = l.job_group AND w.job_name = l.job_name
+                               AND w.concurrency_key = l.concurrency_key AND w.trigger_state = 'BLOCKED' OFFSET 0)
+                         THEN 'BLOCK'
+                    ELSE 'SKIP' END
+               ELSE 'CLAIM' END
+      FROM limited l
+     WHERE l.overlap_policy <> 'block'
+       AND (l.overlap_policy <> 'cancel_other'
+            OR (l.job_group, l.job_name, l.concurrency_key)
+               NOT IN (SELECT job_group, job_name, concurrency_key FROM held))
+),
+-- end
+-- include: advanced
+-- Carries the decisions out. A trigger that fires or is skipped moves on: to the first of its following fire times that
+-- this fire does not coalesce, or to COMPLETE where there is none. A COMPLETE trigger keeps the id of its last fire,
+-- whose end removes it. The row is the one that was locked above.
+--
+-- A trigger that catches up does so until its next fire time is later than the end of the catch-up. The rule of one
+-- that stays where it is does not change: `spend` of the rate limits restores the rule of those just admitted.
+advanced AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = CASE WHEN d.decision = 'CLAIM' THEN 'ACQUIRED'
+                                WHEN d.decision = 'BLOCK' THEN 'BLOCKED'
+                                WHEN d.is_last THEN 'COMPLETE'
+                                WHEN d.fills_limit THEN 'BLOCKED' ELSE 'WAITING' END,
+           fire_id = CASE WHEN d.decision = 'CLAIM' OR (d.moves_on AND d.is_last) THEN d.fire_id END,
+           prev_fire_time = CASE d.decision WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
+           next_fire_time = CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END,
+           coalesced_fire_times = CASE WHEN d.moves_on THEN NULL ELSE t.coalesced_fire_times END,
+           misfire_rule = CASE WHEN t.catch_up_until
+                                    < coalesce(CASE WHEN d.moves_on THEN d.following[1 + d.coalesced]
+                                                    ELSE t.next_fire_time END, 'infinity')
+                               THEN CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
+                                         WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
+                               ELSE CASE WHEN t.rate_limit IS NULL OR NOT d.moves_on THEN t.misfire_rule
+                                         ELSE 'RATE_LIMIT' END END,
+           catch_up_until = CASE WHEN t.catch_up_until
+                                      >= CASE WHEN d.moves_on THEN d.following[1 + d.coalesced]
+                                              ELSE t.next_fire_time END
+                                 THEN t.catch_up_until END,
+           upcoming = CASE WHEN d.moves_on THEN d.following[2 + d.coalesced:] ELSE t.upcoming END,
+           upcoming_is_complete = CASE WHEN d.moves_on THEN d.following_is_complete ELSE t.upcoming_is_complete END,
+           times_triggered = t.times_triggered + CASE WHEN d.moves_on THEN 1 + d.coalesced ELSE 0 END
+      FROM (SELECT *, cardinality(following) = coalesced AS is_last
+              FROM (SELECT *, decision IN ('FIRE', 'SKIP') AS moves_on,
+                           CASE decision WHEN 'FIRE' THEN also_due ELSE 0 END AS coalesced
+                      FROM decisions) AS made) AS d
+     WHERE t.ctid = d.row
+    RETURNING d.decision, d.fire_id AS given_fire_id, d.at, d.scheduled_time, d.previous_time, d.fills_limit,
+              CASE WHEN d.coalesced = 0 THEN d.coalesced_fire_times
+                   ELSE coalesce(d.coalesced_fire_times, ARRAY[d.scheduled_time]) || d.following[:d.coalesced] END
+                   AS coalesced,
+              -- Each further column would cost time, because the rows are copied from part to part.
+              t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name, t.job_type,
+              t.next_fire_time, t.upcoming, t.upcoming_is_complete, t.times_triggered, t.attempt, t.max_concurrent,
+              t.overlap_policy, t.concurrency_key, t.placement, t.job_data, t.kind, t.schedule, t.description,
+              t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name
+),
+-- end
+-- include: claimed
+-- All that the node needs to run the job: the trigger as it is now, its job, and its calendar. Of the fire times after
+-- the next one, a node needs those that it may have to refill. `unknown_fires` of the holdings returns the same
+-- columns, in the order in which `rows.decode_row` reads them.
+claimed AS MATERIALIZED (
+    SELECT t.decision, t.given_fire_id, t.at, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type,
+           t.generation, t.scheduled_time, t.previous_time, t.next_fire_time,
+           CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming, t.upcoming_is_complete,
+           t.times_triggered, t.attempt, t.max_concurrent, t.overlap_policy, t.placement,
+           t.job_data::text AS trigger_data, t.concurrency_key,
+           t.kind, t.schedule::text, t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction,
+           t.misfire_threshold, t.calendar_name,
+           j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
+           j.retry_policy::text, j.timeout, j.job_data::text AS job_data, c.calendar::text, c.revision, t.coalesced,
+           j.node_deaths, j.pause_after_failures, j.concurrency_key AS key_entry,
+           j.continuations::text AS continuations, j.rate_limit::text AS rate_limit, j.display_name, j.capture_logs
+      FROM advanced t
+     CROSS JOIN LATERAL (
+        SELECT * FROM qrtz_job_details o
+         WHERE o.sched_name = :'sched' AND o.job_group = t.job_group AND o.job_name = t.job_name LIMIT 1) AS j
+      LEFT JOIN LATERAL (
+        SELECT * FROM qrtz_calendars o
+         WHERE o.sched_name = :'sched' AND o.calendar_name = t.calendar_name LIMIT 1) AS c ON true
+     WHERE t.decision <> 'BLOCK'
+),
+-- end
+-- include: stored
+-- The claim, or the running execution.
+stored AS (
+    INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+        job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent,
+        concurrency_key, requests_recovery, attempt, trigger_data, coalesced_fire_times)
+    SELECT t.given_fire_id, :'sched', t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
+           t.job_type, :'instance', :'epoch'::bigint,
+           CASE t.decision WHEN 'FIRE' THEN 'EXECUTING' ELSE 'ACQUIRED' END, t.at, t.scheduled_time, t.priority,
+           t.max_concurrent, t.concurrency_key, t.requests_recovery, t.attempt, t.trigger_data::jsonb,
+           CASE t.decision WHEN 'FIRE' THEN t.coalesced END
+      FROM claimed t WHERE t.decision <> 'SKIP'
+)
+-- end
+,
+-- include: others
+-- The history of fires that a job at its limit does not run, by its overlap policy.
+skipped AS (
+    INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+        job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, attempt, trigger_data)
+    SELECT t.given_fire_id, :'sched', t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
+           t.job_type, :'instance', :'epoch'::bigint, t.at, t.scheduled_time, t.at, 'SKIPPED', t.attempt,
+           t.job_data
+      FROM advanced t WHERE t.decision = 'SKIP'
+        ON CONFLICT DO NOTHING
+),
+-- The other triggers of jobs that have reached their limits by this step are blocked, even if they are claimed.
+others AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = CASE o.trigger_state WHEN 'PAUSED' THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END, fire_id = NULL
+      FROM (SELECT DISTINCT job_group, job_name, concurrency_key
+              FROM advanced WHERE decision = 'FIRE' AND fills_limit) AS full_job
+     CROSS JOIN LATERAL (
+        SELECT s.ctid AS row, s.trigger_state, s.fire_id
+          FROM qrtz_triggers s
+         WHERE s.sched_name = :'sched' AND s.job_group = full_job.job_group AND s.job_name = full_job.job_name
+           AND s.concurrency_key = full_job.concurrency_key
+           AND (s.trigger_group, s.trigger_name) NOT IN (SELECT trigger_group, trigger_name FROM advanced)
+           AND s.trigger_state IN ('WAITING', 'ACQUIRED', 'PAUSED')
+           FOR NO KEY UPDATE SKIP LOCKED) AS o
+     WHERE t.ctid = o.row
+    RETURNING o.fire_id
+),
+-- They lose the claims that nodes had on them. A claim whose row another transaction has locked stays. It no longer
+-- matches its trigger, so it never fires, and its node deletes it when it tries to fire it, or at the next comparison
+-- of what it holds.
+lost_claims AS (
+    DELETE FROM qrtz_fired_triggers f
+     USING others
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM qrtz_fired_triggers o
+         WHERE o.fire_id = others.fire_id AND o.state = 'ACQUIRED'
+           FOR UPDATE SKIP LOCKED) AS void
+     WHERE f.ctid = void.row
+),
+-- CANCEL_OTHER: one execution is asked to stop for each fire that waits to replace it, the longest-running first. The
+-- commit notifies the nodes.
+cancelled AS (
+    UPDATE qrtz_fired_triggers f SET cancel_requested = true
+      FROM (SELECT job_group, job_name, concurrency_key, count(*) AS waiting
+              FROM advanced WHERE decision = 'BLOCK' AND overlap_policy = 'cancel_other'
+             GROUP BY job_group, job_name, concurrency_key) AS job
+     CROSS JOIN LATERAL (
+        SELECT r.fire_id FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
+           AND r.concurrency_key = job.concurrency_key
+           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.cancel_requested
+         ORDER BY r.fired_time, r.fire_id
+         LIMIT job.waiting) AS longest
+     WHERE f.fire_id = longest.fire_id
+    RETURNING pg_notify(:'channel', 'cancelled')
+)
+-- end
+SELECT * FROM claimed ORDER BY scheduled_time, priority DESC;
+
+-- name: acquire_unlimited
+-- Claims triggers of jobs without a limit, and fires those that are due already. Where all slots are of one executor
+-- and one group, as on most nodes, `limit` is the only limit that counts, which saves two sorts.
+WITH
+-- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
+-- `at` is the one instant by which the whole step decides.
+node AS MATERIALIZED (
+    SELECT :now AS at FROM qrtz_scheduler_state
+     WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
+\if :if_locked
+       -- It is empty as well if `lock_if_due`, before it in this transaction, has not taken the lock.
+       AND EXISTS (SELECT FROM qrtz_locks l
+                    WHERE l.sched_name = :'sched' AND l.lock_name = 'TRIGGER_ACCESS'
+                      AND l.xmax = pg_current_xact_id_if_assigned()::xid)
+\endif
+),
+-- The triggers that this node can take, as in `acquire`.
+candidates AS MATERIALIZED (
+    SELECT *
+      FROM (SELECT node.at, of_key.*
+\if :several_pools
+                   , slots.workers, slots.group_slots,
+                   row_number() OVER (PARTITION BY slots.executor
+                                          ORDER BY of_key.scheduled_time, of_key.priority DESC) AS executor_rank,
+                   row_number() OVER (PARTITION BY slots.execution_group
+                                          ORDER BY of_key.scheduled_time, of_key.priority DESC) AS group_rank
+\endif
+              FROM node
+             CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[], :'executors'::text[], :'workers'::int[],
+                               :'groups'::text[], :'group_slots'::int[])
+                        AS slots(job_type, placement, executor, workers, execution_group, group_slots)
+             CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+             CROSS JOIN LATERAL (
+                SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
+                       t.prev_fire_time AS previous_time, t.coalesced_fire_times,
+                       t.next_fire_time <= node.at
+                           AND (t.upcoming_is_complete OR cardinality(t.upcoming) > 0) AS is_due
+                  FROM qrtz_triggers t
+                 WHERE t.sched_name = :'sched' AND t.job_type = slots.job_type AND t.placement = slots.placement
+                   AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+                   AND t.next_fire_time <= node.at + :'look_ahead'::interval
+                   AND t.next_fire_time >= :'since'::timestamptz
+                   -- include: is_in_time
+                   -- It is no misfire; as a range of the index.
+                   AND t.next_fire_time >= CASE rule.name
+                           WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+                   AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
+                   AND t.generation <> ALL(:'passed_over'::bigint[])
+                   -- end
+                 ORDER BY t.next_fire_time, t.priority DESC
+                 LIMIT least(:'limit'::int, slots.workers, slots.group_slots)
+                   FOR NO KEY UPDATE OF t SKIP LOCKED
+             ) AS of_key) AS found
+\if :several_pools
+     WHERE executor_rank <= workers AND group_rank <= group_slots
+\endif
+     ORDER BY scheduled_time, priority DESC
+     LIMIT :'limit'::int
+),
+-- A trigger that is due fires and moves on to the next of its upcoming fire times, or to COMPLETE where there is none;
+-- any other is claimed. A trigger whose job has got a limit stays as it is, for the other statement. A trigger that
+-- catches up does so until its next fire time is later than the end of the catch-up.
+advanced AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = CASE WHEN NOT d.is_due THEN 'ACQUIRED'
+                                WHEN cardinality(t.upcoming) = 0 THEN 'COMPLETE' ELSE 'WAITING' END,
+           fire_id = CASE WHEN NOT d.is_due OR cardinality(t.upcoming) = 0 THEN d.fire_id END,
+           prev_fire_time = CASE WHEN d.is_due THEN t.next_fire_time ELSE t.prev_fire_time END,
+           next_fire_time = CASE WHEN d.is_due THEN t.upcoming[1] ELSE t.next_fire_time END,
+           upcoming = CASE WHEN d.is_due THEN t.upcoming[2:] ELSE t.upcoming END,
+           coalesced_fire_times = CASE WHEN NOT d.is_due THEN t.coalesced_fire_times END,
+           misfire_rule = CASE WHEN t.catch_up_until
+                                    < coalesce(CASE WHEN d.is_due THEN t.upcoming[1] ELSE t.next_fire_time END,
+                                               'infinity')
+                               THEN CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
+                                         WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
+                               ELSE CASE WHEN t.rate_limit IS NULL THEN t.misfire_rule ELSE 'RATE_LIMIT' END END,
+           catch_up_until = CASE WHEN t.catch_up_until
+                                      >= CASE WHEN d.is_due THEN t.upcoming[1] ELSE t.next_fire_time END
+                                 THEN t.catch_up_until END,
+           times_triggered = t.times_triggered + d.is_due::int
+      FROM (SELECT *, nextval('qrtz_fire_ids') AS fire_id FROM candidates WHERE max_concurrent IS NULL) AS d
+     WHERE t.ctid = d.row
+    RETURNING CASE WHEN d.is_due THEN 'FIRE' ELSE 'CLAIM' END AS decision, d.fire_id AS given_fire_id, d.at,
+              d.scheduled_time, d.previous_time, d.coalesced_fire_times AS coalesced,
+              t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name, t.job_type,
+              t.next_fire_time, t.upcoming, t.upcoming_is_complete, t.times_triggered, t.attempt, t.max_concurrent,
+              t.overlap_policy, t.concurrency_key, t.placement, t.job_data, t.kind, t.schedule, t.description,
+              t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name
+),
+-- include: claimed
+-- All that the node needs to run the job: the trigger as it is now, its job, and its calendar. Of the fire times after
+-- the next one, a node needs those that it may have to refill. `unknown_fires` of the holdings returns the same
+-- columns, in the order in which `rows.decode_row` reads them.
+claimed AS MATERIALIZED (
+    SELECT t.decision, t.given_fire_id, t.at, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type,
+           t.generation, t.scheduled_time, t.previous_time, t.next_fire_time,
+           CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming, t.upcoming_is_complete,
+           t.times_triggered, t.attempt, t.max_concurrent, t.overlap_policy, t.placement,
+           t.job_data::text AS trigger_data, t.concurrency_key,
+           t.kind, t.schedule::text, t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction,
+           t.misfire_threshold, t.calendar_name,
+           j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
+           j.retry_policy::text, j.timeout, j.job_data::text AS job_data, c.calendar::text, c.revision, t.coalesced,
+           j.node_deaths, j.pause_after_failures, j.concurrency_key AS key_entry,
+           j.continuations::text AS continuations, j.rate_limit::text AS rate_limit, j.display_name, j.capture_logs
+      FROM advanced t
+     CROSS JOIN LATERAL (
+        SELECT * FROM qrtz_job_details o
+         WHERE o.sched_name = :'sched' AND o.job_group = t.job_group AND o.job_name = t.job_name LIMIT 1) AS j
+      LEFT JOIN LATERAL (
+        SELECT * FROM qrtz_calendars o
+         WHERE o.sched_name = :'sched' AND o.calendar_name = t.calendar_name LIMIT 1) AS c ON true
+     WHERE t.decision <> 'BLOCK'
+),
+-- end
+-- include: stored
+-- The claim, or the running execution.
+stored AS (
+    INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+        job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent,
+        concurrency_key, requests_recovery, attempt, trigger_data, coalesced_fire_times)
+    SELECT t.given_fire_id, :'sched', t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
+           t.job_type, :'instance', :'epoch'::bigint,
+           CASE t.decision WHEN 'FIRE' THEN 'EXECUTING' ELSE 'ACQUIRED' END, t.at, t.scheduled_time, t.priority,
+           t.max_concurrent, t.concurrency_key, t.requests_recovery, t.attempt, t.trigger_data::jsonb,
+           CASE t.decision WHEN 'FIRE' THEN t.coalesced END
+      FROM claimed t WHERE t.decision <> 'SKIP'
+)
+-- end
+SELECT * FROM claimed ORDER BY scheduled_time, priority DESC;
+
+-- name: lock_if_due
+-- Takes the lock of the acquire step if a trigger without a limit is due, and unless another transaction has the lock.
+-- A lock writes to the log of the server, so a node that would find nothing does not take it.
+WITH
+-- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
+-- `at` is the one instant by which the whole step decides.
+node AS MATERIALIZED (
+    SELECT :now AS at FROM qrtz_scheduler_state
+     WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
+)
+SELECT 1
+  FROM qrtz_locks
+ WHERE sched_name = :'sched' AND lock_name = 'TRIGGER_ACCESS'
+   AND EXISTS (
+    SELECT FROM node
+     CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[]) AS dispatch_key(job_type, placement)
+     CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+     CROSS JOIN LATERAL (
+        SELECT t.max_concurrent
+          FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.job_type = dispatch_key.job_type
+           AND t.placement = dispatch_key.placement
+           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+           AND t.next_fire_time <= node.at + :'look_ahead'::interval
+           AND t.next_fire_time >= :'since'::timestamptz
+           -- include: is_in_time
+           -- It is no misfire; as a range of the index.
+           AND t.next_fire_time >= CASE rule.name
+                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
+           AND t.generation <> ALL(:'passed_over'::bigint[])
+           -- end
+         ORDER BY t.next_fire_time
+         LIMIT 1
+     ) AS first_of_key
+     WHERE first_of_key.max_concurrent IS NULL)
+   FOR UPDATE SKIP LOCKED;
+
+-- name: next_due
+-- What waits for this node, without a lock. No row: the epoch is no longer registered.
+WITH RECURSIVE node AS MATERIALIZED (
+    SELECT :now AS at, clock_timestamp() AS began FROM qrtz_scheduler_state
+     WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
+),
+-- The dispatch keys with a placement for which triggers wait, by a loose index scan.
+placed AS (
+    (SELECT placement, job_type FROM qrtz_triggers
+      WHERE sched_name = :'sched' AND trigger_state = 'WAITING' AND placement <> ''
+      ORDER BY placement, job_type LIMIT 1)
+    UNION ALL
+    SELECT other.placement, other.job_type
+      FROM placed p
+     CROSS JOIN LATERAL (
+        SELECT t.placement, t.job_type FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.placement <> ''
+           AND (t.placement, t.job_type) > (p.placement, p.job_type)
+         ORDER BY t.placement, t.job_type LIMIT 1) AS other
+)
+SELECT node.at,
+       -- triggers that users' transactions have stored, and that no step has reconciled yet
+       (SELECT min(n.next_fire_time) FROM qrtz_triggers n WHERE n.sched_name = :'sched' AND n.misfire_rule = 'NEW'),
+       known.soonest, known.soonest_limited,
+       EXISTS (SELECT FROM qrtz_job_details WHERE sched_name = :'sched' AND rate_limit IS NOT NULL),
+       ARRAY(SELECT job_type FROM placed), ARRAY(SELECT placement FROM placed),
+       extract(epoch FROM clock_timestamp() - node.began)::float8
+  FROM node
+ CROSS JOIN LATERAL (
+    SELECT min(first_of_key.next_fire_time) AS soonest,
+           min(first_of_key.next_fire_time) FILTER (WHERE first_of_key.max_concurrent IS NOT NULL) AS soonest_limited
+      FROM unnest(:'job_types'::text[], :'placements'::text[]) AS dispatch_key(job_type, placement)
+     CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+     CROSS JOIN LATERAL (
+        SELECT t.next_fire_time, t.max_concurrent
+          FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.job_type = dispatch_key.job_type
+           AND t.placement = dispatch_key.placement
+           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+           AND t.next_fire_time >= :'since'::timestamptz
+           -- include: is_in_time
+           -- It is no misfire; as a range of the index.
+           AND t.next_fire_time >= CASE rule.name
+                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
+           AND t.generation <> ALL(:'passed_over'::bigint[])
+           -- end
+         ORDER BY t.next_fire_time
+         LIMIT 1
+     ) AS first_of_key) AS known;
+
+-- name: reconcile_new
+-- Compares the triggers that users' transactions have committed since with the current pauses, running executions and
+-- jobs. Such a transaction takes no lock, so it stores its triggers with the misfire rule NEW (HELD if they are paused
+-- afterwards), and no other step takes triggers with that rule. Locked rows are reconciled later, and those of locked
+-- jobs: the statement that follows in this transaction updates a trigger again, and the foreign key of a row that the
+-- transaction itself has written is checked once more, which would wait for the job.
+UPDATE qrtz_triggers t
+   SET trigger_state = s.new_state, held_by_mode = s.new_hold,
+       -- the regular rule, as `usual_rule` in other statements, by the rate limit that the job has now
+       misfire_rule = CASE WHEN s.rate_limit IS NOT NULL AND t.misfire_rule <> 'IGNORE' THEN 'RATE_LIMIT'
+                           WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
+                           WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
+                           WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END,
+       job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,
+       placement = s.placement, concurrency_key = s.new_key, rate_limit = s.rate_limit
+  FROM (SELECT o.row, j.*, own.new_key,
+               CASE WHEN o.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED') THEN
+                    -- include: new_state
+                    CASE WHEN usual.is_so THEN 'WAITING'
+                         ELSE coalesce(nullif(ltrim(
+                             CASE WHEN checked.group_is_paused OR checked.mode_forbids THEN 'PAUSED' ELSE '' END
+                             || CASE WHEN checked.job_is_full THEN '_BLOCKED' ELSE '' END, '_'), ''), 'WAITING') END
+                    -- end
+                    ELSE o.trigger_state END AS new_state,
+               -- Leaving a mode resumes the triggers that only the mode pauses.
+               NOT usual.is_so AND NOT checked.group_is_paused AND checked.mode_forbids AS new_hold
+          FROM (SELECT
+                -- include: ordinary
+                -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
+                (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
+                    AND NOT EXISTS (SELECT FROM qrtz_job_details m
+                                     WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
+                    AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
+                                     WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
+                                       AND f.max_concurrent IS NOT NULL))
+                -- end
+                AS is_so) AS usual
+         CROSS JOIN (
+            SELECT n.ctid AS row, n.trigger_group, n.job_group, n.job_name, n.trigger_state, n.job_data
+              FROM qrtz_triggers n
+             WHERE n.sched_name = :'sched' AND n.misfire_rule = 'NEW'
+             ORDER BY n.next_fire_time
+             LIMIT 500
+               FOR NO KEY UPDATE SKIP LOCKED) AS o
+         CROSS JOIN LATERAL (
+            SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.concurrency_key, d.rate_limit,
+                   d.job_data
+              FROM qrtz_job_details d
+             WHERE d.sched_name = :'sched' AND d.job_group = o.job_group AND d.job_name = o.job_name
+             LIMIT 1
+               FOR NO KEY UPDATE SKIP LOCKED) AS j
+         -- include: checked
+         -- A key is part of an index entry, whose size is limited: a longer value is represented by its hash.
+         CROSS JOIN LATERAL (
+            SELECT CASE WHEN j.concurrency_key IS NULL THEN ''
+                        ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+                                FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(o.job_data, '{}'))
+                                                      ->> j.concurrency_key, '') AS value) AS k) END AS new_key) AS own
+         -- The mode of its job, or manual mode, prevents a trigger from firing.
+         CROSS JOIN LATERAL (
+            SELECT EXISTS (
+                      SELECT FROM qrtz_paused_trigger_groups p
+                       WHERE p.sched_name = :'sched'
+                         AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = o.trigger_group)
+                              OR (p.scope = 'JOB' AND p.group_name = o.job_group))) AS group_is_paused,
+                   EXISTS (
+                      SELECT FROM qrtz_job_details m
+                       WHERE m.sched_name = :'sched' AND m.job_group = o.job_group AND m.job_name = o.job_name
+                         AND (m.mode = 'DISABLED'
+                              OR (m.mode = 'MANUAL' AND o.trigger_group NOT IN (
+                                      'MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
+                   OR (o.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                       AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                                    WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')) AS mode_forbids,
+                   j.overlap_policy = 'block' AND j.max_concurrent <= (
+                      SELECT count(*) FROM qrtz_fired_triggers f
+                       WHERE f.sched_name = :'sched' AND f.job_group = o.job_group AND f.job_name = o.job_name
+                         AND f.concurrency_key = own.new_key AND f.state = 'EXECUTING'
+                         AND f.max_concurrent IS NOT NULL) AS job_is_full) AS checked
+         -- end
+       ) AS s
+ WHERE t.ctid = s.row;

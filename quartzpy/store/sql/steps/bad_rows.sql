@@ -1,0 +1,25 @@
+-- name: suspects
+-- The soonest triggers that an acquire step may look at, under any rule.
+SELECT t.generation, t.trigger_group, t.trigger_name
+  FROM qrtz_triggers t
+ WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.job_type = ANY(:'job_types'::text[])
+   AND t.next_fire_time <= :now + :'look_ahead'::interval AND t.generation <> ALL(:'passed_over'::bigint[])
+ ORDER BY t.next_fire_time
+ LIMIT :'most'::int;
+
+-- name: set_aside
+-- Puts those that are to blame into ERROR, if this epoch is still registered.
+UPDATE qrtz_triggers t SET trigger_state = 'ERROR', error = bad.reason
+  FROM (SELECT mine.row, b.reason
+          FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[], :'reasons'::text[])
+               AS b(trigger_group, trigger_name, generation, reason)
+         CROSS JOIN LATERAL (
+            SELECT o.ctid AS row FROM qrtz_triggers o
+             WHERE o.sched_name = :'sched' AND o.trigger_group = b.trigger_group AND o.trigger_name = b.trigger_name
+               AND o.generation = b.generation AND o.trigger_state || '' = 'WAITING'
+               FOR NO KEY UPDATE SKIP LOCKED) AS mine
+         WHERE EXISTS (SELECT FROM qrtz_scheduler_state s
+                        WHERE s.sched_name = :'sched' AND s.instance_id = :'instance' AND s.epoch = :'epoch'::bigint)
+       ) AS bad
+ WHERE t.ctid = bad.row
+RETURNING t.trigger_name;

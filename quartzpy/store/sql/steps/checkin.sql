@@ -1,0 +1,51 @@
+-- name: check_in
+-- Renews the lease. No row: the epoch no longer exists.
+UPDATE qrtz_scheduler_state
+   SET last_checkin = :now, checkin_count = checkin_count + 1
+ WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
+RETURNING epoch;
+
+-- name: nodes
+SELECT instance_id, epoch, host, pid, started_at, last_checkin, checkin_count, checkin_interval,
+       failure_window, process, capabilities::text, mode, mode_since
+  FROM qrtz_scheduler_state
+ WHERE sched_name = :'sched'
+ ORDER BY instance_id;
+
+-- name: publish
+UPDATE qrtz_scheduler_state SET capabilities = :'capabilities'::jsonb
+ WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint;
+
+-- name: replace_silent
+-- Locks: STATE_ACCESS, TRIGGER_ACCESS. An older epoch of this id is removed if it has been silent for its own stored
+-- window, or if its process is known to have ended.
+DELETE FROM qrtz_scheduler_state
+ WHERE sched_name = :'sched' AND instance_id = :'instance'
+   AND (last_checkin < :now - failure_window OR epoch = :'ended_epoch'::bigint);
+
+-- name: register
+-- Begins an epoch. No row: another node uses the id.
+INSERT INTO qrtz_scheduler_state
+       (sched_name, instance_id, epoch, host, pid, started_at, last_checkin, checkin_count, checkin_interval,
+        failure_window, process)
+SELECT :'sched', :'instance', nextval('qrtz_epochs'), :'host', :'pid'::bigint, :now, :now, 0,
+       :'checkin_interval'::interval, :'window'::interval, :'process'
+    ON CONFLICT (sched_name, instance_id) DO NOTHING
+RETURNING epoch;
+
+-- name: leave
+-- After its departure, a node executes nothing.
+DELETE FROM qrtz_scheduler_state
+ WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint;
+
+-- name: forgive
+-- Subtracts node deaths.
+UPDATE qrtz_job_details j SET node_deaths = j.node_deaths - 1
+  FROM (SELECT o.ctid AS row
+          FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
+         CROSS JOIN LATERAL (
+            SELECT d.ctid FROM qrtz_job_details d
+             WHERE d.sched_name = :'sched' AND d.job_group = k.job_group AND d.job_name = k.job_name
+               AND d.node_deaths > 0
+               FOR NO KEY UPDATE SKIP LOCKED) AS o) AS held
+ WHERE j.ctid = held.row;

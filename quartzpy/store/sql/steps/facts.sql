@@ -1,0 +1,9 @@
+-- name: save
+-- Stores the facts of a node, and by how many seconds its clock is ahead of the database's.
+UPDATE qrtz_scheduler_state
+   SET facts = :'facts'::jsonb || jsonb_build_object(
+       :'clock_ahead'::text, round((:'wall'::float8 - extract(epoch FROM clock_timestamp())::float8)::numeric, 3))
+ WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint;
+
+-- name: read
+SELECT instance_id, facts::text FROM qrtz_scheduler_state WHERE sched_name = :'sched' ORDER BY instance_id;

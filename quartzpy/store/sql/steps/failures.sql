@@ -1,0 +1,64 @@
+-- name: count
+-- Counts the ends of executions, and pauses the jobs that have reached their limit of failures in a row. `complete`
+-- passes on the ids of the executions that it ended: a completion that is sent again, because its answer was lost, is
+-- not counted twice. It has locked the jobs' rows already.
+WITH ended AS (
+    SELECT e.job_group, e.job_name, e.outcome = 'FAILED' AS has_failed, c.place
+      FROM unnest(:'fire_ids'::bigint[]) WITH ORDINALITY AS c(fire_id, place)
+     CROSS JOIN LATERAL (
+        SELECT x.job_group, x.job_name, x.outcome FROM qrtz_executions x WHERE x.fire_id = c.fire_id LIMIT 1) AS e
+     WHERE c.fire_id = ANY(current_setting('quartzpy.ended')::bigint[])
+),
+marked AS (
+    SELECT *, max(place) FILTER (WHERE NOT has_failed) OVER (PARTITION BY job_group, job_name) AS succeeded_at
+      FROM ended
+),
+totals AS (
+    SELECT job_group, job_name, bool_or(NOT has_failed) AS has_succeeded,
+           count(*) FILTER (WHERE place > coalesce(succeeded_at, 0)) AS failures
+      FROM marked
+     GROUP BY job_group, job_name
+),
+counted AS MATERIALIZED (
+    SELECT j.row, j.job_group, j.job_name, j.consecutive_failures AS before, j.pause_after_failures AS most,
+           CASE WHEN s.has_succeeded THEN s.failures ELSE j.consecutive_failures + s.failures END AS failures
+      FROM totals s
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row, o.job_group, o.job_name, o.consecutive_failures, o.pause_after_failures
+          FROM qrtz_job_details o
+         WHERE o.sched_name = :'sched' AND o.job_group = s.job_group AND o.job_name = s.job_name
+           FOR NO KEY UPDATE) AS j
+),
+stored AS (
+    UPDATE qrtz_job_details j SET consecutive_failures = c.failures
+      FROM counted c
+     WHERE j.ctid = c.row AND c.failures <> c.before
+),
+paused AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = CASE t.trigger_state WHEN 'BLOCKED' THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END, fire_id = NULL,
+           misfire_rule = CASE t.misfire_rule WHEN 'NEW' THEN 'HELD' ELSE t.misfire_rule END,
+           paused_at = :now, paused_by = 'pause_after_failures', pause_reason = locked.reason
+      FROM (SELECT o.row, o.fire_id, c.failures || ' executions in a row failed' AS reason
+              FROM counted c
+             CROSS JOIN LATERAL (
+                SELECT b.ctid AS row, b.fire_id FROM qrtz_triggers b
+                 WHERE b.sched_name = :'sched' AND b.job_group = c.job_group AND b.job_name = c.job_name
+                   AND b.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                   AND b.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+                   FOR NO KEY UPDATE SKIP LOCKED) AS o
+             WHERE c.failures > c.before AND c.failures >= c.most) AS locked
+     WHERE t.ctid = locked.row
+    RETURNING t.job_group, t.job_name, locked.fire_id
+),
+-- The claims on them are void; one whose row another transaction has locked stays, and never fires.
+released AS (
+    DELETE FROM qrtz_fired_triggers f
+     USING paused
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM qrtz_fired_triggers o
+         WHERE o.fire_id = paused.fire_id AND o.state = 'ACQUIRED'
+           FOR UPDATE SKIP LOCKED) AS void
+     WHERE f.ctid = void.row
+)
+SELECT DISTINCT job_group, job_name FROM paused;

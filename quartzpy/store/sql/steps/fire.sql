@@ -1,0 +1,269 @@
+-- name: fire
+-- Fires the claims that are due. Without limits, triggers of jobs with a limit stay claimed. `acquire.sql` describes
+-- the columns of `candidates` and `decisions`.
+WITH
+-- include: node
+-- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
+-- `at` is the one instant by which the whole step decides.
+node AS MATERIALIZED (
+    SELECT :now AS at FROM qrtz_scheduler_state
+     WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
+),
+-- end
+-- The claims to fire, with the fire times that follow; each array comes as a text.
+requested AS (
+    SELECT r.fire_id, r.following::timestamptz[] AS following, r.following_is_complete
+      FROM unnest(:'fire_ids'::bigint[], :'following'::text[], :'complete'::bool[])
+        AS r(fire_id, following, following_is_complete)
+),
+-- The claims that still stand and that are due by the clock of the step, with their triggers locked.
+candidates AS MATERIALIZED (
+    SELECT greatest(node.at, f.scheduled_time) AS at, t.row, t.job_group, t.job_name, t.concurrency_key,
+           t.max_concurrent, t.overlap_policy, t.priority, t.next_fire_time AS scheduled_time,
+           t.prev_fire_time AS previous_time, true AS is_due, r.following, r.following_is_complete,
+           CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
+                THEN least((SELECT count(*) FROM unnest(r.following) AS u(instant) WHERE u.instant <= node.at),
+                           cardinality(r.following) - CASE WHEN r.following_is_complete THEN 0 ELSE 1 END)::int
+                ELSE 0 END AS also_due,
+           t.coalesced_fire_times, r.fire_id
+      FROM node
+     CROSS JOIN requested r
+      JOIN qrtz_fired_triggers f
+        ON f.fire_id = r.fire_id AND f.epoch = :'epoch'::bigint AND f.state = 'ACQUIRED'
+         AND f.scheduled_time <= node.at + :'early'::interval
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row, o.*
+          FROM qrtz_triggers o
+         WHERE o.sched_name = :'sched' AND o.trigger_group = f.trigger_group AND o.trigger_name = f.trigger_name
+           AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = r.fire_id
+\if :with_limits
+\else
+           AND o.max_concurrent IS NULL
+\endif
+           FOR NO KEY UPDATE SKIP LOCKED) AS t
+       FOR UPDATE OF f SKIP LOCKED
+),
+\if :with_limits
+-- include: limited
+-- The candidates of jobs with a limit, with the number of their running executions, in the order in which they get the
+-- free slots: the soonest first, but the newest first if it replaces running executions. Those that are due are ranked
+-- apart from those that are not.
+limited AS MATERIALIZED (
+    SELECT c.*, executions.running,
+           row_number() OVER (PARTITION BY c.job_group, c.job_name, c.concurrency_key,
+                                           c.overlap_policy <> 'block' AND c.is_due
+                                  ORDER BY CASE c.overlap_policy WHEN 'cancel_other' THEN c.scheduled_time END DESC,
+                                           c.scheduled_time, c.priority DESC) AS rank
+      FROM candidates c
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS running FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = c.job_group AND r.job_name = c.job_name
+           AND r.concurrency_key = c.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+     ) AS executions
+     WHERE c.max_concurrent IS NOT NULL
+),
+-- The jobs with an execution that a fire would replace and whose row another transaction has locked.
+held AS MATERIALIZED (
+    SELECT e.job_group, e.job_name, e.concurrency_key
+      FROM (SELECT DISTINCT job_group, job_name, concurrency_key FROM limited
+             WHERE overlap_policy = 'cancel_other' AND is_due AND rank > max_concurrent - running) AS full_job
+     CROSS JOIN LATERAL (
+        SELECT r.fire_id, r.job_group, r.job_name, r.concurrency_key FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = full_job.job_group AND r.job_name = full_job.job_name
+           AND r.concurrency_key = full_job.concurrency_key
+           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.cancel_requested) AS e
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM qrtz_fired_triggers o
+         WHERE o.fire_id = e.fire_id FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
+     WHERE f.is_free IS NULL
+),
+-- One decision for each candidate.
+decisions AS MATERIALIZED (
+    -- Nothing holds up a job without a limit.
+    SELECT c.*, 0::bigint AS running, 1::bigint AS rank, false AS fills_limit,
+           CASE WHEN c.is_due THEN 'FIRE' ELSE 'CLAIM' END AS decision
+      FROM candidates c WHERE c.max_concurrent IS NULL
+    UNION ALL
+    -- BLOCK, with a free slot. If those that fire now take the last slot, the others are blocked and not claimed.
+    SELECT f.*, CASE WHEN f.is_due THEN 'FIRE' WHEN f.fills_limit THEN 'BLOCK' ELSE 'CLAIM' END
+      FROM (SELECT l.*, l.running + count(*) FILTER (WHERE l.is_due)
+                                        OVER (PARTITION BY l.job_group, l.job_name, l.concurrency_key)
+                            >= l.max_concurrent AS fills_limit
+              FROM limited l
+             WHERE l.overlap_policy = 'block' AND l.rank <= l.max_concurrent - l.running) AS f
+-- end
+-- include: overlap
+    UNION ALL
+    -- Its job does not wait for a slot. The subquery for BUFFER_ONE ends with OFFSET 0, so that it is looked up by the
+    -- key, once for each row: a session keeps its plans, and one that was made for a small table may read the whole
+    -- table into a hash.
+    SELECT l.*, false,
+           CASE WHEN l.is_due THEN
+               CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'
+                    WHEN l.overlap_policy = 'cancel_other' AND l.rank <= l.max_concurrent THEN 'BLOCK'
+                    WHEN l.overlap_policy = 'buffer_one' AND l.rank = greatest(l.max_concurrent - l.running, 0) + 1
+                         AND NOT EXISTS (
+                            SELECT FROM qrtz_triggers w
+                             WHERE w.sched_name = :'sched' AND w.job_group = l.job_group AND w.job_name = l.job_name
+                               AND w.concurrency_key = l.concurrency_key AND w.trigger_state = 'BLOCKED' OFFSET 0)
+                         THEN 'BLOCK'
+                    ELSE 'SKIP' END
+               ELSE 'CLAIM' END
+      FROM limited l
+     WHERE l.overlap_policy <> 'block'
+       AND (l.overlap_policy <> 'cancel_other'
+            OR (l.job_group, l.job_name, l.concurrency_key)
+               NOT IN (SELECT job_group, job_name, concurrency_key FROM held))
+),
+-- end
+\else
+-- Nothing holds up a job without a limit.
+decisions AS (SELECT *, false AS fills_limit, 'FIRE'::text AS decision FROM candidates),
+\endif
+-- include: advanced
+-- Carries the decisions out. A trigger that fires or is skipped moves on: to the first of its following fire times that
+-- this fire does not coalesce, or to COMPLETE where there is none. A COMPLETE trigger keeps the id of its last fire,
+-- whose end removes it. The row is the one that was locked above.
+--
+-- A trigger that catches up does so until its next fire time is later than the end of the catch-up. The rule of one
+-- that stays where it is does not change: `spend` of the rate limits restores the rule of those just admitted.
+advanced AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = CASE WHEN d.decision = 'CLAIM' THEN 'ACQUIRED'
+                                WHEN d.decision = 'BLOCK' THEN 'BLOCKED'
+                                WHEN d.is_last THEN 'COMPLETE'
+                                WHEN d.fills_limit THEN 'BLOCKED' ELSE 'WAITING' END,
+           fire_id = CASE WHEN d.decision = 'CLAIM' OR (d.moves_on AND d.is_last) THEN d.fire_id END,
+           prev_fire_time = CASE d.decision WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
+           next_fire_time = CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END,
+           coalesced_fire_times = CASE WHEN d.moves_on THEN NULL ELSE t.coalesced_fire_times END,
+           misfire_rule = CASE WHEN t.catch_up_until
+                                    < coalesce(CASE WHEN d.moves_on THEN d.following[1 + d.coalesced]
+                                                    ELSE t.next_fire_time END, 'infinity')
+                               THEN CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
+                                         WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
+                               ELSE CASE WHEN t.rate_limit IS NULL OR NOT d.moves_on THEN t.misfire_rule
+                                         ELSE 'RATE_LIMIT' END END,
+           catch_up_until = CASE WHEN t.catch_up_until
+                                      >= CASE WHEN d.moves_on THEN d.following[1 + d.coalesced]
+                                              ELSE t.next_fire_time END
+                                 THEN t.catch_up_until END,
+           upcoming = CASE WHEN d.moves_on THEN d.following[2 + d.coalesced:] ELSE t.upcoming END,
+           upcoming_is_complete = CASE WHEN d.moves_on THEN d.following_is_complete ELSE t.upcoming_is_complete END,
+           times_triggered = t.times_triggered + CASE WHEN d.moves_on THEN 1 + d.coalesced ELSE 0 END
+      FROM (SELECT *, cardinality(following) = coalesced AS is_last
+              FROM (SELECT *, decision IN ('FIRE', 'SKIP') AS moves_on,
+                           CASE decision WHEN 'FIRE' THEN also_due ELSE 0 END AS coalesced
+                      FROM decisions) AS made) AS d
+     WHERE t.ctid = d.row
+    RETURNING d.decision, d.fire_id AS given_fire_id, d.at, d.scheduled_time, d.previous_time, d.fills_limit,
+              CASE WHEN d.coalesced = 0 THEN d.coalesced_fire_times
+                   ELSE coalesce(d.coalesced_fire_times, ARRAY[d.scheduled_time]) || d.following[:d.coalesced] END
+                   AS coalesced,
+              -- Each further column would cost time, because the rows are copied from part to part.
+              t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name, t.job_type,
+              t.next_fire_time, t.upcoming, t.upcoming_is_complete, t.times_triggered, t.attempt, t.max_concurrent,
+              t.overlap_policy, t.concurrency_key, t.placement, t.job_data, t.kind, t.schedule, t.description,
+              t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name
+),
+-- end
+-- include: claimed
+-- All that the node needs to run the job: the trigger as it is now, its job, and its calendar. Of the fire times after
+-- the next one, a node needs those that it may have to refill. `unknown_fires` of the holdings returns the same
+-- columns, in the order in which `rows.decode_row` reads them.
+claimed AS MATERIALIZED (
+    SELECT t.decision, t.given_fire_id, t.at, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type,
+           t.generation, t.scheduled_time, t.previous_time, t.next_fire_time,
+           CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming, t.upcoming_is_complete,
+           t.times_triggered, t.attempt, t.max_concurrent, t.overlap_policy, t.placement,
+           t.job_data::text AS trigger_data, t.concurrency_key,
+           t.kind, t.schedule::text, t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction,
+           t.misfire_threshold, t.calendar_name,
+           j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
+           j.retry_policy::text, j.timeout, j.job_data::text AS job_data, c.calendar::text, c.revision, t.coalesced,
+           j.node_deaths, j.pause_after_failures, j.concurrency_key AS key_entry,
+           j.continuations::text AS continuations, j.rate_limit::text AS rate_limit, j.display_name, j.capture_logs
+      FROM advanced t
+     CROSS JOIN LATERAL (
+        SELECT * FROM qrtz_job_details o
+         WHERE o.sched_name = :'sched' AND o.job_group = t.job_group AND o.job_name = t.job_name LIMIT 1) AS j
+      LEFT JOIN LATERAL (
+        SELECT * FROM qrtz_calendars o
+         WHERE o.sched_name = :'sched' AND o.calendar_name = t.calendar_name LIMIT 1) AS c ON true
+     WHERE t.decision <> 'BLOCK'
+),
+-- end
+-- The claim becomes the row of the execution.
+started AS (
+    UPDATE qrtz_fired_triggers f
+       SET state = 'EXECUTING', fired_time = advanced.at, coalesced_fire_times = advanced.coalesced,
+           concurrency_key = advanced.concurrency_key, max_concurrent = advanced.max_concurrent
+      FROM advanced WHERE f.fire_id = advanced.given_fire_id AND advanced.decision = 'FIRE'
+)
+\if :with_limits
+,
+-- A fire that is skipped, or whose trigger waits for a slot, keeps no claim.
+unclaimed AS (
+    DELETE FROM qrtz_fired_triggers f USING advanced
+     WHERE f.fire_id = advanced.given_fire_id AND advanced.decision <> 'FIRE'
+),
+-- include: others
+-- The history of fires that a job at its limit does not run, by its overlap policy.
+skipped AS (
+    INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+        job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, attempt, trigger_data)
+    SELECT t.given_fire_id, :'sched', t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
+           t.job_type, :'instance', :'epoch'::bigint, t.at, t.scheduled_time, t.at, 'SKIPPED', t.attempt,
+           t.job_data
+      FROM advanced t WHERE t.decision = 'SKIP'
+        ON CONFLICT DO NOTHING
+),
+-- The other triggers of jobs that have reached their limits by this step are blocked, even if they are claimed.
+others AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = CASE o.trigger_state WHEN 'PAUSED' THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END, fire_id = NULL
+      FROM (SELECT DISTINCT job_group, job_name, concurrency_key
+              FROM advanced WHERE decision = 'FIRE' AND fills_limit) AS full_job
+     CROSS JOIN LATERAL (
+        SELECT s.ctid AS row, s.trigger_state, s.fire_id
+          FROM qrtz_triggers s
+         WHERE s.sched_name = :'sched' AND s.job_group = full_job.job_group AND s.job_name = full_job.job_name
+           AND s.concurrency_key = full_job.concurrency_key
+           AND (s.trigger_group, s.trigger_name) NOT IN (SELECT trigger_group, trigger_name FROM advanced)
+           AND s.trigger_state IN ('WAITING', 'ACQUIRED', 'PAUSED')
+           FOR NO KEY UPDATE SKIP LOCKED) AS o
+     WHERE t.ctid = o.row
+    RETURNING o.fire_id
+),
+-- They lose the claims that nodes had on them. A claim whose row another transaction has locked stays. It no longer
+-- matches its trigger, so it never fires, and its node deletes it when it tries to fire it, or at the next comparison
+-- of what it holds.
+lost_claims AS (
+    DELETE FROM qrtz_fired_triggers f
+     USING others
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM qrtz_fired_triggers o
+         WHERE o.fire_id = others.fire_id AND o.state = 'ACQUIRED'
+           FOR UPDATE SKIP LOCKED) AS void
+     WHERE f.ctid = void.row
+),
+-- CANCEL_OTHER: one execution is asked to stop for each fire that waits to replace it, the longest-running first. The
+-- commit notifies the nodes.
+cancelled AS (
+    UPDATE qrtz_fired_triggers f SET cancel_requested = true
+      FROM (SELECT job_group, job_name, concurrency_key, count(*) AS waiting
+              FROM advanced WHERE decision = 'BLOCK' AND overlap_policy = 'cancel_other'
+             GROUP BY job_group, job_name, concurrency_key) AS job
+     CROSS JOIN LATERAL (
+        SELECT r.fire_id FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
+           AND r.concurrency_key = job.concurrency_key
+           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.cancel_requested
+         ORDER BY r.fired_time, r.fire_id
+         LIMIT job.waiting) AS longest
+     WHERE f.fire_id = longest.fire_id
+    RETURNING pg_notify(:'channel', 'cancelled')
+)
+-- end
+\endif
+SELECT * FROM claimed ORDER BY scheduled_time, priority DESC;

@@ -1,0 +1,137 @@
+-- The column `misfire_rule` is the rule by which a waiting trigger is late. A trigger that was resumed with a `missed`
+-- policy waits under the rule SKIP or ONCE, even if it is only slightly late: no step but this one takes it. A trigger
+-- that catches up ignores misfires until it has passed the instant at which its misfire was handled, so that a missed
+-- fire is not judged twice.
+
+-- name: late
+-- A batch of late triggers, without a lock.
+WITH node AS MATERIALIZED (SELECT :now AS at)
+SELECT node.at, late.*
+  FROM node
+ CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[]) AS known(job_type, placement)
+ CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('LATE'), ('SKIP'), ('ONCE')) AS rule(name)
+ CROSS JOIN LATERAL (
+    SELECT t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
+           t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
+           t.job_data::text, t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation,
+           c.calendar::text, c.revision, t.coalesced_fire_times IS NOT NULL, t.ctid::text, t.misfire_rule,
+           CASE t.misfire_rule WHEN 'SKIP' THEN t.resumed_at END
+      FROM qrtz_triggers t
+      LEFT JOIN qrtz_calendars c ON c.sched_name = t.sched_name AND c.calendar_name = t.calendar_name
+     WHERE t.sched_name = :'sched' AND t.job_type = known.job_type AND t.placement = known.placement
+       AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+       AND t.next_fire_time < CASE rule.name WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE node.at END
+       AND (rule.name <> 'OWN' OR t.next_fire_time < node.at - t.misfire_threshold)
+       AND t.generation <> ALL(:'left'::bigint[])
+     ORDER BY t.next_fire_time, t.priority DESC
+     LIMIT :'limit'::int
+ ) AS late
+ ORDER BY late.next_fire_time, late.priority DESC
+ LIMIT :'limit'::int;
+
+-- name: guard
+-- No row means that the epoch is no longer registered.
+SELECT :now FROM qrtz_scheduler_state
+ WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint;
+
+-- name: move
+-- Writes a batch back, and records its misfires. Rows are looked up by the ctid with which they were read: an index
+-- scan might use another index than the primary key, and after an outage all late triggers may have the same fire time.
+-- A row that was updated in the meantime has moved elsewhere, and is skipped.
+WITH
+-- include: node
+-- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
+-- `at` is the one instant by which the whole step decides.
+node AS MATERIALIZED (
+    SELECT :now AS at FROM qrtz_scheduler_state
+     WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
+),
+-- end
+-- The new values of each trigger, with those that were read.
+moves AS (
+    SELECT * FROM unnest(:'rows'::tid[], :'groups'::text[], :'names'::text[], :'generations'::bigint[],
+                         :'seen'::timestamptz[], :'next'::timestamptz[], :'previous'::timestamptz[],
+                         :'times'::bigint[], :'starts'::timestamptz[], :'schedules'::text[], :'upcoming'::text[],
+                         :'complete'::bool[], :'revisions'::bigint[], :'missed_times'::text[], :'more'::bool[],
+                         :'caught_up'::bigint[], :'actions'::text[], :'coalesces'::bool[])
+        AS m(row, trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
+             start_time, schedule, upcoming, is_complete, revision, missed, has_more, caught_up, action, coalesces)
+),
+-- The triggers that have not changed since they were read; rows that another transaction has locked are left. The
+-- subquery ends with OFFSET 0, so that the calendar is looked up by its key, once for each row.
+late AS MATERIALIZED (
+    SELECT m.*, mine.*
+      FROM node
+     CROSS JOIN moves m
+     CROSS JOIN LATERAL (
+        SELECT t.job_group, t.job_name, t.misfire_instruction
+          FROM qrtz_triggers t
+         WHERE t.ctid = m.row
+           AND t.sched_name = :'sched' AND t.trigger_group = m.trigger_group AND t.trigger_name = m.trigger_name
+           AND t.generation = m.generation AND t.next_fire_time = m.seen AND t.trigger_state = 'WAITING'
+           AND t.catch_up_until IS NULL
+           AND (t.calendar_name IS NULL
+                OR EXISTS (SELECT FROM qrtz_calendars c WHERE c.sched_name = t.sched_name
+                              AND c.calendar_name = t.calendar_name AND c.revision = m.revision OFFSET 0))
+           FOR UPDATE SKIP LOCKED) AS mine
+),
+-- Those that have another fire time.
+moved AS (
+    UPDATE qrtz_triggers t
+       SET next_fire_time = l.next_fire_time, prev_fire_time = l.prev_fire_time,
+           times_triggered = l.times_triggered, start_time = l.start_time, schedule = l.schedule::jsonb,
+           upcoming = l.upcoming::timestamptz[], upcoming_is_complete = l.is_complete,
+           coalesced_fire_times = CASE WHEN l.coalesces
+                         THEN (coalesce(t.coalesced_fire_times, '{}') || l.missed::timestamptz[])[:1000] END,
+           misfire_rule = CASE WHEN l.caught_up > 0 AND t.rate_limit IS NULL THEN 'IGNORE' ELSE
+                          -- include: usual_rule
+                          -- The regular rule of a trigger that was resumed with a `missed` policy, or is new. Outside
+                          -- of the acquire step, only a trigger that repeats a fire which was admitted and handed back
+                          -- has a rate limit and the rule IGNORE. It keeps it.
+                          CASE WHEN t.rate_limit IS NOT NULL AND t.misfire_rule <> 'IGNORE' THEN 'RATE_LIMIT'
+                               WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
+                               WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
+                               WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
+                          -- end
+                          END,
+           catch_up_until = CASE WHEN l.caught_up > 0 THEN :'at'::timestamptz END
+      FROM late l
+     WHERE t.ctid = l.row AND l.next_fire_time IS NOT NULL
+    RETURNING l.*
+),
+-- Those that have no fire time left.
+finalized AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = 'COMPLETE', next_fire_time = NULL, upcoming = '{}', upcoming_is_complete = true
+      FROM late l
+     WHERE t.ctid = l.row AND l.next_fire_time IS NULL
+    RETURNING l.*
+),
+-- The record of the misfires.
+recorded AS (
+    INSERT INTO qrtz_misfires (id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+        instance_id, handled_at, misfire_instruction, action, scheduled_time, missed, has_more, caught_up,
+        next_fire_time)
+    SELECT nextval('qrtz_fire_ids'), :'sched', trigger_group, trigger_name, generation, job_group, job_name,
+           :'instance', :'at'::timestamptz, misfire_instruction, action, seen, missed::timestamptz[], has_more,
+           caught_up, next_fire_time
+      FROM (SELECT * FROM moved UNION ALL SELECT * FROM finalized) AS handled
+)
+SELECT trigger_group, trigger_name FROM moved UNION ALL SELECT trigger_group, trigger_name FROM finalized;
+
+-- name: spoil
+-- A trigger whose fire times cannot be computed does not fire until somebody resets it.
+UPDATE qrtz_triggers t SET trigger_state = 'ERROR', error = late.reason
+  FROM (SELECT mine.row, m.reason
+          FROM unnest(:'rows'::tid[], :'groups'::text[], :'names'::text[], :'generations'::bigint[],
+                      :'reasons'::text[]) AS m(row, trigger_group, trigger_name, generation, reason)
+         CROSS JOIN LATERAL (
+            SELECT o.ctid AS row FROM qrtz_triggers o
+             WHERE o.ctid = m.row
+               AND o.sched_name = :'sched' AND o.trigger_group = m.trigger_group AND o.trigger_name = m.trigger_name
+               AND o.generation = m.generation AND o.trigger_state = 'WAITING'
+               FOR NO KEY UPDATE SKIP LOCKED) AS mine
+         WHERE EXISTS (SELECT FROM qrtz_scheduler_state s
+                        WHERE s.sched_name = :'sched' AND s.instance_id = :'instance' AND s.epoch = :'epoch'::bigint)
+       ) AS late
+ WHERE t.ctid = late.row;

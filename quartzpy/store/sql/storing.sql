@@ -1,0 +1,372 @@
+-- name: store_jobs
+-- With the switch `new`, nothing that is stored changes. Otherwise it returns what it has stored, and whether it has
+-- replaced it.
+INSERT INTO qrtz_job_details AS j (sched_name, job_group, job_name, description, job_type, is_durable, max_concurrent,
+       overlap_policy, concurrency_key, rate_limit, placement, persists_data, requests_recovery, retry_policy, timeout,
+       pause_after_failures, job_data, continuations, display_name, capture_logs)
+SELECT :'sched', w.job_group, w.job_name, w.description, w.job_type, w.durable, w.max_concurrent, w.overlap_policy,
+       w.concurrency_key, w.rate_limit::jsonb, w.placement, w.persists, w.recovery, w.retry::jsonb, w.timeout,
+       w.pause_after, w.data::jsonb, w.continuations::jsonb, w.display_name, w.capture_logs
+  FROM unnest(:'groups'::text[], :'names'::text[], :'descriptions'::text[], :'types'::text[], :'durable'::bool[],
+              :'limits'::int[], :'overlap_policy'::text[], :'concurrency_keys'::text[], :'rate_limits'::text[],
+              :'placements'::text[], :'persists'::bool[], :'recovery'::bool[], :'retries'::text[],
+              :'timeouts'::interval[], :'pause_after'::int[], :'data'::text[], :'continuations'::text[],
+              :'display_names'::text[], :'capture_logs'::text[])
+       AS w(job_group, job_name, description, job_type, durable, max_concurrent, overlap_policy, concurrency_key,
+            rate_limit, placement, persists, recovery, retry, timeout, pause_after, data, continuations, display_name,
+            capture_logs)
+ ORDER BY w.job_group, w.job_name
+    ON CONFLICT (sched_name, job_group, job_name) DO
+\if :new
+       NOTHING
+\else
+       UPDATE
+   SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
+       max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
+       concurrency_key = excluded.concurrency_key, rate_limit = excluded.rate_limit, placement = excluded.placement,
+       persists_data = excluded.persists_data,
+       requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
+       timeout = excluded.timeout, pause_after_failures = excluded.pause_after_failures,
+       continuations = excluded.continuations, display_name = excluded.display_name,
+       capture_logs = excluded.capture_logs,
+       job_data = CASE WHEN :'keeps_data'::bool
+                         OR (:'keeps_persisted'::bool AND j.persists_data AND excluded.persists_data)
+                       THEN j.job_data ELSE excluded.job_data END,
+       owner = NULL
+ WHERE :'replace'::bool
+RETURNING j.job_group, j.job_name, j.xmax <> 0
+\endif
+;
+
+-- name: compare_jobs
+-- For jobs that will be replaced: do the values change of which their triggers have copies? Each job is looked up by
+-- its key and locked in the order of the keys. A join of both lists was planned for the few jobs that the table had at
+-- its last ANALYZE, and compared each job with all others.
+SELECT j.job_group, j.job_name,
+       (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
+           IS DISTINCT FROM (w.job_type, w.max_concurrent, w.overlap_policy, w.placement, w.rate_limit)
+           -- The data, which the values of its key come from, may be another.
+           OR j.concurrency_key IS NOT NULL OR w.concurrency_key IS NOT NULL
+  FROM (SELECT *
+          FROM unnest(:'groups'::text[], :'names'::text[], :'types'::text[], :'limits'::int[],
+                      :'overlap_policy'::text[], :'placements'::text[], :'concurrency_keys'::text[],
+                      :'rate_limits'::text[]::jsonb[])
+               AS given(job_group, job_name, job_type, max_concurrent, overlap_policy, placement, concurrency_key,
+                        rate_limit)
+         ORDER BY job_group, job_name) AS w
+ CROSS JOIN LATERAL (
+    SELECT * FROM qrtz_job_details o
+     WHERE o.sched_name = :'sched' AND o.job_group = w.job_group AND o.job_name = w.job_name
+       FOR NO KEY UPDATE) AS j;
+
+-- name: store_triggers
+-- A trigger whose schedule did not change keeps its progress, its pause and its misfires; it keeps its generation, too,
+-- which is below that of all others here. Rows that exist are not returned where they may not be replaced: fewer rows
+-- come back than were sent. The jobs' rows are held as their foreign key will hold them, but before they are read. Each
+-- is looked up by LATERAL, so that a plan that was made while the table was empty does not read all jobs. All programs
+-- take the rows in the same order, so that two that store the same do not deadlock.
+-- With the switch `new`, nothing that is stored changes, and the states of new triggers are found out under the lock.
+WITH before AS MATERIALIZED (SELECT nextval('qrtz_fire_ids') AS generation)
+INSERT INTO qrtz_triggers AS t (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
+       max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, trigger_state, held_by_mode,
+       description, kind, schedule, next_fire_time, prev_fire_time, upcoming, upcoming_is_complete,
+       times_triggered, start_time, end_time, priority, misfire_instruction, misfire_rule, misfire_threshold,
+       calendar_name, job_data, schedule_hash)
+SELECT :'sched', nextval('qrtz_fire_ids'), w.trigger_group, w.trigger_name, w.job_group, w.job_name, j.job_type,
+       j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
+       -- include: key_of_w
+       CASE WHEN j.concurrency_key IS NULL THEN ''
+            ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+                    FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(w.data::jsonb, '{}'))
+                                          ->> j.concurrency_key, '') AS value) AS k) END
+       -- end
+       AS concurrency_key,
+\if :new
+       'WAITING' AS trigger_state, false AS held_by_mode,
+\else
+       CASE WHEN
+            -- include: ordinary
+            -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
+            (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
+                AND NOT EXISTS (SELECT FROM qrtz_job_details m
+                                 WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
+                AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
+                                 WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
+                                   AND f.max_concurrent IS NOT NULL))
+            -- end
+            THEN 'WAITING'
+            ELSE coalesce(nullif(ltrim(
+                 CASE WHEN
+              -- include: group_is_paused_w
+              EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                       WHERE p.sched_name = :'sched'
+                         AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = w.trigger_group)
+                              OR (p.scope = 'JOB' AND p.group_name = w.job_group)))
+              -- end
+              OR
+            -- include: mode_forbids_w
+            (EXISTS (SELECT FROM qrtz_job_details m
+                      WHERE m.sched_name = :'sched' AND m.job_group = w.job_group AND m.job_name = w.job_name
+                        AND (m.mode = 'DISABLED'
+                             OR (m.mode = 'MANUAL'
+                                 AND w.trigger_group
+                                     NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
+             OR (w.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                 AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                              WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')))
+            -- end
+                 THEN 'PAUSED' ELSE '' END
+                 || CASE WHEN j.overlap_policy = 'block' AND j.max_concurrent <= (
+                         SELECT count(*) FROM qrtz_fired_triggers f
+                          WHERE f.sched_name = :'sched' AND f.job_group = w.job_group AND f.job_name = w.job_name
+                            AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL AND f.concurrency_key =
+                    -- include: key_of_w
+                    CASE WHEN j.concurrency_key IS NULL THEN ''
+                         ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+                                 FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(w.data::jsonb, '{}'))
+                                                       ->> j.concurrency_key, '') AS value) AS k) END
+                    -- end
+                    ) THEN '_BLOCKED' ELSE '' END, '_'), ''), 'WAITING') END AS trigger_state,
+       (NOT
+        -- include: ordinary
+        -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
+        (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
+            AND NOT EXISTS (SELECT FROM qrtz_job_details m
+                             WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
+            AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
+                             WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
+                               AND f.max_concurrent IS NOT NULL))
+        -- end
+        AND NOT
+        -- include: group_is_paused_w
+        EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                 WHERE p.sched_name = :'sched'
+                   AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = w.trigger_group)
+                        OR (p.scope = 'JOB' AND p.group_name = w.job_group)))
+        -- end
+        AND
+        -- include: mode_forbids_w
+        (EXISTS (SELECT FROM qrtz_job_details m
+                  WHERE m.sched_name = :'sched' AND m.job_group = w.job_group AND m.job_name = w.job_name
+                    AND (m.mode = 'DISABLED'
+                         OR (m.mode = 'MANUAL'
+                             AND w.trigger_group
+                                 NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
+         OR (w.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+             AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                          WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')))
+        -- end
+       ) AS held_by_mode,
+\endif
+       w.description, w.kind, w.schedule::jsonb, w.next_fire_time, w.prev_fire_time, w.upcoming::timestamptz[],
+       w.is_complete, w.times, w.start_time, w.end_time, w.priority, w.misfire,
+       CASE WHEN j.rate_limit IS NULL OR w.rule = 'NEW' THEN w.rule ELSE 'RATE_LIMIT' END, w.threshold, w.calendar,
+       w.data::jsonb, w.hash
+  FROM before
+ CROSS JOIN unnest(:'groups'::text[], :'names'::text[], :'job_groups'::text[], :'job_names'::text[],
+              :'descriptions'::text[], :'kinds'::text[], :'schedules'::text[], :'next'::timestamptz[],
+              :'previous'::timestamptz[], :'upcoming'::text[], :'complete'::bool[], :'times'::bigint[],
+              :'starts'::timestamptz[], :'ends'::timestamptz[], :'priorities'::int[], :'misfires'::text[],
+              :'rules'::text[], :'thresholds'::interval[], :'calendars'::text[], :'data'::text[], :'hashes'::bigint[])
+       AS w(trigger_group, trigger_name, job_group, job_name, description, kind, schedule, next_fire_time,
+            prev_fire_time, upcoming, is_complete, times, start_time, end_time, priority, misfire, rule, threshold,
+            calendar, data, hash)
+ CROSS JOIN LATERAL (
+    SELECT * FROM qrtz_job_details o
+     WHERE o.sched_name = :'sched' AND o.job_group = w.job_group AND o.job_name = w.job_name
+       FOR KEY SHARE) AS j
+ WHERE before.generation > 0
+ ORDER BY w.trigger_group, w.trigger_name
+    ON CONFLICT (sched_name, trigger_group, trigger_name) DO
+\if :new
+       NOTHING
+RETURNING t.trigger_group, t.trigger_name, false, t.next_fire_time, :now
+\else
+       UPDATE
+   SET (trigger_state, next_fire_time, prev_fire_time, upcoming, upcoming_is_complete, times_triggered, start_time,
+        generation, coalesced_fire_times, attempt, fire_id, error, held_by_mode, paused_at, paused_by, pause_reason,
+        schedule, misfire_rule, catch_up_until) = (
+       SELECT CASE WHEN NOT same.has_schedule THEN excluded.trigger_state
+                   WHEN t.concurrency_key = excluded.concurrency_key THEN t.trigger_state
+                   WHEN t.trigger_state IN ('ACQUIRED', 'BLOCKED') THEN 'WAITING'
+                   WHEN t.trigger_state = 'PAUSED_BLOCKED' THEN 'PAUSED' ELSE t.trigger_state END,
+              CASE WHEN same.has_schedule THEN t.next_fire_time ELSE excluded.next_fire_time END,
+              CASE WHEN same.has_schedule THEN t.prev_fire_time ELSE excluded.prev_fire_time END,
+              CASE WHEN same.has_schedule THEN t.upcoming ELSE excluded.upcoming END,
+              CASE WHEN same.has_schedule THEN t.upcoming_is_complete ELSE excluded.upcoming_is_complete END,
+              CASE WHEN same.has_schedule THEN t.times_triggered ELSE excluded.times_triggered END,
+              CASE WHEN same.has_schedule THEN t.start_time ELSE excluded.start_time END,
+              CASE WHEN same.has_schedule THEN t.generation ELSE excluded.generation END,
+              CASE WHEN same.has_schedule THEN t.coalesced_fire_times ELSE excluded.coalesced_fire_times END,
+              CASE WHEN same.has_schedule THEN t.attempt ELSE excluded.attempt END,
+              CASE WHEN NOT same.has_schedule THEN excluded.fire_id
+                   WHEN t.concurrency_key = excluded.concurrency_key OR t.trigger_state <> 'ACQUIRED'
+                   THEN t.fire_id END,
+              CASE WHEN same.has_schedule THEN t.error ELSE excluded.error END,
+              CASE WHEN same.has_schedule THEN t.held_by_mode ELSE excluded.held_by_mode END,
+              CASE WHEN same.has_schedule THEN t.paused_at ELSE excluded.paused_at END,
+              CASE WHEN same.has_schedule THEN t.paused_by ELSE excluded.paused_by END,
+              CASE WHEN same.has_schedule THEN t.pause_reason ELSE excluded.pause_reason END,
+              -- The schedule of a trigger that keeps its progress, with the new catch-up limits.
+              CASE WHEN same.has_schedule
+                   THEN (t.schedule - 'catch_up') || CASE WHEN excluded.schedule -> 'catch_up' IS NULL THEN '{}'::jsonb
+                        ELSE jsonb_build_object('catch_up', excluded.schedule -> 'catch_up') END
+                   ELSE excluded.schedule END,
+              CASE WHEN NOT same.has_schedule THEN excluded.misfire_rule
+                   WHEN t.misfire_rule IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
+                   WHEN excluded.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
+                   WHEN same.has_misfire AND t.misfire_rule NOT IN ('RATE_LIMIT', 'LATE') THEN t.misfire_rule
+                   WHEN excluded.misfire_instruction = 'ignore' THEN 'IGNORE'
+                   WHEN excluded.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END,
+              CASE WHEN same.has_schedule AND same.has_misfire THEN t.catch_up_until END
+         FROM (-- The stored trigger `t` belongs to the same job and already has the schedule that is to be stored: as
+               -- it was declared, or as it is now.
+               SELECT (t.job_group, t.job_name) = (excluded.job_group, excluded.job_name)
+                      AND (coalesce(t.schedule_hash = excluded.schedule_hash, false)
+                           OR (t.kind, t.schedule - 'catch_up', t.start_time, t.end_time, t.calendar_name)
+                              IS NOT DISTINCT FROM
+                              (excluded.kind, excluded.schedule - 'catch_up', excluded.start_time, excluded.end_time,
+                               excluded.calendar_name)) AS has_schedule,
+                      (t.misfire_instruction, t.misfire_threshold)
+                      IS NOT DISTINCT FROM (excluded.misfire_instruction, excluded.misfire_threshold) AS has_misfire
+               OFFSET 0) AS same),
+       job_group = excluded.job_group, job_name = excluded.job_name, job_type = excluded.job_type,
+       max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
+       placement = excluded.placement, rate_limit = excluded.rate_limit,
+       rate_limited_until = CASE WHEN (t.job_group, t.job_name, t.concurrency_key)
+                                    = (excluded.job_group, excluded.job_name, excluded.concurrency_key)
+                                 THEN t.rate_limited_until END,
+       concurrency_key = excluded.concurrency_key, description = excluded.description, kind = excluded.kind,
+       end_time = excluded.end_time, priority = excluded.priority, misfire_instruction = excluded.misfire_instruction,
+       misfire_threshold = excluded.misfire_threshold, calendar_name = excluded.calendar_name,
+       job_data = excluded.job_data, schedule_hash = excluded.schedule_hash, owner = NULL
+ WHERE :'replace'::bool
+RETURNING t.trigger_group, t.trigger_name, t.generation < (SELECT generation FROM before), t.next_fire_time,
+          :now, t.job_group, t.job_name, t.job_type, t.max_concurrent, t.overlap_policy, t.placement,
+          t.rate_limit::text
+\endif
+;
+
+-- name: lock_if_new
+-- Takes the lock, or fails without it if a row was not made by this transaction, or if the time is not the expected
+-- one. Nobody else sees the new rows yet, so a wait for the lock does not make the check out of date.
+WITH given AS MATERIALIZED (
+    SELECT (SELECT count(*)
+              FROM unnest(:'job_groups'::text[], :'job_names'::text[]) AS k(job_group, job_name)
+             CROSS JOIN LATERAL (
+                SELECT FROM qrtz_job_details j
+                 WHERE j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name
+                   AND j.xmin = pg_current_xact_id()::xid
+                 LIMIT 1) AS made) = cardinality(:'job_names'::text[])
+           AND (SELECT count(*)
+                  FROM unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
+                 CROSS JOIN LATERAL (
+                    SELECT FROM qrtz_triggers t
+                     WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group
+                       AND t.trigger_name = k.trigger_name AND t.xmin = pg_current_xact_id()::xid
+                     LIMIT 1) AS made) = cardinality(:'names'::text[])
+           AND (:now BETWEEN :'earliest'::timestamptz AND :'latest'::timestamptz) IS NOT FALSE AS is_new
+)
+SELECT CASE WHEN is_new THEN (
+           -- include: lock
+           WITH held AS MATERIALIZED (
+               SELECT FROM qrtz_locks WHERE sched_name = :'sched' AND lock_name = :'lock' FOR UPDATE
+           )
+           SELECT CASE count(*) WHEN 1 THEN 1
+                  ELSE repeat('quartzpy: the row of a lock is missing', 1 + count(*)::int)::int END
+             FROM held
+           -- end
+       ) ELSE repeat('quartzpy: not everything is new, so it is stored step by step', 1 + is_new::int)::int END
+  FROM given;
+
+-- name: copy_job
+-- Corrects the copies that triggers have of their jobs' values. A claim was made for what the job was before, perhaps
+-- by a node that does not know what it is now: it is void. A trigger that is blocked waits for executions with its
+-- former concurrency key, so it waits no longer; where executions with the new one fill the job, the next node that
+-- tries to claim the trigger blocks it.
+UPDATE qrtz_triggers t
+   SET job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
+       placement = j.placement, rate_limit = j.rate_limit,
+       concurrency_key =
+           -- include: key_of_t
+           CASE WHEN j.concurrency_key IS NULL THEN ''
+                ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+                        FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(t.job_data, '{}'))
+                                              ->> j.concurrency_key, '') AS value) AS k) END
+           -- end
+       ,
+       misfire_rule =
+           -- include: rule_of_job
+           CASE WHEN t.misfire_rule IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
+                WHEN t.misfire_rule = 'IGNORE' AND t.rate_limit = j.rate_limit THEN 'IGNORE'
+                WHEN j.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
+                WHEN t.misfire_rule NOT IN ('RATE_LIMIT', 'LATE') THEN t.misfire_rule
+                WHEN t.misfire_instruction = 'ignore' OR t.catch_up_until IS NOT NULL THEN 'IGNORE'
+                WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
+           -- end
+       ,
+       rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END,
+       trigger_state =
+           CASE WHEN t.trigger_state = 'ACQUIRED' OR t.concurrency_key <>
+                -- include: key_of_t
+                CASE WHEN j.concurrency_key IS NULL THEN ''
+                     ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+                             FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(t.job_data, '{}'))
+                                                   ->> j.concurrency_key, '') AS value) AS k) END
+                -- end
+                THEN CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' WHEN 'BLOCKED' THEN 'WAITING'
+                                          WHEN 'PAUSED_BLOCKED' THEN 'PAUSED' ELSE t.trigger_state END
+                ELSE t.trigger_state END,
+       fire_id = CASE t.trigger_state WHEN 'ACQUIRED' THEN NULL ELSE t.fire_id END
+  FROM unnest(:'groups'::text[], :'names'::text[]) AS w(job_group, job_name)
+  JOIN qrtz_job_details j ON j.sched_name = :'sched' AND j.job_group = w.job_group AND j.job_name = w.job_name
+\if :under_lock
+ -- Triggers that were stored since. It skips locked rows.
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM qrtz_triggers o
+     WHERE o.sched_name = :'sched' AND o.job_group = j.job_group AND o.job_name = j.job_name
+       AND ((o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit)
+            IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
+            OR o.concurrency_key <>
+            -- include: key_of_o
+            CASE WHEN j.concurrency_key IS NULL THEN ''
+                 ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+                         FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(o.job_data, '{}'))
+                                               ->> j.concurrency_key, '') AS value) AS k) END
+            -- end
+           )
+       FOR NO KEY UPDATE SKIP LOCKED) AS own
+ WHERE t.ctid = own.row
+\else
+ WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group AND t.job_name = j.job_name
+   AND ((t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit)
+        IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
+        OR t.concurrency_key <>
+        -- include: key_of_t
+        CASE WHEN j.concurrency_key IS NULL THEN ''
+             ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+                     FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(t.job_data, '{}'))
+                                           ->> j.concurrency_key, '') AS value) AS k) END
+        -- end
+       )
+\endif
+;
+
+-- name: void_claims_of_jobs
+DELETE FROM qrtz_fired_triggers
+ WHERE ctid = ANY(ARRAY(
+    SELECT f.ctid
+      FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
+     CROSS JOIN LATERAL (
+        SELECT c.ctid, c.* FROM qrtz_fired_triggers c
+         WHERE c.sched_name = :'sched' AND c.job_group = k.job_group AND c.job_name = k.job_name
+           AND c.state = 'ACQUIRED'
+           AND (SELECT count(*) FROM qrtz_triggers t
+                 WHERE t.sched_name = c.sched_name AND t.trigger_group = c.trigger_group
+                   AND t.trigger_name = c.trigger_name AND t.fire_id = c.fire_id) = 0
+           FOR UPDATE SKIP LOCKED) AS f));
+
+-- name: hold_job
+SELECT FROM qrtz_job_details
+ WHERE sched_name = :'sched' AND job_group = :'group' AND job_name = :'name'
+   FOR NO KEY UPDATE;
