@@ -16,7 +16,7 @@ from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
 
 if TYPE_CHECKING:
-    from quartzpy.demo.stage import Audience
+    from quartzpy.demo.views import Audience
 
 
 def chosen_audience(json_output: bool) -> Audience:
