@@ -59,16 +59,6 @@ SET quartzpy.search_path = public;
 \set group_slots {5}
 \set groups {g,g}
 \set handed_back {false,false}
-\set host somewhere
-\set instance node
-\set limit 10
-\set instances {dead}
-\set instants {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
-\set job_groups {a}
-\set job_names {j}
-\set job_types {a.job}
-\set keep 1000
-\set kinds {r,p}
 \set hashes {1,NULL}
 \set host somewhere
 \set idle_limit 30000ms

@@ -57,8 +57,7 @@ moves AS (
         AS m(row, trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
              start_time, schedule, upcoming, is_complete, revision, missed, has_more, caught_up, action, coalesces)
 ),
--- The triggers that have not changed since they were read; rows that another transaction has locked are left. The
--- subquery ends with OFFSET 0, so that the calendar is looked up by its key, once for each row.
+-- The triggers that have not changed since they were read; rows that another transaction has locked are left.
 late AS MATERIALIZED (
     SELECT m.*, mine.*
       FROM node
