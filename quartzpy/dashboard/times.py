@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,10 +23,19 @@ _STEPS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 class Times:
     """Formats instants for one reader."""
 
-    now: datetime
+    present: Callable[[], datetime]
+    """Returns the present. It is called only where a text depends on it, because the store may have to be asked."""
     zone_name: str
     source: str
     """Where the zone comes from: "link", "browser" or "server"."""
+
+    @property
+    def now(self) -> datetime:
+        return self.present()
+
+    def at(self, present: Callable[[], datetime]) -> Times:
+        """Return these times with another present."""
+        return replace(self, present=present)
 
     def exact(self, at: datetime) -> str:
         """Return the wall-clock time in the reader's zone: "2026-11-22 08:14:03 CET"."""
@@ -86,12 +96,12 @@ def span_text(span: timedelta | float | None) -> str:
     return f"{sign}{coarse(round(seconds))}"
 
 
-def times_of(request: Request, now: datetime) -> Times:
+def times_of(request: Request, present: Callable[[], datetime]) -> Times:
     """Return the times for the reader of a request: in the zone of the link, of the browser, or of this server."""
     for source, name in (("link", request.query_params.get("zone")), ("browser", request.cookies.get(ZONE_COOKIE))):
         if name and is_zone(name):
-            return Times(now, name, source)
-    return Times(now, server_zone(), "server")
+            return Times(present, name, source)
+    return Times(present, server_zone(), "server")
 
 
 def is_zone(name: str) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
 
@@ -97,7 +97,7 @@ class Visit:
 
     def at(self, now: datetime) -> Visit:
         """Return this visit with another present: the store's, as a read model gives it."""
-        return dataclasses.replace(self, times=dataclasses.replace(self.times, now=now))
+        return dataclasses.replace(self, times=self.times.at(lambda: now))
 
     def render(self, template: str, *, status: int = 200, **context: Any) -> Response:
         """Return a page, or its content alone for the script of an open page."""
@@ -143,7 +143,7 @@ def visit_of(request: Request) -> Visit:
     actor: Actor = request.state.actor
     root = str(request.scope.get(ROOT, ""))
     links = Links(root, request.scope["path"].removeprefix(root) or "/", tuple(request.query_params.multi_items()))
-    times = times_of(request, dashboard.clock.now())
+    times = times_of(request, dashboard.clock.now)
     return Visit(dashboard, request, actor, dashboard.operations.acting_as(actor), links, times)
 
 
@@ -152,10 +152,17 @@ def page(handler: Handler) -> Endpoint:
 
     def answer(request: Request) -> Response:
         visit = visit_of(request)
-        # Relative times are by the store's clock, by which everything happens. Without a store, the handler fails.
-        with contextlib.suppress(QuartzpyError):
-            visit = visit.at(visit.operations.now())
-        return handler(visit)
+        operations = visit.operations.of_one_page()
+
+        @cache
+        def now() -> datetime:
+            # Relative times are by the store's clock, by which everything happens. Without a store, the handler fails.
+            try:
+                return operations.now()
+            except QuartzpyError:
+                return visit.times.now
+
+        return handler(dataclasses.replace(visit, operations=operations, times=visit.times.at(now)))
 
     async def endpoint(request: Request) -> Response:
         return await run_in_threadpool(answer, request)

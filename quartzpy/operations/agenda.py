@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -12,14 +12,15 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.schedules import planned, zone_text
 from quartzpy.operations.source import attempt
+from quartzpy.scheduling.reading import Answer, Reading
 from quartzpy.states import TriggerState
-from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import TriggerOrder, TriggerQuery
 from quartzpy.store.records import TriggerRecord
 
 WAITING = frozenset({TriggerState.WAITING})
 HELD = frozenset({TriggerState.ACQUIRED, TriggerState.BLOCKED})
 """The states of triggers that wait for a fire which has begun, and then follow their schedules."""
+_BY_TIME = TriggerOrder.NEXT_FIRE_TIME
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,57 +37,83 @@ class PlannedRun:
     """A note if the clock of the zone is moved between the fire of the trigger before and this one."""
 
 
-def agenda(store: JobStore, now: datetime, since: datetime, until: datetime, limit: int) -> list[PlannedRun]:
-    """Return the fires from `since` until just before `until`, several of one trigger included, the soonest first.
+class Agenda:
+    """The fires from `since`, by default now, until just before `until`, several of one trigger included.
 
     They are those of the `limit` triggers that are due first, and of as many that fire before `since`. A trigger that
     is claimed or blocked is among them with its times after that fire.
     """
-    return list(islice(runs_of(store, _due(store, now, since, until, limit), since, until), limit))
+
+    def __init__(
+        self, reading: Reading, now: datetime, until: datetime, limit: int, since: datetime | None = None
+    ) -> None:
+        self._reading = reading
+        self._since, self._until, self._limit = since or now, until, limit
+        spans = [(WAITING, self._since, until)]
+        if self._since > now:
+            # A trigger that fires before `since` may fire again after it.
+            spans.append((WAITING, now, self._since))
+        queries = [
+            *(TriggerQuery(states=states, since=begin, until=end, order=_BY_TIME) for states, begin, end in spans),
+            TriggerQuery(states=HELD, until=until, order=_BY_TIME),
+        ]
+        self._due = [_triggers(reading, query, limit) for query in queries]
+        self._fires: Fires | None = None
+
+    def look_up_calendars(self) -> None:
+        """Ask for the calendars of the triggers, with the questions that already wait."""
+        if self._fires is None:
+            # One that fires between two of the queries may be in both.
+            records = {record.key: record for answer in self._due for record in answer()}
+            self._fires = Fires(self._reading, records.values(), self._since, self._until)
+
+    def runs(self) -> list[PlannedRun]:
+        """Return the fires, the soonest first."""
+        self.look_up_calendars()
+        assert self._fires is not None
+        return list(islice(self._fires.runs(), self._limit))
+
+    def fires(self) -> list[tuple[datetime, TriggerRecord]]:
+        """Return the fires, each with its trigger, without a look at the clocks of their zones."""
+        self.look_up_calendars()
+        assert self._fires is not None
+        return list(islice(self._fires, self._limit))
 
 
-def planned_fires(
-    store: JobStore, now: datetime, since: datetime, until: datetime, limit: int
-) -> list[tuple[datetime, TriggerRecord]]:
-    """Return the fires of `agenda`, each with its trigger, without a look at the clocks of their zones."""
-    return list(islice(_fires_of(store, _due(store, now, since, until, limit), since, until), limit))
+def _triggers(reading: Reading, query: TriggerQuery, limit: int) -> Answer[list[TriggerRecord]]:
+    return reading.ask(lambda store: store.find_triggers(query, limit))
 
 
-def _due(store: JobStore, now: datetime, since: datetime, until: datetime, limit: int) -> list[TriggerRecord]:
-    by_time = TriggerOrder.NEXT_FIRE_TIME
-    found = store.find_triggers(TriggerQuery(states=WAITING, since=since, until=until, order=by_time), limit)
-    if since > now:
-        # A trigger that fires before `since` may fire again after it.
-        found += store.find_triggers(TriggerQuery(states=WAITING, since=now, until=since, order=by_time), limit)
-    found += store.find_triggers(TriggerQuery(states=HELD, until=until, order=by_time), limit)
-    # One that fires between two of the queries may be in both.
-    return list({record.key: record for record in found}.values())
+class Fires:
+    """The fires of triggers from `since` on, the soonest first. Each is computed only when it is asked for."""
+
+    def __init__(
+        self, reading: Reading, records: Iterable[TriggerRecord], since: datetime, until: datetime | None = None
+    ) -> None:
+        self._records = list(records)
+        self._since, self._until = since, until
+        names = {record.calendar for record in self._records if record.calendar is not None}
+        self._calendars = {name: calendar_of(reading, name) for name in names}
+
+    def __iter__(self) -> Iterator[tuple[datetime, TriggerRecord]]:
+        decoded = {name: attempt(answer)[0] for name, answer in self._calendars.items()}
+        calendars = {name: calendar for name, calendar in decoded.items() if calendar is not None}
+        fires = [_fires(record, calendars, self._since, self._until) for record in self._records]
+        return heapq.merge(*fires, key=lambda fire: (fire[0], fire[1].key))
+
+    def runs(self) -> Iterator[PlannedRun]:
+        """Return the fires by the wall clocks of their zones."""
+        before: dict[TriggerKey, datetime] = {}
+        for at, record in self:
+            [one] = planned([at], _zone(record), since=before.get(record.key, self._since))
+            yield PlannedRun(at, record.key, record.job_key, one.local, one.zone, one.clock_change)
+            before[record.key] = at
 
 
-def runs_of(
-    store: JobStore, records: Iterable[TriggerRecord], since: datetime, until: datetime | None = None
-) -> Iterator[PlannedRun]:
-    """Return the fires of triggers from `since` on, the soonest first. Each is computed only when it is asked for."""
-    before: dict[TriggerKey, datetime] = {}
-    for at, record in _fires_of(store, records, since, until):
-        [one] = planned([at], _zone(record), since=before.get(record.key, since))
-        yield PlannedRun(at, record.key, record.job_key, one.local, one.zone, one.clock_change)
-        before[record.key] = at
-
-
-def _fires_of(
-    store: JobStore, records: Iterable[TriggerRecord], since: datetime, until: datetime | None
-) -> Iterator[tuple[datetime, TriggerRecord]]:
-    found = list(records)
-    names = {record.calendar for record in found if record.calendar is not None}
-    calendars = {name: calendar for name in names if (calendar := _calendar(store, name)) is not None}
-    fires = [_fires(record, calendars, since, until) for record in found]
-    return heapq.merge(*fires, key=lambda fire: (fire[0], fire[1].key))
-
-
-def _calendar(store: JobStore, name: str) -> Calendar | None:
-    stored, _ = attempt(lambda: store.calendars([name])[name])
-    return None if stored is None else stored.calendar
+def calendar_of(reading: Reading, name: str) -> Callable[[], Calendar]:
+    """Ask for one calendar. Each is a question of its own, because it may be one that cannot be decoded."""
+    answer = reading.ask(lambda store: store.calendars([name])[name])
+    return lambda: answer().calendar
 
 
 def _zone(record: TriggerRecord) -> str | None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
+from datetime import datetime
 from typing import Any
 
 from quartzpy.errors import ObjectNotFoundError, QuartzpyError
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.source import EXAMINED, attempt, examined_page, page_of
 from quartzpy.scheduling.paging import Page
+from quartzpy.scheduling.reading import Reading
 from quartzpy.states import ActionState
 from quartzpy.store.protocol import ACTION_SILENCE, JobStore
-from quartzpy.store.queries import ActionQuery
+from quartzpy.store.queries import ActionQuery, Position
 from quartzpy.store.records import ActionRecord, RecordedAction
+
+MOST_RUNNING = 100
+"""The largest number of running actions that are looked through for those whose processes have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,40 +48,53 @@ def entry(record: ActionRecord) -> AuditEntry:
     )
 
 
-def page(store: JobStore, query: ActionQuery, limit: int, after: str | None) -> Page[AuditEntry]:
+def page(reading: Reading, query: ActionQuery, limit: int, after: str | None) -> Page[AuditEntry]:
     """Return a page of the audit log; see `Operations.audit_log`."""
     query = replace(query, among=EXAMINED)
+    running = None
     if query.state is ActionState.INTERRUPTED:
-        _end_interrupted(store)
-    found = examined_page(store, "audit log", query, store.find_actions, limit, after)
-    if any(record.state is ActionState.RUNNING for record in found) and _end_interrupted(store):
-        found = examined_page(store, "audit log", query, store.find_actions, limit, after)
-    return page_of(found, entry)
+        running = reading.ask(lambda store: store.find_actions(ActionQuery(state=ActionState.RUNNING), MOST_RUNNING))
+
+    def is_outdated(found: Page[ActionRecord]) -> bool:
+        return _end_interrupted(reading, found if running is None else running())
+
+    return page_of(examined_page(reading, "audit log", query, _actions, limit, after, is_outdated), entry)
 
 
-def one(store: JobStore, action_id: int) -> AuditEntry:
+def _actions(store: JobStore, query: ActionQuery, limit: int | None, after: Position | None) -> list[ActionRecord]:
+    return store.find_actions(query, limit, after)
+
+
+def one(reading: Reading, action_id: int) -> AuditEntry:
     """Return one entry of the audit log; see `Operations.audit_entry`."""
-    found = _find(store, action_id)
-    if found.state is ActionState.RUNNING and _end_interrupted(store):
-        found = _find(store, action_id)
+    found = _find(reading, action_id)
+    if _end_interrupted(reading, [found]):
+        found = _find(reading, action_id)
     return entry(found)
 
 
-def _find(store: JobStore, action_id: int) -> ActionRecord:
+def _find(reading: Reading, action_id: int) -> ActionRecord:
     # The latest before the next id.
-    found = next(iter(store.find_actions(ActionQuery(), 1, (action_id + 1,))), None)
+    found = next(iter(reading.ask(lambda store: store.find_actions(ActionQuery(), 1, (action_id + 1,)))()), None)
     if found is None or found.action_id != action_id:
         raise ObjectNotFoundError(f"action {action_id} is not in the audit log, or no longer")
     return found
 
 
-def _end_interrupted(store: JobStore) -> bool:
-    """Mark the actions as INTERRUPTED whose processes have ended; return True if there were any.
+def _end_interrupted(reading: Reading, records: Iterable[ActionRecord]) -> bool:
+    """Mark actions as INTERRUPTED whose processes have ended, if these are among them; return True if there were any.
 
     Nodes do this every minute; there may be none.
     """
+    if not any(_is_silent(record, reading.now()) for record in records):
+        return False
     try:
-        return store.interrupt_actions(ACTION_SILENCE) > 0
+        return reading.store().interrupt_actions(ACTION_SILENCE) > 0
     except QuartzpyError:
         # The database's user may be one that only reads.
         return False
+
+
+def _is_silent(record: ActionRecord, now: datetime) -> bool:
+    at = record.updated_at
+    return record.state is ActionState.RUNNING and at is not None and at < now - ACTION_SILENCE

@@ -11,8 +11,9 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import CalendarNotFoundError, InvalidValueError
 from quartzpy.instants import zone
 from quartzpy.keys import TriggerKey, check_name
-from quartzpy.operations.source import Source, attempt
-from quartzpy.store.protocol import JobStore
+from quartzpy.operations.source import attempt
+from quartzpy.scheduling.reading import Answer, Reading
+from quartzpy.store.protocol import StoredCalendar
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.texts import did_you_mean
 
@@ -51,13 +52,18 @@ class CalendarYear:
     has_more_triggers: bool
 
 
-def calendars(source: Source) -> tuple[CalendarSummary, ...]:
-    store = source.store
-    return tuple(_summary(store, name)[0] for name in store.calendar_names()[:MOST_CALENDARS])
+def calendars(reading: Reading) -> tuple[CalendarSummary, ...]:
+    names = reading.ask(lambda store: store.calendar_names())()[:MOST_CALENDARS]
+    answers = [_stored(reading, name) for name in names]
+    return tuple(_summary(name, answer)[0] for name, answer in zip(names, answers, strict=True))
 
 
-def _summary(store: JobStore, name: str) -> tuple[CalendarSummary, Calendar | None]:
-    stored, problem = attempt(lambda: store.calendars([name])[name])
+def _stored(reading: Reading, name: str) -> Answer[StoredCalendar]:
+    return reading.ask(lambda store: store.calendars([name])[name])
+
+
+def _summary(name: str, answer: Answer[StoredCalendar]) -> tuple[CalendarSummary, Calendar | None]:
+    stored, problem = attempt(answer)
     if stored is None:
         return CalendarSummary(name, None, None, None, None, problem), None
     calendar: Any = stored.calendar
@@ -71,20 +77,24 @@ def _summary(store: JobStore, name: str) -> tuple[CalendarSummary, Calendar | No
     return summary, calendar
 
 
-def year(source: Source, name: str, of_year: int) -> CalendarYear:
-    if type(of_year) is not int or not 1970 <= of_year <= 9998:
+def year(reading: Reading, name: str, of_year: int | None) -> CalendarYear:
+    """Return a year of a calendar; see `Operations.calendar`."""
+    if of_year is not None and (type(of_year) is not int or not 1970 <= of_year <= 9998):
         raise InvalidValueError(f"year: must be a number from 1970 to 9998 (got {of_year!r})")
-    store = source.store
-    names = store.calendar_names()
-    if check_name(name, "calendar name") not in names:
+    check_name(name, "calendar name")
+    stored = _stored(reading, name)
+    using = reading.ask(lambda store: store.find_triggers(TriggerQuery(calendar=name), MOST_TRIGGERS + 1))
+    names = reading.ask(lambda store: store.calendar_names())()
+    if name not in names:
         hint = did_you_mean(name, names, "calendars") if names else "no calendar is stored"
         raise CalendarNotFoundError(f"there is no calendar {name!r}; {hint}")
-    summary, calendar = _summary(store, name)
-    triggers = store.find_triggers(TriggerQuery(calendar=name), MOST_TRIGGERS + 1)
-    excluded, partly = ((), ()) if calendar is None else excluded_days(calendar, of_year)
+    summary, calendar = _summary(name, stored)
+    triggers = using()
+    shown = reading.now().year if of_year is None else of_year
+    excluded, partly = ((), ()) if calendar is None else excluded_days(calendar, shown)
     return CalendarYear(
         summary,
-        of_year,
+        shown,
         excluded,
         partly,
         tuple(record.key for record in triggers[:MOST_TRIGGERS]),

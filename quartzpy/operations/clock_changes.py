@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
@@ -11,9 +11,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from quartzpy.operations.incidents import ClockChange
 from quartzpy.operations.schedules import zone_text
 from quartzpy.operations.source import attempt
-from quartzpy.states import ExecutionState
-from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import ExecutionQuery
+from quartzpy.scheduling.reading import Answer, Reading
+from quartzpy.states import TriggerState
+from quartzpy.store.queries import TriggerOrder, TriggerQuery
+from quartzpy.store.records import TriggerRecord
 
 AHEAD = timedelta(hours=24)
 AROUND = timedelta(hours=1)
@@ -23,8 +24,8 @@ _HOUR = timedelta(hours=1)
 _SECOND = timedelta(seconds=1)
 
 
-def upcoming_changes(store: JobStore, now: datetime) -> list[ClockChange]:
-    """Return the changes of the next 24 hours around which triggers of the zones fire.
+def upcoming_changes(reading: Reading, now: datetime) -> Callable[[], list[ClockChange]]:
+    """Ask for the changes of the next 24 hours around which triggers of the zones fire.
 
     Only on a few days of a year is there a change anywhere, and only then triggers are read.
     """
@@ -33,25 +34,33 @@ def upcoming_changes(store: JobStore, now: datetime) -> list[ClockChange]:
     for name, at, shift in _zones_that_change(hour, hour + AHEAD + _HOUR):
         if now <= at <= now + AHEAD:
             by_instant[at, shift].add(name)
-    found = []
-    for (at, shift), names in sorted(by_instant.items()):
-        query = ExecutionQuery(
-            states=frozenset({ExecutionState.SCHEDULED}), since=max(now, at - AROUND), until=at + AROUND
-        )
-        due = store.find_executions(query, MOST_FIRES)
-        records = store.triggers({record.trigger_key for record in due})
-        zones: dict[str, None] = {}
-        keys = []
-        for row in due:
-            record = records.get(row.trigger_key)
-            trigger = None if record is None else attempt(lambda record=record: record.trigger)[0]  # type: ignore[misc]
-            of_trigger = set((zone_text(trigger) or "").split(", ")) & names if trigger is not None else set()
-            if of_trigger:
-                zones.update(dict.fromkeys(sorted(of_trigger)))
-                keys.append(row.trigger_key)
-        if keys:
-            found.append(ClockChange(at, tuple(zones), shift, tuple(keys), len(due) == MOST_FIRES))
-    return found
+    asked = [(at, shift, names, _around(reading, at, now)) for (at, shift), names in sorted(by_instant.items())]
+    return lambda: [
+        change for at, shift, names, due in asked if (change := _change(at, shift, names, due())) is not None
+    ]
+
+
+def _around(reading: Reading, at: datetime, now: datetime) -> Answer[list[TriggerRecord]]:
+    query = TriggerQuery(
+        states=frozenset({TriggerState.WAITING}),
+        since=max(now, at - AROUND),
+        until=at + AROUND,
+        order=TriggerOrder.NEXT_FIRE_TIME,
+    )
+    return reading.ask(lambda store: store.find_triggers(query, MOST_FIRES))
+
+
+def _change(at: datetime, shift: timedelta, names: set[str], due: Sequence[TriggerRecord]) -> ClockChange | None:
+    """Return a change if triggers of its zones are among those that are due around it."""
+    zones: dict[str, None] = {}
+    keys = []
+    for record in due:
+        trigger = attempt(lambda record=record: record.trigger)[0]  # type: ignore[misc]
+        of_trigger = set((zone_text(trigger) or "").split(", ")) & names if trigger is not None else set()
+        if of_trigger:
+            zones.update(dict.fromkeys(sorted(of_trigger)))
+            keys.append(record.key)
+    return ClockChange(at, tuple(zones), shift, tuple(keys), len(due) == MOST_FIRES) if keys else None
 
 
 @lru_cache(maxsize=4)

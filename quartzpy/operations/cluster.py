@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from quartzpy.operations import possible
-from quartzpy.operations.source import Source
+from quartzpy.scheduling.reading import Reading
 from quartzpy.states import NodeMode
 from quartzpy.store import node_facts
 from quartzpy.store.records import NodeRecord, RunningRecord
@@ -97,10 +97,11 @@ class Cluster:
         return sum(node.state is NodeState.ALIVE for node in self.nodes)
 
 
-def cluster(source: Source) -> Cluster:
-    store = source.store
-    answer = store.list_nodes()
-    return of_records(answer.now, answer.nodes, store.list_running(), store.node_facts())
+def cluster(reading: Reading) -> Cluster:
+    nodes = reading.ask(lambda store: store.list_nodes())
+    running = reading.ask(lambda store: store.list_running())
+    facts = reading.ask(lambda store: store.node_facts())
+    return of_records(nodes().now, nodes().nodes, running(), facts())
 
 
 def of_records(

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.errors import ExecutionNotFoundError
 from quartzpy.job_data import decode, decode_value
-from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import possible
 from quartzpy.operations.source import EXAMINED as EXAMINED_ROWS
 from quartzpy.operations.source import Source, attempt, examined_page, page_of
 from quartzpy.scheduling.explain import span_in_words
 from quartzpy.scheduling.paging import Page
-from quartzpy.states import ExecutionState, Outcome
+from quartzpy.scheduling.reading import Reading
+from quartzpy.states import ExecutionState
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import ExecutionQuery, MisfireQuery
+from quartzpy.store.queries import ExecutionQuery, MisfireQuery, Position
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord
 from quartzpy.texts import headline
 
@@ -28,7 +28,6 @@ MOST_ATTEMPTS = 50
 """The largest number of attempts that are shown of one execution."""
 GRACE = timedelta(seconds=10)
 """The time after its timeout in which an execution may still stop: it also waits for a worker, and then cleans up."""
-_REPEATED = re.compile(r"(?:retry_\d+|recover_.*)_(\d{1,19})", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +86,21 @@ def _span(since: datetime | None, until: datetime | None) -> timedelta | None:
     return None if since is None or until is None else max(timedelta(), until - since)
 
 
-def page(source: Source, query: ExecutionQuery, limit: int, after: str | None) -> Page[ExecutionSummary]:
+def page(reading: Reading, query: ExecutionQuery, limit: int, after: str | None) -> Page[ExecutionSummary]:
     """Return a page of executions; see `Operations.executions`."""
-    store = source.store
     if ExecutionState.SCHEDULED not in query.states and not query.exhausted and query.trigger_key is None:
         # Those that are to come would be on the first page, before older ones that are not examined yet.
         query = replace(query, among=EXAMINED)
-    return page_of(examined_page(store, "executions", query, store.find_executions, limit, after), summary)
+    return page_of(examined_page(reading, "executions", query, _find, limit, after), summary)
+
+
+def _find(store: JobStore, query: ExecutionQuery, limit: int | None, after: Position | None) -> list[ExecutionRecord]:
+    return store.find_executions(query, limit, after)
+
+
+def has_run(reading: Reading, job: JobKey) -> bool:
+    query = ExecutionQuery(job_key=job, among=EXAMINED)
+    return bool(reading.ask(lambda store: store.find_executions(query, 1))())
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,19 +175,24 @@ class ExecutionView:
 
 
 def view(source: Source, fire_id: int) -> ExecutionView:
-    store = source.store
-    record = store.execution(fire_id)
+    reading = source.reading()
+    answer = reading.ask(lambda store: store.execution(fire_id))
+    attempts = reading.ask(lambda store: store.attempts([fire_id], MOST_ATTEMPTS))
+    claims = reading.ask(lambda store: store.list_running())
+    record = answer()
     if record is None:
         raise ExecutionNotFoundError(f"execution {fire_id} is not known, or no longer in the history")
-    now = store.now()
-    running = next((row for row in store.list_running() if row.fire_id == fire_id), None)
-    data, bad_data = attempt(lambda: decode(record.trigger_data_text))
-    result, bad_result = attempt(lambda: None if record.result_text is None else decode_value(record.result_text))
+    now = reading.now()
     has_ended = record.outcome is not None
-    cancel_requested = running is not None and running.cancel_requested
     elapsed = None
     if record.state is ExecutionState.PROCESSING and record.fire_time is not None:
         elapsed = max(timedelta(), now - record.fire_time)
+    mode = reading.ask(lambda store: store.job_mode(record.job_key)) if has_ended else None
+    past_timeout = _past_timeout(reading, record, elapsed)
+    running = next((row for row in claims() if row.fire_id == fire_id), None)
+    data, bad_data = attempt(lambda: decode(record.trigger_data_text))
+    result, bad_result = attempt(lambda: None if record.result_text is None else decode_value(record.result_text))
+    cancel_requested = running is not None and running.cancel_requested
     return ExecutionView(
         execution=summary(record),
         traceback=record.error,
@@ -191,48 +203,17 @@ def view(source: Source, fire_id: int) -> ExecutionView:
         cancel_requested=cancel_requested,
         progress=None if running is None else running.progress,
         progress_message=None if running is None else running.progress_message,
-        attempts=tuple(map(summary, _attempts(store, record))),
-        why=(*_why(record, elapsed, now), *_past_timeout(store, record, elapsed)),
+        # It may have moved to the history meanwhile.
+        attempts=tuple(map(summary, attempts().get(fire_id, [record]))),
+        why=(*_why(record, elapsed, now), *past_timeout()),
         unreadable=bad_data or bad_result,
         actions=possible.on_execution(
             record.state,
-            store.job_mode(record.job_key) if has_ended else None,
+            None if mode is None else mode(),
             has_ended=has_ended,
             cancel_requested=cancel_requested,
         ),
     )
-
-
-def _attempts(store: JobStore, record: ExecutionRecord) -> list[ExecutionRecord]:
-    """Return the attempts before and after an execution, itself included, in order.
-
-    The trigger of a retry or a recovery is named after the execution that it repeats, so each step is one look-up.
-    """
-    chain = [record]
-    while len(chain) < MOST_ATTEMPTS and (before := _repeated(store, chain[0])) is not None:
-        chain.insert(0, before)
-    while len(chain) < MOST_ATTEMPTS and (after := repetition(store, chain[-1])) is not None:
-        chain.append(after)
-    return chain
-
-
-def _repeated(store: JobStore, record: ExecutionRecord) -> ExecutionRecord | None:
-    if record.trigger_key.group not in (RETRYING_JOBS, RECOVERING_JOBS):
-        return None
-    found = _REPEATED.fullmatch(record.trigger_key.name)
-    return None if found is None else store.execution(int(found[1]))
-
-
-def repetition(store: JobStore, record: ExecutionRecord) -> ExecutionRecord | None:
-    """Return the next attempt after an execution, at any stage; None if there is none, or it is no longer stored."""
-    if record.retry_at is not None:
-        key = TriggerKey(f"retry_{record.attempt}_{record.fire_id}", RETRYING_JOBS)
-    elif record.outcome is Outcome.TERMINATED and record.instance_id is not None:
-        key = TriggerKey(f"recover_{record.instance_id[:150]}_{record.fire_id}", RECOVERING_JOBS)
-    else:
-        return None
-    query = ExecutionQuery(states=frozenset(ExecutionState), trigger_key=key)
-    return next(iter(store.find_executions(query, 1)), None)
 
 
 def _why(record: ExecutionRecord, elapsed: timedelta | None, now: datetime) -> list[str]:
@@ -275,16 +256,22 @@ def _why(record: ExecutionRecord, elapsed: timedelta | None, now: datetime) -> l
     return said
 
 
-def _past_timeout(store: JobStore, record: ExecutionRecord, elapsed: timedelta | None) -> list[str]:
+def _past_timeout(reading: Reading, record: ExecutionRecord, elapsed: timedelta | None) -> Callable[[], list[str]]:
+    """Ask for the timeout of a running execution, and return the sentence about it."""
     if elapsed is None or elapsed <= GRACE:
-        return []
-    job, _ = attempt(lambda: store.job(record.job_key))
-    if job is None or job.timeout is None or elapsed <= job.timeout + GRACE:
-        return []
-    return [
-        f"It ignores its timeout of {_seconds(job.timeout)}, and occupies a worker. A thread cannot be stopped from"
-        " outside: restart the node to free the worker."
-    ]
+        return list
+    answer = reading.ask(lambda store: store.job(record.job_key))
+
+    def sentences() -> list[str]:
+        job, _ = attempt(answer)
+        if job is None or job.timeout is None or elapsed <= job.timeout + GRACE:
+            return []
+        return [
+            f"It ignores its timeout of {_seconds(job.timeout)}, and occupies a worker. A thread cannot be stopped from"
+            " outside: restart the node to free the worker."
+        ]
+
+    return sentences
 
 
 def _seconds(span: timedelta | None) -> str:
@@ -315,10 +302,16 @@ class MisfireView:
     next_fire_time: datetime | None = None
 
 
-def misfire_page(source: Source, query: MisfireQuery, limit: int, after: str | None) -> Page[MisfireView]:
+def misfire_page(reading: Reading, query: MisfireQuery, limit: int, after: str | None) -> Page[MisfireView]:
     """Return a page of misfires; see `Operations.misfires`."""
-    store, query = source.store, replace(query, among=EXAMINED_ROWS)
-    return page_of(examined_page(store, "misfires", query, store.find_misfires, limit, after), misfire_view)
+    query = replace(query, among=EXAMINED_ROWS)
+    return page_of(examined_page(reading, "misfires", query, _find_misfires, limit, after), misfire_view)
+
+
+def _find_misfires(
+    store: JobStore, query: MisfireQuery, limit: int | None, after: Position | None
+) -> list[MisfireRecord]:
+    return store.find_misfires(query, limit, after)
 
 
 def misfire_view(record: MisfireRecord) -> MisfireView:

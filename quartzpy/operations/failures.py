@@ -9,11 +9,11 @@ from itertools import takewhile
 from quartzpy.job_data import decode
 from quartzpy.jobs.repetition import nominal_fire
 from quartzpy.keys import TriggerKey
-from quartzpy.operations.executions import MOST_ATTEMPTS, repetition
+from quartzpy.operations.executions import MOST_ATTEMPTS
 from quartzpy.operations.incidents import FAILURES_IN_A_ROW, MOST_OF_A_KIND, FailureRow
 from quartzpy.operations.source import attempt
+from quartzpy.scheduling.reading import Reading
 from quartzpy.states import ExecutionState, Outcome, TriggerState
-from quartzpy.store.protocol import JobStore
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.texts import headline
 
@@ -25,70 +25,88 @@ _UNDECIDED = frozenset({ExecutionState.SCHEDULED, ExecutionState.ENQUEUED, Execu
 _Fire = tuple[TriggerKey, datetime]
 
 
-def in_a_row(store: JobStore, failures: Collection[ExecutionRecord], now: datetime) -> list[FailureRow]:
-    """Return the triggers whose last executions have failed for good, the latest first.
+class FailuresInARow:
+    """The triggers whose last executions have failed for good, the latest first.
 
     `failures` are the latest executions that failed and are not retried. A fire whose last retry failed counts as one
     failure.
     """
-    fires: dict[_Fire, ExecutionRecord] = {}
-    for record in failures:
-        if record.ended_at is not None and now - record.ended_at <= RECENT:
-            fires.setdefault(_nominal(record), record)
-    keys = list(dict.fromkeys(key for key, _ in fires))[:MOST_OF_A_KIND]
-    last = store.last_executions(keys, LOOKED_AT)
-    in_a_row = {
-        key: failed for key in keys if len(failed := _failed(store, last.get(key, ()), fires)) >= FAILURES_IN_A_ROW
-    }
-    if not in_a_row:
-        return []
-    jobs = store.placements({failed[0].job_key for failed in in_a_row.values()})
-    triggers = store.triggers(in_a_row)
-    found = []
-    for key, failed in in_a_row.items():
-        records = last[key]
-        trigger = triggers.get(key)
-        final = fires.get(_rounded(key, failed[0].scheduled_fire_time), failed[0])
-        found.append(
-            FailureRow(
-                key,
-                failed[0].job_key,
-                len(failed),
-                failed[-1] is not records[-1] or len(records) < LOOKED_AT,
-                final.fire_id,
-                headline(final.error),
-                failed[-1].ended_at or now,
-                failed[0].job_key in jobs,
-                trigger is not None and trigger.state in _FIRES,
-            )
+
+    def __init__(self, reading: Reading, failures: Collection[ExecutionRecord], now: datetime) -> None:
+        self._reading = reading
+        self._now = now
+        self._fires: dict[_Fire, ExecutionRecord] = {}
+        for record in failures:
+            if record.ended_at is not None and now - record.ended_at <= RECENT:
+                self._fires.setdefault(_nominal(record), record)
+        keys = list(dict.fromkeys(key for key, _ in self._fires))[:MOST_OF_A_KIND]
+        self._keys = keys
+        self._last = reading.ask(lambda store: store.last_executions(keys, LOOKED_AT)) if keys else dict
+        self._rows: dict[TriggerKey, _Row] = {}
+
+    def look_further(self) -> None:
+        """Ask about those that may have failed in a row, with the questions that already wait."""
+        last = self._last()
+        for key in self._keys:
+            row = _Row(last.get(key, ()), self._fires)
+            if len(row.failed) >= FAILURES_IN_A_ROW:
+                self._rows[key] = row
+        if not self._rows:
+            return
+        retried = [record.fire_id for row in self._rows.values() for record in row.retried if record.fire_id]
+        jobs = {row.failed[0].job_key for row in self._rows.values()}
+        ask, keys = self._reading.ask, list(self._rows)
+        self._attempts = ask(lambda store: store.attempts(retried, MOST_ATTEMPTS)) if retried else dict
+        self._jobs = ask(lambda store: store.placements(jobs))
+        self._triggers = ask(lambda store: store.triggers(keys))
+
+    def rows(self) -> list[FailureRow]:
+        """Return the triggers."""
+        # The latest fires do not end a row while their retries are to come: otherwise a job that always fails would be
+        # in order between a first attempt and its last one.
+        return [
+            self._row(key, row)
+            for key, row in self._rows.items()
+            if all(_is_undecided(record, self._attempts().get(record.fire_id or 0, ())) for record in row.retried)
+        ]
+
+    def _row(self, key: TriggerKey, row: _Row) -> FailureRow:
+        failed, trigger = row.failed, self._triggers().get(key)
+        final = self._fires.get(_rounded(key, failed[0].scheduled_fire_time), failed[0])
+        return FailureRow(
+            key,
+            failed[0].job_key,
+            len(failed),
+            failed[-1] is not row.records[-1] or len(row.records) < LOOKED_AT,
+            final.fire_id,
+            headline(final.error),
+            failed[-1].ended_at or self._now,
+            failed[0].job_key in self._jobs(),
+            trigger is not None and trigger.state in _FIRES,
         )
-    return found
 
 
-def _failed(store: JobStore, records: Sequence[ExecutionRecord], fires: Collection[_Fire]) -> list[ExecutionRecord]:
-    """Return the executions in a row that failed for good, the latest first.
+class _Row:
+    """The last executions of a trigger: first those that are repeated, then those that failed for good."""
 
-    The latest fires do not end the row while their retries are to come: otherwise a job that always fails would be in
-    order between a first attempt and its last one.
-    """
-    retried = list(takewhile(lambda record: record.retry_at is not None and not _has_failed(record, fires), records))
-    failed = list(takewhile(lambda record: _has_failed(record, fires), records[len(retried) :]))
-    is_row = len(failed) >= FAILURES_IN_A_ROW and all(_is_undecided(store, record) for record in retried)
-    return failed if is_row else []
+    def __init__(self, records: Sequence[ExecutionRecord], fires: Collection[_Fire]) -> None:
+        self.records = records
+        self.retried = list(
+            takewhile(lambda record: record.retry_at is not None and not _has_failed(record, fires), records)
+        )
+        self.failed = list(takewhile(lambda record: _has_failed(record, fires), records[len(self.retried) :]))
 
 
-def _is_undecided(store: JobStore, record: ExecutionRecord) -> bool:
-    """Return True if an execution failed and is to be repeated, or is being repeated."""
-    for _ in range(MOST_ATTEMPTS):
+def _is_undecided(record: ExecutionRecord, attempts: Sequence[ExecutionRecord]) -> bool:
+    """Return True if an execution failed and is or will be repeated. `attempts` are those of its fire."""
+    place = next((place for place, one in enumerate(attempts) if one.fire_id == record.fire_id), len(attempts))
+    for after in attempts[place + 1 :]:
         if record.outcome is not Outcome.FAILED or record.retry_at is None:
-            return False
-        after = repetition(store, record)
-        if after is None:
             return False
         if after.state in _UNDECIDED:
             return True
         record = after
-    return True
+    return len(attempts) == MOST_ATTEMPTS and record.outcome is Outcome.FAILED and record.retry_at is not None
 
 
 def _has_failed(record: ExecutionRecord, fires: Collection[_Fire]) -> bool:

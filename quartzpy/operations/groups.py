@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quartzpy.operations.counts import Count, counted
-from quartzpy.operations.source import Source
+from quartzpy.scheduling.reading import Reading
 from quartzpy.store.protocol import GroupTally
 
 MOST_GROUPS = 100
@@ -43,11 +43,12 @@ class Groups:
     """True while the manual mode is on: only triggers that do not come from a schedule fire."""
 
 
-def groups(source: Source) -> Groups:
-    store = source.store
-    pauses = store.pauses()
-    triggers = store.trigger_group_tallies(MOST_GROUPS + 1, None, most=MOST_IN_GROUP)
-    jobs = store.job_group_tallies(MOST_GROUPS + 1, None, most=MOST_IN_GROUP)
+def groups(reading: Reading) -> Groups:
+    in_force = reading.ask(lambda store: store.pauses())
+    is_manual = reading.ask(lambda store: store.is_manual())
+    of_triggers = reading.ask(lambda store: store.trigger_group_tallies(MOST_GROUPS + 1, None, most=MOST_IN_GROUP))
+    of_jobs = reading.ask(lambda store: store.job_group_tallies(MOST_GROUPS + 1, None, most=MOST_IN_GROUP))
+    pauses, triggers, jobs = in_force(), of_triggers(), of_jobs()
 
     def views(tallies: list[GroupTally], paused: frozenset[str]) -> tuple[GroupView, ...]:
         shown = tallies[:MOST_GROUPS]
@@ -72,5 +73,5 @@ def groups(source: Source) -> Groups:
         jobs=views(jobs, pauses.job_groups),
         has_more=max(len(triggers), len(jobs)) > MOST_GROUPS,
         all_paused=pauses.everything,
-        manual=store.is_manual(),
+        manual=is_manual(),
     )

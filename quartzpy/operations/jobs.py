@@ -13,7 +13,7 @@ from quartzpy.jobs.continuation import as_continuations
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
 from quartzpy.operations import possible
-from quartzpy.operations.agenda import HELD, PlannedRun, runs_of
+from quartzpy.operations.agenda import HELD, Fires, PlannedRun
 from quartzpy.operations.counts import MOST_COUNTED, Count
 from quartzpy.operations.executions import ExecutionSummary, RunningView, running_view
 from quartzpy.operations.executions import summary as execution_summary
@@ -22,10 +22,11 @@ from quartzpy.operations.source import EXAMINED, Source, attempt, examined_page,
 from quartzpy.operations.triggers import TriggerSummary
 from quartzpy.operations.triggers import summary as trigger_summary
 from quartzpy.scheduling.paging import Page
+from quartzpy.scheduling.reading import Reading
 from quartzpy.states import JobMode, TriggerState
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import JobQuery, TriggerOrder, TriggerQuery
-from quartzpy.store.records import ExecutionRecord, JobRecord
+from quartzpy.store.queries import JobQuery, Position, TriggerOrder, TriggerQuery
+from quartzpy.store.records import JobRecord
 
 MOST_TRIGGERS = 100
 """The largest number of triggers that the view of a job shows."""
@@ -85,10 +86,14 @@ def summary(record: JobRecord) -> JobSummary:
     )
 
 
-def page(source: Source, query: JobQuery, limit: int, after: str | None) -> Page[JobSummary]:
+def page(reading: Reading, query: JobQuery, limit: int, after: str | None) -> Page[JobSummary]:
     """Return a page of jobs; see `Operations.jobs`."""
-    store, query = source.store, replace(query, among=EXAMINED, most_triggers=COUNTED_OF_EACH)
-    return page_of(examined_page(store, "jobs", query, store.find_jobs, limit, after), summary)
+    query = replace(query, among=EXAMINED, most_triggers=COUNTED_OF_EACH)
+    return page_of(examined_page(reading, "jobs", query, _find, limit, after), summary)
+
+
+def _find(store: JobStore, query: JobQuery, limit: int | None, after: Position | None) -> list[JobRecord]:
+    return store.find_jobs(query, limit, after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,25 +130,28 @@ class JobView:
 
 
 def view(source: Source, key: JobKey) -> JobView:
-    store = source.store
-    record = next(iter(store.find_jobs(JobQuery(job_key=key, most_triggers=MOST_COUNTED), 1)), None)
+    reading = source.reading()
+    answer = reading.ask(lambda store: store.find_jobs(JobQuery(job_key=key, most_triggers=MOST_COUNTED), 1))
+    stored = reading.ask(lambda store: store.find_triggers(TriggerQuery(job_key=key), MOST_TRIGGERS))
+    next_to_fire = reading.ask(lambda store: store.find_triggers(_next_of(key), NEXT_RUNS))
+    claims = reading.ask(lambda store: store.list_running())
+    last_runs = reading.ask(lambda store: store.last_executions_of_job(key, LAST_RUNS, among=LOOKED_AT))
+    record = next(iter(answer()), None)
     if record is None:
-        raise no_job(store, key)
+        raise no_job(reading, key)
     job, _ = attempt(lambda: record.job)
-    now = store.now()
-    triggers = store.find_triggers(TriggerQuery(job_key=key), MOST_TRIGGERS)
-    next_runs = _next_runs(store, key, now)
+    now, triggers, last = reading.now(), stored(), last_runs()
+    next_runs = list(islice(Fires(reading, next_to_fire(), now).runs(), NEXT_RUNS))
     shown = summary(record)
     if record.has_more_triggers and next_runs:
         shown = replace(shown, next_fire_time=next_runs[0].at)
-    last = last_runs(store, key, LAST_RUNS)
     return JobView(
         job=shown,
         **_rules(job),
         data=source.shown(_mapping(job)),
         triggers=tuple(trigger_summary(one, now) for one in triggers),
         next_runs=tuple(next_runs),
-        running=tuple(running_view(row, now) for row in store.list_running() if row.job_key == key),
+        running=tuple(running_view(row, now) for row in claims() if row.job_key == key),
         last_runs=tuple(map(execution_summary, last)),
         outcomes=dict(Counter(str(one.state) for one in last)),
         actions=possible.on_job(
@@ -178,12 +186,6 @@ def _rules(job: JobDetail | None) -> dict[str, Any]:
     }
 
 
-def last_runs(store: JobStore, key: JobKey, limit: int) -> list[ExecutionRecord]:
-    return store.last_executions_of_job(key, limit, among=LOOKED_AT)
-
-
-def _next_runs(store: JobStore, key: JobKey, now: datetime) -> list[PlannedRun]:
-    query = TriggerQuery(
-        job_key=key, states=frozenset({TriggerState.WAITING, *HELD}), order=TriggerOrder.NEXT_FIRE_TIME
-    )
-    return list(islice(runs_of(store, store.find_triggers(query, NEXT_RUNS), now), NEXT_RUNS))
+def _next_of(key: JobKey) -> TriggerQuery:
+    states = frozenset({TriggerState.WAITING, *HELD})
+    return TriggerQuery(job_key=key, states=states, order=TriggerOrder.NEXT_FIRE_TIME)

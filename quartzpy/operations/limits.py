@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from quartzpy.keys import JobKey
 from quartzpy.operations.cluster import NodeState, state_of
-from quartzpy.operations.source import Source, attempt
+from quartzpy.operations.source import attempt
 from quartzpy.placement import ANY_OTHER_GROUP, NO_GROUP, Placement
-from quartzpy.store.protocol import JobStore
+from quartzpy.scheduling.reading import Reading
 from quartzpy.store.records import NodeRecord, RunningRecord
 
 MOST = 500
@@ -84,11 +84,13 @@ class Limits:
     groups: tuple[GroupLimit, ...]
 
 
-def limits(source: Source) -> Limits:
-    store = source.store
-    answer = store.list_nodes()
-    running = store.list_running()
-    placements = placements_of(store, running)
+def limits(reading: Reading) -> Limits:
+    nodes = reading.ask(lambda store: store.list_nodes())
+    claims = reading.ask(lambda store: store.list_running())
+    slots = reading.ask(lambda store: store.slot_usage(MOST))
+    rates = reading.ask(lambda store: store.rate_usage(MOST))
+    answer, running = nodes(), claims()
+    placements = placements_of(reading, running)()
     alive = [node for node in answer.nodes if state_of(node, answer.now) is not NodeState.DEAD]
     return Limits(
         jobs=tuple(
@@ -100,7 +102,7 @@ def limits(source: Source) -> Limits:
                 max(0, one.limit - one.executing),
                 one.blocked,
             )
-            for one in store.slot_usage(MOST)
+            for one in slots()
         ),
         rates=tuple(
             RateLimitView(
@@ -111,17 +113,20 @@ def limits(source: Source) -> Limits:
                 max(answer.now, one.theoretical_arrival - one.limit.tolerance),
                 one.queued_until,
             )
-            for one in store.rate_usage(MOST)
+            for one in rates()
         ),
         pools=tuple(pools(alive, running, placements)),
         groups=tuple(_groups(alive, running, placements)),
     )
 
 
-def placements_of(store: JobStore, running: Sequence[RunningRecord]) -> dict[JobKey, Placement]:
-    """Return the placements of the jobs of executions; none if one cannot be decoded."""
-    found, _ = attempt(lambda: store.placements({row.job_key for row in running}))
-    return found or {}
+def placements_of(reading: Reading, running: Sequence[RunningRecord]) -> Callable[[], dict[JobKey, Placement]]:
+    """Ask for the placements of the jobs of executions; the answer is none if one of them cannot be decoded."""
+    jobs = {row.job_key for row in running}
+    if not jobs:
+        return dict
+    answer = reading.ask(lambda store: store.placements(jobs))
+    return lambda: attempt(answer)[0] or {}
 
 
 def pools(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -94,6 +95,15 @@ class Operations:
         self._redact = tuple(redact)
         self._source = Source(scheduler, Redaction(self._redact), advice)
 
+    def of_one_page(self) -> Operations:
+        """Return the same operations for one page, on one thread: all that it shows is of the same instant.
+
+        The time is asked once, in the round trip of the first question; `now` is that time.
+        """
+        page = self._like(self.actor, self._source.advice)
+        page._source = replace(page._source, page=page._source.reading())
+        return page
+
     @property
     def scheduler(self) -> BaseScheduler:
         """The scheduler."""
@@ -117,7 +127,7 @@ class Operations:
 
     def now(self) -> datetime:
         """Return the time of the store, by which everything is decided."""
-        return self._source.store.now()
+        return self._source.reading().now()
 
     def overview(self) -> Overview:
         """Return the state of the whole cluster: what runs, what is late and why, what failed, and what comes next."""
@@ -131,7 +141,7 @@ class Operations:
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        return jobs.page(self._source, job_query(**filters), limit, after)
+        return jobs.page(self._source.reading(), job_query(**filters), limit, after)
 
     def job(self, key: JobKey | str) -> JobView:
         """Return one job with its triggers, next runs and last runs.
@@ -150,7 +160,7 @@ class Operations:
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        return triggers.page(self._source, trigger_query(**filters), limit, after)
+        return triggers.page(self._source.reading(), trigger_query(**filters), limit, after)
 
     def trigger(self, key: TriggerKey | str, *, next_times: int = NEXT_TIMES) -> TriggerView:
         """Return one trigger with its next fire times, its last executions, and why it does not fire.
@@ -159,6 +169,14 @@ class Operations:
             TriggerNotFoundError: the trigger is not stored.
         """
         return triggers.view(self._source, checked_key(key, TriggerKey), next_times=next_times)
+
+    def trigger_summary(self, key: TriggerKey | str) -> TriggerSummary:
+        """Return one trigger, as a row of `triggers`.
+
+        Raises:
+            TriggerNotFoundError: the trigger is not stored.
+        """
+        return triggers.one_summary(self._source.reading(), checked_key(key, TriggerKey))
 
     def why(self, key: TriggerKey | str) -> tuple[str, ...]:
         """Explain why a trigger has not fired, or when it will; see `Scheduler.why`.
@@ -180,7 +198,7 @@ class Operations:
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        return executions.page(self._source, execution_query(**filters), limit, after)
+        return executions.page(self._source.reading(), execution_query(**filters), limit, after)
 
     def execution(self, fire_id: FireRef) -> ExecutionView:
         """Return one execution with its times, attempts, error, log lines and progress.
@@ -191,6 +209,10 @@ class Operations:
         """
         return executions.view(self._source, checked_fire_id(fire_id))
 
+    def has_run(self, job: JobKey | str) -> bool:
+        """Return whether one of the last 20,000 executions is of this job, which need not be stored any more."""
+        return executions.has_run(self._source.reading(), checked_key(job, JobKey))
+
     def misfires(self, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any) -> Page[MisfireView]:
         """Return a page of misfires, the latest first. The filters are those of `Scheduler.misfires`.
 
@@ -199,12 +221,13 @@ class Operations:
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        return executions.misfire_page(self._source, misfire_query(**filters), limit, after)
+        return executions.misfire_page(self._source.reading(), misfire_query(**filters), limit, after)
 
     def running(self) -> tuple[RunningView, ...]:
         """Return the claims and the running executions of the whole cluster, by fire time."""
-        now = self.now()
-        return tuple(executions.running_view(record, now) for record in self._source.store.list_running())
+        reading = self._source.reading()
+        running = reading.ask(lambda store: store.list_running())
+        return tuple(executions.running_view(record, reading.now()) for record in running())
 
     def upcoming(self, *, until: datetime | timedelta | None = None, limit: int = DEFAULT_LIMIT) -> list[PlannedRun]:
         """Return the fires that are to come, several of one trigger included, the soonest first.
@@ -218,16 +241,17 @@ class Operations:
         """
         if type(limit) is not int or not 1 <= limit <= MOST_UPCOMING:
             raise InvalidValueError(f"limit: must be a whole number from 1 to {MOST_UPCOMING} (got {limit!r})")
-        now = self.now()
+        reading = self._source.reading()
+        now = reading.now()
         if until is None or isinstance(until, timedelta):
             end = now + (until or overview.HORIZON)
         else:
             end = as_instant(until, "until", InvalidValueError)
-        return agenda.agenda(self._source.store, now, now, end, limit)
+        return agenda.Agenda(reading, now, end, limit).runs()
 
     def cluster(self) -> Cluster:
         """Return the nodes, judged by the predicate by which they recover each other, and how they differ."""
-        return cluster.cluster(self._source)
+        return cluster.cluster(self._source.reading())
 
     def timeline(
         self, start: datetime | None = None, end: datetime | None = None, *, lanes: str = Lanes.NODE
@@ -243,13 +267,14 @@ class Operations:
             InvalidValueError: an instant has no time zone, the end is not within 7 days after the start, or `lanes` is
                 neither.
         """
-        since = checked_instant(start, "start") or self.now() - overview.HORIZON
+        reading = self._source.reading()
+        since = checked_instant(start, "start") or reading.now() - overview.HORIZON
         until = checked_instant(end, "end") or since + 2 * overview.HORIZON
-        return timeline.timeline(self._source, since, until, lanes)
+        return timeline.timeline(reading, since, until, lanes)
 
     def calendars(self) -> tuple[CalendarSummary, ...]:
         """Return the stored calendars, sorted by name; at most the first 500."""
-        return calendars.calendars(self._source)
+        return calendars.calendars(self._source.reading())
 
     def calendar(self, name: str, year: int | None = None) -> CalendarYear:
         """Return one calendar with the days of a year that it excludes; by default of this year.
@@ -258,15 +283,15 @@ class Operations:
             CalendarNotFoundError: the calendar is not stored.
             InvalidValueError: the year is not from 1970 to 9998.
         """
-        return calendars.year(self._source, name, self.now().year if year is None else year)
+        return calendars.year(self._source.reading(), name, year)
 
     def groups(self) -> Groups:
         """Return the groups of triggers and jobs with their pauses, at most the first 100 of each kind."""
-        return groups.groups(self._source)
+        return groups.groups(self._source.reading())
 
     def limits(self) -> Limits:
         """Return the limits that are in use, with their headroom, and the capacity of the nodes."""
-        return limits.limits(self._source)
+        return limits.limits(self._source.reading())
 
     def locks(self) -> tuple[LockRecord, ...]:
         """Return the locks on the tables that conflict with others, and who waits for them."""
@@ -292,7 +317,7 @@ class Operations:
             InvalidValueError: the text is empty or cannot be stored, the limit is not from 1 to 100, or `after` is not
                 a cursor of a search.
         """
-        return search.search(self._source, text, limit, after)
+        return search.search(self._source.reading(), text, limit, after)
 
     def audit_log(
         self,
@@ -329,7 +354,7 @@ class Operations:
             since=checked_instant(since, "since"),
             until=checked_instant(until, "until"),
         )
-        return audit_log.page(self._source.store, query, limit, after)
+        return audit_log.page(self._source.reading(), query, limit, after)
 
     def audit_entry(self, action_id: int) -> AuditEntry:
         """Return one entry of the audit log, for example that of an action which is still going on.
@@ -340,4 +365,4 @@ class Operations:
         """
         if type(action_id) is not int or not 1 <= action_id < MAX_FIRE_ID:
             raise InvalidValueError(f"action_id: must be a whole number from 1 on (got {quoted(action_id)})")
-        return audit_log.one(self._source.store, action_id)
+        return audit_log.one(self._source.reading(), action_id)

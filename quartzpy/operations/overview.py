@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
 
 from quartzpy.errors import SchemaError
+from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import cluster as clusters
 from quartzpy.operations import incidents as causes
-from quartzpy.operations.agenda import PlannedRun, agenda
+from quartzpy.operations.agenda import Agenda, PlannedRun
 from quartzpy.operations.clock_changes import upcoming_changes
 from quartzpy.operations.cluster import NodeState, NodeView
 from quartzpy.operations.counts import MOST_COUNTED, Count, counted
 from quartzpy.operations.executions import GRACE, ExecutionSummary, RunningView, running_view
 from quartzpy.operations.executions import summary as execution_summary
-from quartzpy.operations.failures import in_a_row
+from quartzpy.operations.failures import FailuresInARow
 from quartzpy.operations.incidents import Incident
 from quartzpy.operations.job_incidents import ignored_timeouts, without_node
 from quartzpy.operations.limits import placements_of, pools
 from quartzpy.operations.node_incidents import of_nodes
 from quartzpy.operations.source import Source, attempt
 from quartzpy.operations.triggers import OVERDUE
-from quartzpy.scheduling.verbs.reasons import Reasons
+from quartzpy.placement import Placement
+from quartzpy.scheduling.reading import Answer, Reading
+from quartzpy.scheduling.verbs.reasons import Moment, Reasons
 from quartzpy.states import ExecutionState, TriggerState
-from quartzpy.store.protocol import CheckIn, JobStore, Minutes, Tallies
-from quartzpy.store.queries import ExecutionQuery, TriggerQuery
-from quartzpy.store.records import ExecutionRecord, RunningRecord
+from quartzpy.store.protocol import Minutes, Tallies
+from quartzpy.store.queries import ExecutionQuery, TriggerOrder, TriggerQuery
+from quartzpy.store.records import ExecutionRecord, NodeRecord, TriggerRecord
 
 HORIZON = timedelta(hours=1)
 MOST_RUNNING = 50
@@ -48,9 +52,9 @@ MOST_EXAMINED = 2_000
 _MINUTE = timedelta(minutes=1)
 DUE = timedelta(seconds=2)
 """The delay from which a trigger counts as due while all workers are busy."""
-_TO_COME = frozenset({ExecutionState.SCHEDULED})
-_FAILED = frozenset({ExecutionState.FAILED})
-_FAILED_OR_LOST = frozenset({ExecutionState.FAILED, ExecutionState.TERMINATED})
+_WAITING = frozenset({TriggerState.WAITING})
+_FINAL = ExecutionQuery(states=frozenset({ExecutionState.FAILED}), exhausted=True)
+_LATEST = ExecutionQuery(states=frozenset({ExecutionState.FAILED, ExecutionState.TERMINATED}), among=MOST_EXAMINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,26 +121,24 @@ class Overview:
 
 def overview(source: Source) -> Overview:
     try:
-        store = source.store
+        source.scheduler._usable_store()
     except SchemaError as error:
         return _unreadable(str(error))
-    seen = _Seen(source, store)
-    now = seen.now
-    failed = seen.failed()
-    minutes = store.minutes(_first_minute(now), most=MOST_COUNTED_EXECUTIONS)
+    seen = _Seen(source)
+    now, minutes = seen.now, seen.minutes()
     return Overview(
         now=now,
         incidents=seen.incidents(),
         running=seen.running[:MOST_RUNNING],
         late=seen.late(),
-        failed=failed,
-        agenda=tuple(agenda(store, now, now, now + HORIZON, MOST_PLANNED)),
+        failed=seen.failed,
+        agenda=tuple(seen.agenda.runs()),
         throughput=tuple(_throughput(minutes, now)),
         lateness=tuple(_lateness(minutes, now)),
         series_since=minutes.complete_since,
         nodes=seen.cluster.nodes,
         counts=_counts(seen.tallies),
-        repeatable=tuple(seen.repeatable(failed)),
+        repeatable=tuple(seen.repeatable()),
     )
 
 
@@ -147,139 +149,200 @@ def _unreadable(message: str) -> Overview:
 
 
 class _Seen:
-    """What several parts of the overview share, read once."""
+    """What the parts of the overview show, asked in three round trips.
 
-    def __init__(self, source: Source, store: JobStore) -> None:
+    The first asks what needs no time; the second, what the answers name, and what depends on the time; the third, what
+    those answers name.
+    """
+
+    def __init__(self, source: Source) -> None:
         self._source = source
-        self._store = store
-        self._nodes: CheckIn = store.list_nodes()
-        self._running: list[RunningRecord] = store.list_running()
-        self.now = self._nodes.now
-        self.cluster = clusters.of_records(self.now, self._nodes.nodes, self._running, store.node_facts())
-        self.running = tuple(running_view(row, self.now) for row in self._running)
-        self.tallies = store.tallies(MOST_COUNTED)
-        self._due = self._find_due()
-        self._failures = store.find_executions(ExecutionQuery(states=_FAILED, exhausted=True), MOST_FAILURES)
+        self._reading = source.reading()
+        self._ask_first()
+        self._ask_second()
+        self._ask_third()
 
-    def _find_due(self) -> list[ExecutionRecord]:
+    def _ask_first(self) -> None:
+        ask = self._reading.ask
+        moment = Moment(self._reading)
+        self._moment = moment
+        tallies = ask(lambda store: store.tallies(MOST_COUNTED))
+        final = ask(lambda store: store.find_executions(_FINAL, MOST_FAILURES))
+        latest = ask(lambda store: store.find_executions(_LATEST, MOST_FAILED))
+        self._nodes = moment.nodes()
+        self._running = moment.running()
+        self.now = self._nodes.now
+        self.cluster = clusters.of_records(self.now, self._nodes.nodes, self._running, moment.facts())
+        self.running = tuple(running_view(row, self.now) for row in self._running)
+        self.tallies = tallies()
+        self._failures = final()
+        self.failed = self._latest_failures(latest())
+
+    def _ask_second(self) -> None:
+        reading, now = self._reading, self.now
+        ask = reading.ask
+        self.minutes = ask(lambda store: store.minutes(_first_minute(now), most=MOST_COUNTED_EXECUTIONS))
+        self.agenda = Agenda(reading, now, now + HORIZON, MOST_PLANNED)
+        self._clock_changes = upcoming_changes(reading, now)
+        self._in_a_row = FailuresInARow(reading, self._failures, now)
+        self._stopped = _Stopped(reading, self.tallies, now)
+        jobs = {row.job for row in self.failed if _is_final(row)}
+        self._repeatable = _placements(reading, jobs)
+        self._slow = self._slowest()
+        slow = {row.job for row in self._slow}
+        self._jobs_of_slow: Callable[[], dict[JobKey, JobDetail]] = dict
+        if slow:
+            self._jobs_of_slow = ask(lambda store: store.jobs(slow))
+        due = TriggerQuery(states=_WAITING, until=now - DUE, order=TriggerOrder.NEXT_FIRE_TIME)
+        self._due = self._without_held(ask(lambda store: store.find_triggers(due, MOST_DUE))())
+        self._late = [record for record in self._due if _due_at(record) < now - OVERDUE]
+
+    def _ask_third(self) -> None:
+        reading = self._reading
+        self.agenda.look_up_calendars()
+        self._in_a_row.look_further()
+        due, late = {record.job_key for record in self._due}, {record.job_key for record in self._late}
+        self._of_due = _placements(reading, due)
+        self._of_late = _placements(reading, late)
+        self._of_running = placements_of(reading, self._running)
+        if late:
+            self._moment.look_up_placements()
+        reasons = Reasons(self._moment, self._source.config.misfire_threshold, self._source.advice)
+        self._explained = [
+            reasons.of_trigger(record.key, record.job_key) for record in self._late[:MOST_LATE][:MOST_EXPLAINED]
+        ]
+
+    def _without_held(self, records: Sequence[TriggerRecord]) -> list[TriggerRecord]:
         """Return the triggers that could fire, except those that a rate limit holds back."""
-        found = self._store.find_executions(ExecutionQuery(states=_TO_COME, until=self.now - DUE), MOST_DUE)
-        if not found:
-            return found
-        records = self._store.triggers({record.trigger_key for record in found})
-        held = {key for key, one in records.items() if one.rate_limited_until and one.rate_limited_until > self.now}
-        return [record for record in found if record.trigger_key not in held]
+        return [one for one in records if not (one.rate_limited_until and one.rate_limited_until > self.now)]
 
     def late(self) -> tuple[LateTrigger, ...]:
         """Return the triggers that are due and that no node has claimed, those that wait longest first."""
-        late = [record for record in self._due if record.scheduled_fire_time < self.now - OVERDUE][:MOST_LATE]
-        reasons = Reasons(self._store, self._source.config.misfire_threshold, self._source.advice) if late else None
         found = []
-        for number, record in enumerate(late):
+        for record, explained in zip_longest(self._late[:MOST_LATE], self._explained):
             why: Sequence[str] | None = ()
-            if reasons is not None and number < MOST_EXPLAINED:
-                why, problem = attempt(lambda record=record: reasons.of_trigger(record.trigger_key))  # type: ignore[misc]
+            if explained is not None:
+                why, problem = attempt(explained)
                 why = why or [problem or ""]
             found.append(_late(record, self.now, tuple(why or ())))
         return tuple(found)
 
-    def failed(self) -> tuple[ExecutionSummary, ...]:
+    def _latest_failures(self, others: Sequence[ExecutionRecord]) -> tuple[ExecutionSummary, ...]:
         """Return the latest failures: those that are final, and those that are retried or lost and came last."""
-        query = ExecutionQuery(states=_FAILED_OR_LOST, among=MOST_EXAMINED)
-        others = self._store.find_executions(query, MOST_FAILED)
         found = {record.fire_id: record for record in [*self._failures, *others]}
         latest = sorted(found.values(), key=lambda record: record.ended_at or self.now, reverse=True)
         return tuple(map(execution_summary, latest[:MOST_FAILED]))
 
-    def repeatable(self, failed: Sequence[ExecutionSummary]) -> list[int]:
+    def repeatable(self) -> list[int]:
         """Return the fire ids of the executions that can run again, and that no retry repeats."""
-        final = {row.fire_id: row.job for row in failed if row.fire_id is not None and row.retry_at is None}
-        stored = self._store.placements(set(final.values())) if final else {}
-        return [fire_id for fire_id, job in final.items() if job in stored]
+        stored = self._repeatable()
+        return [row.fire_id for row in self.failed if row.fire_id is not None and _is_final(row) and row.job in stored]
 
     def incidents(self) -> tuple[Incident, ...]:
-        store, now = self._store, self.now
         due_of_job = Counter(record.job_key for record in self._due)
-        due_of_type: defaultdict[str, list[TriggerKey]] = defaultdict(list)
-        for record in self._due:
-            if record.scheduled_fire_time < now - OVERDUE:
-                due_of_type[record.job_type].append(record.trigger_key)
+        late_of_type: defaultdict[str, list[TriggerKey]] = defaultdict(list)
+        for record in self._late:
+            late_of_type[record.job_type].append(record.key)
         found = [
             *of_nodes(self.cluster),
-            *causes.unknown_types(due_of_type, self.cluster),
+            *causes.unknown_types(late_of_type, self.cluster),
             *self._full_pools(due_of_job),
             *self._without_node(),
             *self._ignored_timeouts(),
-            *self._stopped(),
+            *self._stopped.incidents(self.running, all_paused=self._moment.pauses().everything),
         ]
         # A trigger in ERROR has an incident of its own, with the same error.
         stopped = {one.subject for one in found if one.kind == "trigger-error"}
-        found += causes.failing(
-            [row for row in in_a_row(store, self._failures, now) if str(row.trigger) not in stopped]
-        )
-        found += causes.clock_changes(upcoming_changes(store, now))
+        found += causes.failing([row for row in self._in_a_row.rows() if str(row.trigger) not in stopped])
+        found += causes.clock_changes(self._clock_changes())
         return causes.by_severity(found)
 
     def _without_node(self) -> list[Incident]:
         late: defaultdict[JobKey, list[TriggerKey]] = defaultdict(list)
         types: dict[JobKey, str] = {}
-        for record in self._due:
-            if record.scheduled_fire_time < self.now - OVERDUE:
-                late[record.job_key].append(record.trigger_key)
-                types[record.job_key] = record.job_type
+        for record in self._late:
+            late[record.job_key].append(record.key)
+            types[record.job_key] = record.job_type
         if not late:
             return []
-        alive = {node.node for node in self.cluster.nodes if node.state is not NodeState.DEAD}
-        nodes = [record for record in self._nodes.nodes if record.instance_id in alive]
-        placements, _ = attempt(lambda: self._store.placements(list(late)))
-        return without_node(late, types, placements or {}, nodes)
+        placements, _ = attempt(self._of_late)
+        return without_node(late, types, placements or {}, self._alive())
 
-    def _ignored_timeouts(self) -> list[Incident]:
-        """Return incidents about the executions that have run longest, if they ignore their timeouts."""
-        slow = sorted(
+    def _slowest(self) -> list[RunningView]:
+        """Return the executions that have run longest."""
+        return sorted(
             (row for row in self.running if row.elapsed is not None and row.elapsed > GRACE),
             key=lambda row: row.elapsed or timedelta(),
             reverse=True,
         )[:MOST_SLOW]
-        if not slow:
+
+    def _ignored_timeouts(self) -> list[Incident]:
+        """Return incidents about the executions that have run longest, if they ignore their timeouts."""
+        if not self._slow:
             return []
-        jobs, _ = attempt(lambda: self._store.jobs({row.job for row in slow}))
-        return ignored_timeouts(slow, {key: job.timeout for key, job in (jobs or {}).items() if job.timeout})
+        jobs, _ = attempt(self._jobs_of_slow)
+        return ignored_timeouts(self._slow, {key: job.timeout for key, job in (jobs or {}).items() if job.timeout})
 
     def _full_pools(self, due: Mapping[JobKey, int]) -> list[Incident]:
         if not due or not self._running:
             return []
-        alive = {node.node for node in self.cluster.nodes if node.state is not NodeState.DEAD}
-        nodes = [record for record in self._nodes.nodes if record.instance_id in alive]
-        placements = placements_of(self._store, self._running)
-        of_due, _ = attempt(lambda: self._store.placements(list(due)))
-        used = pools(nodes, self._running, placements)
+        placements = self._of_running()
+        of_due, _ = attempt(self._of_due)
+        used = pools(self._alive(), self._running, placements)
         return causes.full_pools(used, self.running, placements, due, of_due or {})
 
-    def _stopped(self) -> list[Incident]:
-        """Return incidents about triggers that are in ERROR, blocked or paused."""
-        store, now, numbers = self._store, self.now, self.tallies.triggers
-        found = []
+    def _alive(self) -> list[NodeRecord]:
+        alive = {node.node for node in self.cluster.nodes if node.state is not NodeState.DEAD}
+        return [record for record in self._nodes.nodes if record.instance_id in alive]
+
+
+class _Stopped:
+    """The triggers that are in ERROR, blocked or paused, asked for where there are any."""
+
+    def __init__(self, reading: Reading, tallies: Tallies, now: datetime) -> None:
+        self._now = now
+        self._overdue = tallies.overdue_paused
+        numbers = tallies.triggers
+
+        def some(state: TriggerState, until: datetime | None, limit: int) -> Answer[list[TriggerRecord]]:
+            query = TriggerQuery(states=frozenset({state}), until=until)
+            return reading.ask(lambda store: store.find_triggers(query, limit))
+
+        self._in_error = self._blocked = self._paused = None
         if numbers.get(TriggerState.ERROR):
-            query = TriggerQuery(states=frozenset({TriggerState.ERROR}))
-            found += causes.in_error(store.find_triggers(query, causes.MOST_OF_A_KIND))
+            self._in_error = some(TriggerState.ERROR, None, causes.MOST_OF_A_KIND)
         if numbers.get(TriggerState.BLOCKED):
-            query = TriggerQuery(states=frozenset({TriggerState.BLOCKED}), until=now - OVERDUE)
-            found += causes.blocked_jobs(store.find_triggers(query, MOST_DUE), self.running, now)
-        if self.tallies.overdue_paused:
-            query = TriggerQuery(states=frozenset({TriggerState.PAUSED}), until=now)
-            found += causes.paused_overdue(
-                store.find_triggers(query, causes.MOST_OF_A_KIND),
-                counted(self.tallies.overdue_paused),
-                now,
-                all_paused=store.all_paused(),
-            )
+            self._blocked = some(TriggerState.BLOCKED, now - OVERDUE, MOST_DUE)
+        if self._overdue:
+            self._paused = some(TriggerState.PAUSED, now, causes.MOST_OF_A_KIND)
+
+    def incidents(self, running: Sequence[RunningView], *, all_paused: bool) -> list[Incident]:
+        found: list[Incident] = []
+        if self._in_error is not None:
+            found += causes.in_error(self._in_error())
+        if self._blocked is not None:
+            found += causes.blocked_jobs(self._blocked(), running, self._now)
+        if self._paused is not None:
+            found += causes.paused_overdue(self._paused(), counted(self._overdue), self._now, all_paused=all_paused)
         return found
 
 
-def _late(record: ExecutionRecord, now: datetime, why: tuple[str, ...]) -> LateTrigger:
-    due_at = record.scheduled_fire_time
-    return LateTrigger(record.trigger_key, record.job_key, record.job_type, due_at, now - due_at, why)
+def _placements(reading: Reading, jobs: Collection[JobKey]) -> Callable[[], dict[JobKey, Placement]]:
+    return reading.ask(lambda store: store.placements(jobs)) if jobs else dict
+
+
+def _is_final(row: ExecutionSummary) -> bool:
+    return row.fire_id is not None and row.retry_at is None
+
+
+def _due_at(record: TriggerRecord) -> datetime:
+    assert record.next_fire_time is not None, "it waits for an instant"
+    return record.next_fire_time
+
+
+def _late(record: TriggerRecord, now: datetime, why: tuple[str, ...]) -> LateTrigger:
+    due_at = _due_at(record)
+    return LateTrigger(record.key, record.job_key, record.job_type, due_at, now - due_at, why)
 
 
 def _counts(tallies: Tallies) -> dict[str, Count]:

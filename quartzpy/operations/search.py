@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.executions import ExecutionSummary, summary
-from quartzpy.operations.source import Source
 from quartzpy.scheduling.paging import decoded_cursor, encoded_cursor
+from quartzpy.scheduling.reading import Reading
 from quartzpy.scheduling.verbs.filters import checked_text
 from quartzpy.scheduling.verbs.queries import MAX_FIRE_ID
 from quartzpy.store.searches import KeySearch, SearchPosition
@@ -43,40 +43,48 @@ class SearchResults:
     """The number of jobs, and of triggers, after which this page stopped; None if it is the last one."""
 
 
-def search(source: Source, text: str, limit: int, after: str | None) -> SearchResults:
+def search(reading: Reading, text: str, limit: int, after: str | None) -> SearchResults:
     if type(limit) is not int or not 1 <= limit <= MOST_FOUND:
         raise InvalidValueError(f"limit: must be a whole number from 1 to {MOST_FOUND} (got {limit!r})")
     given = checked_text(text.strip() if isinstance(text, str) else text, "text")
     if given is None:
         raise InvalidValueError("text: must be a part of a name, or the id of an execution (got None)")
-    found = source.store.find_keys(KeySearch(given, limit, SEARCHED), None if after is None else _decoded(after))
-    is_first = after is None
+    position = None if after is None else _decoded(after)
+    keys = reading.ask(lambda store: store.find_keys(KeySearch(given, limit, SEARCHED), position))
+    others = _Others(reading, given, limit) if after is None else None
+    found = keys()
     return SearchResults(
         text=given,
         jobs=tuple(found.jobs),
         triggers=tuple(found.triggers),
-        execution=_execution(source, given) if is_first else None,
-        nodes=_nodes(source, given) if is_first else (),
-        calendars=_calendars(source, given, limit) if is_first else (),
+        execution=None if others is None else others.execution(),
+        nodes=() if others is None else others.nodes(),
+        calendars=() if others is None else others.calendars(),
         next_cursor=None if found.next is None else _encoded(found.next),
         examined=None if found.next is None else SEARCHED,
     )
 
 
-def _execution(source: Source, text: str) -> ExecutionSummary | None:
-    if not (text.isdecimal() and len(text) <= 19 and int(text) <= MAX_FIRE_ID):
-        return None
-    execution = source.store.execution(int(text))
-    return None if execution is None else summary(execution)
+class _Others:
+    """What the first page has beside jobs and triggers."""
 
+    def __init__(self, reading: Reading, text: str, limit: int) -> None:
+        self._text, self._limit = text.lower(), limit
+        is_id = text.isdecimal() and len(text) <= 19 and int(text) <= MAX_FIRE_ID
+        self._execution = reading.ask(lambda store: store.execution(int(text))) if is_id else None
+        self._nodes = reading.ask(lambda store: store.list_nodes())
+        self._calendars = reading.ask(lambda store: store.calendar_names())
 
-def _nodes(source: Source, text: str) -> tuple[str, ...]:
-    names = (node.instance_id for node in source.store.list_nodes().nodes)
-    return tuple(name for name in names if text.lower() in name.lower())
+    def execution(self) -> ExecutionSummary | None:
+        execution = None if self._execution is None else self._execution()
+        return None if execution is None else summary(execution)
 
+    def nodes(self) -> tuple[str, ...]:
+        names = (node.instance_id for node in self._nodes().nodes)
+        return tuple(name for name in names if self._text in name.lower())
 
-def _calendars(source: Source, text: str, limit: int) -> tuple[str, ...]:
-    return tuple(name for name in source.store.calendar_names() if text.lower() in name.lower())[:limit]
+    def calendars(self) -> tuple[str, ...]:
+        return tuple(name for name in self._calendars() if self._text in name.lower())[: self._limit]
 
 
 def _encoded(position: SearchPosition) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -12,6 +12,7 @@ from quartzpy.keys import JobKey, Key, TriggerKey, nearest
 from quartzpy.operations.redaction import Redaction
 from quartzpy.scheduling.advice import PYTHON, Advice
 from quartzpy.scheduling.paging import Page, Query
+from quartzpy.scheduling.reading import Answer, Reading
 from quartzpy.scheduling.scheduler import BaseScheduler
 from quartzpy.scheduling.verbs.base import MOST_NEAR
 from quartzpy.store.protocol import JobStore
@@ -21,6 +22,7 @@ from quartzpy.texts import reason
 _T = TypeVar("_T")
 _Record = TypeVar("_Record")
 _View = TypeVar("_View")
+_Key = TypeVar("_Key", JobKey, TriggerKey)
 _Bounded = TypeVar("_Bounded", bound=BoundedQuery)
 
 EXAMINED = 10_000
@@ -36,6 +38,11 @@ class Source:
     redaction: Redaction
     advice: Advice = PYTHON
     """The words in which the reader is told what to do."""
+    page: Reading | None = None
+    """The questions of the one page that is read; None if each read model asks its own."""
+
+    def reading(self) -> Reading:
+        return self.page or Reading(self.scheduler._usable_store)
 
     @property
     def store(self) -> JobStore:
@@ -52,14 +59,18 @@ class Source:
         return redacted
 
 
-def no_job(store: JobStore, key: JobKey) -> JobNotFoundError:
+def no_job(reading: Reading, key: JobKey) -> JobNotFoundError:
     """Return the error for a job that is not stored, with the key that was probably meant."""
-    return JobNotFoundError(f"job {key} is not stored{_hint(nearest(key, store.near_keys(key, MOST_NEAR)))}")
+    return JobNotFoundError(f"job {key} is not stored{_hint(nearest(key, _near(reading, key)()))}")
 
 
-def no_trigger(store: JobStore, key: TriggerKey) -> TriggerNotFoundError:
+def no_trigger(reading: Reading, key: TriggerKey) -> TriggerNotFoundError:
     """Return the error for a trigger that is not stored, with the key that was probably meant."""
-    return TriggerNotFoundError(f"trigger {key} is not stored{_hint(nearest(key, store.near_keys(key, MOST_NEAR)))}")
+    return TriggerNotFoundError(f"trigger {key} is not stored{_hint(nearest(key, _near(reading, key)()))}")
+
+
+def _near(reading: Reading, key: _Key) -> Answer[set[_Key]]:
+    return reading.ask(lambda store: store.near_keys(key, MOST_NEAR))
 
 
 def _hint(key: Key | None) -> str:
@@ -88,30 +99,37 @@ def page_of(page: Page[_Record], view: Callable[[_Record], _View]) -> Page[_View
     return Page([view(record) for record in page], page.next_cursor, page.examined)
 
 
+Find = Callable[[JobStore, _Bounded, int | None, Position | None], list[_Record]]
+
+
 def examined_page(
-    store: JobStore,
+    reading: Reading,
     name: str,
     query: _Bounded,
-    find: Callable[[_Bounded, int | None, Position | None], list[_Record]],
+    find: Find[_Bounded, _Record],
     limit: int,
     after: str | None,
+    is_outdated: Callable[[Page[_Record]], bool] = lambda page: False,
 ) -> Page[_Record]:
-    """Return a page of the records that `find` finds, which examines no more of them than the query says."""
+    """Return a page of the records that `find` finds, which examines no more of them than the query says.
+
+    If the page `is_outdated`, it is read once more.
+    """
     found: Query[_Record] = Query(
         name,
-        lambda limit, after: find(query, limit, after),
+        lambda limit, after: reading.ask(lambda store: find(store, query, limit, after))(),
         cast("Callable[[_Record], Position]", query.position),
         query.shape,
-        lambda: store.count(query),
+        lambda: reading.ask(lambda store: store.count(query))(),
     )
     page = found.page(limit, after)
+    position = None if after is None else found._decoded(after)
+    last: Answer[Position | None] | None = None
+    if is_outdated(page):
+        last = reading.ask(lambda store: store.last_examined(query, position))
+        page = found.page(limit, after)
     if page.next_cursor is None and query.among is not None:
-        end = store.last_examined(query, None if after is None else found._decoded(after))
+        end = (last or reading.ask(lambda store: store.last_examined(query, position)))()
         if end is not None:
             return Page(page, found._encoded(end), query.among)
     return page
-
-
-def all_of(views: Iterable[_View | None]) -> tuple[_View, ...]:
-    """Return the views that are not None."""
-    return tuple(view for view in views if view is not None)

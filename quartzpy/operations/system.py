@@ -31,13 +31,15 @@ class System:
 
 
 def system(source: Source, *, examine: bool) -> System:
-    store = source.store
+    store, reading = source.store, source.reading()
+    tables = reading.ask(lambda store: store.tables())
+    locks = reading.ask(lambda store: store.locks(MOST_LOCKS))
     return System(
-        now=store.now(),
+        now=reading.now(),
         scheduler=source.config.name,
         store=store.describe(),
         schema_version=store.schema_version(),
-        tables=tuple(store.tables()),
-        locks=tuple(store.locks(MOST_LOCKS)),
+        tables=tuple(tables()),
+        locks=tuple(locks()),
         findings=tuple(store.audit()) if examine else None,
     )

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.agenda import planned_fires
+from quartzpy.operations.agenda import Agenda
 from quartzpy.operations.executions import running_view
-from quartzpy.operations.source import Source
+from quartzpy.scheduling.reading import Reading
 from quartzpy.states import ExecutionState
+from quartzpy.store.records import RunningRecord
 
 MOST_BARS = 1_000
 """The largest number of bars of the past."""
@@ -76,7 +77,7 @@ class Timeline:
     """The number of lanes that were left out: those with the fewest bars."""
 
 
-def timeline(source: Source, start: datetime, end: datetime, by: str) -> Timeline:
+def timeline(reading: Reading, start: datetime, end: datetime, by: str) -> Timeline:
     try:
         lanes = Lanes(by)
     except ValueError:
@@ -85,10 +86,13 @@ def timeline(source: Source, start: datetime, end: datetime, by: str) -> Timelin
         raise InvalidValueError(
             f"end: must be after start, and at most 7 days after it (got {start.isoformat()} to {end.isoformat()})"
         )
-    store = source.store
-    now = store.now()
-    past = store.executions_between(start, end, MOST_BARS, margin=MARGIN) if start < now else []
-    planned = planned_fires(store, now, max(now, start), end, MOST_PLANNED) if end > now else []
+    running = reading.ask(lambda store: store.list_running())
+    # Those of a span that is to come are none.
+    ended = reading.ask(lambda store: store.executions_between(start, end, MOST_BARS, margin=MARGIN))
+    now = reading.now()
+    agenda = Agenda(reading, now, end, MOST_PLANNED, since=max(now, start)) if end > now else None
+    planned = [] if agenda is None else agenda.fires()
+    past = ended() if start < now else []
     bars = [
         *(
             Bar(
@@ -103,7 +107,7 @@ def timeline(source: Source, start: datetime, end: datetime, by: str) -> Timelin
             )
             for record in past
         ),
-        *_running(source, now, start, end),
+        *_running(running(), now, start, end),
         *(Bar(at, None, ExecutionState.SCHEDULED, one.key, one.job_key, None, None, at) for at, one in planned),
     ]
     of_lane: defaultdict[str, list[Bar]] = defaultdict(list)
@@ -125,8 +129,8 @@ def timeline(source: Source, start: datetime, end: datetime, by: str) -> Timelin
     )
 
 
-def _running(source: Source, now: datetime, start: datetime, end: datetime) -> Iterator[Bar]:
-    for record in source.store.list_running():
+def _running(records: Iterable[RunningRecord], now: datetime, start: datetime, end: datetime) -> Iterator[Bar]:
+    for record in records:
         one = running_view(record, now)
         begun = one.fire_time or one.scheduled_fire_time
         if start <= now and begun < end:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import possible
+from quartzpy.operations.agenda import calendar_of
 from quartzpy.operations.executions import ExecutionSummary, MisfireView, misfire_view
 from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.schedules import PlannedTime, in_words, planned, schedule_text, short, zone_text
@@ -23,10 +24,11 @@ from quartzpy.operations.source import (
     unreadable,
 )
 from quartzpy.scheduling.paging import Page
-from quartzpy.scheduling.verbs.reasons import of_trigger
+from quartzpy.scheduling.reading import Reading
+from quartzpy.scheduling.verbs.reasons import Moment, Reasons, of_trigger
 from quartzpy.states import JobMode, PublicState, TriggerState
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import MisfireQuery, TriggerQuery
+from quartzpy.store.queries import MisfireQuery, Position, TriggerQuery
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import headline
 from quartzpy.triggers.trigger import Trigger
@@ -103,6 +105,13 @@ def summary(record: TriggerRecord, now: datetime) -> TriggerSummary:
     )
 
 
+def one_summary(reading: Reading, key: TriggerKey) -> TriggerSummary:
+    record = reading.ask(lambda store: store.trigger(key))()
+    if record is None:
+        raise no_trigger(reading, key)
+    return summary(record, reading.now())
+
+
 def _misfire(trigger: Trigger) -> str:
     bounds = {
         "max": trigger.catch_up_max,
@@ -120,12 +129,15 @@ def late_by(record: TriggerRecord, now: datetime) -> timedelta | None:
     return late if late > OVERDUE else None
 
 
-def page(source: Source, query: TriggerQuery, limit: int, after: str | None) -> Page[TriggerSummary]:
+def page(reading: Reading, query: TriggerQuery, limit: int, after: str | None) -> Page[TriggerSummary]:
     """Return a page of triggers; see `Operations.triggers`."""
-    store, query = source.store, replace(query, among=EXAMINED)
-    now = store.now()
-    records = examined_page(store, f"triggers by {query.order}", query, store.find_triggers, limit, after)
-    return page_of(records, lambda record: summary(record, now))
+    query = replace(query, among=EXAMINED)
+    records = examined_page(reading, f"triggers by {query.order}", query, _find, limit, after)
+    return page_of(records, lambda record: summary(record, reading.now()))
+
+
+def _find(store: JobStore, query: TriggerQuery, limit: int | None, after: Position | None) -> list[TriggerRecord]:
+    return store.find_triggers(query, limit, after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +166,25 @@ class TriggerView:
 
 
 def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> TriggerView:
-    store = source.store
-    record = store.trigger(key)
+    reading = source.reading()
+    answer = reading.ask(lambda store: store.trigger(key))
+    last = reading.ask(lambda store: store.last_executions([key], LAST_EXECUTIONS))
+    misfires = reading.ask(lambda store: store.find_misfires(MisfireQuery(trigger_key=key), LAST_MISFIRES))
+    is_manual = reading.ask(lambda store: store.is_manual())
+    moment = Moment(reading)
+    record = answer()
     if record is None:
-        raise no_trigger(store, key)
-    now = store.now()
+        raise no_trigger(reading, key)
+    now = reading.now()
+    explained = Reasons(moment, source.config.misfire_threshold, source.advice).of_trigger(key, record.job_key)
+    moment.look_up_placements()
     trigger, _ = attempt(lambda: record.trigger)
-    job, _ = attempt(lambda: store.job(record.job_key))
+    planned_times = next_times_of(reading, record, next_times)
+    assert explained.of_job is not None, "its key is given"
+    job, _ = attempt(explained.of_job.detail)
+    mode = explained.of_job.mode()
     data, _ = attempt(lambda: dict(trigger.data or {}) if trigger is not None else {})
+    is_paused = record.state in (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
     return TriggerView(
         trigger=summary(record, now),
         job_display_name=None if job is None else job.display_name,
@@ -173,45 +196,51 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
         definition={} if trigger is None else trigger.schedule(),
         data=source.shown(data),
         error=record.error,
-        next_times=tuple(next_times_of(store, record, next_times, now)),
-        why=tuple(why(source, key)),
-        last_executions=tuple(map(execution_summary, store.last_executions([key], LAST_EXECUTIONS).get(key, ()))),
-        misfires=tuple(map(misfire_view, store.find_misfires(MisfireQuery(trigger_key=key), LAST_MISFIRES))),
-        actions=_possible(store, record, is_readable=trigger is not None),
-    )
-
-
-def _possible(store: JobStore, record: TriggerRecord, *, is_readable: bool) -> tuple[str, ...]:
-    mode = store.job_mode(record.job_key)
-    is_paused = record.state in (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
-    return possible.on_trigger(
-        record.state,
-        mode,
-        is_held=is_paused and (mode is not JobMode.ENABLED or store.is_manual()),
-        has_next=record.next_fire_time is not None,
-        is_readable=is_readable,
+        next_times=tuple(planned_times()),
+        why=tuple(_readable(explained)),
+        last_executions=tuple(map(execution_summary, last().get(key, ()))),
+        misfires=tuple(map(misfire_view, misfires())),
+        actions=possible.on_trigger(
+            record.state,
+            mode,
+            is_held=is_paused and (mode is not JobMode.ENABLED or is_manual()),
+            has_next=record.next_fire_time is not None,
+            is_readable=trigger is not None,
+        ),
     )
 
 
 def why(source: Source, key: TriggerKey) -> Sequence[str]:
     """Explain why a trigger has not fired, or when it will; see `Scheduler.why`."""
+    return _readable(of_trigger(source.reading(), key, source.config.misfire_threshold, source.advice))
+
+
+def _readable(explained: Callable[[], list[str]]) -> list[str]:
     try:
-        return of_trigger(source.store, key, source.config.misfire_threshold, source.advice)
+        return explained()
     except (ValueError, TypeError, ArithmeticError) as error:
         # A row that cannot be decoded has no explanation, but it must not prevent the others from being shown.
         return [unreadable(error)]
 
 
-def next_times_of(store: JobStore, record: TriggerRecord, count: int, now: datetime) -> list[PlannedTime]:
-    """Return the next fire times of a trigger by the wall clock of its zone; none if it will not fire by itself."""
+def next_times_of(reading: Reading, record: TriggerRecord, count: int) -> Callable[[], list[PlannedTime]]:
+    """Ask for the calendar of a trigger, and return its next fire times by the wall clock of its zone.
+
+    There are none if the trigger will not fire by itself.
+    """
     at = record.next_fire_time
     if at is None or record.state in _NO_FIRE or count < 1:
-        return []
+        return list
     trigger, _ = attempt(lambda: record.trigger)
     if trigger is None:
-        return planned([at], None)
-    instants, _ = attempt(lambda: fire_times(record, trigger, _calendar(store, trigger), count))
-    return planned(instants or [at], zone_text(trigger), since=now)
+        return lambda: planned([at], None)
+    calendar = None if trigger.calendar is None else calendar_of(reading, trigger.calendar)
+
+    def times() -> list[PlannedTime]:
+        instants, _ = attempt(lambda: fire_times(record, trigger, None if calendar is None else calendar(), count))
+        return planned(instants or [at], zone_text(trigger), since=reading.now())
+
+    return times
 
 
 def fire_times(record: TriggerRecord, trigger: Trigger, calendar: Calendar | None, count: int) -> list[datetime]:
@@ -219,7 +248,3 @@ def fire_times(record: TriggerRecord, trigger: Trigger, calendar: Calendar | Non
     at = record.next_fire_time
     assert at is not None
     return [at, *trigger.following(record.progress, calendar, count - 1)]
-
-
-def _calendar(store: JobStore, trigger: Trigger) -> Calendar | None:
-    return None if trigger.calendar is None else store.calendars([trigger.calendar])[trigger.calendar].calendar

@@ -144,7 +144,7 @@ def test_a_span_has_its_two_largest_units(seconds: int, text: str) -> None:
 
 
 def test_times_are_relative_and_exact_in_the_readers_zone() -> None:
-    times = Times(NOW, "Europe/Berlin", "browser")
+    times = Times(lambda: NOW, "Europe/Berlin", "browser")
     assert times.relative(NOW + 90 * SECOND) == "in 1 min 30 s"
     assert times.relative(NOW - SECOND) == "1 s ago"
     assert times.exact(NOW) == "2026-11-22 09:00:00 CET"
@@ -155,7 +155,7 @@ def test_times_are_relative_and_exact_in_the_readers_zone() -> None:
 
 
 def test_instants_in_sentences_are_shown_in_the_readers_zone_and_the_rest_is_escaped() -> None:
-    times = Times(NOW, "Europe/Berlin", "browser")
+    times = Times(lambda: NOW, "Europe/Berlin", "browser")
     text = said(times, "<b> fires at 2026-11-22T10:00:00+00:00, not at 2026-99-99T10:00:00Z.")
     assert text.startswith("&lt;b&gt; fires at <time")
     assert ">2026-11-22 11:00:00 CET</time>, not at 2026-99-99T10:00:00Z." in text

@@ -1,4 +1,9 @@
 -- Sample values of all statements. psql \set cannot say NULL, so each has a value of its type.
+
+-- Settings that one statement of a transaction leaves to another one.
+SET quartzpy.ended = '{1,2}';
+SET quartzpy.role = none;
+SET quartzpy.search_path = public;
 \set now clock_timestamp()
 \set actions {SKIPPED}
 \set after '{2026-01-01 00:00:00+00}'
@@ -11,8 +16,8 @@
 \set by somebody
 \set by_mode false
 \set calendar '{"kind": "annual"}'
-\set capabilities '{"executors": {"default": 5}}'
 \set calendars {NULL,NULL}
+\set capabilities '{"executors": {"default": 5}}'
 \set capture_logs {NULL,INFO}
 \set caught_up {0}
 \set channel quartzpy_channel
@@ -54,16 +59,8 @@
 \set group_slots {5}
 \set groups {g,g}
 \set handed_back {false,false}
-\set host somewhere
-\set instance node
-\set instances {dead}
-\set instants {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
-\set job_groups {a}
-\set job_names {j}
-\set job_types {a.job}
-\set keep 1000
-\set kinds {r,p}
 \set hashes {1,NULL}
+\set host somewhere
 \set idle_limit 30000ms
 \set instance node
 \set instances {dead}
@@ -71,6 +68,7 @@
 \set job_groups {g,g}
 \set job_names {a,b}
 \set job_types {a.job}
+\set keep 1000
 \set keeps_data false
 \set keeps_persisted true
 \set kinds {simple,cron}
@@ -78,7 +76,6 @@
 \set latest 2999-01-01T00:00:00Z
 \set left {8}
 \set limit 10
-\set limits {1}
 \set limits {NULL,1}
 \set lock TRIGGER_ACCESS
 \set logs '{NULL,"a line"}'
@@ -90,9 +87,6 @@
 \set missed_times {"{}","{}"}
 \set mode ENABLED
 \set more {f}
-\set names {n}
-\set next '{"2030-01-02 00:00:00+00"}'
-\set overlap_policy {block}
 \set most 10
 \set name a
 \set names {a,b}
@@ -106,18 +100,16 @@
 \set overlap_policy {block,block}
 \set passed_over {7}
 \set patience 1h
-\set pid 4711
 \set pause_after {NULL,3}
 \set persists {f,t}
+\set pid 4711
 \set pids {0}
 \set placements '{"",""}'
 \set prefix qrtz_
 \set prefixes {quartzpy-sample-of-no-session}
 \set previous '{"2030-01-01 00:00:00+00"}'
-\set rate_limits '{"{}"}'
-\set process 0123456789abcdef
-\set previous {2030-01-01T00:00:00Z,NULL}
 \set priorities {5,9}
+\set process 0123456789abcdef
 \set rate_limits {NULL,NULL}
 \set reason why
 \set reasons '{"cannot be computed","has no next fire time"}'
@@ -144,9 +136,6 @@
 \set stores_data {false,true}
 \set table qrtz_scheduler_state
 \set threshold '60 s'
-\set times {1}
-\set types {a.job}
-\set upcoming '{"{}"}'
 \set thresholds {NULL,1h}
 \set timeouts {NULL,1h}
 \set times {0,1}
@@ -157,8 +146,3 @@
 \set wall 1767225601.5
 \set window '20 s'
 \set workers {5}
-
--- Settings that one statement of a transaction leaves to another one.
-SET quartzpy.ended = '{1,2}';
-SET quartzpy.role = none;
-SET quartzpy.search_path = public;

@@ -55,7 +55,7 @@ def _times(visit: Visit, trigger: TriggerKey, given: Given) -> dict[str, Any]:
 
 
 def _present_schedule(visit: Visit, trigger: TriggerKey) -> dict[str, str]:
-    summary = visit.operations.trigger(trigger).trigger
+    summary = visit.operations.trigger_summary(trigger)
     written = summary.schedule if summary.kind == "cron" or summary.schedule.count(" ") == 1 else ""
     return {"schedule": written, "in_zone": summary.zone or ""}
 

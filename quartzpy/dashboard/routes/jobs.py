@@ -28,7 +28,7 @@ def one_job(visit: Visit) -> Response:
     try:
         view = visit.operations.job(key)
     except JobNotFoundError:
-        if not visit.operations.executions(job=key, limit=1):
+        if not visit.operations.has_run(key):
             raise
         # Links of the history lead here.
         return visit.render(

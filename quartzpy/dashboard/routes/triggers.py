@@ -54,12 +54,12 @@ def one_trigger(visit: Visit) -> Response:
     key = trigger_key(visit.request.query_params)
     try:
         view = visit.operations.trigger(key)
-    except TriggerNotFoundError:
-        return _gone(visit, key)
+    except TriggerNotFoundError as missing:
+        return _gone(visit, key, missing)
     return visit.render("trigger.html", live="schedule executions", view=view, bars=run_bars(view.last_executions))
 
 
-def _gone(visit: Visit, key: TriggerKey) -> Response:
+def _gone(visit: Visit, key: TriggerKey, missing: TriggerNotFoundError) -> Response:
     """Return the page of a trigger that only the history knows, as that of each manual run and each retry.
 
     Raises:
@@ -68,9 +68,8 @@ def _gone(visit: Visit, key: TriggerKey) -> Response:
     try:
         sentences = visit.operations.why(key)
     except TriggerNotFoundError:
-        # This error suggests the nearest key.
-        visit.operations.trigger(key)
-        raise
+        # That error suggests the nearest key.
+        raise missing from None
     executions = visit.links.to("/executions", trigger=key.name, trigger_group=key.group)
     return visit.render("gone.html", status=404, key=key, place="/triggers", sentences=sentences, executions=executions)
 

@@ -14,6 +14,7 @@ from quartzpy.operations.schedule_texts import SchedulePreview
 from quartzpy.operations.schedules import in_words, schedule_text, zone_text
 from quartzpy.operations.selection import Selected, Subject, named
 from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
+from quartzpy.scheduling.reading import Reading
 from quartzpy.scheduling.verbs.queries import QueryVerbs
 from quartzpy.states import Missed, TriggerState, missed_of
 from quartzpy.store.protocol import PauseNote
@@ -36,15 +37,18 @@ class ChangingActions(BaseActions):
             TriggerNotFoundError: the trigger is not stored.
         """
         scheduler = self._log.scheduler
-        store = scheduler._usable_store()
+        reading = Reading(scheduler._usable_store)
         if trigger is None:
-            return schedule_texts.preview(text, zone, store.now())
-        record = _required(scheduler, checked_key(trigger, TriggerKey))
-        calendar = None
-        if record.calendar is not None:
-            found = store.calendars([record.calendar]).get(record.calendar)
+            return schedule_texts.preview(text, zone, reading.now())
+        key = checked_key(trigger, TriggerKey)
+        record = reading.ask(lambda store: store.trigger(key))()
+        if record is None:
+            raise scheduler._no_trigger(key)
+        calendar, name = None, record.calendar
+        if name is not None:
+            found = reading.ask(lambda store: store.calendars([name]).get(name))()
             calendar = None if found is None else found.calendar
-        return schedule_texts.preview(text, zone, store.now(), record=record, calendar=calendar)
+        return schedule_texts.preview(text, zone, reading.now(), record=record, calendar=calendar)
 
     def reschedule(self, trigger: TriggerRef, text: str, zone: str | None = None, *, reason: str = "") -> ActionResult:
         """Give a trigger another schedule; its data, priority, calendar, end time and pause stay.

@@ -13,6 +13,7 @@ from quartzpy.keys import JobKey, TriggerKey, checked_key
 from quartzpy.matchers import GroupMatcher
 from quartzpy.scheduling.outdated import OutdatedJob, outdated
 from quartzpy.scheduling.paging import Query
+from quartzpy.scheduling.reading import Reading
 from quartzpy.scheduling.verbs import reasons
 from quartzpy.scheduling.verbs.base import Verbs
 from quartzpy.scheduling.verbs.filters import (
@@ -74,7 +75,8 @@ class QueryVerbs(Verbs):
         Raises:
             TriggerNotFoundError: the trigger is not stored, and the history has no execution of it.
         """
-        return reasons.of_trigger(self._usable_store(), checked_key(key, TriggerKey), self._config.misfire_threshold)
+        reading = Reading(self._usable_store)
+        return reasons.of_trigger(reading, checked_key(key, TriggerKey), self._config.misfire_threshold)()
 
     def triggers_of_job(self, key: JobKey) -> list[Trigger]:
         """Return the triggers of a job, sorted by key."""

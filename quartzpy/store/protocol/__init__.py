@@ -11,7 +11,7 @@ call any method.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from quartzpy.jobs.fired_trigger import FiredTrigger
@@ -90,6 +90,17 @@ class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, Operation
         Inside a transaction of the caller's, `work` is part of that transaction, and nothing is committed.
 
         Such calls run one after the other, in the whole cluster; no step of a node waits for them. Not reentrant.
+        """
+        ...
+
+    def ask(self, questions: Sequence[Callable[[JobStore], Any]]) -> Sequence[Callable[[], Any]]:
+        """Ask several questions in one round trip, and return their answers in order.
+
+        A question is one call of a method that reads, on the store that it is given. Its answer returns what the method
+        returns, or raises the error that it raises: a question that fails does not affect the others.
+
+        Raises:
+            StoreUnavailableError: the store cannot be reached, or cannot work at present.
         """
         ...
 

@@ -146,6 +146,14 @@ class OperationsStore(Protocol):
         """
         ...
 
+    def attempts(self, fire_ids: Collection[int], limit: int) -> dict[int, list[ExecutionRecord]]:
+        """Return all attempts of the same fire for each of these executions, itself included, in order.
+
+        They are the executions that it repeats, then the retries and recoveries that repeat it, the latter at any
+        stage: at most `limit`, those before it first. An execution that is not known is left out.
+        """
+        ...
+
     def executions_between(
         self, start: datetime, end: datetime, limit: int, *, margin: timedelta
     ) -> list[ExecutionRecord]:

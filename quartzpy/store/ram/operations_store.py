@@ -22,7 +22,7 @@ from quartzpy.store.protocol import (
     Tallies,
 )
 from quartzpy.store.queries import HISTORY, BoundedQuery, ExecutionQuery, Position
-from quartzpy.store.ram import pages, search
+from quartzpy.store.ram import attempts, pages, search
 from quartzpy.store.ram.locked_tables import LockedTables
 from quartzpy.store.ram.tables import BLOCKED_STATES, Tables
 from quartzpy.store.records import ExecutionRecord
@@ -73,6 +73,11 @@ class RamOperationsStore(LockedTables):
     def last_executions_of_job(self, key: JobKey, limit: int, *, among: int) -> list[ExecutionRecord]:
         with self._lock:
             return pages.executions(self._tables, ExecutionQuery(job_key=key), limit, None)
+
+    def attempts(self, fire_ids: Collection[int], limit: int) -> dict[int, list[ExecutionRecord]]:
+        with self._lock:
+            found = {fire_id: attempts.attempts(self._tables, fire_id, limit) for fire_id in fire_ids}
+        return {fire_id: chain for fire_id, chain in found.items() if chain}
 
     def executions_between(
         self, start: datetime, end: datetime, limit: int, *, margin: timedelta

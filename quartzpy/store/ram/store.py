@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from quartzpy.clock import Clock
@@ -79,6 +80,9 @@ class RamJobStore(RamSchedulingStore, RamQueryStore, RamOperationsStore):
     def together(self, work: Callable[[JobStore], _T]) -> _T:
         with self._lock:
             return work(self)
+
+    def ask(self, questions: Sequence[Callable[[JobStore], Any]]) -> list[Callable[[], Any]]:
+        return [partial(question, self) for question in questions]
 
     def owned(self, owner: str) -> Owned:
         with self._lock:

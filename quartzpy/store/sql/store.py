@@ -52,6 +52,7 @@ from quartzpy.store.sql.db.diagnosis import Diagnosis
 from quartzpy.store.sql.db.external import KeptAwake, external_transaction
 from quartzpy.store.sql.db.listen import Listener, news
 from quartzpy.store.sql.db.locks import MADE, MAKE, LockName
+from quartzpy.store.sql.db.questions import Question, ask
 from quartzpy.store.sql.db.servers import READ_ONLY
 from quartzpy.store.sql.db.session import DATABASE_CLOCK, SqlSession, names
 from quartzpy.store.sql.db.sources import Database
@@ -117,9 +118,13 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
         return replace(self._config, pooled=self._connections.pooled)
 
     def within(self, connection: Any) -> SqlJobStore:
+        return self._with_session(
+            WithinSession(self._session, external_transaction(connection, self._connections.seconds))
+        )
+
+    def _with_session(self, session: SqlSession) -> SqlJobStore:
         inside = copy.copy(self)
-        inside._session = WithinSession(self._session, external_transaction(connection, self._connections.seconds))
-        inside._steps = inside._session
+        inside._session = inside._steps = session
         return inside
 
     def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
@@ -136,6 +141,12 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
                 lock = self._session.lock(LockName.SYNC_ACCESS)
                 self._session.with_locks(lambda: inside._session.unlocked(lock))
                 return work(inside)
+
+    def ask(self, questions: Sequence[Callable[[JobStore], Any]]) -> list[Callable[[], Any]]:
+        def of_session(question: Callable[[JobStore], Any]) -> Question:
+            return lambda session: question(self._with_session(session))
+
+        return ask(self._session, [of_session(question) for question in questions])
 
     def together(self, work: Callable[[JobStore], _T]) -> _T:
         if isinstance(self._session, WithinSession):

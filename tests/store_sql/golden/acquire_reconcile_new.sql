@@ -23,9 +23,9 @@ UPDATE qrtz_triggers t
                     ELSE o.trigger_state END AS new_state,
                -- Leaving a mode resumes the triggers that only the mode pauses.
                NOT usual.is_so AND NOT checked.group_is_paused AND checked.mode_forbids AS new_hold
-          -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
           FROM (SELECT
                 -- include: ordinary
+                -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
                 (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = %(sched)s)
                     AND NOT EXISTS (SELECT FROM qrtz_job_details m
                                      WHERE m.sched_name = %(sched)s AND m.mode <> 'ENABLED')

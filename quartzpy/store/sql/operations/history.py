@@ -14,8 +14,11 @@ from quartzpy.states import Outcome
 from quartzpy.store.protocol import MinuteRecord, Minutes
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.lookups import ENDED_COLUMNS, execution_of
 
+_SQL = SqlFile("operations/history.sql")
+ATTEMPTS = _SQL("attempts")
 MINUTES = """
 WITH latest AS MATERIALIZED (
     SELECT date_trunc('minute', ended_at, 'UTC') AS minute, ended_at, outcome,
@@ -100,6 +103,13 @@ def last_executions(
 def last_executions_of_job(session: SqlSession, key: JobKey, limit: int, among: int) -> list[ExecutionRecord]:
     rows = session.read_one(LAST_OF_JOB, group=key.group, name=key.name, limit=limit, among=among)
     return [execution_of(*row) for row in rows]
+
+
+def attempts(session: SqlSession, fire_ids: Collection[int], limit: int) -> dict[int, list[ExecutionRecord]]:
+    found: dict[int, list[ExecutionRecord]] = {}
+    for root, _, *row in session.read_one(ATTEMPTS, fire_ids=list(fire_ids), limit=limit):
+        found.setdefault(root, []).append(execution_of(*row))
+    return {root: chain[:limit] for root, chain in found.items()}
 
 
 def executions_between(

@@ -44,6 +44,9 @@ class SqlOperationsStore:
     def last_executions_of_job(self, key: JobKey, limit: int, *, among: int) -> list[ExecutionRecord]:
         return history.last_executions_of_job(self._session, key, limit, among)
 
+    def attempts(self, fire_ids: Collection[int], limit: int) -> dict[int, list[ExecutionRecord]]:
+        return history.attempts(self._session, fire_ids, limit)
+
     def executions_between(
         self, start: datetime, end: datetime, limit: int, *, margin: timedelta
     ) -> list[ExecutionRecord]:

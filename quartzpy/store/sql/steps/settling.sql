@@ -28,6 +28,7 @@ UPDATE qrtz_triggers t
                NOT usual.is_so AND NOT checked.group_is_paused AND checked.mode_forbids AS new_hold
           FROM (SELECT
                 -- include: ordinary
+                -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
                 (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
                     AND NOT EXISTS (SELECT FROM qrtz_job_details m
                                      WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
@@ -88,9 +89,9 @@ UPDATE qrtz_triggers t
         OR t.concurrency_key <> j.new_key);
 
 -- name: is_ordinary
--- Nothing is paused, limited or in manual mode.
 SELECT
 -- include: ordinary
+-- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
 (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
     AND NOT EXISTS (SELECT FROM qrtz_job_details m
                      WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
@@ -106,6 +107,7 @@ SELECT 1 / count(*)
   FROM (SELECT 1
          WHERE
                -- include: ordinary
+               -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
                (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
                    AND NOT EXISTS (SELECT FROM qrtz_job_details m
                                     WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')

@@ -1,0 +1,87 @@
+-- name: attempts
+-- The trigger of a retry or of a recovery is named after the execution that it repeats. So each step to the attempt
+-- before, or to the next one at any stage, is a look-up by an index.
+WITH RECURSIVE before AS (
+    SELECT root.fire_id AS root, 0 AS place, e.*
+      FROM unnest(:'fire_ids'::bigint[]) AS root(fire_id)
+     CROSS JOIN LATERAL (
+        -- include: any_execution
+        SELECT outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id::text,
+               scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text,
+               retry_at
+          FROM qrtz_executions WHERE fire_id = root.fire_id AND sched_name = :'sched'
+        UNION ALL
+        SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group, trigger_name,
+               job_group, job_name, job_type, instance_id::text, scheduled_time,
+               CASE state WHEN 'EXECUTING' THEN fired_time END,
+               NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, trigger_data::text, NULL::text,
+               NULL::timestamptz
+          FROM qrtz_fired_triggers WHERE fire_id = root.fire_id AND sched_name = :'sched'
+         LIMIT 1
+        -- end
+     ) AS e
+    UNION ALL
+    SELECT b.root, b.place - 1, e.*
+      FROM before b
+     CROSS JOIN LATERAL (
+        SELECT substring(b.trigger_name FROM '^(?:retry_\d+|recover_.*)_(\d{1,18})$')::bigint AS fire_id) AS root
+     CROSS JOIN LATERAL (
+        -- include: any_execution
+        SELECT outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id::text,
+               scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text,
+               retry_at
+          FROM qrtz_executions WHERE fire_id = root.fire_id AND sched_name = :'sched'
+        UNION ALL
+        SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group, trigger_name,
+               job_group, job_name, job_type, instance_id::text, scheduled_time,
+               CASE state WHEN 'EXECUTING' THEN fired_time END,
+               NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, trigger_data::text, NULL::text,
+               NULL::timestamptz
+          FROM qrtz_fired_triggers WHERE fire_id = root.fire_id AND sched_name = :'sched'
+         LIMIT 1
+        -- end
+     ) AS e
+     WHERE b.trigger_group IN ('RETRYING_JOBS', 'RECOVERING_JOBS') AND 1 - b.place < :'limit'::int
+),
+following AS (
+    SELECT * FROM before WHERE place = 0
+    UNION ALL
+    SELECT f.root, f.place + 1, e.*
+      FROM following f
+     CROSS JOIN LATERAL (
+        SELECT 'RETRYING_JOBS' AS of_group, 'retry_' || f.attempt || '_' || f.fire_id AS of_name
+         WHERE f.retry_at IS NOT NULL
+        UNION ALL
+        SELECT 'RECOVERING_JOBS', 'recover_' || left(f.instance_id, 150) || '_' || f.fire_id
+         WHERE f.retry_at IS NULL AND f.state = 'TERMINATED') AS k
+     CROSS JOIN LATERAL (
+        SELECT *
+          FROM ((SELECT outcome, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id::text,
+                        scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text,
+                        result::text, retry_at
+                   FROM qrtz_executions
+                  WHERE trigger_group = k.of_group AND trigger_name = k.of_name AND sched_name = :'sched'
+                  ORDER BY generation DESC, scheduled_time DESC LIMIT 1)
+                UNION ALL
+                SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group,
+                       trigger_name, job_group, job_name, job_type, instance_id::text, scheduled_time,
+                       CASE state WHEN 'EXECUTING' THEN fired_time END,
+                       NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, trigger_data::text, NULL::text,
+                       NULL::timestamptz
+                  FROM qrtz_fired_triggers
+                 WHERE sched_name = :'sched' AND trigger_group = k.of_group AND trigger_name = k.of_name
+                UNION ALL
+                SELECT 'SCHEDULED', NULL::bigint, trigger_group, trigger_name, job_group, job_name, job_type,
+                       NULL::text, next_fire_time, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, attempt,
+                       NULL::text, job_data::text, NULL::text, NULL::timestamptz
+                  FROM qrtz_triggers
+                 WHERE sched_name = :'sched' AND trigger_group = k.of_group AND trigger_name = k.of_name
+                   AND trigger_state = 'WAITING') AS any_stage
+         ORDER BY outcome = 'SCHEDULED', coalesce(ended_at, fired_time, scheduled_time) DESC, fire_id DESC
+         LIMIT 1) AS e
+     WHERE f.place < :'limit'::int
+)
+SELECT * FROM before WHERE place < 0
+UNION ALL
+SELECT * FROM following
+ ORDER BY root, place;
