@@ -25,6 +25,7 @@ SET quartzpy.search_path = public;
 \set claims {3,4}
 \set clock_ahead clock_ahead
 \set coalesces {t}
+\set columns {state,count}
 \set complete {f,t}
 \set concurrency_keys {NULL,region}
 \set continuations {NULL,NULL}
@@ -142,6 +143,7 @@ SET quartzpy.search_path = public;
 \set types {report,report}
 \set upcoming '{"{2026-01-03T00:00:00Z}","{}"}'
 \set value g
+\set verbs {SELECT,USAGE}
 \set wakes_others true
 \set wall 1767225601.5
 \set window '20 s'
