@@ -1,9 +1,5 @@
 -- Sample values of all statements. psql \set cannot say NULL, so each has a value of its type.
-
 -- Settings that one statement of a transaction leaves to another one.
-SET quartzpy.ended = '{1,2}';
-SET quartzpy.role = none;
-SET quartzpy.search_path = public;
 \set now clock_timestamp()
 \set actions {SKIPPED}
 \set after '{2026-01-01 00:00:00+00}'
@@ -148,3 +144,6 @@ SET quartzpy.search_path = public;
 \set wall 1767225601.5
 \set window '20 s'
 \set workers {5}
+SET quartzpy.ended = '{1,2}';
+SET quartzpy.role = none;
+SET quartzpy.search_path = public;
