@@ -37,6 +37,7 @@
 \set claims {3,4}
 \set clock_ahead clock_ahead
 \set coalesces {t}
+\set columns {state,count}
 \set complete {f,t}
 \set concurrency_keys {NULL,region}
 \set contains a
@@ -142,6 +143,10 @@
 \set previous '{"2030-01-01 00:00:00+00"}'
 \set priorities {5,9}
 \set process 0123456789abcdef
+\set previous {2030-01-01T00:00:00Z,NULL}
+\set priorities {5,9}
+\set process 0123456789abcdef
+\set rate_limits '{"{}"}'
 \set rate_limits {NULL,NULL}
 \set reason why
 \set reasons '{"cannot be computed","has no next fire time"}'
@@ -182,6 +187,7 @@
 \set until '2030-01-01 00:00:00+00'
 \set upcoming '{"{2026-01-03T00:00:00Z}","{}"}'
 \set value g
+\set verbs {SELECT,USAGE}
 \set version 1
 \set wakes_others true
 \set walked 10
