@@ -143,10 +143,6 @@
 \set previous '{"2030-01-01 00:00:00+00"}'
 \set priorities {5,9}
 \set process 0123456789abcdef
-\set previous {2030-01-01T00:00:00Z,NULL}
-\set priorities {5,9}
-\set process 0123456789abcdef
-\set rate_limits '{"{}"}'
 \set rate_limits {NULL,NULL}
 \set reason why
 \set reasons '{"cannot be computed","has no next fire time"}'
