@@ -115,6 +115,17 @@ class TriggerKey(Key):
         check_name(self.name, "trigger name")
 
 
+_Key = TypeVar("_Key", bound=Key)
+
+
+def unchecked_key(cls: type[_Key], name: str, group: str) -> _Key:
+    """Return the key of a row. Its name and group were checked when it was stored."""
+    key = object.__new__(cls)
+    object.__setattr__(key, "name", name)
+    object.__setattr__(key, "group", group)
+    return key
+
+
 class HasJobKey(Protocol):
     """Any object whose `key` is a JobKey: a `JobDetail`, a handle, a record."""
 
@@ -137,8 +148,6 @@ JobRef: TypeAlias = JobKey | str | HasJobKey
 """Refers to one job: by its key, by its name in the group DEFAULT, or by an object that has the key."""
 TriggerRef: TypeAlias = TriggerKey | str | HasTriggerKey
 """Refers to one trigger, as `JobRef` refers to a job."""
-
-_Key = TypeVar("_Key", bound=Key)
 
 
 def checked_key(key: object, kind: type[_Key]) -> _Key:

@@ -1,6 +1,8 @@
-"""Takes the pictures of the dashboard from a running cluster: `python docs/img/dashboard.py [DIRECTORY] [PAGE...]`.
+"""Takes the pictures of the dashboard from a running cluster.
 
-It starts PostgreSQL, three nodes of the shop of `quartzpy.demo.shop` and the dashboard, kills one node, and opens each
+`PYTHONPATH=. python docs/img/dashboard.py [DIRECTORY] [PAGE...]`
+
+It starts PostgreSQL, three nodes of the shop of `examples/shop.py` and the dashboard, kills one node, and opens each
 page in Chromium: wide and phone, light and dark. Without a directory it writes those that the documentation shows. The
 history of the last hour is the history of the first minute, repeated with earlier times.
 """
@@ -22,7 +24,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, ConsoleMessage, sync_playwright
 
-from quartzpy.demo import shop
+from examples import shop
 from quartzpy.demo.jobs import DSN_VARIABLE, INSTANCE_VARIABLE
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.factory import Scheduler

@@ -16,7 +16,7 @@ from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
 
 if TYPE_CHECKING:
-    from quartzpy.demo.stage import Audience
+    from quartzpy.demo.views import Audience
 
 
 def chosen_audience(json_output: bool) -> Audience:
@@ -65,6 +65,7 @@ def demo(duration: str, nodes: int, json_output: bool, keep: bool, stop: bool, d
     On a terminal it shows a live screen with keys to kill or start a node, to pause, to explain a trigger and to quit.
     Otherwise it prints one line per event. The exit status is 1 if a guarantee was broken.
     """
+    from quartzpy.cli.keyboard import Keyboard
     from quartzpy.demo.database import stop_database
     from quartzpy.demo.stage import Demo
 
@@ -77,5 +78,7 @@ def demo(duration: str, nodes: int, json_output: bool, keep: bool, stop: bool, d
     handler = interrupting(show.interrupt)
     signal.signal(signal.SIGTERM, handler)
     signal.signal(signal.SIGINT, handler)
-    if not show.run().promises_kept:
+    with Keyboard(sys.stdin, show.press):
+        kept = show.run().promises_kept
+    if not kept:
         sys.exit(NOT_OK)

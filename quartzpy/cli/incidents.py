@@ -15,6 +15,7 @@ from quartzpy.cli.sheet import Sheet
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.keys import JobKey, Key
 from quartzpy.operations.actions.table import ACTIONS
+from quartzpy.operations.selection import Selection
 from quartzpy.texts import numbered
 
 if TYPE_CHECKING:
@@ -84,8 +85,9 @@ def _subject(subject: object) -> tuple[str, list[str]]:
             return _kind(subject), _words(str(subject))
         case [first, *_] as subjects:
             return _kind(first), _words(*map(str, subjects))
-    # The other subjects of remedies are selections of everything.
-    return "everything", []
+    # The other subjects of remedies are groups and everything.
+    assert isinstance(subject, Selection)
+    return subject.kind.replace(" ", "-"), _words(*map(str, subject.filters.values()))
 
 
 def _kind(subject: object) -> str:

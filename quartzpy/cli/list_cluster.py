@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quartzpy.cli.filters import AUDIT_FILTERS, Filters
+from quartzpy.cli.incidents import command_of
 from quartzpy.cli.layout import Column
 from quartzpy.cli.list_definitions import START_A_NODE
 from quartzpy.cli.listing import Answer, Listing, Options, listing_options, run_listing
@@ -81,9 +82,18 @@ AUDIT: Listing[AuditEntry] = Listing(
         Column("role", lambda one: one.role, drop=1),
         Column("before", lambda one: one.before, extra=True),
         Column("after", lambda one: one.after, extra=True),
+        Column("undone by", lambda one: _undone_by(one), extra=True),
     ),
     ("at",),
 )
+
+
+def _undone_by(entry: AuditEntry) -> str | None:
+    """Return the command that undoes an entry, or only the action where the entry does not name its one subject."""
+    from quartzpy.operations.undoing import undoing
+
+    remedy = undoing(entry)
+    return entry.undone_by if remedy is None else command_of(remedy)
 
 
 @click.command()

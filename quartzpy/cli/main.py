@@ -71,10 +71,10 @@ class _Sections(click.Group):
     """Lists its commands by what they are for."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from quartzpy.operations.actions.table import ACTIONS
+        from quartzpy.operations.actions.table import SECTIONS
 
         for title, modules in _SECTIONS.items():
-            names = modules or [action.command for action in ACTIONS.values() if action.section == title]
+            names = modules or [action.command for action in SECTIONS[title]]
             with formatter.section(title):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=100)) for name in names])
 

@@ -24,8 +24,9 @@ class Cluster:
         self.killed: dict[str, datetime] = {}
         """The instant at which each node was killed, by the database's clock."""
 
-    def start(self, instance_id: str) -> None:
-        """Start a node process. Its output goes to a log file."""
+    def start_another(self) -> str:
+        """Start one more node and return its instance id. Its output goes to a log file."""
+        instance_id = f"node-{len(self.processes) + 1}"
         environment = {**os.environ, jobs.DSN_VARIABLE: self._dsn, jobs.INSTANCE_VARIABLE: instance_id}
         command = [sys.executable, "-m", "quartzpy", "node", "--app", f"{jobs.__name__}:make_scheduler"]
         with (self._logs / f"{instance_id}.log").open("wb") as log:
@@ -38,11 +39,6 @@ class Cluster:
                 stderr=log,
                 start_new_session=True,
             )
-
-    def start_another(self) -> str:
-        """Start one more node and return its instance id."""
-        instance_id = f"node-{len(self.processes) + 1}"
-        self.start(instance_id)
         return instance_id
 
     def alive(self) -> dict[str, int]:

@@ -19,7 +19,7 @@ from quartzpy.demo import jobs
 from quartzpy.demo.audit import Summary
 from quartzpy.demo.spans import OURS
 from quartzpy.demo.story import BURST, DEAD_NODE, OWN_JOB, Look, Scene, Stretch, narrate, seconds, until_removal
-from quartzpy.demo.views import NEXT_STEPS, headline, summary_rows, verdict
+from quartzpy.demo.views import NEXT_STEPS, Audience, headline, summary_rows, verdict
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS, JobKey
 from quartzpy.states import TriggerState
 from quartzpy.store.records import TriggerRecord
@@ -50,7 +50,7 @@ STYLES = {
 KEYS = "k kill a node   n start a node   p pause or resume   w why is it (not) running   q quit"
 
 
-class LiveScreen:
+class LiveScreen(Audience):
     """Draws the scenes on the terminal's alternate screen, and always leaves that screen at the end."""
 
     def __init__(self, console: Console | None = None) -> None:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import asdict
+from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 from quartzpy.clock import Clock, SystemClock
 from quartzpy.demo import jobs
 from quartzpy.demo.audit import Summary, summarize
 from quartzpy.demo.cluster import Cluster
 from quartzpy.demo.database import demo_database
-from quartzpy.demo.keyboard import Keyboard
 from quartzpy.demo.story import KILL_AFTER, Memory, Scene, describe_delay
+from quartzpy.demo.views import Audience
 from quartzpy.errors import QuartzpyError, StoreUnavailableError
 from quartzpy.factory import Scheduler
 from quartzpy.keys import TriggerKey
@@ -41,20 +39,6 @@ RECENT = 500
 """The most ended executions that one query reads."""
 NOTES = 200
 WHY_LINES = 6
-
-
-class Audience(Protocol):
-    """A view of the demo: a terminal, plain lines, or JSON."""
-
-    def opened(self) -> AbstractContextManager[None]:
-        """Return the context in which the demo runs."""
-        ...
-
-    def event(self, name: str, text: str, **facts: Any) -> None: ...
-
-    def scene(self, scene: Scene) -> None: ...
-
-    def summary(self, summary: Summary) -> None: ...
 
 
 class Demo:
@@ -96,7 +80,6 @@ class Demo:
         """
         with ExitStack() as stack:
             stack.enter_context(self._audience.opened())
-            stack.enter_context(Keyboard(sys.stdin, self.press))
             dsn = stack.enter_context(demo_database(self._dsn, self._keep, self._audience.event))
             migrations.upgrade(dsn)
             self._audience.event("schema", "schema created")
@@ -327,8 +310,3 @@ class Demo:
             if not scene.running and all(record.key.group == jobs.GROUP for record in scene.triggers):
                 return
             threading.Event().wait(TICK)
-
-
-def summary_facts(summary: Summary) -> dict[str, Any]:
-    """Return the summary as plain values."""
-    return asdict(summary)

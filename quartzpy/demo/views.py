@@ -1,14 +1,14 @@
-"""Views of the demo without a terminal: plain lines, or JSON lines."""
+"""Views of the demo: plain lines and JSON lines. The one for a terminal is in `screen`."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any, TextIO
 
 from quartzpy.demo.audit import Summary
-from quartzpy.demo.stage import summary_facts
 from quartzpy.demo.story import Scene
 from quartzpy.operations.render import json_line
 
@@ -23,54 +23,57 @@ NEXT_STEPS = (
 """The three commands to try after the demo, and their descriptions."""
 
 
-class JsonLines:
-    """Writes one JSON object per line for each event. The last one is the summary."""
-
-    def __init__(self, out: TextIO | None = None) -> None:
-        self._out = out or sys.stdout
+class Audience:
+    """A view of the demo. This one shows nothing."""
 
     @contextmanager
     def opened(self) -> Iterator[None]:
+        """Return the context in which the demo runs."""
         yield
 
-    def event(self, name: str, text: str, **facts: Any) -> None:
-        self._write({"event": name, **facts})
+    def event(self, name: str, text: str, **facts: Any) -> None: ...
 
-    def scene(self, scene: Scene) -> None:
-        """Write nothing: the events have said it."""
+    def scene(self, scene: Scene) -> None: ...
 
-    def summary(self, summary: Summary) -> None:
-        self._write({"event": "summary", **summary_facts(summary)})
-
-    def _write(self, event: dict[str, Any]) -> None:
-        self._out.write(json_line(event) + "\n")
-        self._out.flush()
+    def summary(self, summary: Summary) -> None: ...
 
 
-class PlainLines:
-    """Writes one line for each event: for a log, a pipe, or a terminal without a cursor."""
-
+class _Lines(Audience):
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout
-
-    @contextmanager
-    def opened(self) -> Iterator[None]:
-        yield
-
-    def event(self, name: str, text: str, **facts: Any) -> None:
-        self._write(text)
-
-    def scene(self, scene: Scene) -> None:
-        """Write nothing: the events have said it."""
-
-    def summary(self, summary: Summary) -> None:
-        width = max(len(command) for command, _ in NEXT_STEPS)
-        steps = [f"  {command.ljust(width)}  {text}" for command, text in NEXT_STEPS]
-        self._write("\n".join(["", *summary_lines(summary), "", "What to try next:", *steps]))
 
     def _write(self, text: str) -> None:
         self._out.write(text + "\n")
         self._out.flush()
+
+
+class JsonLines(_Lines):
+    """Writes one JSON object per line for each event. The last one is the summary."""
+
+    def event(self, name: str, text: str, **facts: Any) -> None:
+        self._write(json_line({"event": name, **facts}))
+
+    def summary(self, summary: Summary) -> None:
+        self.event("summary", "", **asdict(summary))
+
+
+class PlainLines(_Lines):
+    """Writes one line for each event: for a log, a pipe, or a terminal without a cursor."""
+
+    def event(self, name: str, text: str, **facts: Any) -> None:
+        self._write(text)
+
+    def summary(self, summary: Summary) -> None:
+        rows = [(name, str(count)) for name, count in summary_rows(summary)]
+        steps = [f"  {line}" for line in _aligned(NEXT_STEPS)]
+        self._write(
+            "\n".join(["", headline(summary), *_aligned(rows), verdict(summary), "", "What to try next:", *steps])
+        )
+
+
+def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
+    width = max(len(name) for name, _ in rows)
+    return [f"{name.ljust(width)}  {text}" for name, text in rows]
 
 
 def summary_rows(summary: Summary) -> list[tuple[str, int]]:
@@ -96,10 +99,3 @@ def verdict(summary: Summary) -> str:
     if summary.promises_kept:
         return "every promise was kept: nothing lost, nothing twice, no overlap"
     return "A PROMISE WAS BROKEN"
-
-
-def summary_lines(summary: Summary) -> list[str]:
-    """Return the summary as lines of text."""
-    rows = summary_rows(summary)
-    width = max(len(name) for name, _ in rows)
-    return [headline(summary), *(f"{name.ljust(width)}  {count}" for name, count in rows), verdict(summary)]

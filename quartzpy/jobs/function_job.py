@@ -199,7 +199,8 @@ def job(
     for option in defaults:
         if option not in _OPTIONS:
             raise TypeError(f"job() has no argument {option!r}; {advice(option, _OPTIONS, _NOT_OPTIONS)}")
-    JobDetail("checked", "checked", **defaults)
+    if defaults:
+        JobDetail("checked", "checked", **defaults)
 
     def made(function: Callable[_P, _R]) -> JobFunction[_P, _R]:
         if not inspect.isfunction(function):

@@ -284,7 +284,7 @@ class JobDetail:
         given(self, "_has_unique_name", self.name is UNNAMED)
         job_type_of(self.job)
         given(self, "name", given_name(self.name, "job name"))
-        check_name(self.group, "job group")
+        given(self, "_key", JobKey(self.name, self.group))
         check_description(self.description, InvalidJobError)
         if self.display_name is not None:
             check_name(self.display_name, "display_name")
@@ -362,7 +362,8 @@ class JobDetail:
     @property
     def key(self) -> JobKey:
         """The job's key: name and group."""
-        return JobKey(self.name, self.group)
+        key: JobKey = self.__dict__["_key"]
+        return key
 
     @property
     def continuations_text(self) -> str | None:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from quartzpy.errors import ObjectNotFoundError, QuartzpyError
+from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.source import EXAMINED, attempt, examined_page, page_of
 from quartzpy.scheduling.paging import Page
 from quartzpy.scheduling.reading import Reading
@@ -28,13 +29,23 @@ class AuditEntry(RecordedAction):
     """The values before the action, without secrets; None if there are none."""
     after: Any
     error: str | None
+    undone_by: str | None
+    """The name of the action that undoes it; None if it was not done, or nothing undoes it."""
 
 
 def entry(record: ActionRecord) -> AuditEntry:
     before, bad_before = attempt(lambda: record.before)
     after, bad_after = attempt(lambda: record.after)
     shared = {one.name: getattr(record, one.name) for one in fields(RecordedAction)}
-    return AuditEntry(**shared, before=bad_before or before, after=bad_after or after, error=record.error)
+    action = ACTIONS.get(record.action)
+    was_done = record.count or record.state is ActionState.SUCCEEDED
+    return AuditEntry(
+        **shared,
+        before=bad_before or before,
+        after=bad_after or after,
+        error=record.error,
+        undone_by=action.undone_by if action is not None and was_done else None,
+    )
 
 
 def page(reading: Reading, query: ActionQuery, limit: int, after: str | None) -> Page[AuditEntry]:

@@ -55,6 +55,7 @@ class CalendarIntervalTrigger(RecurringTrigger):
     """
 
     kind: ClassVar[str] = "calendar_interval"
+    derives_nothing: ClassVar[bool] = True
 
     name: str | None = None
     group: str = DEFAULT_GROUP

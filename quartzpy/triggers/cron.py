@@ -60,6 +60,7 @@ class CronTrigger(RecurringTrigger, _Expression):
 
     kind: ClassVar[str] = "cron"
     misfire_type: ClassVar[type[StrEnum]] = CronMisfire
+    derives_nothing: ClassVar[bool] = True
 
     name: str | None = None
     group: str = DEFAULT_GROUP
@@ -77,8 +78,8 @@ class CronTrigger(RecurringTrigger, _Expression):
             given(self, "dialect", CRONTAB if is_crontab else QUARTZ)
         if self.dialect not in (QUARTZ, CRONTAB):
             raise InvalidTriggerError(f"dialect: must be {QUARTZ!r} or {CRONTAB!r} (got {self.dialect!r})")
-        if self.start_time is not None and self.start_time.microsecond:
-            given(self, "start_time", self.start_time.replace(microsecond=0))
+        if self.start_time is not None:
+            given(self, "start_time", self._start_at(self.start_time))
         # All values are checked before the lookup in the cache of expressions, which takes only hashable values.
         given(self, "time_zone", zone_name(self.time_zone))
         zone(self.time_zone)
@@ -95,6 +96,9 @@ class CronTrigger(RecurringTrigger, _Expression):
                 allowed=f"{MAX_LENGTH} characters",
             )
         given(self, "expression", expression)
+
+    def _start_at(self, instant: datetime) -> datetime:
+        return instant.replace(microsecond=0)
 
     @classmethod
     def from_crontab(

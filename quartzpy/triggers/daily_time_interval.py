@@ -51,6 +51,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
     """
 
     kind: ClassVar[str] = "daily_time_interval"
+    derives_nothing: ClassVar[bool] = True
 
     name: str | None = None
     group: str = DEFAULT_GROUP

@@ -40,6 +40,7 @@ class FixedDelayTrigger(RecurringTrigger, _Delay):
 
     kind: ClassVar[str] = "fixed_delay"
     follows_end: ClassVar[bool] = True
+    derives_nothing: ClassVar[bool] = True
 
     name: str | None = None
     group: str = DEFAULT_GROUP

@@ -43,6 +43,7 @@ class RecurrenceTrigger(RecurringTrigger):
     """
 
     kind: ClassVar[str] = "recurrence"
+    derives_nothing: ClassVar[bool] = True
 
     name: str | None = None
     group: str = DEFAULT_GROUP
@@ -56,11 +57,14 @@ class RecurrenceTrigger(RecurringTrigger):
         super().__post_init__()
         object.__setattr__(self, "time_zone", time_zones.zone_name(self.time_zone))
         zone(self.time_zone)
-        if self.start_time is not None and self.start_time.microsecond:
-            object.__setattr__(self, "start_time", self.start_time.replace(microsecond=0))
+        if self.start_time is not None:
+            object.__setattr__(self, "start_time", self._start_at(self.start_time))
         if not isinstance(self.rule, str):
             raise InvalidTriggerError(f"rule: must be text such as 'FREQ=DAILY' (got {type(self.rule).__name__})")
         object.__setattr__(self, "rule", recurrence_set(self.rule).text)
+
+    def _start_at(self, instant: datetime) -> datetime:
+        return instant.replace(microsecond=0)
 
     def _take_start(self) -> None:
         rule, start, time_zone = split_start(self.rule)

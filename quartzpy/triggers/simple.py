@@ -58,6 +58,7 @@ class SimpleTrigger(Hinted, Trigger):
     _other_names: ClassVar[Mapping[str, str]] = INTERVAL_NAMES
     kind: ClassVar[str] = "simple"
     misfire_type: ClassVar[type[StrEnum]] = SimpleMisfire
+    derives_nothing: ClassVar[bool] = True
     instructions: ClassVar[Mapping[Missed, str]] = {
         Missed.SKIP: SimpleMisfire.RESCHEDULE_NEXT_WITH_REMAINING_COUNT,
         Missed.ONCE: SimpleMisfire.FIRE_NOW,

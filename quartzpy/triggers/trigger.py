@@ -62,6 +62,11 @@ def trigger_kind(name: str) -> type[Trigger]:
         raise UnsupportedKindError(f"kind: one of {', '.join(sorted(_KINDS))} (got {name!r})") from None
 
 
+def is_copied(cls: type[Trigger]) -> bool:
+    """Return True if a trigger of this class with other values that all kinds have is a mere copy."""
+    return "derives_nothing" in vars(cls)
+
+
 def any_kind_chooses() -> bool:
     """Return True if a kind of trigger overrides `Trigger.execution_complete`.
 
@@ -89,6 +94,8 @@ class Trigger(FireTimes):
     """The misfire instructions that skip all missed fires, and that coalesce them into one."""
     follows_end: ClassVar[bool] = False
     """True if the next fire time follows from the end of the execution before it."""
+    derives_nothing: ClassVar[bool] = False
+    """True if no value of this kind depends on those that all kinds have. It does not hold for subclasses."""
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -166,8 +173,20 @@ class Trigger(FireTimes):
         return self.start_time
 
     def anchored(self, now: datetime) -> Self:
-        """Return this trigger, with `now` as its start time if it has none."""
-        return self if self.start_time is not None else replace(self, start_time=now)
+        """Return this trigger, with `now` as its start time if it has none.
+
+        Raises:
+            InvalidTriggerError: it ends before `now`.
+        """
+        if self.start_time is not None:
+            return self
+        start, _ = checked_bounds(now, self.end_time)
+        assert start is not None
+        return self.with_checked({"start_time": self._start_at(start)})
+
+    def _start_at(self, instant: datetime) -> datetime:
+        """Return the start time that a trigger of this kind has if it starts at an instant."""
+        return instant
 
     def bound_to(self, job_key: JobKey, number: int = 1) -> Self:
         """Return this trigger for that job.
@@ -190,8 +209,16 @@ class Trigger(FireTimes):
     def _with(self, **values: Any) -> Self:
         """Return a copy with other values, which are already validated, because triggers are copied by the thousand."""
         copied = object.__new__(type(self))
-        copied.__dict__.update(self.__dict__, **values)
+        copied.__dict__.update(self.__dict__)
+        copied.__dict__.update(values)
         return copied
+
+    def with_checked(self, values: Mapping[str, Any]) -> Self:
+        """Return a copy with other values that triggers of all kinds have, which are already validated.
+
+        A kind that derives values of its own from them is built anew.
+        """
+        return self._with(**values) if is_copied(type(self)) else replace(self, **values)
 
     def with_values_of(self, other: Trigger) -> Self:
         """Return this trigger with the description, priority, data and misfire handling of another one."""

@@ -45,6 +45,11 @@ def test_named_triggers_are_paused_and_resumed_with_a_reason(three: Terminal) ->
         ("resume", "", 1),
         ("pause", "the bank is closed", 2),
     ]
+    undoing = three.ok("audit", "--columns", "action,undone_by")
+    assert re.findall(r"^(\w+) +(.+)$", undoing, re.MULTILINE)[1:] == [
+        ("resume", "quartzpy pause trigger DEFAULT.a"),
+        ("pause", "resume"),
+    ]
 
 
 def test_a_selection_is_confirmed_and_a_dry_run_changes_nothing(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import pty
 import re
@@ -20,13 +21,13 @@ from pathlib import Path
 
 import click
 import pytest
+from rich.console import Console
 
 from quartzpy import JobDetail, JobKey, SimpleTrigger, TriggerKey
 from quartzpy.cli.cells import Cells, width_of
+from quartzpy.cli.keyboard import keys_of
 from quartzpy.cli.top.frame import draw_frame, sparkline
-from quartzpy.cli.top.model import TABS, Snapshot
-from quartzpy.cli.top.terminal import keys_of
-from quartzpy.cli.top.view import FAILED, LATE, NEXT, WRONG, Details, Proposal, View
+from quartzpy.cli.top.view import FAILED, LATE, NEXT, TABS, WRONG, Details, Proposal, Snapshot, View
 from quartzpy.operations import (
     ExecutionSummary,
     Incident,
@@ -158,9 +159,10 @@ def snapshot() -> Snapshot:
 
 
 def text(view: View, width: int = 80, height: int = 24, shown: Snapshot | None = None) -> str:
-    lines = draw_frame(shown or snapshot(), view, Cells("UTC"), "billing", width, height)
-    assert len(lines) == height
-    plain = [click.unstyle(line) for line in lines]
+    console = Console(file=io.StringIO(), width=width, height=height, color_system=None)
+    console.print(draw_frame(shown or snapshot(), view, Cells("UTC"), "billing", width, height))
+    plain = console.file.getvalue().removesuffix("\n").split("\n")  # type: ignore[attr-defined]
+    assert len(plain) == height
     assert all(width_of(line) <= width for line in plain), plain
     return "\n".join(line.rstrip() for line in plain)
 
@@ -299,16 +301,15 @@ def test_without_a_terminal_it_says_so(terminal: Terminal) -> None:
 class Session:
     """The program in a pseudo-terminal."""
 
-    def __init__(self, dsn: str, name: str, columns: int = 100, lines: int = 30) -> None:
+    def __init__(self, dsn: str, name: str, columns: int = 100, lines: int = 30, **environment: str) -> None:
         self.master, slave = pty.openpty()
         self.resize(columns, lines)
         self.before = termios.tcgetattr(slave)
         self._slave = slave
         command = [sys.executable, "-m", "quartzpy", "top", "--url", dsn, "--name", name, "--every", "200ms"]
-        environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS", "LINES")}
-        self.process = subprocess.Popen(
-            command, cwd=ROOT, stdin=slave, stdout=slave, stderr=slave, env={**environment, "TERM": "xterm-256color"}
-        )
+        kept = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS", "LINES")}
+        environment = {**kept, "TERM": "xterm-256color", **environment}
+        self.process = subprocess.Popen(command, cwd=ROOT, stdin=slave, stdout=slave, stderr=slave, env=environment)
         self.output = ""
 
     def resize(self, columns: int, lines: int) -> None:
@@ -385,8 +386,36 @@ def test_in_a_terminal_it_acts_after_a_question_and_restores_the_terminal(
     session.end(0)
 
 
+def test_without_rich_it_names_the_extra(postgres_dsn: str, tmp_path: Path) -> None:
+    (tmp_path / "rich.py").write_text("raise ModuleNotFoundError(name='rich')\n")
+    session = Session(postgres_dsn, "top", PYTHONPATH=str(tmp_path))
+    try:
+        session.wait_for("pip install 'quartzpy[terminal]'")
+        assert session.process.wait(20) == 2
+    finally:
+        session.close()
+
+
 def test_a_signal_restores_the_terminal_as_well(start_top: Callable[[], Session]) -> None:
     session = start_top()
     session.wait_for("nothing runs")
     session.process.send_signal(signal.SIGTERM)
     session.end(128 + signal.SIGTERM)
+
+
+def test_a_stop_gives_the_terminal_back_until_the_program_goes_on(start_top: Callable[[], Session]) -> None:
+    session = start_top()
+    session.wait_for("nothing runs")
+    session.output = ""
+    session.process.send_signal(signal.SIGTSTP)
+    while "\x1b[?1049l" not in session.output:
+        session._read(0.2)
+    _, status = os.waitpid(session.process.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status)
+    assert termios.tcgetattr(session._slave) == session.before
+    session.output = ""
+    session.process.send_signal(signal.SIGCONT)
+    session.wait_for("nothing runs")
+    assert "\x1b[?1049h" in session.output
+    session.send("q")
+    session.end(0)

@@ -115,9 +115,9 @@ FEATURES = (
         "a trigger is blocked by executions with other concurrency keys",
         (
             Edit(
-                f"{_SQL}.steps.settling",
-                "                 AND f.concurrency_key = {{key}} AND f.state",
-                "                 AND f.state",
+                _PAUSING,
+                "AND f.concurrency_key = t.concurrency_key AND f.state = 'EXECUTING'",
+                "AND f.state = 'EXECUTING'",
             ),
         ),
         (f"{_CONTRACT}/test_concurrency_keys.py::test_a_resumed_trigger_waits_for_its_key_only[postgresql]",),

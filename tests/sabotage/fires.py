@@ -41,7 +41,13 @@ FIRES = (
     Sabotage(
         "redefined_jobs_lose_the_turns_of_their_fires",
         "a fire that was handed back loses its turn of the rate limit when its job is stored again",
-        (Edit(f"{_STEPS}.settling", "WHEN t.misfire_rule = 'IGNORE' AND t.rate_limit = j.rate_limit", "WHEN false"),),
+        (
+            Edit(
+                "quartzpy/store/sql/storing.sql",
+                "WHEN t.misfire_rule = 'IGNORE' AND t.rate_limit = j.rate_limit",
+                "WHEN false",
+            ),
+        ),
         (f"{_CONTRACT}/test_facts.py::test_a_pause_and_another_definition_of_its_job_leave_it_its_turn[postgresql]",),
     ),
     Sabotage(

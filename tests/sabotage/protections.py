@@ -125,9 +125,8 @@ PROTECTIONS = (
         (
             Edit(
                 f"{_SQL}.db.connections",
-                'if getattr(error, "sqlstate", None) not in RETRYABLE or attempt == TRIES:',
-                'if (getattr(error, "sqlstate", None) not in RETRYABLE\n'
-                "                        and not isinstance(error, OutcomeUnknownError)) or attempt == TRIES:",
+                "if state not in RETRYABLE or attempt == TRIES:",
+                "if (state not in RETRYABLE and not isinstance(error, OutcomeUnknownError)) or attempt == TRIES:",
             ),
         ),
         ("tests/store_sql/test_faults.py::test_a_commit_whose_answer_was_lost_is_found_by_a_query",),

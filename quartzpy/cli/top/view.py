@@ -1,14 +1,166 @@
-"""The choices of the user of `quartzpy top`, and the keys that change them. Pure: actions are returned, not done."""
+"""The tables of `quartzpy top`, what its user has chosen, and the keys that change it.
+
+Nothing is read or done here: an action that was confirmed is returned.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
-from quartzpy.cli.top.model import TABS, Snapshot, Tab
+from quartzpy.cli.cells import Sentence
+from quartzpy.cli.layout import Column
+from quartzpy.cli.list_executions import EXECUTIONS, RUNNING, UPCOMING
 
-RUNNING, LATE, FAILED, NEXT, WRONG = range(len(TABS))
+if TYPE_CHECKING:
+    from quartzpy.operations.executions import RunningView
+    from quartzpy.operations.overview import Overview
+
+_PROGRESS_BAR = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of the cluster at one instant, or the error of an attempt to read it."""
+
+    overview: Overview | None = None
+    running: tuple[RunningView, ...] = ()
+    error: str | None = None
+    """The reason why the last attempt failed; the rest is as it was before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A table of the screen: its rows, its columns, and the orders in which it can be sorted."""
+
+    title: str
+    columns: Sequence[Column[Any]]
+    source: str
+    """The attribute of the overview that has the rows."""
+    identity: Callable[[Any], Any]
+    """The key of a row, by which the selection follows it from snapshot to snapshot."""
+    orders: Mapping[str, Callable[[Any], Any]]
+    """The orders by name; the first is that of the snapshot."""
+    empty: str
+    instants: tuple[str, ...] = ()
+
+    def records(self, snapshot: Snapshot) -> Sequence[Any]:
+        if self.source == "running":
+            return snapshot.running
+        return getattr(snapshot.overview, self.source, ())
+
+    def rows(self, snapshot: Snapshot, *, contains: str, order: str, is_reversed: bool) -> list[Any]:
+        """Return the rows whose job, trigger or node contains a text, in an order."""
+        rows = [one for one in self.records(snapshot) if contains.lower() in _searched(one)]
+        rows.sort(key=self.orders[order])
+        return rows[::-1] if is_reversed else rows
+
+
+def _searched(record: Any) -> str:
+    names = ("job", "trigger", "node", "progress_message", "error", "what")
+    return " ".join(str(getattr(record, name, None) or "") for name in names).lower()
+
+
+def _unordered(record: Any) -> int:
+    return 0
+
+
+def _by(*names: str) -> dict[str, Callable[[Any], Any]]:
+    """Return orders by the texts of attributes."""
+
+    def text_of(name: str, record: Any) -> str:
+        return str(getattr(record, name) or "")
+
+    return {name: partial(text_of, name) for name in names}
+
+
+def _of(columns: Sequence[Column[Any]], *names: str) -> tuple[Column[Any], ...]:
+    by_name = {column.name: column for column in columns}
+    return tuple(by_name[name] for name in names)
+
+
+def _why(record: Any) -> Sentence:
+    return Sentence(" ".join(record.why))
+
+
+def _progress(running: RunningView) -> str | None:
+    if running.progress is None:
+        return None
+    filled = round(running.progress * _PROGRESS_BAR)
+    return f"{'█' * filled}{'░' * (_PROGRESS_BAR - filled)} {running.progress:4.0%}"
+
+
+TABS: tuple[Tab, ...] = (
+    Tab(
+        "Running",
+        (
+            *_of(RUNNING.columns, "id", "job", "state", "for"),
+            Column("progress", _progress, drop=8, rigid=True),
+            *_of(RUNNING.columns, "message", "node", "attempt", "trigger"),
+        ),
+        "running",
+        attrgetter("fire_id"),
+        {
+            "longest": lambda one: -one.elapsed,
+            **_by("job", "node"),
+            "progress": lambda one: one.progress if one.progress is not None else 2.0,
+            "id": attrgetter("fire_id"),
+        },
+        "nothing runs",
+    ),
+    Tab(
+        "Late",
+        (
+            Column("trigger", attrgetter("trigger"), middle=True, readable=28),
+            Column("late", attrgetter("late"), rigid=True, right=True),
+            Column("due at", attrgetter("due_at"), drop=2, rigid=True),
+            Column("job", attrgetter("job"), drop=1, middle=True),
+            Column("why", _why),
+        ),
+        "late",
+        attrgetter("trigger"),
+        {"latest": lambda one: -one.late, **_by("trigger", "job")},
+        "no trigger is late",
+        ("due at",),
+    ),
+    Tab(
+        "Failed",
+        _of(EXECUTIONS.columns, "id", "job", "ended", "ran", "attempt", "node", "error"),
+        "failed",
+        attrgetter("fire_id"),
+        {"newest": _unordered, **_by("job", "node", "error")},
+        "no execution has failed",
+        ("ended",),
+    ),
+    Tab(
+        "Next",
+        _of(UPCOMING.columns, "at", "trigger", "job", "zone", "clock change"),
+        "agenda",
+        attrgetter("trigger", "at"),
+        {"soonest": _unordered, **_by("trigger", "job")},
+        "nothing fires within the next hour",
+        ("at",),
+    ),
+    Tab(
+        "Wrong",
+        (
+            Column("severity", lambda one: str(one.severity), rigid=True, is_state=True),
+            Column("what", lambda one: Sentence(one.what), readable=40),
+            Column("since", attrgetter("since"), drop=2, rigid=True),
+            Column("remedy", lambda one: one.remedies[0].label if one.remedies else None, drop=3),
+            Column("why", _why, drop=1),
+        ),
+        "incidents",
+        attrgetter("kind", "subject"),
+        {"worst": _unordered, **_by("kind")},
+        "nothing is wrong",
+        ("since",),
+    ),
+)
+RUNNING_TAB, LATE, FAILED, NEXT, WRONG = range(len(TABS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +188,7 @@ class Details:
 class View:
     """The state of the screen beside the snapshot."""
 
-    tab: int = RUNNING
+    tab: int = RUNNING_TAB
     selected: dict[int, Any] = field(default_factory=dict)
     """The identity of the selected row of each tab."""
     orders: dict[int, str] = field(default_factory=dict)
@@ -61,10 +213,14 @@ class View:
     def order(self) -> str:
         return self.orders.get(self.tab, next(iter(self.current.orders)))
 
+    @property
+    def sought(self) -> str:
+        """The text that the rows contain."""
+        return self.contains if self.typed is None else self.typed
+
     def rows(self, snapshot: Snapshot) -> list[Any]:
         """Return the rows of the current tab."""
-        contains = self.contains if self.typed is None else self.typed
-        return self.current.rows(snapshot, contains=contains, order=self.order, is_reversed=self.is_reversed)
+        return self.current.rows(snapshot, contains=self.sought, order=self.order, is_reversed=self.is_reversed)
 
     def position(self, rows: Sequence[Any]) -> int:
         """Return the index of the selected row; that of the first if the selected one has gone."""

@@ -9,6 +9,7 @@ from quartzpy.dashboard.actions.background import BackgroundActions
 from quartzpy.dashboard.filters import instant_filter, listed
 from quartzpy.dashboard.live import AUDIT
 from quartzpy.dashboard.visit import Visit, page
+from quartzpy.operations.undoing import undoing
 from quartzpy.states import ActionState
 
 _STATES = [("", "All"), *((str(state), str(state).capitalize()) for state in ActionState)]
@@ -37,6 +38,7 @@ def audit_entry(visit: Visit) -> Response:
         live=f"{AUDIT} schedule" if entry.state is ActionState.RUNNING else "",
         entry=entry,
         total=background.total_of(action_id),
+        undo=undoing(entry),
         back=back if visit.links.is_ours(back) else None,
     )
 

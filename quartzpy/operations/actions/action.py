@@ -26,8 +26,6 @@ class Action:
     states: Sequence[StrEnum] = ()
     """The states of the subjects that the filters of its command select where they name no state."""
     inputs: tuple[Input, ...] = ()
-    section: str
-    """The section of `quartzpy --help` that lists its command."""
     help: str = ""
     """The help of its command, if there is one for each kind of subject below it."""
     question: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from quartzpy.texts import quoted
 _MOST_DIGITS = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Input:
     """A value that an action takes beside its subjects.
 
@@ -30,6 +30,7 @@ class Input:
     """Describes it in the help of the command and in the schema of the JSON body."""
     label: str
     """Stands beside its field in the form."""
+    _: KW_ONLY
     hint: str = ""
     """Continues the label in smaller letters."""
     placeholder: str = ""

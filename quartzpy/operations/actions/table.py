@@ -13,14 +13,14 @@ from quartzpy.operations.actions.action import Action
 from quartzpy.operations.actions.inputs import Choice, Data, Flag, Instant, Number, Text
 from quartzpy.operations.actor import Role
 from quartzpy.operations.selection import Subject
-from quartzpy.scheduling.verbs.backfilling import MOST_RUNS
-from quartzpy.scheduling.verbs.skipping import MOST_SKIPPED
+from quartzpy.scheduling.verbs.pausing import MOST_SKIPPED
+from quartzpy.scheduling.verbs.triggering import MOST_RUNS
 from quartzpy.states import ExecutionState, Missed, TriggerState
 
 _MISSED = Choice(
-    name="missed",
-    help="What becomes of the fires that were missed meanwhile: the misfire instruction, none, or one run now.",
-    label="Fires that were missed",
+    "missed",
+    "What becomes of the fires that were missed meanwhile: the misfire instruction, none, or one run now.",
+    "Fires that were missed",
     default=str(Missed.MISFIRE),
     words={
         Missed.MISFIRE: "as the misfire instruction of each trigger says",
@@ -29,16 +29,14 @@ _MISSED = Choice(
     },
 )
 _EVEN_IF_PAUSED = Flag(
-    name="even_if_paused",
-    help="Store the run also where a pause delays it until it is resumed.",
-    label="Also if a pause makes it wait",
+    "even_if_paused",
+    "Store the run also where a pause delays it until it is resumed.",
+    "Also if a pause makes it wait",
     default=False,
 )
-_RUN, _HOLD, _CHANGE, _NODE = "Run", "Hold back", "Change", "Command a node"
 
-ACTIONS: Mapping[str, Action] = {
-    action.name: action
-    for action in (
+SECTIONS: Mapping[str, tuple[Action, ...]] = {
+    "Run": (
         Action(
             name="trigger",
             role=Role.OPERATOR,
@@ -48,15 +46,14 @@ ACTIONS: Mapping[str, Action] = {
             is_single=True,
             inputs=(
                 Data(
-                    name="data",
-                    help="Job data for this run, in addition to the job's own.",
-                    label="Data",
+                    "data",
+                    "Job data for this run, in addition to the job's own.",
+                    "Data",
                     hint="a JSON object; it overrides the data of the job, key by key",
                     placeholder='{"region": "eu"}',
                 ),
                 _EVEN_IF_PAUSED,
             ),
-            section=_RUN,
             question="Run",
             title="Trigger now",
             explanation="The job runs once, now, beside its schedule.",
@@ -73,7 +70,6 @@ ACTIONS: Mapping[str, Action] = {
                 Subject.JOB: "",
             },
             states=(ExecutionState.ENQUEUED, ExecutionState.PROCESSING),
-            section=_RUN,
             question="Cancel",
             past="Asked to stop:",
             explanation="The running execution is asked to stop.",
@@ -88,7 +84,6 @@ ACTIONS: Mapping[str, Action] = {
                 )
             },
             inputs=(_EVEN_IF_PAUSED,),
-            section=_RUN,
             question="Run again",
             past="Run again",
             explanation="The job runs again, with the data of that run.",
@@ -105,21 +100,18 @@ ACTIONS: Mapping[str, Action] = {
             },
             is_single=True,
             inputs=(
-                Instant(name="start", help="The earliest fire time.", label="From", is_required=True),
-                Instant(
-                    name="end", help="The fire times are before this instant.", label="Until before", is_required=True
-                ),
+                Instant("start", "The earliest fire time.", "From", is_required=True),
+                Instant("end", "The fire times are before this instant.", "Until before", is_required=True),
                 Number(
-                    name="max_runs",
-                    help="Refuse more runs than this.",
-                    label="Most fires",
+                    "max_runs",
+                    "Refuse more runs than this.",
+                    "Most fires",
                     hint="more of them are refused",
                     default=1_000,
                     maximum=MOST_RUNS,
                 ),
                 _EVEN_IF_PAUSED,
             ),
-            section=_RUN,
             question="Run the job for",
             title="Backfill",
             explanation=(
@@ -127,6 +119,8 @@ ACTIONS: Mapping[str, Action] = {
                 " before."
             ),
         ),
+    ),
+    "Hold back": (
         Action(
             name="pause",
             role=Role.OPERATOR,
@@ -140,7 +134,6 @@ ACTIONS: Mapping[str, Action] = {
                 Subject.JOB_GROUP: "Pause the triggers of the job group GROUP, also those that are stored later.",
                 Subject.EVERYTHING: "Pause all triggers, also those that are stored later.",
             },
-            section=_HOLD,
             help="Pause triggers, the triggers of jobs, groups, or everything.",
             question="Pause",
             past="Paused",
@@ -158,7 +151,6 @@ ACTIONS: Mapping[str, Action] = {
                 Subject.EVERYTHING: "Resume all triggers, groups included.",
             },
             inputs=(_MISSED,),
-            section=_HOLD,
             help="Resume what was paused.",
             question="Resume",
             past="Resumed",
@@ -172,14 +164,9 @@ ACTIONS: Mapping[str, Action] = {
             subjects={Subject.TRIGGER: "Skip the next fires of triggers."},
             inputs=(
                 Number(
-                    name="count",
-                    help="The number of fires to skip.",
-                    label="Number of fires to skip",
-                    default=1,
-                    maximum=MOST_SKIPPED,
+                    "count", "The number of fires to skip.", "Number of fires to skip", default=1, maximum=MOST_SKIPPED
                 ),
             ),
-            section=_HOLD,
             question="Skip the next fire of",
             counted="Skip the next {count} fires of",
             past="Skipped the next fire of",
@@ -192,7 +179,6 @@ ACTIONS: Mapping[str, Action] = {
             role=Role.ADMIN,
             subjects={Subject.JOB: "Enable jobs that are disabled or run only by hand."},
             inputs=(replace(_MISSED, default=str(Missed.SKIP)),),
-            section=_HOLD,
             question="Enable",
             past="Enabled",
             explanation="Its triggers fire again.",
@@ -202,12 +188,13 @@ ACTIONS: Mapping[str, Action] = {
             name="disable",
             role=Role.ADMIN,
             subjects={Subject.JOB: "Disable jobs.\n\nNone of their triggers fires, and they cannot be run by hand."},
-            section=_HOLD,
             question="Disable",
             past="Disabled",
             explanation="None of its triggers fires, and it cannot be triggered.",
             undone_by="enable",
         ),
+    ),
+    "Change": (
         Action(
             name="reschedule",
             role=Role.ADMIN,
@@ -222,23 +209,22 @@ ACTIONS: Mapping[str, Action] = {
             is_single=True,
             inputs=(
                 Text(
-                    name="text",
-                    help="A cron expression, an interval, or an instant.",
-                    label="Schedule",
+                    "text",
+                    "A cron expression, an interval, or an instant.",
+                    "Schedule",
                     hint="cron of five to seven fields, an interval such as “every 15m”, or an instant",
                     is_required=True,
                     field="schedule",
                 ),
                 Text(
-                    name="zone",
-                    help="The time zone of a cron expression.",
-                    label="Time zone",
+                    "zone",
+                    "The time zone of a cron expression.",
+                    "Time zone",
                     hint="of the clock that the cron fields mean; empty: unchanged",
                     placeholder="Europe/Berlin",
                     field="in_zone",
                 ),
             ),
-            section=_CHANGE,
             question="Reschedule",
             title="Edit the schedule of",
             button="Save the schedule",
@@ -252,7 +238,6 @@ ACTIONS: Mapping[str, Action] = {
                 Subject.TRIGGER: ("Return triggers in ERROR to their schedules.\n\nFilters select only those in ERROR.")
             },
             states=(TriggerState.ERROR,),
-            section=_CHANGE,
             question="Reset",
             past="Reset",
             title="Reset from error:",
@@ -268,7 +253,6 @@ ACTIONS: Mapping[str, Action] = {
                 Subject.JOB: "Delete jobs with all their triggers. Executions that are running continue.",
                 Subject.TRIGGER: "Delete triggers, and jobs that are not durable with their last trigger.",
             },
-            section=_CHANGE,
             help="Delete jobs with all their triggers, or triggers.",
             question="Delete",
             past="Deleted",
@@ -279,6 +263,8 @@ ACTIONS: Mapping[str, Action] = {
             tone="danger",
             always_asks=True,
         ),
+    ),
+    "Command a node": (
         Action(
             name="drain",
             role=Role.OPERATOR,
@@ -289,7 +275,6 @@ ACTIONS: Mapping[str, Action] = {
                 )
             },
             is_single=True,
-            section=_NODE,
             question="Drain",
             explanation=(
                 "The node claims nothing more, and gives back what waits there. When it is idle, its process can be"
@@ -304,7 +289,6 @@ ACTIONS: Mapping[str, Action] = {
                 Subject.NODE: "Let NODE claim nothing more.\n\nThis lasts until `resume-node` or its restart.",
             },
             is_single=True,
-            section=_NODE,
             question="Put into standby",
             title="Put in standby:",
             button="Put in standby",
@@ -317,11 +301,12 @@ ACTIONS: Mapping[str, Action] = {
             role=Role.OPERATOR,
             subjects={Subject.NODE: "End `drain` or `standby` of NODE."},
             is_single=True,
-            section=_NODE,
             question="Resume",
             explanation="The node claims triggers again.",
             tone="primary",
         ),
-    )
+    ),
 }
-"""The actions by their names, in the order in which they are listed."""
+"""The actions by what they are for, in the order in which they are listed."""
+ACTIONS: Mapping[str, Action] = {action.name: action for actions in SECTIONS.values() for action in actions}
+"""The actions by their names."""

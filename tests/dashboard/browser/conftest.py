@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect, sync_playwright
 
+from examples import shop
 from quartzpy import Scheduler
-from quartzpy.demo import shop
 from quartzpy.demo.jobs import DSN_VARIABLE, INSTANCE_VARIABLE
 from quartzpy.store.sql import migrations
 from tests.dashboard.chromium import VARIABLE, find_chromium

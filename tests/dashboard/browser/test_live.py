@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, expect
 
-from quartzpy.demo import shop
+from examples import shop
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import TriggerKey
 from quartzpy.triggers.simple import SimpleTrigger
@@ -167,7 +167,7 @@ def test_a_node_that_dies_is_an_incident_on_the_open_overview(
     running_shop: Shop, open_browser: Callable[..., Watched]
 ) -> None:
     given = {"QUARTZPY_DEMO_DSN": running_shop.dsn, "QUARTZPY_DEMO_INSTANCE": "node-c"}
-    with process(["node", "--app", "quartzpy.demo.shop:make_scheduler"], **given) as node:
+    with process(["node", "--app", "examples.shop:make_scheduler"], **given) as node:
         running_shop.wait(
             lambda: "node-c" in {one.instance_id for one in running_shop.client.nodes().nodes}, "node-c to join"
         )

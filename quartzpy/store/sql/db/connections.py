@@ -60,6 +60,15 @@ def may_run_on(error: psycopg.Error) -> bool:
     return isinstance(error, DeadlineError) or bool(getattr(error, "outcome_unknown", False))
 
 
+def _is_tried_again(error: QuartzpyError, attempt: int) -> bool:
+    """Return True if the transaction lost a conflict with another one, and has tries left."""
+    state = getattr(error, "sqlstate", None)
+    if state not in RETRYABLE or attempt == TRIES:
+        return False
+    logger.info("transaction conflicted with another one (SQLSTATE %s); retrying", state)
+    return True
+
+
 def _ignore_event(event: Event) -> None:
     pass
 
@@ -169,7 +178,14 @@ class Connections:
 
     def fly(self, sends: Sequence[Send], lane: Lane) -> list[Result]:
         """Run one transaction in one round trip; retry it after a deadlock or serialization conflict."""
-        return self.transaction(lambda connection: self.fly_on(connection, sends), lane)
+        for attempt in range(1, TRIES + 1):
+            try:
+                with lane.place(), self.checked_out() as connection:
+                    return self.fly_on(connection, sends)
+            except QuartzpyError as error:
+                if not _is_tried_again(error, attempt):
+                    raise
+        raise AssertionError("unreachable")
 
     def fly_on(
         self,
@@ -215,11 +231,8 @@ class Connections:
                 with lane.place(), self.checked_out() as connection:
                     return work(connection)
             except QuartzpyError as error:
-                if getattr(error, "sqlstate", None) not in RETRYABLE or attempt == TRIES:
+                if not _is_tried_again(error, attempt):
                     raise
-                logger.info(
-                    "transaction conflicted with another one (SQLSTATE %s); retrying", getattr(error, "sqlstate", None)
-                )
         raise AssertionError("unreachable")
 
     @contextmanager

@@ -12,16 +12,17 @@ from quartzpy import job_data
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.kinds import calendar_from_json
 from quartzpy.errors import InvalidCalendarError, InvalidTriggerError
+from quartzpy.instants import as_instant
 from quartzpy.jobs.continuation import continuations_from_text
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import JobKey, TriggerKey, unchecked_key
 from quartzpy.placement import placement_from_text
 from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, SkippedTrigger
 from quartzpy.texts import reason, stored_object
 from quartzpy.triggers.kinds import stored_schedule
-from quartzpy.triggers.trigger import Trigger, TriggerProgress
+from quartzpy.triggers.trigger import Trigger, TriggerProgress, is_copied, trigger_kind
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 _CATCH_UP = "catch_up"
@@ -40,6 +41,16 @@ def _schedule(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         }
     except (AttributeError, TypeError, OverflowError) as error:
         raise InvalidTriggerError(f"schedule: {_CATCH_UP} cannot be read: {reason(error)}") from error
+
+
+@lru_cache(maxsize=4096)
+def _pattern(kind: str, schedule: str, misfire: str) -> Trigger:
+    """Return a trigger of this kind, schedule and misfire instruction, of which others with the same are copies.
+
+    There are few different ones, so what can be wrong with them is checked once, and not for each trigger and fire.
+    """
+    values, bounds = _schedule(schedule)
+    return stored_schedule(kind, values, misfire=misfire, **bounds)
 
 
 def schedule_text(trigger: Trigger) -> str:
@@ -70,24 +81,28 @@ def trigger(
     calendar: str | None,
     data: str | None,
 ) -> Trigger:
-    """Build a trigger from its columns. Raises InvalidValueError if the row does not describe a valid trigger."""
-    of_kind, bounds = _schedule(schedule)
-    return stored_schedule(
-        kind,
-        of_kind,
-        name=name,
-        group=group,
-        job_key=JobKey(job_name, job_group),
-        description=description,
-        start_time=start_time,
-        end_time=end_time,
-        priority=priority,
-        misfire=misfire,
-        misfire_threshold=misfire_threshold,
-        calendar=calendar,
-        data=job_data.decode(data) or None,
-        **bounds,
-    )
+    """Build a trigger from its columns, whose values were checked when it was stored.
+
+    Raises:
+        InvalidValueError: its kind, its schedule or its misfire instruction cannot be read.
+    """
+    common = {
+        "name": name,
+        "group": group,
+        "job_key": unchecked_key(JobKey, job_name, job_group),
+        "description": description,
+        # A connection of a user may have another time zone, by whose wall clock Python would compute.
+        "start_time": as_instant(start_time, "start_time"),
+        "end_time": None if end_time is None else as_instant(end_time, "end_time"),
+        "priority": priority,
+        "misfire_threshold": misfire_threshold,
+        "calendar": calendar,
+        "data": job_data.decode(data) or None,
+    }
+    if is_copied(trigger_kind(kind)):
+        return _pattern(kind, schedule, misfire).with_checked(common)
+    values, bounds = _schedule(schedule)
+    return stored_schedule(kind, values, misfire=misfire, **common, **bounds)
 
 
 def job(

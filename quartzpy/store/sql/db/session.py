@@ -105,7 +105,7 @@ class SqlSession:
         self.channel = channel(scheduler, names["prefix"])
         """The channel of this scheduler's notifications."""
         self.has_new = False
-        """True if triggers waited to be reconciled at the last check; see `settling`."""
+        """True if triggers waited to be reconciled at the last check; see `storing`."""
         self.expectation = Expectation()
         self.clock = ClockEstimate()
         """Saves a round trip where a few milliseconds do not matter."""
@@ -154,10 +154,16 @@ class SqlSession:
         Raises:
             SchemaError: the lock's row is missing, and cannot be restored.
         """
-        results = self.with_locks(lambda: self.connections.fly([self.lock(name), *sends], self.lane))[1:]
+        locking = [self.lock(name), *sends]
+        with self.diagnosis.explained(locks=True):
+            try:
+                results = self.connections.fly(locking, self.lane)
+            except LockRowMissingError:
+                self._restore_lock_rows()
+                results = self.connections.fly(locking, self.lane)
         if not keeps_expectation:
             self.expectation.forget()
-        return results
+        return results[1:]
 
     def with_locks(self, ask: Callable[[], _T]) -> _T:
         """Call `ask`; if the lock rows are missing, so that nothing was done, restore them and call it again."""
@@ -165,9 +171,13 @@ class SqlSession:
             try:
                 return ask()
             except LockRowMissingError:
-                logger.warning("scheduler %s: restored missing rows of the table of locks", self.scheduler)
-                self.unlocked(self.send(MAKE, names=list(LockName)))
+                self._restore_lock_rows()
                 return ask()
+
+    def _restore_lock_rows(self) -> None:
+        """Make the lock rows that are missing, so that nothing was done; what needed them is then asked again."""
+        logger.warning("scheduler %s: restored missing rows of the table of locks", self.scheduler)
+        self.unlocked(self.send(MAKE, names=list(LockName)))
 
     def unlocked(self, *sends: Send) -> list[Result]:
         """Run statements that need no lock, and commit, in one round trip."""

@@ -14,11 +14,6 @@ from itertools import chain
 from string import Template
 from typing import Any
 
-BY_KEY = "OFFSET 0"
-"""The end of a subquery of EXISTS that is to be looked up by its key, once for each row.
-
-A session keeps its plans. Without this end, one that was made for a small table may read the whole table into a hash.
-"""
 _VALUE = re.compile(r"%\((\w+)\)s")
 _PARAMETER = re.compile(r"\$(\d+)(?:::(\w+(?:\[\])?))?")
 _NEEDS_QUOTES = re.compile(r'[\s{}",\\]')

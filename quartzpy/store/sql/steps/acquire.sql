@@ -3,6 +3,9 @@
 -- its state is compared as an expression, so that the partial index of claimed and blocked triggers does not match: it
 -- looks small to the planner, but can have an entry for each running one-shot trigger.
 --
+-- A subquery of EXISTS that is to be looked up by its key, once for each row, ends with OFFSET 0, here and in all steps.
+-- A session keeps its plans. Without this end, one that was made for a small table may read the whole table into a hash.
+--
 -- Here and in the fire step, `candidates` has these columns:
 --
 -- - `at`, the time of the step; `row`, the ctid of the locked trigger;
@@ -132,9 +135,7 @@ decisions AS MATERIALIZED (
       FROM limited l WHERE l.overlap_policy = 'block' AND l.running >= l.max_concurrent
 -- include: overlap
     UNION ALL
-    -- Its job does not wait for a slot. The subquery for BUFFER_ONE ends with OFFSET 0, so that it is looked up by the
-    -- key, once for each row: a session keeps its plans, and one that was made for a small table may read the whole
-    -- table into a hash.
+    -- Its job does not wait for a slot.
     SELECT l.*, false,
            CASE WHEN l.is_due THEN
                CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'
@@ -549,9 +550,9 @@ UPDATE qrtz_triggers t
                     ELSE o.trigger_state END AS new_state,
                -- Leaving a mode resumes the triggers that only the mode pauses.
                NOT usual.is_so AND NOT checked.group_is_paused AND checked.mode_forbids AS new_hold
-          -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
           FROM (SELECT
                 -- include: ordinary
+                -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
                 (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
                     AND NOT EXISTS (SELECT FROM qrtz_job_details m
                                      WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')

@@ -94,9 +94,7 @@ decisions AS MATERIALIZED (
 -- end
 -- include: overlap
     UNION ALL
-    -- Its job does not wait for a slot. The subquery for BUFFER_ONE ends with OFFSET 0, so that it is looked up by the
-    -- key, once for each row: a session keeps its plans, and one that was made for a small table may read the whole
-    -- table into a hash.
+    -- Its job does not wait for a slot.
     SELECT l.*, false,
            CASE WHEN l.is_due THEN
                CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'

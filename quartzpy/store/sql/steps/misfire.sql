@@ -57,8 +57,7 @@ moves AS (
         AS m(row, trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
              start_time, schedule, upcoming, is_complete, revision, missed, has_more, caught_up, action, coalesces)
 ),
--- The triggers that have not changed since they were read; rows that another transaction has locked are left. The
--- subquery ends with OFFSET 0, so that the calendar is looked up by its key, once for each row.
+-- The triggers that have not changed since they were read; rows that another transaction has locked are left.
 late AS MATERIALIZED (
     SELECT m.*, mine.*
       FROM node
@@ -75,9 +74,7 @@ late AS MATERIALIZED (
                               AND c.calendar_name = t.calendar_name AND c.revision = m.revision OFFSET 0))
            FOR UPDATE SKIP LOCKED) AS mine
 ),
--- Those that have another fire time. `usual_rule` is the regular rule of a trigger that was resumed with a `missed`
--- policy, or is new. Outside of the acquire step, only a trigger that repeats a fire which was admitted and handed back
--- has a rate limit and the rule IGNORE. It keeps it.
+-- Those that have another fire time.
 moved AS (
     UPDATE qrtz_triggers t
        SET next_fire_time = l.next_fire_time, prev_fire_time = l.prev_fire_time,
@@ -87,6 +84,9 @@ moved AS (
                          THEN (coalesce(t.coalesced_fire_times, '{}') || l.missed::timestamptz[])[:1000] END,
            misfire_rule = CASE WHEN l.caught_up > 0 AND t.rate_limit IS NULL THEN 'IGNORE' ELSE
                           -- include: usual_rule
+                          -- The regular rule of a trigger that was resumed with a `missed` policy, or is new. Outside
+                          -- of the acquire step, only a trigger that repeats a fire which was admitted and handed back
+                          -- has a rate limit and the rule IGNORE. It keeps it.
                           CASE WHEN t.rate_limit IS NOT NULL AND t.misfire_rule <> 'IGNORE' THEN 'RATE_LIMIT'
                                WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
                                WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'

@@ -1,6 +1,6 @@
 """The jobs of a shop, for pictures and tests of the dashboard: quick and slow, failing, blocked, paused and late ones.
 
-`quartzpy node --app quartzpy.demo.shop:make_scheduler` runs a node that knows them; `open_shop` schedules them.
+`quartzpy node --app examples.shop:make_scheduler` runs a node that knows them; `open_shop` schedules them.
 """
 
 from __future__ import annotations
