@@ -82,33 +82,24 @@
 \set host somewhere
 \set idle_limit 30000ms
 \set instance node
-\set instance node
 \set instances {dead}
-\set instances {dead}
-\set instants {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set instants {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set job_group g
-\set job_groups {a}
 \set job_groups {g,g}
 \set job_name j
-\set job_names {j}
 \set job_names {a,b}
 \set job_type report
-\set job_types {a.job}
 \set job_types {a.job}
 \set keep 1000
 \set keeps_data false
 \set keeps_persisted true
 \set kind cron
-\set kinds {r,p}
 \set kinds {simple,cron}
 \set last {false,true}
 \set late_after '10 s'
 \set latest 2999-01-01T00:00:00Z
 \set left {8}
 \set limit 10
-\set limit 10
-\set limits {1}
 \set limits {NULL,1}
 \set lock TRIGGER_ACCESS
 \set logs '{NULL,"a line"}'
@@ -127,18 +118,15 @@
 \set most_few 100
 \set most_triggers 100
 \set name a
-\set names {n}
 \set names {a,b}
 \set news scheduled
 \set news_of_due due
-\set next '{"2030-01-02 00:00:00+00"}'
 \set next {2026-01-02T00:00:00Z,2026-01-02T00:00:00Z}
 \set node_mode STANDBY
 \set not_failed 'it did not fail'
 \set older_than '7 days'
 \set operator equals
 \set outcomes {SUCCEEDED,FAILED}
-\set overlap_policy {block}
 \set overlap_policy {block,block}
 \set owner somebody
 \set part a
@@ -155,10 +143,6 @@
 \set previous '{"2030-01-01 00:00:00+00"}'
 \set priorities {5,9}
 \set process 0123456789abcdef
-\set previous {2030-01-01T00:00:00Z,NULL}
-\set priorities {5,9}
-\set process 0123456789abcdef
-\set rate_limits '{"{}"}'
 \set rate_limits {NULL,NULL}
 \set reason why
 \set reasons '{"cannot be computed","has no next fire time"}'
@@ -192,14 +176,11 @@
 \set threshold '60 s'
 \set thresholds {NULL,1h}
 \set timeouts {NULL,1h}
-\set times {1}
 \set times {0,1}
 \set trigger_group g
 \set trigger_name t
-\set types {a.job}
 \set types {report,report}
 \set until '2030-01-01 00:00:00+00'
-\set upcoming '{"{}"}'
 \set upcoming '{"{2026-01-03T00:00:00Z}","{}"}'
 \set value g
 \set verbs {SELECT,USAGE}
