@@ -42,9 +42,10 @@ from quartzpy.store.sql.db.diagnosis import Diagnosis
 from quartzpy.store.sql.db.external import KeptAwake, external_transaction
 from quartzpy.store.sql.db.listen import Listener, news
 from quartzpy.store.sql.db.locks import MADE, MAKE, LockName
+from quartzpy.store.sql.db.naming import DATABASE_CLOCK, Names
 from quartzpy.store.sql.db.questions import Question, ask
 from quartzpy.store.sql.db.servers import READ_ONLY
-from quartzpy.store.sql.db.session import DATABASE_CLOCK, SqlSession, names
+from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.db.sources import Database
 from quartzpy.store.sql.db.within import WithinSession
 from quartzpy.store.sql.operations import history, search, server, usage
@@ -110,9 +111,9 @@ class SqlJobStore:
         self._connections = Connections(self._database, self._config)
         self._connections.on_event(self._emit)
         self._control = ControlConnection(self._connections)
-        named = names(self._config.schema, self._now_sql, prefix=self._config.table_prefix)
-        diagnosis = Diagnosis(self._connections, named, self._config.schema, self._config.lock_timeout)
-        self._session = SqlSession(self._connections, self._config.name, named, diagnosis)
+        names = Names(self._config.schema, self._config.table_prefix, self._now_sql)
+        diagnosis = Diagnosis(self._connections, names, self._config.schema, self._config.lock_timeout)
+        self._session = SqlSession(self._connections, self._config.name, names, diagnosis)
         self._steps = self._session.of_steps()
 
     @property

@@ -54,7 +54,7 @@ def end_sessions(session: SqlSession, dead: Collection[NodeRecord]) -> None:
     others = [record for record in dead if record.process not in ("", own_process())]
     if not others or session.connections.pooled:
         return
-    prefixes = [session_prefix(record.process, session.scheduler, session.names["prefix"]) for record in others]
+    prefixes = [session_prefix(record.process, session.scheduler, session.names.prefix) for record in others]
     try:
         ended = session.unlocked(session.send(END_SESSIONS, **_identified(others), prefixes=prefixes))[0].rows[0][0]
     except JobStoreError as error:
