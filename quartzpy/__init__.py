@@ -38,7 +38,7 @@ from quartzpy.node.health import HealthState, SchedulerHealth, ThreadHealth
 from quartzpy.scheduling.paging import Page, Query
 from quartzpy.scheduling.scheduler import SchedulerMetadata
 from quartzpy.scheduling.verbs.handles import TriggeredExecution
-from quartzpy.scheduling.verbs.scheduled_job import ScheduledJob
+from quartzpy.scheduling.verbs.scheduling import ScheduledJob
 from quartzpy.states import CompletionInstruction, ExecutionState, JobMode, PublicState
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter

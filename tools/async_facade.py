@@ -121,7 +121,7 @@ MODULES = (
         "quartzpy.aio.handles",
         "Handles whose methods are awaited.",
         (
-            Twin("quartzpy.scheduling.verbs.scheduled_job:ScheduledJob", "AsyncScheduledJob"),
+            Twin("quartzpy.scheduling.verbs.scheduling:ScheduledJob", "AsyncScheduledJob"),
             Twin("quartzpy.scheduling.verbs.handles:TriggeredExecution", "AsyncTriggeredExecution"),
         ),
     ),

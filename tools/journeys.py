@@ -2,8 +2,8 @@
 
 Three journeys run on an embedded PostgreSQL server, each after a first one that warms caches up: a `schedule_job`, a
 fire from its claim to its record, and the overview of the dashboard. Every call of a Python function of the package is
-recorded. The table also has the figures that are counted in the source: lines, files, the store's methods, the layers,
-and how many files name one column of a job.
+recorded. The table also has the figures that are counted in the source: lines of Python and of SQL, files, the store's
+methods, the layers, and how many files name one column of a job.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from typing import Any, NamedTuple
 from quartzpy import Scheduler, job
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.sql import migrations
+from tools.sql_includes import files as statement_files
+from tools.sql_includes import parts
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "quartzpy"
@@ -196,6 +198,22 @@ def lines_of_code(source: str) -> int:
     return len(numbers - without)
 
 
+def lines_of_sql(text: str) -> int:
+    """Count the lines that are neither blank nor a comment."""
+    return sum(not line.isspace() and not line.lstrip().startswith("--") for line in text.splitlines(keepends=True))
+
+
+def lines_of_repeated_sql() -> int:
+    """Count the lines of shared parts of the statements, without the first occurrence of each part."""
+    seen: dict[str, int] = {}
+    repeated = 0
+    for file in statement_files():
+        for name, text in parts(file):
+            repeated += seen.get(name, 0)
+            seen[name] = lines_of_sql(text)
+    return repeated
+
+
 def protocol_methods() -> int:
     """Count the methods of the store's protocols."""
     protocols = {
@@ -216,8 +234,9 @@ def protocol_methods() -> int:
 
 
 def files_naming(word: str) -> int:
-    """Count the modules of the package that name a word."""
-    return sum(bool(re.search(rf"\b{word}\b", path.read_text(encoding="utf-8"))) for path in modules())
+    """Count the modules and `.sql` files of the package that name a word."""
+    paths = [*modules(), *statement_files()]
+    return sum(bool(re.search(rf"\b{word}\b", path.read_text(encoding="utf-8"))) for path in paths)
 
 
 def layers() -> int:
@@ -237,6 +256,10 @@ def figures(url: str) -> list[Figure]:
     fired, calls = fire(url)
     return [
         Figure("lines of code", f"{sum(lines_of_code(path.read_text(encoding='utf-8')) for path in modules()):,}"),
+        Figure(
+            "lines of SQL", f"{sum(lines_of_sql(path.read_text(encoding='utf-8')) for path in statement_files()):,}"
+        ),
+        Figure("of these, repeats of shared parts", f"{lines_of_repeated_sql():,}"),
         Figure("modules", f"{len(modules()):,}"),
         Figure("methods of the store's protocols", str(protocol_methods())),
         Figure("files that a warm `schedule_job` crosses", str(scheduled.files)),

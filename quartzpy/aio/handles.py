@@ -14,7 +14,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.scheduling.async_calls import AsyncMirror
 from quartzpy.scheduling.verbs.handles import TriggeredExecution
-from quartzpy.scheduling.verbs.scheduled_job import ScheduledJob
+from quartzpy.scheduling.verbs.scheduling import ScheduledJob
 from quartzpy.states import Missed
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.triggers.trigger import Trigger

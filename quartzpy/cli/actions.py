@@ -40,25 +40,25 @@ def _command(action: Action, kind: Subject, name: str) -> click.Command:
 
     vars(command)["__click_params__"] = [*own]
     decorated: _Command = subject_options(action, kind)(command)
-    for one in reversed(action.inputs):
-        if one.name not in {parameter.name for parameter in own}:
-            decorated = _option(one)(decorated)
+    for item in reversed(action.inputs):
+        if item.name not in {parameter.name for parameter in own}:
+            decorated = _option(item)(decorated)
     return click.command(name, help=action.subjects[kind])(action_options(decorated))
 
 
-def _option(one: Input) -> Callable[[_Command], _Command]:
-    flag = f"--{one.name.replace('_', '-')}"
-    match one:
+def _option(item: Input) -> Callable[[_Command], _Command]:
+    flag = f"--{item.name.replace('_', '-')}"
+    match item:
         case Flag():
-            return click.option(flag, is_flag=True, help=one.help)
+            return click.option(flag, is_flag=True, help=item.help)
         case Number():
-            return click.option(flag, type=click.IntRange(1), default=one.default, show_default=True, help=one.help)
+            return click.option(flag, type=click.IntRange(1), default=item.default, show_default=True, help=item.help)
         case Choice():
-            return click.option(flag, type=choice(one.words), default=one.default, show_default=True, help=one.help)
+            return click.option(flag, type=choice(item.words), default=item.default, show_default=True, help=item.help)
         case Data():
             read = parsed_data(flag)
-            return click.option(flag, callback=read, help=f"{one.help} A JSON object, or @FILE.")
-    return click.option(flag, required=one.is_required, help=one.help)
+            return click.option(flag, callback=read, help=f"{item.help} A JSON object, or @FILE.")
+    return click.option(flag, required=item.is_required, help=item.help)
 
 
 def command_of(action: Action) -> click.Command:

@@ -6,28 +6,20 @@ import atexit
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from quartzpy.clock import Clock
-from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import AuthenticationError, OutcomeUnknownError, QuartzpyError, StoreUnavailableError
-from quartzpy.events.listeners import Listeners
-from quartzpy.jobs.job import JobTypes
-from quartzpy.jobs.job_factory import JobFactory
-from quartzpy.jobs.middleware import Middleware
-from quartzpy.jobs.trace_context import Tracing
 from quartzpy.node.banner import log_banner
 from quartzpy.node.drain import Allowance, described, wait_for_executions, within
 from quartzpy.node.health import SchedulerHealth, health_of
-from quartzpy.node.observers import Observers
 from quartzpy.node.outage import Outage
 from quartzpy.node.parts import NodeParts
 from quartzpy.node.workers.execution import Execution
 from quartzpy.states import NodeMode
-from quartzpy.store.protocol import JobStore, Notification
+from quartzpy.store.protocol import Notification
 
 logger = logging.getLogger(__name__)
 
@@ -44,38 +36,12 @@ EXIT_SECONDS = 2.0
 class SchedulerNode:
     """A node of one scheduler in this process. It can be started once, and cannot be used after `stop`."""
 
-    def __init__(
-        self,
-        store: JobStore,
-        config: SchedulerConfig,
-        *,
-        clock: Clock,
-        job_types: JobTypes,
-        scheduler: Any,
-        listeners: Listeners,
-        job_factory: JobFactory,
-        middleware: Sequence[Middleware],
-        tracing: Tracing | None = None,
-        version: str = "",
-        observers: Observers | None = None,
-    ) -> None:
-        self.parts = NodeParts(
-            store,
-            config,
-            logger=logger,
-            clock=clock,
-            job_types=job_types,
-            scheduler=scheduler,
-            listeners=listeners,
-            job_factory=job_factory,
-            middleware=middleware,
-            tracing=tracing,
-            observers=observers or Observers(),
-        )
-        self._config = config
-        self._clock = clock
-        self._job_types = job_types
-        self._listeners = listeners
+    def __init__(self, parts: NodeParts, *, version: str = "") -> None:
+        self.parts = parts
+        self._config = parts.config
+        self._clock = parts.clock
+        self._job_types = parts.job_types
+        self._listeners = parts.listeners
         self._version = version
         self._pid = os.getpid()
         self._allowance: Allowance | None = None

@@ -44,6 +44,8 @@ from quartzpy.states import NodeMode
 from quartzpy.store.protocol import CheckIn, JobStore
 from quartzpy.store.store_time import StoreTime
 
+logger = logging.getLogger(__name__)
+
 
 class NodeParts:
     """Creates and connects the parts of one node. Nothing runs before `SchedulerNode` starts it."""
@@ -53,16 +55,17 @@ class NodeParts:
         store: JobStore,
         config: SchedulerConfig,
         *,
-        logger: logging.Logger,
         clock: Clock,
         job_types: JobTypes,
         scheduler: Any,
         listeners: Listeners,
         job_factory: JobFactory,
         middleware: Sequence[Middleware],
-        tracing: Tracing | None,
-        observers: Observers,
+        tracing: Tracing | None = None,
+        observers: Observers | None = None,
     ) -> None:
+        observers = observers or Observers()
+        self.config, self.clock, self.job_types, self.listeners = config, clock, job_types, listeners
         self.store = store = observers.watched(store)
         self.store_time = store_time = StoreTime(clock)
         self.signals = signals = Signals(store_time)

@@ -16,14 +16,14 @@ from quartzpy.scheduling.reading import Answer, Reading
 from quartzpy.scheduling.scheduler import BaseScheduler
 from quartzpy.scheduling.verbs.base import MOST_NEAR
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import BoundedQuery, Position
+from quartzpy.store.queries import AnyQuery, Position
 from quartzpy.texts import reason
 
 _T = TypeVar("_T")
 _Record = TypeVar("_Record")
 _View = TypeVar("_View")
 _Key = TypeVar("_Key", JobKey, TriggerKey)
-_Bounded = TypeVar("_Bounded", bound=BoundedQuery)
+_Bounded = TypeVar("_Bounded", bound=AnyQuery)
 
 EXAMINED = 10_000
 """The number of jobs, triggers or entries of the audit log that a page examines at most. A database reads so many

@@ -33,6 +33,7 @@ from quartzpy.logs.default_handler import ensure_logging
 from quartzpy.node.health import HealthState, SchedulerHealth
 from quartzpy.node.node import SchedulerNode
 from quartzpy.node.observers import Observers
+from quartzpy.node.parts import NodeParts
 from quartzpy.node.run import RunEnd, run_until_stopped
 from quartzpy.other_names import BLOCKING_ARGUMENTS, refuses
 from quartzpy.scheduling.async_calls import VerbThreads
@@ -212,7 +213,7 @@ class SchedulerLife(SchedulingVerbs):
             call_plugin(plugin, method)
 
     def _new_node(self, standby: bool) -> SchedulerNode:
-        node = SchedulerNode(
+        parts = NodeParts(
             self._store,
             self._config,
             clock=self._clock,
@@ -222,9 +223,9 @@ class SchedulerLife(SchedulingVerbs):
             job_factory=self._job_factory,
             middleware=self._middleware,
             tracing=self._tracing,
-            version=self._version,
             observers=self.observers,
         )
+        node = SchedulerNode(parts, version=self._version)
         node.start(standby=standby)
         return node
 

@@ -262,7 +262,5 @@ def _one_group(matcher: GroupMatcher | None) -> GroupMatcher | None:
     return matcher if matcher is not None and matcher.operator is MatchOperator.EQUALS else None
 
 
-BoundedQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery | ActionQuery
-"""Queries whose field `among` bounds the number of records that a page examines."""
-
 AnyQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery | ActionQuery
+"""All queries. The field `among` of each bounds the number of records that a page examines."""

@@ -15,13 +15,52 @@ import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.errors import QuartzpyError
-from quartzpy.store.sql.steps import rate_limits
+from quartzpy.store.sql.db import locks
+from quartzpy.store.sql.db.session import names
+from quartzpy.store.sql.db.statement import prepare
+from quartzpy.store.sql.steps import (
+    acquire,
+    complete,
+    fire,
+    holdings,
+    misfire,
+    plain_completions,
+    rate_limits,
+    recover,
+)
 from tests.chaos import plans
 from tests.chaos.flights import Flight, FlightReader, changed_nothing, kind_of
 from tests.chaos.network import Network
 from tests.database import connect_to, libpq_url
-from tests.store_sql import rendered
 from tests.waiting import wait_until
+
+_PLAIN = {"asks": False, "stores": False, "retries": False, "counts": False, "continues": False, "captures": False}
+STATEMENTS = {
+    name: prepare(name, text, names(None)).sql.decode()
+    for name, text in {
+        "lock": locks.LOCK,
+        "acquire": acquire.ACQUIRE,
+        "acquire_unlimited": acquire.ACQUIRE_UNLIMITED,
+        "acquire_unlimited_of_one_pool": acquire.ACQUIRE_UNLIMITED_OF_ONE_POOL,
+        "acquire_next_due": acquire.NEXT_DUE,
+        "acquire_reconcile_new": acquire.RECONCILE_NEW,
+        "admit": rate_limits.ADMIT,
+        "spend": rate_limits.SPEND,
+        "prune": rate_limits.PRUNE,
+        "fire": fire.FIRE,
+        "fire_unlimited": fire.FIRE_UNLIMITED,
+        "fire_still_claimed": holdings.STILL_CLAIMED,
+        "release": holdings.RELEASE,
+        "complete": complete.complete_statement(**_PLAIN),
+        "complete_with_everything": complete.complete_statement(**dict.fromkeys(_PLAIN, True)),
+        "complete_plain": plain_completions.plain_statement(has_details=False, ends_triggers=False),
+        "complete_plain_with_everything": plain_completions.plain_statement(has_details=True, ends_triggers=True),
+        "misfire_move": misfire.MOVE,
+        "recover_free": recover.FREE,
+        "recover_repair": recover.REPAIR,
+    }.items()
+}
+"""Statements of the steps, as they are sent."""
 
 
 class Nothing(Job, type_name="chaos.nothing"):
@@ -170,11 +209,11 @@ def test_bytes_are_divided_into_round_trips_wherever_they_are_split() -> None:
 
 
 def _begun_with(*statements: str) -> Flight:
-    """Return the flight of a transaction with the lock and these statements, as the proxy reads it."""
+    """Return the flight of a transaction with the lock and these of `STATEMENTS`, as the proxy reads it."""
     reader = FlightReader()
     sent = b"".join(
         _message(b"P", b"\0" + sql.encode() + b"\0\0\0") + _message(b"B", b"\0\0\0\0\0\0\0\0")
-        for sql in ("BEGIN", rendered.STATEMENTS["lock"], *statements, "COMMIT")
+        for sql in ("BEGIN", *(STATEMENTS[name] for name in ("lock", *statements)), "COMMIT")
     )
     [flight] = reader.feed(sent + _message(b"S", b""))
     return flight
@@ -199,13 +238,13 @@ def _begun_with(*statements: str) -> Flight:
 def test_a_claim_that_found_nothing_is_known_by_its_answer(
     statements: list[str], tags: list[str], nothing: bool
 ) -> None:
-    flight = _begun_with(*(rendered.STATEMENTS[name] for name in statements))
+    flight = _begun_with(*statements)
     assert changed_nothing(flight, ["BEGIN", "SELECT 1", *tags, "COMMIT"]) is nothing
     assert not changed_nothing(flight, [])
 
 
 def test_a_claim_that_found_nothing_is_known_among_the_statements_of_rate_limits() -> None:
-    flight = _begun_with(rate_limits.ADMIT, rendered.STATEMENTS["acquire"], rate_limits.SPEND, rate_limits.PRUNE)
+    flight = _begun_with("admit", "acquire", "spend", "prune")
     answered = ["BEGIN", "SELECT 1", "SELECT 1", "SELECT 0", "SELECT 1", "DELETE 0", "COMMIT"]
     assert changed_nothing(flight, answered)
     assert not changed_nothing(flight, [*answered[:3], "SELECT 1", *answered[4:]])
@@ -232,7 +271,7 @@ def test_a_claim_that_found_nothing_is_known_among_the_statements_of_rate_limits
     ],
 )
 def test_the_statements_of_the_steps_are_recognized(statement: str, kind: str) -> None:
-    assert kind_of(rendered.rendered(rendered.STATEMENTS[statement])) == kind
+    assert kind_of(STATEMENTS[statement]) == kind
 
 
 def test_a_seed_is_always_the_same_plan() -> None:

@@ -44,10 +44,10 @@ def commands_of(action: Action) -> list[click.Command]:
 @each_action
 def test_the_method_has_exactly_the_subjects_the_inputs_and_a_reason(action: Action) -> None:
     _, *parameters = inspect.signature(getattr(Actions, action.name)).parameters.values()
-    assert [one.name for one in parameters] == [action.parameter, *(one.name for one in action.inputs), "reason"]
-    for parameter, one in zip(parameters[1:-1], action.inputs, strict=True):
-        assert (parameter.default is inspect.Parameter.empty) is one.is_required
-        assert one.is_required or parameter.default == one.default
+    assert [item.name for item in parameters] == [action.parameter, *(item.name for item in action.inputs), "reason"]
+    for parameter, item in zip(parameters[1:-1], action.inputs, strict=True):
+        assert (parameter.default is inspect.Parameter.empty) is item.is_required
+        assert item.is_required or parameter.default == item.default
 
 
 @each_action
@@ -56,9 +56,9 @@ def test_each_of_its_commands_has_the_inputs_and_the_common_options(action: Acti
     assert len(commands) == len(action.commanded) > 0
     for command in commands:
         names = {parameter.name for parameter in command.params}
-        assert names >= {one.name for one in action.inputs} | {"reason", "dry_run", "confirmed", "json_output"}
+        assert names >= {item.name for item in action.inputs} | {"reason", "dry_run", "confirmed", "json_output"}
         assert command.help
-        assert all(one.help for one in command.params if isinstance(one, click.Option))
+        assert all(item.help for item in command.params if isinstance(item, click.Option))
 
 
 @each_action
@@ -69,18 +69,18 @@ def test_the_form_has_the_inputs_for_each_kind_of_subject(open_page: Callable[..
         assert answer.status_code == 200, answer.text[-500:]
         [form] = re.findall(r'<form class="panel action".*?</form>', answer.text, re.DOTALL)
         common = {"csrf_token", "confirmed", "next", "reason", "expected"}
-        assert set(re.findall(r'\bname="([a-z_]+)"', form)) - common == {one.field for one in action.inputs}
-        assert all(one.label in form for one in action.inputs)
+        assert set(re.findall(r'\bname="([a-z_]+)"', form)) - common == {item.field for item in action.inputs}
+        assert all(item.label in form for item in action.inputs)
         assert f">{action.button}</button>" in form
 
 
 @each_action
 def test_the_json_body_has_the_inputs_by_their_schemas(action: Action) -> None:
     body = bodies.schema_of(action.name)
-    assert list(body["properties"]) == [action.parameter, *(one.name for one in action.inputs), "reason"]
-    assert body["required"] == [action.parameter, *(one.name for one in action.inputs if one.is_required)]
-    for one in action.inputs:
-        assert body["properties"][one.name] == one.schema
+    assert list(body["properties"]) == [action.parameter, *(item.name for item in action.inputs), "reason"]
+    assert body["required"] == [action.parameter, *(item.name for item in action.inputs if item.is_required)]
+    for item in action.inputs:
+        assert body["properties"][item.name] == item.schema
     described = openapi.document()["paths"][f"/actions/{action.command}"]["post"]
     assert described["requestBody"]["content"]["application/json"]["schema"] == body
     assert described["description"] == f"Needs the role {action.role}."

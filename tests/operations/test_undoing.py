@@ -48,7 +48,7 @@ def test_an_entry_on_one_subject_has_the_action_that_undoes_it(
     assert remedy is not None
     assert command_of(remedy) == command
     getattr(operations.actions, remedy.action)(**remedy.arguments)
-    assert [one.action for one in operations.audit_log()] == [undone_by, action]
+    assert [entry.action for entry in operations.audit_log()] == [undone_by, action]
 
 
 def test_what_was_paused_and_disabled_is_as_before_when_that_is_undone(stored: Harness, operations: Operations) -> None:
@@ -85,4 +85,4 @@ def test_what_was_not_done_or_cannot_be_undone_has_no_such_action(stored: Harnes
     operations.actions.delete(key("t"))
     with pytest.raises(Exception, match="not stored"):
         operations.actions.pause(key("t"))
-    assert [(one.action, one.undone_by) for one in operations.audit_log()] == [("pause", None), ("delete", None)]
+    assert [(entry.action, entry.undone_by) for entry in operations.audit_log()] == [("pause", None), ("delete", None)]

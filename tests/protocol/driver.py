@@ -24,6 +24,7 @@ from quartzpy.jobs.job import JobTypes
 from quartzpy.jobs.job_factory import new_instance
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.node.node import SchedulerNode
+from quartzpy.node.parts import NodeParts
 from quartzpy.node.workers.execution import Execution, Executor
 from quartzpy.node.workers.worker_pool import Task, WorkerPool
 from quartzpy.placement import DEFAULT_EXECUTOR
@@ -111,7 +112,7 @@ class DrivenNode:
         self.name = name
         types = JobTypes()
         types.register(Report, REPORT)
-        self.runtime = SchedulerNode(
+        parts = NodeParts(
             store,
             SchedulerConfig.of({**SETTINGS, "instance_id": name}),
             clock=clock,
@@ -121,6 +122,7 @@ class DrivenNode:
             job_factory=new_instance,
             middleware=(),
         )
+        self.runtime = SchedulerNode(parts)
         self.workers = Waiting(10, f"{name}-worker")
         executors = self.runtime.parts.executors._all
         executors[DEFAULT_EXECUTOR] = Executor(DEFAULT_EXECUTOR, executors[DEFAULT_EXECUTOR].kind, self.workers, None)

@@ -1,18 +1,29 @@
 -- Sample values of all statements. psql \set cannot say NULL, so each has a value of its type.
-
 -- Settings that one statement of a transaction leaves to another one.
-SET quartzpy.ended = '{1,2}';
-SET quartzpy.role = none;
-SET quartzpy.search_path = public;
 \set now clock_timestamp()
+\set action pause
+\set action_id 1
+\set action_names {pause,resume}
+\set action_states {SUCCEEDED,FAILED}
 \set actions {SKIPPED}
+\set actor ann
+\set actors {ann,bob}
 \set after '{2026-01-01 00:00:00+00}'
+\set after_at '2026-01-01 00:00:00+00'
+\set after_group g
+\set after_id 9
+\set after_json '{}'
+\set after_name n
+\set after_priority -5
+\set afters '{NULL,"{}"}'
 \set ages {1h}
 \set all {f,t}
+\set among 100
 \set ask_all {false}
 \set ask_fire_ids {1}
 \set at '2030-01-01 00:00:00+00'
 \set before '2026-01-01 00:00:00+00'
+\set befores '{NULL,"{}"}'
 \set by somebody
 \set by_mode false
 \set calendar '{"kind": "annual"}'
@@ -20,14 +31,18 @@ SET quartzpy.search_path = public;
 \set capabilities '{"executors": {"default": 5}}'
 \set capture_logs {NULL,INFO}
 \set caught_up {0}
+\set changed {0,2}
 \set channel quartzpy_channel
 \set checkin_interval '5 s'
 \set claims {3,4}
 \set clock_ahead clock_ahead
 \set coalesces {t}
+\set columns {state,count}
 \set complete {f,t}
 \set concurrency_keys {NULL,region}
+\set contains a
 \set continuations {NULL,NULL}
+\set count 5
 \set count_fire_ids {1,2}
 \set counts {7}
 \set data '{NULL,"{\\"region\\": \\"eu\\"}"}'
@@ -38,6 +53,7 @@ SET quartzpy.search_path = public;
 \set durable {t,f}
 \set earliest 2000-01-01T00:00:00Z
 \set early '10 ms'
+\set end '2026-01-01 00:00:00+00'
 \set ended '{2026-01-01 00:00:02+00,2026-01-01 00:00:02+00}'
 \set ended_epoch 7
 \set ended_us {1767225602000000,1767225602000000}
@@ -46,11 +62,14 @@ SET quartzpy.search_path = public;
 \set epochs {8}
 \set error 'it failed'
 \set errors '{NULL,"it failed"}'
+\set exact_group g
+\set exact_name n
 \set executions {5,6}
 \set executors {default}
 \set facts '{"release": "1.0"}'
 \set fire_id 9
 \set fire_ids {1,2}
+\set fired_states {ACQUIRED,EXECUTING}
 \set following '{"{2030-01-01 00:00:00+00,2030-01-02 00:00:00+00}","{}"}'
 \set fractions {0.5,NULL}
 \set further '{"{2026-01-02 00:00:00+00}"}'
@@ -65,41 +84,55 @@ SET quartzpy.search_path = public;
 \set instance node
 \set instances {dead}
 \set instants {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
+\set job_group g
 \set job_groups {g,g}
+\set job_name j
 \set job_names {a,b}
+\set job_type report
 \set job_types {a.job}
 \set keep 1000
 \set keeps_data false
 \set keeps_persisted true
+\set kind cron
 \set kinds {simple,cron}
 \set last {false,true}
+\set late_after '10 s'
 \set latest 2999-01-01T00:00:00Z
 \set left {8}
 \set limit 10
 \set limits {NULL,1}
 \set lock TRIGGER_ACCESS
 \set logs '{NULL,"a line"}'
+\set long '10 min'
 \set look_ahead '1 s'
+\set margin '1 min'
 \set max_deaths 3
 \set messages '{"half done",NULL}'
+\set misfire_action SKIPPED
 \set misfires {smart,smart}
 \set missed misfire
 \set missed_times {"{}","{}"}
 \set mode ENABLED
 \set more {f}
 \set most 10
+\set most_few 100
+\set most_triggers 100
 \set name a
 \set names {a,b}
 \set news scheduled
 \set news_of_due due
 \set next {2026-01-02T00:00:00Z,2026-01-02T00:00:00Z}
+\set node_mode STANDBY
 \set not_failed 'it did not fail'
 \set older_than '7 days'
 \set operator equals
 \set outcomes {SUCCEEDED,FAILED}
 \set overlap_policy {block,block}
+\set owner somebody
+\set part a
 \set passed_over {7}
 \set patience 1h
+\set pattern %a%
 \set pause_after {NULL,3}
 \set persists {f,t}
 \set pid 4711
@@ -120,6 +153,7 @@ SET quartzpy.search_path = public;
 \set retries {NULL,NULL}
 \set retry_after '{NULL,1 hour}'
 \set revisions {1}
+\set roles {admin,admin}
 \set rows '{"(0,1)"}'
 \set rules {SCHEDULER,OWN}
 \set sched samples
@@ -129,20 +163,33 @@ SET quartzpy.search_path = public;
 \set seen {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set silent_for '60 s'
 \set since -infinity
+\set start '2026-01-01 00:00:00+00'
 \set started '{2026-01-01 00:00:01+00,2026-01-01 00:00:01+00}'
 \set started_us {1767225601000000,1767225601000000}
 \set starts {2030-01-01T00:00:00Z,2030-01-01T00:00:00Z}
+\set state FAILED
 \set states {PAUSED,ERROR}
 \set stores_data {false,true}
+\set subject everything
+\set subjects {everything,everything}
 \set table qrtz_scheduler_state
 \set threshold '60 s'
 \set thresholds {NULL,1h}
 \set timeouts {NULL,1h}
 \set times {0,1}
+\set trigger_group g
+\set trigger_name t
 \set types {report,report}
+\set until '2030-01-01 00:00:00+00'
 \set upcoming '{"{2026-01-03T00:00:00Z}","{}"}'
 \set value g
+\set verbs {SELECT,USAGE}
+\set version 1
 \set wakes_others true
+\set walked 10
 \set wall 1767225601.5
 \set window '20 s'
 \set workers {5}
+SET quartzpy.ended = '{1,2}';
+SET quartzpy.role = none;
+SET quartzpy.search_path = public;

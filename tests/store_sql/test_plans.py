@@ -221,7 +221,7 @@ def test_executions_are_read_off_the_end_of_their_index(
     wanted: ExecutionQuery,
     most: int,
 ) -> None:
-    text, values = pages.text_and_values(wanted, None)
+    text, values = pages.text_and_values(wanted, None, LIMIT)
     assert read(explain(text, **values)) <= most
 
 
@@ -279,7 +279,7 @@ def test_a_page_does_not_read_the_whole_history(
     after: Position | None,
     most: int,
 ) -> None:
-    text, values = pages.text_and_values(query, after)
+    text, values = pages.text_and_values(query, after, LIMIT)
     assert read(explain(text, **values)) <= most
 
 
@@ -333,7 +333,7 @@ def test_a_page_is_read_from_its_cursor_on(
     after: Position | None,
     most: int,
 ) -> None:
-    text, values = pages.text_and_values(query, after)
+    text, values = pages.text_and_values(query, after, LIMIT)
     assert 0 < read(explain(text, **values)) <= most
 
 

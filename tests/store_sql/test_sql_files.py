@@ -11,6 +11,7 @@ import pytest
 
 from quartzpy.store.sql.db import sql_files
 from quartzpy.store.sql.db.sql_files import SqlFile
+from quartzpy.store.sql.steps import acquire, fire
 from quartzpy.store.sql.store import SqlJobStore
 from tests.database import libpq_url
 from tests.worlds.stage import binaries_of
@@ -72,6 +73,14 @@ def test_each_shared_part_is_the_same_everywhere() -> None:
         for part, text in parts(file):
             other, known = seen.setdefault(part, (name, text))
             assert text == known, f"{part!r} of {name} differs from {other}: python -m tools.sql_includes renews it"
+
+
+@pytest.mark.parametrize("text", [acquire.ACQUIRE, acquire.ACQUIRE_UNLIMITED, fire.FIRE, fire.FIRE_UNLIMITED])
+def test_every_common_table_expression_of_a_step_opens_with_its_reason(text: str) -> None:
+    lines = [line for line in text.splitlines() if line.strip()]
+    expressions = [place for place, line in enumerate(lines) if re.match(r"\w+ AS (MATERIALIZED )?\(", line)]
+    assert len(expressions) > 2
+    assert not [lines[place] for place in expressions if not lines[place - 1].startswith("--")]
 
 
 def test_a_shared_part_is_copied_with_the_indentation_of_its_place() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quartzpy.store.sql import migrations
 from tests.database import Server
-from tools.journeys import figures, lines_of_code, table
+from tools.journeys import figures, lines_of_code, lines_of_sql, table
 
 SOURCE = '''"""A docstring
 of two lines."""
@@ -28,6 +28,10 @@ of two lines"""
 def test_blank_lines_comments_and_docstrings_are_no_lines_of_code() -> None:
     # VALUE takes four lines of code; the function three.
     assert lines_of_code(SOURCE) == 7
+
+
+def test_blank_lines_and_comments_are_no_lines_of_sql() -> None:
+    assert lines_of_sql("-- name: s\nSELECT 1,  -- one\n\n   \n\\if :two\n       2\n\\endif\n  -- and more\n;\n") == 5
 
 
 def test_the_journeys_are_traced_on_a_real_database(postgres_server: Server) -> None:

@@ -10,12 +10,9 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from quartzpy.aio.handles import AsyncScheduledJob
-from quartzpy.aio.verbs.backfilling import AsyncBackfillVerbs
-from quartzpy.aio.verbs.calendars import AsyncCalendarVerbs
-from quartzpy.aio.verbs.changing import AsyncChangingVerbs
 from quartzpy.aio.verbs.pausing import AsyncPausingVerbs
-from quartzpy.aio.verbs.skipping import AsyncSkippingVerbs
 from quartzpy.aio.verbs.syncing import AsyncSyncVerbs
+from quartzpy.aio.verbs.triggering import AsyncTriggeringVerbs
 from quartzpy.keys import DEFAULT_GROUP, JobRef
 from quartzpy.scheduling.forms import JobForm, TriggerForm
 from quartzpy.scheduling.verbs.scheduling import SchedulingVerbs
@@ -25,12 +22,7 @@ _SchedulingVerbsT = TypeVar("_SchedulingVerbsT", bound=SchedulingVerbs)
 
 
 class AsyncSchedulingVerbs(
-    AsyncBackfillVerbs[_SchedulingVerbsT],
-    AsyncChangingVerbs[_SchedulingVerbsT],
-    AsyncPausingVerbs[_SchedulingVerbsT],
-    AsyncSyncVerbs[_SchedulingVerbsT],
-    AsyncCalendarVerbs[_SchedulingVerbsT],
-    AsyncSkippingVerbs[_SchedulingVerbsT],
+    AsyncTriggeringVerbs[_SchedulingVerbsT], AsyncPausingVerbs[_SchedulingVerbsT], AsyncSyncVerbs[_SchedulingVerbsT]
 ):
     """The methods of `SchedulingVerbs`, each of them awaitable."""
 

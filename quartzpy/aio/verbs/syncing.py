@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from quartzpy.aio.verbs.calendars import AsyncCalendarVerbs
 from quartzpy.aio.verbs.queries import AsyncQueryVerbs
 from quartzpy.aio.verbs.storing import AsyncStoringVerbs
 from quartzpy.calendars.calendar import Calendar
@@ -21,7 +20,7 @@ from quartzpy.triggers.trigger import Trigger
 _SyncVerbsT = TypeVar("_SyncVerbsT", bound=SyncVerbs)
 
 
-class AsyncSyncVerbs(AsyncStoringVerbs[_SyncVerbsT], AsyncQueryVerbs[_SyncVerbsT], AsyncCalendarVerbs[_SyncVerbsT]):
+class AsyncSyncVerbs(AsyncStoringVerbs[_SyncVerbsT], AsyncQueryVerbs[_SyncVerbsT]):
     """The methods of `SyncVerbs`, each of them awaitable."""
 
     async def sync(

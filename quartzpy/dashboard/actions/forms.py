@@ -38,7 +38,7 @@ def filled_in(visit: Visit, given: Given, action: Action, subjects: Subjects) ->
     argument = argument_of(action, subjects)
     preview = PREVIEWS.get(action.name)
     texts: Mapping[str, str] = preview.present(visit, argument) if preview else {}
-    defaults = {one.field: texts.get(one.field, str(one.default or "")) for one in action.inputs}
+    defaults = {item.field: texts.get(item.field, str(item.default or "")) for item in action.inputs}
     typed = [(name, given.get(name, default)) for name, default in defaults.items()]
     return Given(given.query, FormData([*given.fields.multi_items(), *typed]))
 

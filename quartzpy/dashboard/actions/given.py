@@ -65,8 +65,10 @@ class Given:
         """
         sent = self.fields.keys() | self.query.keys()
         return {
-            one.name: one.read(self.get(one.field), zone_name) if one.is_required or one.field in sent else one.default
-            for one in action.inputs
+            item.name: item.read(self.get(item.field), zone_name)
+            if item.is_required or item.field in sent
+            else item.default
+            for item in action.inputs
         }
 
 

@@ -69,18 +69,18 @@ SCHEMAS = {"Key": _KEY, "Selection": _SELECTION}
 
 def schema_of(method: str) -> dict[str, Any]:
     """Return the schema of the body of an action, or of another method of `Operations.actions`."""
-    parameters = [one for name, one in inspect.signature(getattr(Actions, method)).parameters.items() if name != "self"]
-    schemas = {**_SUBJECTS, **{name: one.schema for name, one in _inputs_of(method).items()}, "reason": _REASON}
+    _, *parameters = inspect.signature(getattr(Actions, method)).parameters.values()
+    schemas = {**_SUBJECTS, **{name: item.schema for name, item in _inputs_of(method).items()}, "reason": _REASON}
     return {
         "type": "object",
-        "properties": {one.name: schemas[one.name] for one in parameters},
-        "required": [one.name for one in parameters if one.default is inspect.Parameter.empty],
+        "properties": {parameter.name: schemas[parameter.name] for parameter in parameters},
+        "required": [parameter.name for parameter in parameters if parameter.default is inspect.Parameter.empty],
         "additionalProperties": False,
     }
 
 
 def _inputs_of(method: str) -> dict[str, Input]:
-    return {one.name: one for one in ACTIONS[_PREVIEWS.get(method, method)].inputs}
+    return {item.name: item for item in ACTIONS[_PREVIEWS.get(method, method)].inputs}
 
 
 def arguments_of(action: str, body: bytes) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def arguments_of(action: str, body: bytes) -> dict[str, Any]:
     for name in schema["required"]:
         if name not in given:
             raise InvalidValueError(f"{name}: is missing; {action} needs {', '.join(schema['required'])}")
-    readers = {**_READERS, **{name: _instant for name, one in _inputs_of(action).items() if isinstance(one, Instant)}}
+    readers = {**_READERS, **{name: _instant for name, item in _inputs_of(action).items() if isinstance(item, Instant)}}
     return {name: readers.get(name, _as_it_is)(name, value) for name, value in given.items()}
 
 

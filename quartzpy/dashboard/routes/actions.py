@@ -87,7 +87,7 @@ def _ask(visit: Visit, given: Given, *, error: str | None = None, status: int = 
     subjects = subjects_of(visit, given, action)
     keys = subjects.keys if isinstance(subjects, Keys) else ()
     given, shown = filled_in(visit, given, action, subjects), PREVIEWS.get(action.name)
-    takes_data = any(isinstance(one, Data) for one in action.inputs)
+    takes_data = any(isinstance(item, Data) for item in action.inputs)
     return _rendered(
         visit,
         "actions/confirm.html",

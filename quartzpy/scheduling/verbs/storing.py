@@ -1,35 +1,58 @@
-"""The verbs' part that stores jobs and triggers: validates and binds them, and stores all or none."""
+"""The verbs' part that stores definitions: jobs and triggers, their changes and removal, and calendars."""
 
 from __future__ import annotations
 
+import difflib
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace as replace_in
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from quartzpy import job_data
-from quartzpy.errors import InvalidJobError, InvalidTriggerError
-from quartzpy.events.events import JobAdded, JobScheduled
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.errors import CalendarNotFoundError, InvalidJobError, InvalidTriggerError, InvalidValueError
+from quartzpy.events.events import (
+    JobAdded,
+    JobDeleted,
+    JobScheduled,
+    JobUnscheduled,
+    SchedulingDataCleared,
+    TriggerFinalized,
+)
 from quartzpy.jobs import typed_data
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.trace_context import with_trace
-from quartzpy.keys import DEFAULT_GROUP, JobKey, Key
+from quartzpy.keys import (
+    DEFAULT_GROUP,
+    JobKey,
+    JobRef,
+    Key,
+    TriggerKey,
+    TriggerRef,
+    check_name,
+    checked_key,
+    checked_keys,
+)
 from quartzpy.other_names import SCHEDULING_ARGUMENTS, refuses
-from quartzpy.scheduling.forms import JobForm, as_job_detail, as_triggers, bound, check_named
+from quartzpy.scheduling.forms import JobForm, TriggerForm, as_job_detail, as_trigger, as_triggers, bound, check_named
 from quartzpy.scheduling.verbs.base import Verbs
+from quartzpy.states import TriggerState
 from quartzpy.store import refusals
-from quartzpy.store.protocol import JobEntry, JobStore
+from quartzpy.store.protocol import JobEntry, JobStore, TriggerMove
+from quartzpy.store.queries import TriggerQuery
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
-from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, prepare
+from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes, moved_to, prepare
 
 Pairs: TypeAlias = Sequence[tuple[JobDetail | None, Sequence[Trigger]]]
 """Jobs with their triggers; None means a job that is stored already."""
+_UPDATE_TRIES = 5
 
 
 class StoringVerbs(Verbs):
-    """Stores definitions atomically: either all of them, or none and an error."""
+    """Stores, changes and removes definitions, each time either all of them or none and an error."""
 
     @abstractmethod
     def _inside(self, store: JobStore) -> StoringVerbs:
@@ -163,6 +186,201 @@ class StoringVerbs(Verbs):
             return prepare(trigger, now, stored.calendar, stored.revision)
 
         return prepare_one
+
+    def modify_job(self, key: JobRef, **changes: Any) -> JobDetail:
+        """Change values of a stored job, named as in `JobDetail`; return the changed job.
+
+        Its triggers and its other values do not change, even if another program changes them at the same time.
+
+        Raises:
+            JobNotFoundError: it is not stored.
+            InvalidJobError: a value is wrong, or a name is not that of a value that can be changed.
+            InvalidJobDataError: as for `add_job`, if `data` or `job` is changed.
+            InvalidKeyError: `key` is neither a key nor a name.
+        """
+        key = checked_key(key, JobKey)
+
+        def change(known: JobDetail) -> JobDetail:
+            changed = known.with_values(changes)
+            self._check_data(changed)
+            # Stored data that the current class no longer accepts must not prevent a change of other values.
+            if not changes.keys().isdisjoint(("data", "job")):
+                self._check_typed_data(changed)
+            return changed
+
+        changed = self._usable_store().modify_job(key, change, keeps_data="data" not in changes)
+        if changed is None:
+            raise self._no_job(key)
+        # A limit that was raised, for example, lets triggers fire earlier than this node expects.
+        self._changed(self._clock.now())
+        self._emit(JobAdded(changed))
+        return changed
+
+    def unschedule_job(self, key: TriggerRef, *, missing_ok: bool = False) -> bool:
+        """Remove a trigger; remove its job as well if it has no other trigger and is not durable.
+
+        Return True, or False if the trigger was not stored and `missing_ok` is true.
+
+        Raises:
+            TriggerNotFoundError: it is not stored, and `missing_ok` is false.
+            InvalidKeyError: `key` is neither a key nor a name.
+        """
+        key = checked_key(key, TriggerKey)
+        if self.unschedule_jobs([key]):
+            return True
+        if missing_ok:
+            return False
+        raise self._no_trigger(key)
+
+    def unschedule_jobs(self, keys: Collection[TriggerRef]) -> set[TriggerKey]:
+        """Remove triggers, and jobs as `unschedule_job` does; return the keys of those that were stored."""
+        removed = self._usable_store().delete_triggers(checked_keys(keys, TriggerKey))
+        for key in sorted(removed):
+            self._emit(JobUnscheduled(key))
+        return removed
+
+    def reschedule_job(self, key: TriggerRef, trigger: TriggerForm) -> datetime:
+        """Replace a stored trigger with a new one of the same job; return the new trigger's first fire time.
+
+        The trigger takes the forms that `schedule_job` accepts. A trigger without a name takes the old one's key.
+
+        Raises:
+            TriggerNotFoundError: no trigger is stored under `key`; nothing is changed.
+            InvalidKeyError: `key` is neither a key nor a name.
+            Others as for `schedule_job`.
+        """
+        key = checked_key(key, TriggerKey)
+        new = as_trigger(trigger)
+        old = self._usable_store().trigger(key)
+        if old is None:
+            raise self._no_trigger(key)
+        if new.name is None:
+            new = replace_in(new, name=key.name, group=key.group)
+        self._check_data(new)
+        new = replace_in(new, job_key=old.job_key)
+        start = self._usable_store().now() if new.start_time is None else new.start_time
+        earliest = self._usable_store().replace_trigger(key, self._preparation([new])(new, start))
+        if earliest is None:
+            raise self._no_trigger(key)
+        self._changed(earliest)
+        self._emit(JobUnscheduled(key))
+        self._emit(JobScheduled(new))
+        return earliest
+
+    def delete_job(self, key: JobRef, *, missing_ok: bool = False) -> bool:
+        """Remove a job with all its triggers. Running executions continue.
+
+        Return True, or False if the job was not stored and `missing_ok` is true.
+
+        Raises:
+            JobNotFoundError: it is not stored, and `missing_ok` is false.
+            InvalidKeyError: `key` is neither a key nor a name.
+        """
+        key = checked_key(key, JobKey)
+        if self.delete_jobs([key]):
+            return True
+        if missing_ok:
+            return False
+        raise self._no_job(key)
+
+    def delete_jobs(self, keys: Collection[JobRef]) -> set[JobKey]:
+        """Remove jobs with all their triggers; return the keys of those that were stored."""
+        removed = self._usable_store().delete_jobs(checked_keys(keys, JobKey))
+        for key in sorted(removed):
+            for trigger in sorted(removed[key]):
+                self._emit(JobUnscheduled(trigger))
+            self._emit(JobDeleted(key))
+        return set(removed)
+
+    def clear(self) -> None:
+        """Remove all jobs, triggers, calendars and pauses of this scheduler. Running executions continue."""
+        self._usable_store().clear()
+        self._emit(SchedulingDataCleared())
+
+    def add_calendar(
+        self, name: str, calendar: Calendar, *, replace: bool = False, update_triggers: bool = False
+    ) -> None:
+        """Store a calendar that triggers can refer to. Storing the same calendar again changes nothing.
+
+        With `replace`, the calendar replaces one that is stored under the same name: triggers that use it keep their
+        current next fire time, and follow the new calendar after that. With `update_triggers`, their next fire times
+        are recomputed as well; paused, blocked and failed triggers keep their state. A trigger for which the new
+        calendar leaves no fire time becomes COMPLETE, like a trigger whose schedule has ended: it remains stored with
+        its job, listeners receive `TriggerFinalized`, and it fires again only after it has been rescheduled.
+
+        Raises:
+            ObjectAlreadyExistsError: a different calendar is stored under the name, and `replace` is false.
+            InvalidCalendarError: `calendar` is not a calendar, or cannot be stored.
+        """
+        check_name(name, "calendar name")
+        if not self._is_stored(name, calendar):
+            self._usable_store().put_calendar(name, calendar, replace=replace)
+        if update_triggers:
+            self._update_triggers(name)
+        if replace or update_triggers:
+            self._changed(self._clock.now())
+
+    def _is_stored(self, name: str, calendar: Calendar) -> bool:
+        stored = self._readable_calendar(name)
+        return stored is not None and stored == calendar
+
+    def _readable_calendar(self, name: str) -> Calendar | None:
+        """Return a calendar, or None if it is not stored, or cannot be read in this process."""
+        try:
+            stored = self._usable_store().calendars([name]).get(name)
+        except InvalidValueError:
+            # The caller must be able to replace it.
+            return None
+        return None if stored is None else stored.calendar
+
+    def _update_triggers(self, name: str) -> None:
+        """Recompute the next fire times of the triggers that use a calendar."""
+        store = self._usable_store()
+        # A trigger that fires in the meantime is read again.
+        for _ in range(_UPDATE_TRIES):
+            stored = store.calendars([name]).get(name)
+            if stored is None:
+                return
+            now = store.now()
+            moves = []
+            for record in store.find_triggers(TriggerQuery(calendar=name), None):
+                late_after = record.trigger.misfire_threshold or self._config.misfire_threshold
+                progress = record.trigger.with_new_calendar(
+                    record.progress, stored.calendar, now=now, late_after=late_after
+                )
+                if progress != record.progress and record.state is not TriggerState.COMPLETE:
+                    there = PreparedTrigger(record.trigger, progress, UpcomingFireTimes(), stored.revision)
+                    moves.append(TriggerMove(record, moved_to(there, progress, stored.calendar)))
+            moved = store.move_triggers(moves)
+            for move in moves:
+                if move.to.trigger.key in moved and move.to.progress.next_fire_time is None:
+                    self._emit(TriggerFinalized(move.to.trigger.key))
+            if len(moved) == len(moves):
+                return
+
+    def delete_calendar(self, name: str, *, missing_ok: bool = False) -> bool:
+        """Remove a calendar. Return True if it was stored; False is possible only with `missing_ok`.
+
+        Raises:
+            CalendarNotFoundError: no calendar is stored under the name, and `missing_ok` is false.
+            CalendarInUseError: triggers use it.
+        """
+        found = self._usable_store().delete_calendar(check_name(name, "calendar name"))
+        if not found and not missing_ok:
+            near = difflib.get_close_matches(name, self.calendar_names(), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise CalendarNotFoundError(f"calendar {quoted(name)} is not stored{hint}")
+        return found
+
+    def get_calendar(self, name: str) -> Calendar | None:
+        """Return the calendar that is stored under the name, or None if there is none."""
+        check_name(name, "calendar name")
+        stored = self._usable_store().calendars([name]).get(name)
+        return None if stored is None else stored.calendar
+
+    def calendar_names(self) -> list[str]:
+        """Return the names of all stored calendars, sorted."""
+        return self._usable_store().calendar_names()
 
 
 def _given_twice(things: Sequence[JobDetail | Trigger]) -> Key | None:

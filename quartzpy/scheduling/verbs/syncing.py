@@ -23,7 +23,6 @@ from quartzpy.scheduling.sync import (
     plan,
     version_text,
 )
-from quartzpy.scheduling.verbs.calendars import CalendarVerbs
 from quartzpy.scheduling.verbs.queries import QueryVerbs
 from quartzpy.scheduling.verbs.storing import StoringVerbs
 from quartzpy.store.protocol import JobStore
@@ -33,7 +32,7 @@ from quartzpy.triggers.trigger import Trigger
 logger = logging.getLogger(__name__)
 
 
-class SyncVerbs(StoringVerbs, QueryVerbs, CalendarVerbs):
+class SyncVerbs(StoringVerbs, QueryVerbs):
     """Declaration of a program's jobs and calendars as a whole."""
 
     def sync(

@@ -11,7 +11,7 @@ from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.placement import Placement
 from quartzpy.states import Outcome, TriggerState
-from quartzpy.store.queries import BoundedQuery, Position
+from quartzpy.store.queries import AnyQuery, Position
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.store.searches import FoundKeys, KeySearch, SearchPosition
 
@@ -163,7 +163,7 @@ class OperationsStore(Protocol):
         """
         ...
 
-    def last_examined(self, query: BoundedQuery, after: Position | None) -> Position | None:
+    def last_examined(self, query: AnyQuery, after: Position | None) -> Position | None:
         """Return the position of the last record that a page of a query with `among` examines after `after`.
 
         None if it examines all that follow, or if none that follows can match, so that no page follows. Of executions,

@@ -21,7 +21,7 @@ from quartzpy.store.protocol import (
     TableRecord,
     Tallies,
 )
-from quartzpy.store.queries import HISTORY, BoundedQuery, ExecutionQuery, Position
+from quartzpy.store.queries import HISTORY, AnyQuery, ExecutionQuery, Position
 from quartzpy.store.ram import attempts, pages, search
 from quartzpy.store.ram.locked_tables import LockedTables
 from quartzpy.store.ram.tables import BLOCKED_STATES, Tables
@@ -91,7 +91,7 @@ class RamOperationsStore(LockedTables):
         )
         return list(islice(found, limit))
 
-    def last_examined(self, query: BoundedQuery, after: Position | None) -> Position | None:
+    def last_examined(self, query: AnyQuery, after: Position | None) -> Position | None:
         with self._lock:
             return pages.last_examined(self._tables, query, after)
 

@@ -16,7 +16,6 @@ from quartzpy.store.queries import (
     MISFIRE_MARGIN,
     ActionQuery,
     AnyQuery,
-    BoundedQuery,
     ExecutionQuery,
     JobQuery,
     MisfireQuery,
@@ -144,7 +143,7 @@ def _examined(
     return [*first, *(record for record in every if record.ended_at is None)]
 
 
-def last_examined(tables: Tables, query: BoundedQuery, after: Position | None) -> Position | None:
+def last_examined(tables: Tables, query: AnyQuery, after: Position | None) -> Position | None:
     """See `OperationsStore.last_examined`."""
     examined: list[Position] = []
     match query:

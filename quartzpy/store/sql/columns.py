@@ -51,7 +51,7 @@ def job_columns(jobs: Sequence[JobDetail]) -> dict[str, list[Any]]:
 
 
 def trigger_columns(prepared: Sequence[PreparedTrigger], *, are_settled_later: bool) -> dict[str, list[Any]]:
-    """Return all values of triggers; no step takes those that are settled later (see `settling`)."""
+    """Return all values of triggers; no step takes those that are settled later (see `storing`)."""
     triggers = [one.trigger for one in prepared]
     keys = [trigger.job_key for trigger in triggers]
     return {

@@ -25,128 +25,44 @@ from quartzpy.store.sql.db.listen import news
 from quartzpy.store.sql.db.locks import MAKE, LockName
 from quartzpy.store.sql.db.naming import renamed, renamed_sql
 from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.db.tables import metadata
-from quartzpy.store.sql.lookups import MISFIRE_RULES, WAITING
 from quartzpy.store.sql.steps import facts
 from quartzpy.store.sql.steps.checkin import list_nodes
 from quartzpy.store.sql.steps.recover import FREE, REPAIR, STUCK
-from quartzpy.store.sql.steps.settling import RULE_OF_JOB
 from quartzpy.texts import numbered
 
 _DIALECT: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
 LONG_TRANSACTION = timedelta(minutes=10)
 HELD_LONG = timedelta(seconds=5)
-DEAD_ROWS = 10_000
 
-UNKNOWN_EPOCHS = """
-SELECT f.fire_id::text, f.trigger_group || '.' || f.trigger_name, f.state, f.instance_id
-  FROM $fired_triggers f
- WHERE f.sched_name = %(sched)s
-   AND NOT EXISTS (SELECT FROM $scheduler_state s WHERE s.sched_name = f.sched_name AND s.epoch = f.epoch)
- ORDER BY f.fire_id
-"""
-_DISAGREES = """
-(t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit)
-    IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
-"""
-COPIES = f"""
-SELECT t.trigger_group || '.' || t.trigger_name
-  FROM $triggers t
-  JOIN $job_details j ON j.sched_name = t.sched_name AND j.job_group = t.job_group AND j.job_name = t.job_name
- WHERE t.sched_name = %(sched)s AND {_DISAGREES}
- ORDER BY 1
-"""
-# A claim is fired as it was made; its trigger's copies are repaired after its release. A WAITING trigger that should
-# be BLOCKED now is blocked by the next acquire step; a wrongly BLOCKED one is found as stuck.
-REPAIR_COPIES = f"""
-UPDATE $triggers t
-   SET job_type = d.job_type, max_concurrent = d.max_concurrent, overlap_policy = d.overlap_policy,
-       placement = d.placement, rate_limit = d.rate_limit, misfire_rule = {RULE_OF_JOB.replace("j.", "d.")}
-  FROM (SELECT t.ctid AS row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit
-          FROM $triggers t
-          JOIN $job_details j ON j.sched_name = t.sched_name AND j.job_group = t.job_group AND j.job_name = t.job_name
-         WHERE t.sched_name = %(sched)s AND t.trigger_state <> 'ACQUIRED' AND {_DISAGREES}
-           FOR NO KEY UPDATE OF t, j SKIP LOCKED) AS d
- WHERE t.ctid = d.row
-"""
-# The front of the due index, for each dispatch key and misfire rule.
-OVERDUE = f"""
-{WAITING},
-bound AS MATERIALIZED (SELECT $now - %(patience)s::interval AS instant)
-SELECT w.job_type, w.placement, count(*)::int, min(t.next_fire_time)
-  FROM bound
- CROSS JOIN waiting w
- CROSS JOIN (VALUES {MISFIRE_RULES}) AS rule(name)
- CROSS JOIN LATERAL (
-    SELECT t.next_fire_time FROM $triggers t
-     WHERE t.sched_name = %(sched)s AND t.trigger_state = 'WAITING' AND t.job_type = w.job_type
-       AND t.placement = w.placement AND t.misfire_rule = rule.name AND t.next_fire_time < bound.instant
-       AND (t.rate_limit IS NULL OR t.rate_limited_until IS NULL OR t.rate_limited_until < bound.instant)
-    OFFSET 0) AS t
- GROUP BY 1, 2
- ORDER BY 4
-"""
-# The last line of a traceback has the error itself.
-IN_ERROR = rf"""
-SELECT (SELECT count(*) FROM $triggers WHERE sched_name = %(sched)s AND trigger_state = 'ERROR'),
-       trigger_group || '.' || trigger_name
-           || coalesce(': ' || left(substring(rtrim(error, E' \n') FROM '[^\n]*$$'), 200), '')
-  FROM $triggers WHERE sched_name = %(sched)s AND trigger_state = 'ERROR'
- ORDER BY trigger_group, trigger_name LIMIT {MOST_ROWS}
-"""
-LOCK_ROWS = "SELECT lock_name FROM $locks WHERE sched_name = %(sched)s"
-INDEXES = """
-SELECT c.relname::text, i.indisvalid AND i.indisready
-  FROM pg_catalog.pg_index i
-  JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
-  JOIN pg_catalog.pg_class t ON t.oid = i.indrelid
- WHERE t.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = '$triggers'::regclass)
-   AND starts_with(t.relname, '$prefix')
-"""
-CONSTRAINTS = """
-SELECT o.conname::text, o.convalidated
-  FROM pg_catalog.pg_constraint o
-  JOIN pg_catalog.pg_class t ON t.oid = o.conrelid
- WHERE t.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = '$triggers'::regclass)
-   AND starts_with(t.relname, '$prefix')
-"""
-DEAD = f"""
-SELECT s.relname::text, s.n_dead_tup, s.n_live_tup, s.last_autovacuum::text
-  FROM pg_catalog.pg_stat_user_tables s
-  JOIN pg_catalog.pg_class c ON c.oid = s.relid
- WHERE c.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = '$triggers'::regclass)
-   AND starts_with(s.relname, '$prefix')
-   AND (s.n_dead_tup > {DEAD_ROWS} AND s.n_dead_tup > s.n_live_tup / 2
-        OR 'autovacuum_enabled=false' = ANY(c.reloptions))
- ORDER BY s.n_dead_tup DESC
-"""
-AUTOVACUUM = "SELECT current_setting('autovacuum')"
-TRANSACTIONS = """
-SELECT 'pid ' || pid || ' (user ' || coalesce(usename, '?') || ', application '
-       || coalesce(nullif(application_name, ''), '-') || ', ' || coalesce(state, 'unknown')
-       || ', since ' || date_trunc('second', xact_start)::text || ')'
-  FROM pg_catalog.pg_stat_activity
- WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
-   AND xact_start < clock_timestamp() - %(long)s::interval
-UNION ALL
-SELECT 'prepared transaction ' || quote_literal(gid) || ' of ' || owner || ' since ' || date_trunc('second', prepared)
-  FROM pg_catalog.pg_prepared_xacts
- WHERE database = current_database() AND prepared < clock_timestamp() - %(long)s::interval
-"""
+_SQL = SqlFile("integrity.sql")
+LOCK_ROWS = _SQL("lock_rows")
+UNKNOWN_EPOCHS = _SQL("unknown_epochs")
+COPIES = _SQL("copies")
+REPAIR_COPIES = _SQL("repair_copies")
+OVERDUE = _SQL("overdue")
+IN_ERROR = _SQL("in_error")
+INDEXES = _SQL("indexes")
+CONSTRAINTS = _SQL("constraints")
+DEAD = _SQL("dead")
+AUTOVACUUM = _SQL("autovacuum")
+TRANSACTIONS = _SQL("transactions")
 
 
 def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
     """Return all problems of a scheduler's tables that queries can detect."""
     late = config.misfire_threshold + timedelta(minutes=1)
+    prefix = {"prefix": config.table_prefix}
     questions: list[tuple[str, dict[str, Any], Callable[[Result], list[Finding]]]] = [
         (LOCK_ROWS, {}, _lock_rows),
         (UNKNOWN_EPOCHS, {}, _unknown_epochs),
         (STUCK, {}, _stuck),
         (COPIES, {}, _copies),
-        (IN_ERROR, {}, _in_error),
-        (INDEXES, {}, partial(_indexes, config.table_prefix)),
-        (CONSTRAINTS, {}, partial(_constraints, config.table_prefix)),
-        (DEAD, {}, _dead),
+        (IN_ERROR, {"limit": MOST_ROWS}, _in_error),
+        (INDEXES, prefix, partial(_indexes, config.table_prefix)),
+        (CONSTRAINTS, prefix, partial(_constraints, config.table_prefix)),
+        (DEAD, prefix, _dead),
         (AUTOVACUUM, {}, _autovacuum),
         (TRANSACTIONS, {"long": LONG_TRANSACTION}, _transactions),
     ]

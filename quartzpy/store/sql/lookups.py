@@ -16,146 +16,24 @@ from quartzpy.store.protocol import DispatchKey
 from quartzpy.store.records import ExecutionRecord, Pauses, RunningRecord, TriggerRecord
 from quartzpy.store.sql.db import rows
 from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.triggers.trigger import TriggerProgress
 
-JOB_COLUMNS = """
-j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.overlap_policy, j.concurrency_key,
-       j.placement, j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout, j.pause_after_failures,
-       j.job_data::text, j.continuations::text, j.rate_limit::text, j.display_name, j.capture_logs
-"""
-JOBS = f"""
-SELECT {JOB_COLUMNS}
-  FROM $job_details j
-  JOIN unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
-    ON j.sched_name = %(sched)s AND j.job_group = k.job_group AND j.job_name = k.job_name
-"""
-
-TRIGGER = """
-SELECT t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
-       t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
-       t.job_data::text, t.job_type, t.trigger_state, t.next_fire_time, t.prev_fire_time, t.times_triggered,
-       t.generation, t.upcoming, t.error, t.catch_up_until, t.schedule_hash,
-       t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
-  FROM {source} t
-"""
-_TRIGGER = TRIGGER.format(source="$triggers")
-TRIGGERS = f"""
-{_TRIGGER}
-  JOIN unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
-    ON t.sched_name = %(sched)s AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
-"""
-TRIGGERS_OF_JOB = f"""
-{_TRIGGER} WHERE t.sched_name = %(sched)s AND t.job_group = %(group)s AND t.job_name = %(name)s
- ORDER BY t.trigger_group, t.trigger_name
-"""
-# The scheduler as an expression leaves only the index of the job.
-TRIGGERS_OF_JOBS = f"""
-SELECT t.*
-  FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
- CROSS JOIN LATERAL (
-    {_TRIGGER}
-     WHERE t.sched_name || '' = %(sched)s AND t.job_group = k.job_group AND t.job_name = k.job_name OFFSET 0) AS t
- ORDER BY t.trigger_group, t.trigger_name
-"""
-
-STATES = """
-SELECT t.trigger_group, t.trigger_name, t.trigger_state
-  FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
-  JOIN $triggers t
-    ON t.sched_name = %(sched)s AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
-"""
-
-# Compares a group with a matcher by text functions, not LIKE, so that every character is literal.
-MATCHES = """
-CASE %(operator)s
-    WHEN 'equals' THEN {column} = %(value)s
-    WHEN 'starts_with' THEN starts_with({column}, %(value)s)
-    WHEN 'ends_with' THEN right({column}, length(%(value)s)) = %(value)s
-    WHEN 'contains' THEN strpos({column}, %(value)s) > 0
-    ELSE true
-END
-"""
-JOB_KEYS = f"""
-SELECT job_group, job_name FROM $job_details
- WHERE sched_name = %(sched)s AND {MATCHES.format(column="job_group")}
-"""
-TRIGGER_KEYS = f"""
-SELECT trigger_group, trigger_name FROM $triggers
- WHERE sched_name = %(sched)s AND {MATCHES.format(column="trigger_group")}
-"""
-JOB_GROUPS = "SELECT DISTINCT job_group FROM $job_details WHERE sched_name = %(sched)s ORDER BY 1"
-TRIGGER_GROUPS = "SELECT DISTINCT trigger_group FROM $triggers WHERE sched_name = %(sched)s ORDER BY 1"
-# A loose index scan: one step per dispatch key, so the cost does not depend on the number of triggers.
-WAITING = """
-WITH RECURSIVE waiting AS (
-    (SELECT job_type, placement FROM $triggers WHERE sched_name = %(sched)s AND trigger_state = 'WAITING'
-      ORDER BY job_type, placement LIMIT 1)
-    UNION ALL
-    SELECT other.job_type, other.placement
-      FROM waiting w
-     CROSS JOIN LATERAL (
-        SELECT t.job_type, t.placement FROM $triggers t
-         WHERE t.sched_name = %(sched)s AND t.trigger_state = 'WAITING'
-           AND (t.job_type, t.placement) > (w.job_type, w.placement)
-         ORDER BY t.job_type, t.placement LIMIT 1) AS other
-)
-"""
-MISFIRE_RULES = "('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT'), ('LATE'), ('SKIP'), ('ONCE'), ('NEW')"
-"""The misfire rules of waiting triggers, as rows."""
-WAITING_DISPATCH_KEYS = f"{WAITING} SELECT job_type, placement FROM waiting"
-# A loose index scan as well: under `pause_all`, all triggers may be paused.
-_PAUSED_GROUPS = """
-    (SELECT trigger_group FROM $triggers
-      WHERE sched_name = %(sched)s AND trigger_state = '{state}'
-        AND EXISTS (SELECT FROM $paused_groups WHERE sched_name = %(sched)s AND scope = 'ALL')
-      ORDER BY trigger_group LIMIT 1)
-    UNION ALL
-    SELECT other.trigger_group
-      FROM {name} p
-     CROSS JOIN LATERAL (
-        SELECT t.trigger_group FROM $triggers t
-         WHERE t.sched_name = %(sched)s AND t.trigger_state = '{state}' AND t.trigger_group > p.trigger_group
-         ORDER BY t.trigger_group LIMIT 1) AS other
-"""
-# Under `pause_all`, a group that was first stored later is paused as well.
-PAUSED = f"""
-WITH RECURSIVE paused AS ({_PAUSED_GROUPS.format(name="paused", state="PAUSED")}),
-paused_blocked AS ({_PAUSED_GROUPS.format(name="paused_blocked", state="PAUSED_BLOCKED")})
-SELECT scope, group_name FROM $paused_groups WHERE sched_name = %(sched)s
-UNION
-SELECT 'TRIGGER', trigger_group FROM paused
-UNION
-SELECT 'TRIGGER', trigger_group FROM paused_blocked
-"""
-
-RUNNING = """
-SELECT fire_id, trigger_group, trigger_name, job_group, job_name, instance_id, epoch, state, scheduled_time, fired_time,
-       attempt, cancel_requested, progress, progress_message
-  FROM $fired_triggers WHERE sched_name = %(sched)s ORDER BY fired_time, fire_id
-"""
-
-ENDED_COLUMNS = """
-SELECT outcome, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
-       scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text, retry_at
-"""
-FIRED_COLUMNS = """
-SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group, trigger_name,
-       job_group, job_name, job_type, instance_id, scheduled_time, CASE state WHEN 'EXECUTING' THEN fired_time END,
-       NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, trigger_data::text, NULL::text, NULL::timestamptz
-"""
-# Only this query reads the log: a page of executions would drag megabytes.
-EXECUTION = f"""
-{ENDED_COLUMNS}, log FROM $executions WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s
-UNION ALL
-{FIRED_COLUMNS}, recent_log FROM $fired_triggers WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s
-"""
-COUNTS = """
-SELECT (SELECT count(*) FROM $job_details WHERE sched_name = %(sched)s),
-       (SELECT coalesce(jsonb_object_agg(trigger_state, n), '{}')::text
-          FROM (SELECT trigger_state, count(*) AS n FROM $triggers
-                 WHERE sched_name = %(sched)s GROUP BY trigger_state) AS s),
-       (SELECT count(*) FROM $fired_triggers WHERE sched_name = %(sched)s AND state = 'EXECUTING')
-"""
+_SQL = SqlFile("lookups.sql")
+JOBS = _SQL("jobs")
+TRIGGERS = _SQL("triggers")
+TRIGGERS_OF_JOB = _SQL("triggers_of_job")
+TRIGGERS_OF_JOBS = _SQL("triggers_of_jobs")
+STATES = _SQL("states")
+JOB_KEYS = _SQL("job_keys")
+TRIGGER_KEYS = _SQL("trigger_keys")
+JOB_GROUPS = _SQL("job_groups")
+TRIGGER_GROUPS = _SQL("trigger_groups")
+WAITING_DISPATCH_KEYS = _SQL("waiting_dispatch_keys")
+PAUSED = _SQL("paused")
+RUNNING = _SQL("running")
+EXECUTION = _SQL("execution")
+COUNTS = _SQL("counts")
 
 
 def _listed(keys: Collection[JobKey] | Collection[TriggerKey]) -> dict[str, list[str]]:
@@ -163,7 +41,7 @@ def _listed(keys: Collection[JobKey] | Collection[TriggerKey]) -> dict[str, list
 
 
 def match_values(matcher: GroupMatcher) -> dict[str, str]:
-    """Return the values for `MATCHES`."""
+    """Return the values of a matcher, as statements take them."""
     return {"operator": str(matcher.operator), "value": matcher.value}
 
 
@@ -275,6 +153,11 @@ def execution_of(
 def counts(session: SqlSession) -> dict[str, Any]:
     [(jobs, triggers, running)] = session.read_one(COUNTS)
     return {"jobs": jobs, "triggers": json.loads(triggers), "running": running}
+
+
+def group_matcher(matcher: GroupMatcher | None) -> GroupMatcher | None:
+    """Return the filter by group of a page; None if it matches every group."""
+    return None if matcher is None or matcher.operator is MatchOperator.ANYTHING else matcher
 
 
 def matched_groups(matcher: GroupMatcher, groups: Sequence[str]) -> set[str]:

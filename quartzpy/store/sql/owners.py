@@ -8,40 +8,17 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.records import Owned
 from quartzpy.store.sql.columns import key_columns
 from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.db.sql_files import SqlFile
 
-OWNED_JOBS = """
-SELECT job_group, job_name FROM $job_details WHERE sched_name = %(sched)s AND owner = %(owner)s
-"""
-
-OWNED_TRIGGERS = """
-SELECT trigger_group, trigger_name FROM $triggers WHERE sched_name = %(sched)s AND owner = %(owner)s
-"""
-
-OWNED_CALENDARS = "SELECT calendar_name FROM $calendars WHERE sched_name = %(sched)s AND owner = %(owner)s"
-
-VERSION_OF_OWNER = "SELECT version FROM $owners WHERE sched_name = %(sched)s AND owner = %(owner)s"
-
-KEEP_VERSION = """
-INSERT INTO $owners (sched_name, owner, version) VALUES (%(sched)s, %(owner)s, %(version)s)
-    ON CONFLICT (sched_name, owner) DO UPDATE SET version = excluded.version
-"""
-
-OWN_JOBS = """
-UPDATE $job_details j SET owner = %(owner)s
-  FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
- WHERE j.sched_name = %(sched)s AND j.job_group = k.job_group AND j.job_name = k.job_name
-"""
-
-OWN_TRIGGERS = """
-UPDATE $triggers t SET owner = %(owner)s
-  FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
- WHERE t.sched_name = %(sched)s AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
-"""
-
-OWN_CALENDARS = """
-UPDATE $calendars SET owner = %(owner)s
- WHERE sched_name = %(sched)s AND calendar_name = ANY(%(names)s::text[])
-"""
+_SQL = SqlFile("owners.sql")
+OWNED_JOBS = _SQL("owned_jobs")
+OWNED_TRIGGERS = _SQL("owned_triggers")
+OWNED_CALENDARS = _SQL("owned_calendars")
+VERSION_OF_OWNER = _SQL("version_of_owner")
+KEEP_VERSION = _SQL("keep_version")
+OWN_JOBS = _SQL("own_jobs")
+OWN_TRIGGERS = _SQL("own_triggers")
+OWN_CALENDARS = _SQL("own_calendars")
 
 
 def owned(session: SqlSession, owner: str) -> Owned:

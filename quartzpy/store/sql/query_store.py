@@ -17,7 +17,6 @@ from quartzpy.store.protocol import (
 from quartzpy.store.queries import (
     ActionQuery,
     AnyQuery,
-    BoundedQuery,
     ExecutionQuery,
     JobQuery,
     MisfireQuery,
@@ -133,7 +132,7 @@ class SqlQueryStore:
     ) -> list[MisfireRecord]:
         return pages.misfires(self._session, query, limit, after)
 
-    def last_examined(self, query: BoundedQuery, after: Position | None) -> Position | None:
+    def last_examined(self, query: AnyQuery, after: Position | None) -> Position | None:
         return pages.last_examined(self._session, query, after)
 
     def count(self, query: AnyQuery) -> int:

@@ -8,6 +8,11 @@ A transaction of several flights locks rows first and takes the lock afterwards:
 transaction has locked, it does not block the cluster. Everything that depends on others (pauses, running jobs) is
 reconciled in the last flight, under TRIGGER_ACCESS, where the steps skip locked rows and so never wait for this
 transaction.
+
+A user's transaction takes no lock, so its rows may be out of date when it commits: a pause or another definition of the
+job may have been committed in the meantime. Therefore it stores its triggers with the misfire rule NEW (HELD if they
+are paused afterwards), and no step takes triggers with that rule. The next `acquire` reconciles them under
+TRIGGER_ACCESS: it checks the pauses and the job again, and sets their regular misfire rule.
 """
 
 from __future__ import annotations
@@ -45,7 +50,6 @@ from quartzpy.store.sql.db.session import CLOCK_TOLERANCE, SqlSession, Transacti
 from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.lookups import JOBS, TRIGGERS, trigger_record
 from quartzpy.store.sql.removing import DELETE_TRIGGERS, HOLD_JOBS, VOID_CLAIMS
-from quartzpy.store.sql.steps.settling import IS_ORDINARY, SETTLE_NEW, STILL_ORDINARY
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes
 
 _SQL = SqlFile("storing.sql")
@@ -57,6 +61,9 @@ COPY_JOB_UNDER_LOCK = _SQL("copy_job", under_lock=True)
 VOID_CLAIMS_OF_JOBS = _SQL("void_claims_of_jobs")
 STORE_TRIGGERS = _SQL("store_triggers")
 STORE_NEW_TRIGGERS = _SQL("store_triggers", new=True)
+SETTLE_NEW = _SQL("settle_new")
+IS_ORDINARY = _SQL("is_ordinary")
+STILL_ORDINARY = _SQL("still_ordinary")
 LOCK_IF_NEW = _SQL("lock_if_new")
 HOLD_JOB = _SQL("hold_job")
 

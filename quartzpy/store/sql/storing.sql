@@ -72,111 +72,95 @@ INSERT INTO qrtz_triggers AS t (sched_name, generation, trigger_group, trigger_n
        description, kind, schedule, next_fire_time, prev_fire_time, upcoming, upcoming_is_complete,
        times_triggered, start_time, end_time, priority, misfire_instruction, misfire_rule, misfire_threshold,
        calendar_name, job_data, schedule_hash)
-SELECT :'sched', nextval('qrtz_fire_ids'), w.trigger_group, w.trigger_name, w.job_group, w.job_name, j.job_type,
-       j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
-       -- include: key_of_w
-       CASE WHEN j.concurrency_key IS NULL THEN ''
-            ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                    FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(w.data::jsonb, '{}'))
-                                          ->> j.concurrency_key, '') AS value) AS k) END
-       -- end
-       AS concurrency_key,
+SELECT :'sched', nextval('qrtz_fire_ids'), o.trigger_group, o.trigger_name, o.job_group, o.job_name, j.job_type,
+       j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, own.new_key,
 \if :new
-       'WAITING' AS trigger_state, false AS held_by_mode,
+       'WAITING', false,
 \else
-       CASE WHEN
-            -- include: ordinary
-            -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
-            (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
-                AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                                 WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
-                AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
-                                 WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
-                                   AND f.max_concurrent IS NOT NULL))
-            -- end
-            THEN 'WAITING'
+       -- include: new_state
+       CASE WHEN usual.is_so THEN 'WAITING'
             ELSE coalesce(nullif(ltrim(
-                 CASE WHEN
-              -- include: group_is_paused_w
-              EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                       WHERE p.sched_name = :'sched'
-                         AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = w.trigger_group)
-                              OR (p.scope = 'JOB' AND p.group_name = w.job_group)))
-              -- end
-              OR
-            -- include: mode_forbids_w
-            (EXISTS (SELECT FROM qrtz_job_details m
-                      WHERE m.sched_name = :'sched' AND m.job_group = w.job_group AND m.job_name = w.job_name
-                        AND (m.mode = 'DISABLED'
-                             OR (m.mode = 'MANUAL'
-                                 AND w.trigger_group
-                                     NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
-             OR (w.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                 AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                              WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')))
-            -- end
-                 THEN 'PAUSED' ELSE '' END
-                 || CASE WHEN j.overlap_policy = 'block' AND j.max_concurrent <= (
-                         SELECT count(*) FROM qrtz_fired_triggers f
-                          WHERE f.sched_name = :'sched' AND f.job_group = w.job_group AND f.job_name = w.job_name
-                            AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL AND f.concurrency_key =
-                    -- include: key_of_w
-                    CASE WHEN j.concurrency_key IS NULL THEN ''
-                         ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                                 FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(w.data::jsonb, '{}'))
-                                                       ->> j.concurrency_key, '') AS value) AS k) END
-                    -- end
-                    ) THEN '_BLOCKED' ELSE '' END, '_'), ''), 'WAITING') END AS trigger_state,
-       (NOT
-        -- include: ordinary
-        -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
-        (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
-            AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                             WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
-            AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
-                             WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
-                               AND f.max_concurrent IS NOT NULL))
-        -- end
-        AND NOT
-        -- include: group_is_paused_w
-        EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                 WHERE p.sched_name = :'sched'
-                   AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = w.trigger_group)
-                        OR (p.scope = 'JOB' AND p.group_name = w.job_group)))
-        -- end
-        AND
-        -- include: mode_forbids_w
-        (EXISTS (SELECT FROM qrtz_job_details m
-                  WHERE m.sched_name = :'sched' AND m.job_group = w.job_group AND m.job_name = w.job_name
-                    AND (m.mode = 'DISABLED'
-                         OR (m.mode = 'MANUAL'
-                             AND w.trigger_group
-                                 NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
-         OR (w.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-             AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                          WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')))
-        -- end
-       ) AS held_by_mode,
+                CASE WHEN checked.group_is_paused OR checked.mode_forbids THEN 'PAUSED' ELSE '' END
+                || CASE WHEN checked.job_is_full THEN '_BLOCKED' ELSE '' END, '_'), ''), 'WAITING') END
+       -- end
+       ,
+       -- Leaving a mode resumes the triggers that only the mode pauses.
+       NOT usual.is_so AND NOT checked.group_is_paused AND checked.mode_forbids,
 \endif
-       w.description, w.kind, w.schedule::jsonb, w.next_fire_time, w.prev_fire_time, w.upcoming::timestamptz[],
-       w.is_complete, w.times, w.start_time, w.end_time, w.priority, w.misfire,
-       CASE WHEN j.rate_limit IS NULL OR w.rule = 'NEW' THEN w.rule ELSE 'RATE_LIMIT' END, w.threshold, w.calendar,
-       w.data::jsonb, w.hash
+       o.description, o.kind, o.schedule::jsonb, o.next_fire_time, o.prev_fire_time, o.upcoming::timestamptz[],
+       o.is_complete, o.times, o.start_time, o.end_time, o.priority, o.misfire,
+       CASE WHEN j.rate_limit IS NULL OR o.rule = 'NEW' THEN o.rule ELSE 'RATE_LIMIT' END, o.threshold, o.calendar,
+       o.job_data, o.hash
   FROM before
- CROSS JOIN unnest(:'groups'::text[], :'names'::text[], :'job_groups'::text[], :'job_names'::text[],
-              :'descriptions'::text[], :'kinds'::text[], :'schedules'::text[], :'next'::timestamptz[],
-              :'previous'::timestamptz[], :'upcoming'::text[], :'complete'::bool[], :'times'::bigint[],
-              :'starts'::timestamptz[], :'ends'::timestamptz[], :'priorities'::int[], :'misfires'::text[],
-              :'rules'::text[], :'thresholds'::interval[], :'calendars'::text[], :'data'::text[], :'hashes'::bigint[])
-       AS w(trigger_group, trigger_name, job_group, job_name, description, kind, schedule, next_fire_time,
-            prev_fire_time, upcoming, is_complete, times, start_time, end_time, priority, misfire, rule, threshold,
-            calendar, data, hash)
+\if :new
+\else
+ CROSS JOIN (SELECT
+             -- include: ordinary
+             -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
+             (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
+                 AND NOT EXISTS (SELECT FROM qrtz_job_details m
+                                  WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
+                 AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
+                                  WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
+                                    AND f.max_concurrent IS NOT NULL))
+             -- end
+             AS is_so) AS usual
+\endif
+ CROSS JOIN (
+    SELECT w.*, w.data::jsonb AS job_data
+      FROM unnest(:'groups'::text[], :'names'::text[], :'job_groups'::text[], :'job_names'::text[],
+                  :'descriptions'::text[], :'kinds'::text[], :'schedules'::text[], :'next'::timestamptz[],
+                  :'previous'::timestamptz[], :'upcoming'::text[], :'complete'::bool[], :'times'::bigint[],
+                  :'starts'::timestamptz[], :'ends'::timestamptz[], :'priorities'::int[], :'misfires'::text[],
+                  :'rules'::text[], :'thresholds'::interval[], :'calendars'::text[], :'data'::text[],
+                  :'hashes'::bigint[])
+           AS w(trigger_group, trigger_name, job_group, job_name, description, kind, schedule, next_fire_time,
+                prev_fire_time, upcoming, is_complete, times, start_time, end_time, priority, misfire, rule, threshold,
+                calendar, data, hash)) AS o
  CROSS JOIN LATERAL (
-    SELECT * FROM qrtz_job_details o
-     WHERE o.sched_name = :'sched' AND o.job_group = w.job_group AND o.job_name = w.job_name
+    SELECT * FROM qrtz_job_details d
+     WHERE d.sched_name = :'sched' AND d.job_group = o.job_group AND d.job_name = o.job_name
        FOR KEY SHARE) AS j
+\if :new
+ -- The rest of what is checked below is not even planned.
+ CROSS JOIN LATERAL (
+    SELECT CASE WHEN j.concurrency_key IS NULL THEN ''
+                ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+                        FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(o.job_data, '{}'))
+                                              ->> j.concurrency_key, '') AS value) AS k) END AS new_key) AS own
+\else
+ -- include: checked
+ -- A key is part of an index entry, whose size is limited: a longer value is represented by its hash.
+ CROSS JOIN LATERAL (
+    SELECT CASE WHEN j.concurrency_key IS NULL THEN ''
+                ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+                        FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(o.job_data, '{}'))
+                                              ->> j.concurrency_key, '') AS value) AS k) END AS new_key) AS own
+ -- The mode of its job, or manual mode, prevents a trigger from firing.
+ CROSS JOIN LATERAL (
+    SELECT EXISTS (
+              SELECT FROM qrtz_paused_trigger_groups p
+               WHERE p.sched_name = :'sched'
+                 AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = o.trigger_group)
+                      OR (p.scope = 'JOB' AND p.group_name = o.job_group))) AS group_is_paused,
+           EXISTS (
+              SELECT FROM qrtz_job_details m
+               WHERE m.sched_name = :'sched' AND m.job_group = o.job_group AND m.job_name = o.job_name
+                 AND (m.mode = 'DISABLED'
+                      OR (m.mode = 'MANUAL' AND o.trigger_group NOT IN (
+                              'MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
+           OR (o.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+               AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                            WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')) AS mode_forbids,
+           j.overlap_policy = 'block' AND j.max_concurrent <= (
+              SELECT count(*) FROM qrtz_fired_triggers f
+               WHERE f.sched_name = :'sched' AND f.job_group = o.job_group AND f.job_name = o.job_name
+                 AND f.concurrency_key = own.new_key AND f.state = 'EXECUTING'
+                 AND f.max_concurrent IS NOT NULL) AS job_is_full) AS checked
+ -- end
+\endif
  WHERE before.generation > 0
- ORDER BY w.trigger_group, w.trigger_name
+ ORDER BY o.trigger_group, o.trigger_name
     ON CONFLICT (sched_name, trigger_group, trigger_name) DO
 \if :new
        NOTHING
@@ -246,6 +230,137 @@ RETURNING t.trigger_group, t.trigger_name, t.generation < (SELECT generation FRO
           t.rate_limit::text
 \endif
 ;
+
+-- name: settle_new
+-- Under the lock: compares newly stored triggers with the current pauses, running executions and jobs. Each value is
+-- computed once, because the server prepares every subquery of a statement before it runs, whether it is used or not.
+UPDATE qrtz_triggers t
+   SET trigger_state = j.new_state, held_by_mode = j.new_hold,
+       job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
+       placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit,
+       misfire_rule =
+           -- include: rule_of_job
+           CASE WHEN t.misfire_rule IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
+                WHEN t.misfire_rule = 'IGNORE' AND t.rate_limit = j.rate_limit THEN 'IGNORE'
+                WHEN j.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
+                WHEN t.misfire_rule NOT IN ('RATE_LIMIT', 'LATE') THEN t.misfire_rule
+                WHEN t.misfire_instruction = 'ignore' OR t.catch_up_until IS NOT NULL THEN 'IGNORE'
+                WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
+           -- end
+           ,
+       rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END
+  FROM (SELECT o.row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, own.new_key,
+               -- include: new_state
+               CASE WHEN usual.is_so THEN 'WAITING'
+                    ELSE coalesce(nullif(ltrim(
+                        CASE WHEN checked.group_is_paused OR checked.mode_forbids THEN 'PAUSED' ELSE '' END
+                        || CASE WHEN checked.job_is_full THEN '_BLOCKED' ELSE '' END, '_'), ''), 'WAITING') END
+               -- end
+               AS new_state,
+               -- Leaving a mode resumes the triggers that only the mode pauses.
+               NOT usual.is_so AND NOT checked.group_is_paused AND checked.mode_forbids AS new_hold
+          FROM (SELECT
+                -- include: ordinary
+                -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
+                (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
+                    AND NOT EXISTS (SELECT FROM qrtz_job_details m
+                                     WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
+                    AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
+                                     WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
+                                       AND f.max_concurrent IS NOT NULL))
+                -- end
+                AS is_so) AS usual
+         CROSS JOIN unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
+         CROSS JOIN LATERAL (
+            SELECT o.ctid AS row, o.trigger_group, o.job_group, o.job_name, o.job_data FROM qrtz_triggers o
+             WHERE o.sched_name = :'sched' AND o.trigger_group = k.trigger_group AND o.trigger_name = k.trigger_name
+             LIMIT 1) AS o
+         CROSS JOIN LATERAL (
+            SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.concurrency_key, d.rate_limit,
+                   d.job_data
+              FROM qrtz_job_details d
+             WHERE d.sched_name = :'sched' AND d.job_group = o.job_group AND d.job_name = o.job_name
+             LIMIT 1) AS j
+         -- include: checked
+         -- A key is part of an index entry, whose size is limited: a longer value is represented by its hash.
+         CROSS JOIN LATERAL (
+            SELECT CASE WHEN j.concurrency_key IS NULL THEN ''
+                        ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+                                FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(o.job_data, '{}'))
+                                                      ->> j.concurrency_key, '') AS value) AS k) END AS new_key) AS own
+         -- The mode of its job, or manual mode, prevents a trigger from firing.
+         CROSS JOIN LATERAL (
+            SELECT EXISTS (
+                      SELECT FROM qrtz_paused_trigger_groups p
+                       WHERE p.sched_name = :'sched'
+                         AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = o.trigger_group)
+                              OR (p.scope = 'JOB' AND p.group_name = o.job_group))) AS group_is_paused,
+                   EXISTS (
+                      SELECT FROM qrtz_job_details m
+                       WHERE m.sched_name = :'sched' AND m.job_group = o.job_group AND m.job_name = o.job_name
+                         AND (m.mode = 'DISABLED'
+                              OR (m.mode = 'MANUAL' AND o.trigger_group NOT IN (
+                                      'MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
+                   OR (o.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                       AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                                    WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')) AS mode_forbids,
+                   j.overlap_policy = 'block' AND j.max_concurrent <= (
+                      SELECT count(*) FROM qrtz_fired_triggers f
+                       WHERE f.sched_name = :'sched' AND f.job_group = o.job_group AND f.job_name = o.job_name
+                         AND f.concurrency_key = own.new_key AND f.state = 'EXECUTING'
+                         AND f.max_concurrent IS NOT NULL) AS job_is_full) AS checked
+         -- end
+        OFFSET 0) AS j
+ WHERE t.ctid = j.row
+   AND t.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
+   AND (t.trigger_state <> j.new_state OR t.held_by_mode <> j.new_hold
+        OR
+        -- include: other_job
+        (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit)
+            IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
+        -- end
+        OR t.concurrency_key <> j.new_key);
+
+-- name: is_ordinary
+SELECT
+-- include: ordinary
+-- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
+(SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
+    AND NOT EXISTS (SELECT FROM qrtz_job_details m
+                     WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
+    AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
+                     WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
+                       AND f.max_concurrent IS NOT NULL))
+-- end
+;
+
+-- name: still_ordinary
+-- Fails if that is no longer the case, or if a job differs from the copies in its new triggers.
+SELECT 1 / count(*)
+  FROM (SELECT 1
+         WHERE
+               -- include: ordinary
+               -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
+               (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
+                   AND NOT EXISTS (SELECT FROM qrtz_job_details m
+                                    WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
+                   AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
+                                    WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
+                                      AND f.max_concurrent IS NOT NULL))
+               -- end
+           AND NOT EXISTS (
+               SELECT FROM unnest(:'groups'::text[], :'names'::text[], :'types'::text[], :'limits'::int[],
+                                  :'overlap_policy'::text[], :'placements'::text[],
+                                  :'rate_limits'::text[]::jsonb[])
+                           AS t(job_group, job_name, job_type, max_concurrent, overlap_policy, placement, rate_limit)
+                 JOIN qrtz_job_details j
+                   ON j.sched_name = :'sched' AND j.job_group = t.job_group AND j.job_name = t.job_name
+                WHERE
+                      -- include: other_job
+                      (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit)
+                          IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
+                      -- end
+       )) AS so;
 
 -- name: lock_if_new
 -- Takes the lock, or fails without it if a row was not made by this transaction, or if the time is not the expected
@@ -339,8 +454,11 @@ UPDATE qrtz_triggers t
  WHERE t.ctid = own.row
 \else
  WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group AND t.job_name = j.job_name
-   AND ((t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit)
-        IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
+   AND (
+        -- include: other_job
+        (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit)
+            IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
+        -- end
         OR t.concurrency_key <>
         -- include: key_of_t
         CASE WHEN j.concurrency_key IS NULL THEN ''

@@ -26,6 +26,7 @@ from quartzpy.store.sql.db.conninfo import session_name
 from quartzpy.store.sql.db.database import translate
 from quartzpy.store.sql.db.pool import Lease, Pool, is_stale
 from quartzpy.store.sql.db.servers import Servers
+from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.db.statement import literal
 from quartzpy.store.sql.db.urls import DRIVER
 
@@ -73,12 +74,7 @@ _TIDY = """
 SET SESSION AUTHORIZATION DEFAULT; RESET ALL; CLOSE ALL; UNLISTEN *; SELECT pg_advisory_unlock_all(); DISCARD TEMP;
 DISCARD SEQUENCES;
 """
-# The settings of a new session that RESET ALL loses: those that were made after the connection was opened.
-_MADE = """
-SELECT name, setting FROM pg_settings WHERE source = 'session'
-UNION ALL
-SELECT 'role', current_setting('role') WHERE current_setting('role') <> 'none'
-"""
+_MADE = SqlFile("db/engines.sql")("made_settings").encode()
 _MADE_SETTINGS = "_quartzpy_made_settings"
 
 

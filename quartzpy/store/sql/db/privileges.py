@@ -13,6 +13,7 @@ import psycopg
 
 from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
 from quartzpy.store.sql.db.naming import renamed, version_table
+from quartzpy.store.sql.db.sql_files import SqlFile
 
 _ALL = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _READ = ("SELECT",)
@@ -79,23 +80,7 @@ SEQUENCES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     "qrtz_epochs": {Use.NODE: ("USAGE",), Use.CLIENT: (), Use.READER: ()},
 }
 
-# Tables that do not exist are reported by another check.
-_MISSING = b"""
-SELECT w.name, w.verb
-  FROM unnest(%(kinds)s::text[], %(names)s::text[], %(verbs)s::text[], %(columns)s::text[])
-       AS w(kind, name, verb, columns)
-  JOIN pg_catalog.pg_class c
-    ON c.relname = w.name
-   AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace
-                          WHERE nspname = coalesce(%(schema)s::text, current_schema()))
- WHERE CASE w.kind WHEN 'table' THEN NOT has_table_privilege(c.oid, w.verb)
-                   WHEN 'columns' THEN EXISTS (
-                       SELECT FROM pg_catalog.pg_attribute a
-                        WHERE a.attrelid = c.oid AND a.attname = ANY(string_to_array(w.columns, ', '))
-                          AND NOT has_column_privilege(c.oid, a.attnum, 'UPDATE'))
-                   ELSE NOT has_sequence_privilege(c.oid, w.verb) END
- ORDER BY w.name, w.verb
-"""
+_MISSING = SqlFile("db/privileges.sql")("missing").encode()
 
 
 def missing(

@@ -17,7 +17,8 @@ import psycopg
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.events.events import DatabaseFailedOver
 from quartzpy.store.sql.db.flight import Send, fly
-from quartzpy.store.sql.db.statement import Statement
+from quartzpy.store.sql.db.sql_files import SqlFile
+from quartzpy.store.sql.db.statement import Statement, prepare
 
 logger = logging.getLogger(__name__)
 
@@ -26,16 +27,9 @@ READ_ONLY = "25006"
 _STANDBY_WILL_DO = frozenset({"any", "read-only", "standby", "prefer-standby"})
 _GENERATION = "_quartzpy_generation"
 
-# The name of the current WAL file contains the timeline; the control file is updated only later after a promotion.
-_WHO = Statement(
-    "who",
-    b"SELECT pg_is_in_recovery(),"
-    b" CASE WHEN NOT pg_is_in_recovery()"
-    b" THEN ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int END,"
-    b" (SELECT system_identifier FROM pg_control_system())",
-    (),
-)
-_STANDBY_ONLY = Statement("standby", b"SELECT pg_is_in_recovery(), NULL::int, NULL::bigint", ())
+_SQL = SqlFile("db/servers.sql")
+_WHO = prepare("who", _SQL("who"), {})
+_STANDBY_ONLY = prepare("standby", _SQL("standby"), {})
 # Missing privilege, undefined function, not supported by this product.
 _NOT_AVAILABLE = frozenset({"42501", "42883", "0A000"})
 

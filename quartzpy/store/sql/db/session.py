@@ -105,7 +105,7 @@ class SqlSession:
         self.channel = channel(scheduler, names["prefix"])
         """The channel of this scheduler's notifications."""
         self.has_new = False
-        """True if triggers waited to be reconciled at the last check; see `settling`."""
+        """True if triggers waited to be reconciled at the last check; see `storing`."""
         self.expectation = Expectation()
         self.clock = ClockEstimate()
         """Saves a round trip where a few milliseconds do not matter."""

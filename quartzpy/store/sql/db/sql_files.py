@@ -32,6 +32,7 @@ class SqlFile:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._texts: dict[tuple[str, frozenset[tuple[str, bool]]], str] = {}
 
     def __call__(self, name: str, **switches: bool) -> str:
         """Return the text of a statement, as `prepare` takes it.
@@ -39,6 +40,12 @@ class SqlFile:
         Raises:
             LookupError: the file has no such statement, or the statement no such switch.
         """
+        wanted = name, frozenset(switches.items())
+        if wanted not in self._texts:
+            self._texts[wanted] = self._text(name, switches)
+        return self._texts[wanted]
+
+    def _text(self, name: str, switches: Mapping[str, bool]) -> str:
         statements = _statements(self._path)
         if name not in statements:
             raise LookupError(f"{self._path} has no statement {name!r}; it has {', '.join(statements)}")

@@ -15,69 +15,14 @@ from quartzpy.store.protocol import MinuteRecord, Minutes
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.db.sql_files import SqlFile
-from quartzpy.store.sql.lookups import ENDED_COLUMNS, execution_of
+from quartzpy.store.sql.lookups import execution_of
 
 _SQL = SqlFile("operations/history.sql")
+MINUTES = _SQL("minutes")
+LAST = _SQL("last")
+LAST_OF_JOB = _SQL("last_of_job")
+BETWEEN = _SQL("between")
 ATTEMPTS = _SQL("attempts")
-MINUTES = """
-WITH latest AS MATERIALIZED (
-    SELECT date_trunc('minute', ended_at, 'UTC') AS minute, ended_at, outcome,
-           GREATEST(started_at - scheduled_time, interval '0') AS late
-      FROM $executions
-     WHERE sched_name = %(sched)s AND ended_at >= %(since)s::timestamptz
-     ORDER BY ended_at DESC LIMIT %(most)s::int),
-lateness AS (
-    SELECT minute, percentile_disc(0.5) WITHIN GROUP (ORDER BY late) AS p50,
-           percentile_disc(0.99) WITHIN GROUP (ORDER BY late) AS p99
-      FROM latest WHERE late IS NOT NULL GROUP BY minute),
-outcomes AS (SELECT minute, outcome, count(*) AS number FROM latest GROUP BY minute, outcome)
-SELECT minute, jsonb_object_agg(outcome, number)::text,
-       (SELECT p50 FROM lateness l WHERE l.minute = o.minute), (SELECT p99 FROM lateness l WHERE l.minute = o.minute),
-       (SELECT CASE WHEN count(*) < %(most)s::int THEN %(since)s::timestamptz ELSE min(ended_at) END FROM latest)
-  FROM outcomes o
- GROUP BY minute
- ORDER BY minute
-"""
-LAST = f"""
-{ENDED_COLUMNS}
-  FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(of_group, of_name)
- CROSS JOIN LATERAL (
-    SELECT * FROM $executions
-     WHERE trigger_group = k.of_group AND trigger_name = k.of_name AND sched_name = %(sched)s
-     ORDER BY generation DESC, scheduled_time DESC LIMIT %(limit)s::int) AS e
- ORDER BY generation DESC, scheduled_time DESC
-"""
-MOST_TRIGGERS = 50
-"""The number of a job's triggers whose own executions are looked up."""
-LAST_OF_JOB = f"""
-WITH of_job AS (
-    SELECT e.fire_id
-      FROM (SELECT trigger_group, trigger_name FROM $triggers
-             WHERE job_group = %(group)s AND job_name = %(name)s AND sched_name || '' = %(sched)s
-             LIMIT {MOST_TRIGGERS}) AS t
-     CROSS JOIN LATERAL (
-        SELECT fire_id FROM $executions
-         WHERE trigger_group = t.trigger_group AND trigger_name = t.trigger_name AND sched_name = %(sched)s
-         ORDER BY generation DESC, scheduled_time DESC LIMIT %(limit)s::int) AS e
-    UNION
-    SELECT fire_id
-      FROM (SELECT fire_id, job_group, job_name FROM $executions
-             WHERE sched_name = %(sched)s ORDER BY ended_at DESC LIMIT %(among)s::int) AS latest
-     WHERE job_group = %(group)s AND job_name = %(name)s)
-{ENDED_COLUMNS}
-  FROM of_job JOIN $executions USING (fire_id)
- ORDER BY ended_at DESC, fire_id DESC LIMIT %(limit)s::int
-"""
-# Without errors and data: a page has thousands of rows.
-BETWEEN = """
-SELECT outcome, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
-       scheduled_time, fired_time, started_at, ended_at, attempt, NULL::text, NULL::text, NULL::text, retry_at
-  FROM $executions
- WHERE sched_name = %(sched)s
-   AND ended_at >= %(start)s::timestamptz AND ended_at <= %(end)s::timestamptz + %(margin)s::interval
-   AND fired_time < %(end)s::timestamptz
- ORDER BY ended_at DESC LIMIT %(limit)s::int
-"""
 
 
 def minutes(session: SqlSession, since: datetime, most: int) -> Minutes:

@@ -1,3 +1,72 @@
+-- name: minutes
+WITH latest AS MATERIALIZED (
+    SELECT date_trunc('minute', ended_at, 'UTC') AS minute, ended_at, outcome,
+           GREATEST(started_at - scheduled_time, interval '0') AS late
+      FROM qrtz_executions
+     WHERE sched_name = :'sched' AND ended_at >= :'since'::timestamptz
+     ORDER BY ended_at DESC LIMIT :'most'::int
+),
+lateness AS (
+    SELECT minute, percentile_disc(0.5) WITHIN GROUP (ORDER BY late) AS p50,
+           percentile_disc(0.99) WITHIN GROUP (ORDER BY late) AS p99
+      FROM latest WHERE late IS NOT NULL GROUP BY minute
+),
+outcomes AS (SELECT minute, outcome, count(*) AS number FROM latest GROUP BY minute, outcome)
+SELECT minute, jsonb_object_agg(outcome, number)::text,
+       (SELECT p50 FROM lateness l WHERE l.minute = o.minute), (SELECT p99 FROM lateness l WHERE l.minute = o.minute),
+       (SELECT CASE WHEN count(*) < :'most'::int THEN :'since'::timestamptz ELSE min(ended_at) END FROM latest)
+  FROM outcomes o
+ GROUP BY minute
+ ORDER BY minute;
+
+-- name: last
+SELECT
+    -- include: ended_columns
+    outcome, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id, scheduled_time,
+    fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text, retry_at
+    -- end
+  FROM unnest(:'groups'::text[], :'names'::text[]) AS k(of_group, of_name)
+ CROSS JOIN LATERAL (
+    SELECT * FROM qrtz_executions
+     WHERE trigger_group = k.of_group AND trigger_name = k.of_name AND sched_name = :'sched'
+     ORDER BY generation DESC, scheduled_time DESC LIMIT :'limit'::int) AS e
+ ORDER BY generation DESC, scheduled_time DESC;
+
+-- name: last_of_job
+-- The own executions of at most 50 of its triggers are looked up.
+WITH of_job AS (
+    SELECT e.fire_id
+      FROM (SELECT trigger_group, trigger_name FROM qrtz_triggers
+             WHERE job_group = :'group' AND job_name = :'name' AND sched_name || '' = :'sched'
+             LIMIT 50) AS t
+     CROSS JOIN LATERAL (
+        SELECT fire_id FROM qrtz_executions
+         WHERE trigger_group = t.trigger_group AND trigger_name = t.trigger_name AND sched_name = :'sched'
+         ORDER BY generation DESC, scheduled_time DESC LIMIT :'limit'::int) AS e
+    UNION
+    SELECT fire_id
+      FROM (SELECT fire_id, job_group, job_name FROM qrtz_executions
+             WHERE sched_name = :'sched' ORDER BY ended_at DESC LIMIT :'among'::int) AS latest
+     WHERE job_group = :'group' AND job_name = :'name'
+)
+SELECT
+    -- include: ended_columns
+    outcome, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id, scheduled_time,
+    fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text, retry_at
+    -- end
+  FROM of_job JOIN qrtz_executions USING (fire_id)
+ ORDER BY ended_at DESC, fire_id DESC LIMIT :'limit'::int;
+
+-- name: between
+-- Without errors and data: a page has thousands of rows.
+SELECT outcome, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
+       scheduled_time, fired_time, started_at, ended_at, attempt, NULL::text, NULL::text, NULL::text, retry_at
+  FROM qrtz_executions
+ WHERE sched_name = :'sched'
+   AND ended_at >= :'start'::timestamptz AND ended_at <= :'end'::timestamptz + :'margin'::interval
+   AND fired_time < :'end'::timestamptz
+ ORDER BY ended_at DESC LIMIT :'limit'::int;
+
 -- name: attempts
 -- The trigger of a retry or of a recovery is named after the execution that it repeats. So each step to the attempt
 -- before, or to the next one at any stage, is a look-up by an index.

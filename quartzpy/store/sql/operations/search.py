@@ -12,64 +12,18 @@ from typing import TypeVar
 from quartzpy.keys import JobKey, Key, TriggerKey
 from quartzpy.store.queries import Position, folded
 from quartzpy.store.searches import BEGINNING, FoundKeys, KeySearch, SearchPosition, found_keys, page_of_keys
-from quartzpy.store.sql.conditions import AMONG, LAST
 from quartzpy.store.sql.db.flight import Result, Send
 from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.db.sql_files import SqlFile
 
 _Key = TypeVar("_Key", bound=Key)
 
-# With the collation "C", which changes the case of ASCII letters only, the search is several times as fast.
-_HAS = """lower({column} COLLATE "C") LIKE %(pattern)s::text COLLATE "C" """
-# A loose index scan finds the groups. The names in a group that begin with the text follow each other in the index, at
-# least in the collation "C"; the walk finds those that are elsewhere.
-_NEAR = f"""
-WITH RECURSIVE groups AS (
-    (SELECT {{kind}}_group AS name, 1 AS number FROM {{table}}
-      WHERE sched_name = %(sched)s ORDER BY {{kind}}_group LIMIT 1)
-    UNION ALL
-    SELECT following.name, g.number + 1
-      FROM groups g
-     CROSS JOIN LATERAL (
-        SELECT {{kind}}_group AS name FROM {{table}}
-         WHERE sched_name = %(sched)s AND {{kind}}_group > g.name ORDER BY {{kind}}_group LIMIT 1) AS following
-     WHERE g.number < 1000)
-(SELECT {{kind}}_group, {{kind}}_name FROM {{table}}
-  WHERE sched_name = %(sched)s AND {{kind}}_group = %(exact_group)s AND {{kind}}_name = %(exact_name)s)
-UNION
-(SELECT k.*
-   FROM (SELECT name FROM groups WHERE {_HAS.format(column="name")} ORDER BY name LIMIT %(limit)s::int) AS g
-  CROSS JOIN LATERAL (
-    SELECT {{kind}}_group, {{kind}}_name FROM {{table}}
-     WHERE sched_name = %(sched)s AND {{kind}}_group = g.name
-     ORDER BY {{kind}}_name LIMIT %(limit)s::int) AS k
-  LIMIT %(limit)s::int)
-UNION
-(SELECT k.*
-   FROM (SELECT name FROM groups ORDER BY name) AS g
-  CROSS JOIN LATERAL (
-    SELECT {{kind}}_group, {{kind}}_name FROM {{table}}
-     WHERE sched_name = %(sched)s AND {{kind}}_group = g.name AND {{kind}}_name >= %(part)s
-     ORDER BY {{kind}}_name LIMIT %(limit)s::int) AS k
-  WHERE starts_with(k.{{kind}}_name, %(part)s)
-  LIMIT %(limit)s::int)
-"""
-_EXAMINED = """
-SELECT {{kind}}_group, {{kind}}_name FROM {{table}}
- WHERE sched_name = %(sched)s AND ({{kind}}_group, {{kind}}_name) > (%(after_group)s, %(after_name)s)
- ORDER BY {{kind}}_group, {{kind}}_name {limit}
-"""
-_MATCHING = f"""
-SELECT * FROM ({_EXAMINED.format(limit=AMONG)}) AS examined
- WHERE {_HAS.format(column="{kind}_name")} OR {_HAS.format(column="{kind}_group")}
- ORDER BY {{kind}}_group, {{kind}}_name LIMIT %(walked)s::int
-"""
-_LAST_EXAMINED = _EXAMINED.format(limit=LAST)
-_JOBS, _TRIGGERS = {"kind": "job", "table": "$job_details"}, {"kind": "trigger", "table": "$triggers"}
-NEAR: dict[type[Key], str] = {JobKey: _NEAR.format(**_JOBS), TriggerKey: _NEAR.format(**_TRIGGERS)}
-MATCHING: dict[type[Key], str] = {JobKey: _MATCHING.format(**_JOBS), TriggerKey: _MATCHING.format(**_TRIGGERS)}
+_SQL = SqlFile("operations/search.sql")
+NEAR: dict[type[Key], str] = {JobKey: _SQL("near_jobs"), TriggerKey: _SQL("near_triggers")}
+MATCHING: dict[type[Key], str] = {JobKey: _SQL("matching_jobs"), TriggerKey: _SQL("matching_triggers")}
 LAST_EXAMINED: dict[type[Key], str] = {
-    JobKey: _LAST_EXAMINED.format(**_JOBS),
-    TriggerKey: _LAST_EXAMINED.format(**_TRIGGERS),
+    JobKey: _SQL("last_examined_jobs"),
+    TriggerKey: _SQL("last_examined_triggers"),
 }
 
 

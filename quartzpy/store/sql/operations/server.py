@@ -4,47 +4,20 @@ from __future__ import annotations
 
 from quartzpy.store.protocol import LockRecord, TableRecord
 from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.db.sql_files import SqlFile
 
-_OURS = """
-SELECT c.oid, c.relname, c.reltuples FROM pg_catalog.pg_class c
- WHERE c.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = '$triggers'::regclass)
-   AND starts_with(c.relname, '$prefix') AND c.relkind IN ('r', 'p')
-"""
-TABLES = f"""
-SELECT o.relname::text, GREATEST(o.reltuples, coalesce(s.n_live_tup, 0))::bigint, coalesce(s.n_dead_tup, 0),
-       pg_total_relation_size(o.oid), pg_indexes_size(o.oid),
-       GREATEST(s.last_vacuum, s.last_autovacuum), GREATEST(s.last_analyze, s.last_autoanalyze)
-  FROM ({_OURS}) AS o
-  LEFT JOIN pg_catalog.pg_stat_all_tables s ON s.relid = o.oid
- ORDER BY 4 DESC, 1
-"""
-# Row locks are in the rows, not in this view: a wait for one appears as a wait for the transaction that holds it. The
-# modes that every statement takes do not conflict with each other, and are left out.
-LOCKS = f"""
-WITH ours AS MATERIALIZED ({_OURS}),
-     held AS MATERIALIZED (SELECT * FROM pg_catalog.pg_locks WHERE pid <> pg_backend_pid())
-SELECT coalesce(o.relname::text, (SELECT string_agg(DISTINCT t.relname::text, ', ')
-                                    FROM held l JOIN ours t ON t.oid = l.relation
-                                   WHERE l.pid = h.pid AND l.mode IN ('RowShareLock', 'RowExclusiveLock'))),
-       h.mode, h.granted, h.pid, coalesce(a.application_name, ''), coalesce(a.state, ''), a.xact_start,
-       CASE WHEN h.granted THEN '{{}}'::int[] ELSE pg_blocking_pids(h.pid) END
-  FROM held h
-  JOIN pg_catalog.pg_stat_activity a ON a.pid = h.pid AND a.datname = current_database()
-  LEFT JOIN ours o ON o.oid = h.relation
- WHERE (o.oid IS NOT NULL AND h.locktype = 'relation'
-        AND (NOT h.granted OR h.mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')))
-    OR (h.locktype <> 'relation' AND NOT h.granted
-        AND EXISTS (SELECT FROM held l JOIN ours t ON t.oid = l.relation WHERE l.pid = h.pid))
- ORDER BY h.granted, a.xact_start, h.pid LIMIT %(limit)s::int
-"""
+_SQL = SqlFile("operations/server.sql")
+TABLES = _SQL("tables")
+LOCKS = _SQL("locks")
 
 
 def tables(session: SqlSession) -> list[TableRecord]:
-    return [TableRecord(*row) for row in session.read_one(TABLES)]
+    return [TableRecord(*row) for row in session.read_one(TABLES, prefix=session.names["prefix"])]
 
 
 def locks(session: SqlSession, limit: int) -> list[LockRecord]:
+    found = session.read_one(LOCKS, limit=limit, prefix=session.names["prefix"])
     return [
         LockRecord(table or "", mode, granted, pid, application, state, since, tuple(blockers))
-        for table, mode, granted, pid, application, state, since, blockers in session.read_one(LOCKS, limit=limit)
+        for table, mode, granted, pid, application, state, since, blockers in found
     ]

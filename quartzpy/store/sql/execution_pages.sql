@@ -1,0 +1,470 @@
+-- name: page
+-- The executions that match all filters, the latest first, then those that are to come, the soonest first. The history
+-- is walked from its end; with `examined` only over the first `among`. The first part is always empty: it names the
+-- columns and gives them their types.
+\if :count
+SELECT count(*) FROM (
+\endif
+SELECT *
+  FROM (SELECT NULL::text AS state, NULL::bigint AS fire_id, NULL::text AS trigger_group, NULL::text AS trigger_name,
+               NULL::text AS job_group, NULL::text AS job_name, NULL::text AS job_type, NULL::text AS instance_id,
+               NULL::timestamptz AS scheduled_time, NULL::timestamptz AS fired_time, NULL::timestamptz AS started_at,
+               NULL::timestamptz AS ended_at, NULL::int AS attempt, NULL::text AS error, NULL::text AS trigger_data,
+               NULL::text AS result, NULL::timestamptz AS retry_at
+         WHERE false
+\if :ended
+\if :of_trigger
+        -- The index of a trigger's history has the order of scheduled times: the executions that end last are among
+        -- those that were scheduled last, or scheduled at most an hour before these, or among the few that took longer.
+        -- Only fires up to the cursor can have ended before it. With an upper bound the planner also expects few rows.
+        UNION ALL
+       (WITH last AS MATERIALIZED (
+            SELECT scheduled_time FROM qrtz_executions
+             WHERE sched_name = :'sched' AND trigger_group = :'trigger_group' AND trigger_name = :'trigger_name'
+               AND scheduled_time <= coalesce(:'after_at'::timestamptz + interval '1 minute', 'infinity')
+               -- include: is_wanted
+               AND outcome = ANY(:'outcomes'::text[])
+\if :exhausted
+               AND outcome = 'FAILED' AND retry_at IS NULL
+\endif
+\if :of_job
+               AND job_group = :'job_group' AND job_name = :'job_name'
+\endif
+\if :in_group
+               AND CASE :'operator'
+                       WHEN 'equals' THEN job_group = :'group'
+                       WHEN 'starts_with' THEN starts_with(job_group, :'group')
+                       WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
+                       ELSE strpos(job_group, :'group') > 0
+                   END
+\endif
+\if :of_type
+               AND job_type = :'job_type'
+\endif
+\if :of_node
+               AND instance_id = :'instance'
+\endif
+\if :since
+               AND scheduled_time >= :'since'::timestamptz
+\endif
+\if :until
+               AND scheduled_time < :'until'::timestamptz
+\endif
+\if :after
+               AND ended_at <= :'after_at'::timestamptz
+               AND (ended_at, fire_id) < (:'after_at'::timestamptz, :'after_id'::bigint)
+\endif
+               -- end
+             ORDER BY generation DESC, scheduled_time DESC LIMIT :'limit'::int
+        ),
+        since AS MATERIALIZED (
+            SELECT CASE WHEN count(*) = :'limit'::int THEN min(scheduled_time) - interval '61 minutes'
+                        ELSE '-infinity' END AS instant FROM last
+        )
+        SELECT
+               -- include: ended_columns
+               outcome, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id, scheduled_time,
+               fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text, retry_at
+               -- end
+          FROM (SELECT *
+                  FROM (SELECT * FROM qrtz_executions
+                         WHERE sched_name || '' = :'sched' AND trigger_group = :'trigger_group'
+                           AND trigger_name = :'trigger_name' AND scheduled_time >= (SELECT instant FROM since)
+                           AND scheduled_time <= coalesce(:'after_at'::timestamptz + interval '1 minute', 'infinity')
+                        OFFSET 0) AS soon
+                 UNION ALL
+                SELECT *
+                  -- OFFSET 0 keeps all other conditions away, so that only the partial index can serve.
+                  FROM (SELECT * FROM qrtz_executions
+                         WHERE ended_at - scheduled_time > interval '1 hour'
+                           AND scheduled_time < (SELECT instant FROM since)
+                        OFFSET 0) AS l
+                 WHERE sched_name = :'sched' AND trigger_group = :'trigger_group' AND trigger_name = :'trigger_name')
+            AS of_trigger
+         WHERE sched_name || '' = :'sched'
+           -- include: is_wanted
+                          AND outcome = ANY(:'outcomes'::text[])
+           \if :exhausted
+                          AND outcome = 'FAILED' AND retry_at IS NULL
+           \endif
+           \if :of_job
+                          AND job_group = :'job_group' AND job_name = :'job_name'
+           \endif
+           \if :in_group
+                          AND CASE :'operator'
+                                  WHEN 'equals' THEN job_group = :'group'
+                                  WHEN 'starts_with' THEN starts_with(job_group, :'group')
+                                  WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
+                                  ELSE strpos(job_group, :'group') > 0
+                              END
+           \endif
+           \if :of_type
+                          AND job_type = :'job_type'
+           \endif
+           \if :of_node
+                          AND instance_id = :'instance'
+           \endif
+           \if :since
+                          AND scheduled_time >= :'since'::timestamptz
+           \endif
+           \if :until
+                          AND scheduled_time < :'until'::timestamptz
+           \endif
+           \if :after
+                          AND ended_at <= :'after_at'::timestamptz
+                          AND (ended_at, fire_id) < (:'after_at'::timestamptz, :'after_id'::bigint)
+           \endif
+           -- end
+         ORDER BY ended_at DESC, fire_id DESC LIMIT :'limit'::int)
+\else
+        UNION ALL
+       (SELECT
+               -- include: ended_columns
+               outcome, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id, scheduled_time,
+               fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text, retry_at
+               -- end
+          FROM (SELECT * FROM qrtz_executions
+                 WHERE sched_name = :'sched'
+                   -- include: is_walked
+                   -- An execution ends at most an hour after its scheduled time, or it is among the few of a partial
+                   -- index. The clocks of nodes, which tell the end, may be a minute wrong.
+\if :since
+                   AND ended_at >= :'since'::timestamptz - interval '1 minute'
+\endif
+\if :until
+                   AND ended_at < :'until'::timestamptz + interval '61 minutes'
+\endif
+\if :after
+                   AND ended_at <= :'after_at'::timestamptz
+                   AND (ended_at, fire_id) < (:'after_at'::timestamptz, :'after_id'::bigint)
+\endif
+                   -- end
+\if :examined
+                 ORDER BY ended_at DESC, fire_id DESC LIMIT :'among'::int
+\endif
+               ) AS walked
+         WHERE true
+           -- include: is_wanted
+                          AND outcome = ANY(:'outcomes'::text[])
+           \if :exhausted
+                          AND outcome = 'FAILED' AND retry_at IS NULL
+           \endif
+           \if :of_job
+                          AND job_group = :'job_group' AND job_name = :'job_name'
+           \endif
+           \if :in_group
+                          AND CASE :'operator'
+                                  WHEN 'equals' THEN job_group = :'group'
+                                  WHEN 'starts_with' THEN starts_with(job_group, :'group')
+                                  WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
+                                  ELSE strpos(job_group, :'group') > 0
+                              END
+           \endif
+           \if :of_type
+                          AND job_type = :'job_type'
+           \endif
+           \if :of_node
+                          AND instance_id = :'instance'
+           \endif
+           \if :since
+                          AND scheduled_time >= :'since'::timestamptz
+           \endif
+           \if :until
+                          AND scheduled_time < :'until'::timestamptz
+           \endif
+           \if :after
+                          AND ended_at <= :'after_at'::timestamptz
+                          AND (ended_at, fire_id) < (:'after_at'::timestamptz, :'after_id'::bigint)
+           \endif
+           -- end
+         ORDER BY ended_at DESC, fire_id DESC LIMIT :'limit'::int)
+\if :until
+        UNION ALL
+       (SELECT
+               -- include: ended_columns
+               outcome, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id, scheduled_time,
+               fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text, retry_at
+               -- end
+          FROM (SELECT * FROM qrtz_executions
+                 WHERE ended_at - scheduled_time > interval '1 hour' AND scheduled_time < :'until'::timestamptz
+                OFFSET 0) AS later
+         WHERE ended_at >= :'until'::timestamptz + interval '61 minutes' AND sched_name || '' = :'sched'
+           -- include: is_wanted
+                          AND outcome = ANY(:'outcomes'::text[])
+           \if :exhausted
+                          AND outcome = 'FAILED' AND retry_at IS NULL
+           \endif
+           \if :of_job
+                          AND job_group = :'job_group' AND job_name = :'job_name'
+           \endif
+           \if :in_group
+                          AND CASE :'operator'
+                                  WHEN 'equals' THEN job_group = :'group'
+                                  WHEN 'starts_with' THEN starts_with(job_group, :'group')
+                                  WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
+                                  ELSE strpos(job_group, :'group') > 0
+                              END
+           \endif
+           \if :of_type
+                          AND job_type = :'job_type'
+           \endif
+           \if :of_node
+                          AND instance_id = :'instance'
+           \endif
+           \if :since
+                          AND scheduled_time >= :'since'::timestamptz
+           \endif
+           \if :until
+                          AND scheduled_time < :'until'::timestamptz
+           \endif
+           \if :after
+                          AND ended_at <= :'after_at'::timestamptz
+                          AND (ended_at, fire_id) < (:'after_at'::timestamptz, :'after_id'::bigint)
+           \endif
+           -- end
+         ORDER BY ended_at DESC, fire_id DESC LIMIT :'limit'::int)
+\endif
+\endif
+\endif
+\if :fired
+        UNION ALL
+       (SELECT
+               -- include: fired_columns
+               CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group, trigger_name, job_group,
+               job_name, job_type, instance_id, scheduled_time, CASE state WHEN 'EXECUTING' THEN fired_time END,
+               NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, trigger_data::text, NULL::text, NULL::timestamptz
+               -- end
+          FROM qrtz_fired_triggers
+         WHERE sched_name = :'sched' AND state = ANY(:'fired_states'::text[])
+           -- include: is_of
+\if :of_job
+           AND job_group = :'job_group' AND job_name = :'job_name'
+\endif
+\if :in_group
+           AND CASE :'operator'
+                   WHEN 'equals' THEN job_group = :'group'
+                   WHEN 'starts_with' THEN starts_with(job_group, :'group')
+                   WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
+                   ELSE strpos(job_group, :'group') > 0
+               END
+\endif
+\if :of_type
+           AND job_type = :'job_type'
+\endif
+\if :of_trigger
+           AND trigger_group = :'trigger_group' AND trigger_name = :'trigger_name'
+\endif
+           -- end
+\if :of_node
+           AND instance_id = :'instance'
+\endif
+\if :since
+           AND scheduled_time >= :'since'::timestamptz
+\endif
+\if :until
+           AND scheduled_time < :'until'::timestamptz
+\endif
+\if :after
+           AND (CASE state WHEN 'EXECUTING' THEN fired_time ELSE scheduled_time END, fire_id)
+               < (:'after_at'::timestamptz, :'after_id'::bigint)
+\endif
+       )
+\endif
+\if :to_come
+        UNION ALL
+       (
+\if :of_trigger
+        SELECT
+               -- include: scheduled_columns
+               'SCHEDULED', NULL::bigint, trigger_group, trigger_name, job_group, job_name, job_type, NULL::text,
+               next_fire_time, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, attempt, NULL::text,
+               job_data::text, NULL::text, NULL::timestamptz
+               -- end
+          FROM qrtz_triggers
+         WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
+           -- include: is_of
+           \if :of_job
+                      AND job_group = :'job_group' AND job_name = :'job_name'
+           \endif
+           \if :in_group
+                      AND CASE :'operator'
+                              WHEN 'equals' THEN job_group = :'group'
+                              WHEN 'starts_with' THEN starts_with(job_group, :'group')
+                              WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
+                              ELSE strpos(job_group, :'group') > 0
+                          END
+           \endif
+           \if :of_type
+                      AND job_type = :'job_type'
+           \endif
+           \if :of_trigger
+                      AND trigger_group = :'trigger_group' AND trigger_name = :'trigger_name'
+           \endif
+           -- end
+           -- include: is_in_span
+\if :since
+           AND next_fire_time >= :'since'::timestamptz
+\endif
+\if :until
+           AND next_fire_time < :'until'::timestamptz
+\endif
+\if :after_scheduled
+           AND next_fire_time >= :'after_at'::timestamptz
+           AND (next_fire_time, trigger_group, trigger_name)
+               > (:'after_at'::timestamptz, :'after_group', :'after_name')
+\endif
+           -- end
+         ORDER BY next_fire_time, trigger_group, trigger_name LIMIT :'limit'::int
+\else
+\if :of_job
+        -- Up to a number, the waiting triggers of a job are sorted.
+        WITH few AS MATERIALIZED (
+            SELECT count(*) <= 10000 AS holds
+              FROM (SELECT FROM qrtz_triggers
+                     WHERE job_group = :'job_group' AND job_name = :'job_name' LIMIT 10000 + 1) AS counted)
+       (SELECT *
+          FROM (SELECT
+                       -- include: scheduled_columns
+                       'SCHEDULED', NULL::bigint, trigger_group, trigger_name, job_group, job_name, job_type, NULL::text,
+                       next_fire_time, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, attempt, NULL::text,
+                       job_data::text, NULL::text, NULL::timestamptz
+                       -- end
+                  FROM qrtz_triggers
+                 WHERE sched_name || '' = :'sched' AND trigger_state = 'WAITING'
+                   -- include: is_of
+                   \if :of_job
+                              AND job_group = :'job_group' AND job_name = :'job_name'
+                   \endif
+                   \if :in_group
+                              AND CASE :'operator'
+                                      WHEN 'equals' THEN job_group = :'group'
+                                      WHEN 'starts_with' THEN starts_with(job_group, :'group')
+                                      WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
+                                      ELSE strpos(job_group, :'group') > 0
+                                  END
+                   \endif
+                   \if :of_type
+                              AND job_type = :'job_type'
+                   \endif
+                   \if :of_trigger
+                              AND trigger_group = :'trigger_group' AND trigger_name = :'trigger_name'
+                   \endif
+                   -- end
+                   -- include: is_in_span
+                   \if :since
+                              AND next_fire_time >= :'since'::timestamptz
+                   \endif
+                   \if :until
+                              AND next_fire_time < :'until'::timestamptz
+                   \endif
+                   \if :after_scheduled
+                              AND next_fire_time >= :'after_at'::timestamptz
+                              AND (next_fire_time, trigger_group, trigger_name)
+                                  > (:'after_at'::timestamptz, :'after_group', :'after_name')
+                   \endif
+                   -- end
+                 ORDER BY next_fire_time, trigger_group, trigger_name LIMIT :'limit'::int) AS t
+         WHERE (SELECT holds FROM few))
+        UNION ALL
+       (SELECT * FROM (
+\endif
+        -- The front of the due index, for each dispatch key and misfire rule.
+        WITH RECURSIVE waiting AS (
+            -- include: waiting
+            -- A loose index scan: one step per dispatch key, so the cost does not depend on the number of triggers.
+            (SELECT job_type, placement FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
+              ORDER BY job_type, placement LIMIT 1)
+            UNION ALL
+            SELECT other.job_type, other.placement
+              FROM waiting w
+             CROSS JOIN LATERAL (
+                SELECT t.job_type, t.placement FROM qrtz_triggers t
+                 WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING'
+                   AND (t.job_type, t.placement) > (w.job_type, w.placement)
+                 ORDER BY t.job_type, t.placement LIMIT 1) AS other
+            -- end
+        )
+        SELECT
+               -- include: scheduled_columns
+               'SCHEDULED', NULL::bigint, trigger_group, trigger_name, job_group, job_name, job_type, NULL::text,
+               next_fire_time, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, attempt, NULL::text,
+               job_data::text, NULL::text, NULL::timestamptz
+               -- end
+          FROM waiting w
+         CROSS JOIN
+            -- include: each_rule
+            (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT'), ('LATE'), ('SKIP'), ('ONCE'), ('NEW')) AS rule(name)
+            -- end
+         CROSS JOIN LATERAL (
+            SELECT trigger_group, trigger_name, job_group, job_name, next_fire_time, attempt, job_data
+              FROM qrtz_triggers
+             WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
+               -- include: is_of
+               \if :of_job
+                          AND job_group = :'job_group' AND job_name = :'job_name'
+               \endif
+               \if :in_group
+                          AND CASE :'operator'
+                                  WHEN 'equals' THEN job_group = :'group'
+                                  WHEN 'starts_with' THEN starts_with(job_group, :'group')
+                                  WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
+                                  ELSE strpos(job_group, :'group') > 0
+                              END
+               \endif
+               \if :of_type
+                          AND job_type = :'job_type'
+               \endif
+               \if :of_trigger
+                          AND trigger_group = :'trigger_group' AND trigger_name = :'trigger_name'
+               \endif
+               -- end
+               -- include: is_in_span
+               \if :since
+                          AND next_fire_time >= :'since'::timestamptz
+               \endif
+               \if :until
+                          AND next_fire_time < :'until'::timestamptz
+               \endif
+               \if :after_scheduled
+                          AND next_fire_time >= :'after_at'::timestamptz
+                          AND (next_fire_time, trigger_group, trigger_name)
+                              > (:'after_at'::timestamptz, :'after_group', :'after_name')
+               \endif
+               -- end
+               AND job_type = w.job_type AND placement = w.placement AND misfire_rule = rule.name
+             ORDER BY next_fire_time, trigger_group, trigger_name LIMIT :'limit'::int) AS t
+         ORDER BY next_fire_time, trigger_group, trigger_name LIMIT :'limit'::int
+\if :of_job
+       ) AS t WHERE NOT (SELECT holds FROM few))
+\endif
+\endif
+       )
+\endif
+       ) AS e
+ ORDER BY CASE state WHEN 'SCHEDULED' THEN scheduled_time END NULLS FIRST,
+          coalesce(ended_at, fired_time, scheduled_time) DESC, fire_id DESC, trigger_group, trigger_name
+ LIMIT :'limit'::int
+\if :count
+) AS found
+\endif
+;
+
+-- name: last
+-- The last execution that a page examines.
+SELECT ended_at, fire_id FROM qrtz_executions
+ WHERE sched_name = :'sched'
+   -- include: is_walked
+                      -- An execution ends at most an hour after its scheduled time, or it is among the few of a partial
+                      -- index. The clocks of nodes, which tell the end, may be a minute wrong.
+   \if :since
+                      AND ended_at >= :'since'::timestamptz - interval '1 minute'
+   \endif
+   \if :until
+                      AND ended_at < :'until'::timestamptz + interval '61 minutes'
+   \endif
+   \if :after
+                      AND ended_at <= :'after_at'::timestamptz
+                      AND (ended_at, fire_id) < (:'after_at'::timestamptz, :'after_id'::bigint)
+   \endif
+   -- end
+ ORDER BY ended_at DESC, fire_id DESC OFFSET :'among'::int - 1 LIMIT 1;

@@ -1,0 +1,124 @@
+-- name: lock_rows
+SELECT lock_name FROM qrtz_locks WHERE sched_name = :'sched';
+
+-- name: unknown_epochs
+SELECT f.fire_id::text, f.trigger_group || '.' || f.trigger_name, f.state, f.instance_id
+  FROM qrtz_fired_triggers f
+ WHERE f.sched_name = :'sched'
+   AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s WHERE s.sched_name = f.sched_name AND s.epoch = f.epoch)
+ ORDER BY f.fire_id;
+
+-- name: copies
+SELECT t.trigger_group || '.' || t.trigger_name
+  FROM qrtz_triggers t
+  JOIN qrtz_job_details j ON j.sched_name = t.sched_name AND j.job_group = t.job_group AND j.job_name = t.job_name
+ WHERE t.sched_name = :'sched'
+   AND (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit)
+       IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
+ ORDER BY 1;
+
+-- name: repair_copies
+-- A claim is fired as it was made; its trigger's copies are repaired after its release. A WAITING trigger that should
+-- be BLOCKED now is blocked by the next acquire step; a wrongly BLOCKED one is found as stuck.
+UPDATE qrtz_triggers t
+   SET job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
+       placement = j.placement, rate_limit = j.rate_limit, misfire_rule =
+           -- include: rule_of_job
+           CASE WHEN t.misfire_rule IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
+                WHEN t.misfire_rule = 'IGNORE' AND t.rate_limit = j.rate_limit THEN 'IGNORE'
+                WHEN j.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
+                WHEN t.misfire_rule NOT IN ('RATE_LIMIT', 'LATE') THEN t.misfire_rule
+                WHEN t.misfire_instruction = 'ignore' OR t.catch_up_until IS NOT NULL THEN 'IGNORE'
+                WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
+           -- end
+  FROM (SELECT t.ctid AS row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit
+          FROM qrtz_triggers t
+          JOIN qrtz_job_details j
+            ON j.sched_name = t.sched_name AND j.job_group = t.job_group AND j.job_name = t.job_name
+         WHERE t.sched_name = :'sched' AND t.trigger_state <> 'ACQUIRED'
+           AND (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit)
+               IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
+           FOR NO KEY UPDATE OF t, j SKIP LOCKED) AS j
+ WHERE t.ctid = j.row;
+
+-- name: overdue
+-- The front of the due index, for each dispatch key and misfire rule.
+WITH RECURSIVE waiting AS (
+    -- include: waiting
+    -- A loose index scan: one step per dispatch key, so the cost does not depend on the number of triggers.
+    (SELECT job_type, placement FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
+      ORDER BY job_type, placement LIMIT 1)
+    UNION ALL
+    SELECT other.job_type, other.placement
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT t.job_type, t.placement FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING'
+           AND (t.job_type, t.placement) > (w.job_type, w.placement)
+         ORDER BY t.job_type, t.placement LIMIT 1) AS other
+    -- end
+),
+bound AS MATERIALIZED (SELECT :now - :'patience'::interval AS instant)
+SELECT w.job_type, w.placement, count(*)::int, min(t.next_fire_time)
+  FROM bound
+ CROSS JOIN waiting w
+ CROSS JOIN
+    -- include: each_rule
+    (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT'), ('LATE'), ('SKIP'), ('ONCE'), ('NEW')) AS rule(name)
+    -- end
+ CROSS JOIN LATERAL (
+    SELECT t.next_fire_time FROM qrtz_triggers t
+     WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.job_type = w.job_type
+       AND t.placement = w.placement AND t.misfire_rule = rule.name AND t.next_fire_time < bound.instant
+       AND (t.rate_limit IS NULL OR t.rate_limited_until IS NULL OR t.rate_limited_until < bound.instant)
+    OFFSET 0) AS t
+ GROUP BY 1, 2
+ ORDER BY 4;
+
+-- name: in_error
+-- The last line of a traceback has the error itself.
+SELECT (SELECT count(*) FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'ERROR'),
+       trigger_group || '.' || trigger_name
+           || coalesce(': ' || left(substring(rtrim(error, E' \n') FROM '[^\n]*$'), 200), '')
+  FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'ERROR'
+ ORDER BY trigger_group, trigger_name LIMIT :'limit'::int;
+
+-- name: indexes
+SELECT c.relname::text, i.indisvalid AND i.indisready
+  FROM pg_catalog.pg_index i
+  JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+  JOIN pg_catalog.pg_class t ON t.oid = i.indrelid
+ WHERE t.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = 'qrtz_triggers'::regclass)
+   AND starts_with(t.relname, :'prefix');
+
+-- name: constraints
+SELECT o.conname::text, o.convalidated
+  FROM pg_catalog.pg_constraint o
+  JOIN pg_catalog.pg_class t ON t.oid = o.conrelid
+ WHERE t.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = 'qrtz_triggers'::regclass)
+   AND starts_with(t.relname, :'prefix');
+
+-- name: dead
+SELECT s.relname::text, s.n_dead_tup, s.n_live_tup, s.last_autovacuum::text
+  FROM pg_catalog.pg_stat_user_tables s
+  JOIN pg_catalog.pg_class c ON c.oid = s.relid
+ WHERE c.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = 'qrtz_triggers'::regclass)
+   AND starts_with(s.relname, :'prefix')
+   AND (s.n_dead_tup > 10000 AND s.n_dead_tup > s.n_live_tup / 2
+        OR 'autovacuum_enabled=false' = ANY(c.reloptions))
+ ORDER BY s.n_dead_tup DESC;
+
+-- name: autovacuum
+SELECT current_setting('autovacuum');
+
+-- name: transactions
+SELECT 'pid ' || pid || ' (user ' || coalesce(usename, '?') || ', application '
+       || coalesce(nullif(application_name, ''), '-') || ', ' || coalesce(state, 'unknown')
+       || ', since ' || date_trunc('second', xact_start)::text || ')'
+  FROM pg_catalog.pg_stat_activity
+ WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+   AND xact_start < clock_timestamp() - :'long'::interval
+UNION ALL
+SELECT 'prepared transaction ' || quote_literal(gid) || ' of ' || owner || ' since ' || date_trunc('second', prepared)
+  FROM pg_catalog.pg_prepared_xacts
+ WHERE database = current_database() AND prepared < clock_timestamp() - :'long'::interval;

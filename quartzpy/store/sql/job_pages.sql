@@ -1,0 +1,69 @@
+-- name: page
+-- The jobs that match all filters, by key; with `examined` those among the first `among`, or of the group.
+\if :count
+SELECT count(*) FROM (
+\endif
+SELECT s.trigger_count, s.next_fire_time, s.previous_fire_time, j.mode,
+       -- include: job_columns
+       j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.overlap_policy,
+       j.concurrency_key, j.placement, j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout,
+       j.pause_after_failures, j.job_data::text, j.continuations::text, j.rate_limit::text, j.display_name, j.capture_logs
+       -- end
+  FROM (SELECT *
+          FROM (SELECT * FROM qrtz_job_details
+                 WHERE sched_name = :'sched'
+\if :of_job
+                   AND job_group = :'job_group' AND job_name = :'job_name'
+\endif
+\if :in_group
+                   AND job_group = :'group'
+\endif
+\if :after
+                   AND (job_group, job_name) > (:'after_group', :'after_name')
+\endif
+\if :examined
+                 ORDER BY job_group, job_name LIMIT :'among'::int
+\endif
+               ) AS walked
+         WHERE true
+\if :group_like
+           AND CASE :'operator'
+                   WHEN 'starts_with' THEN starts_with(job_group, :'group')
+                   WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
+                   ELSE strpos(job_group, :'group') > 0
+               END
+\endif
+\if :contains
+           AND strpos(job_name, :'contains') > 0
+\endif
+\if :of_type
+           AND job_type = :'job_type'
+\endif
+\if :in_mode
+           AND mode = :'mode'
+\endif
+         ORDER BY job_group, job_name LIMIT :'limit'::int) AS j
+ CROSS JOIN LATERAL (
+    SELECT count(*) AS trigger_count,
+           min(next_fire_time) FILTER (WHERE trigger_state NOT IN ('ERROR', 'COMPLETE')) AS next_fire_time,
+           max(prev_fire_time) AS previous_fire_time
+      FROM (SELECT next_fire_time, prev_fire_time, trigger_state FROM qrtz_triggers t
+             WHERE t.sched_name || '' = :'sched' AND t.job_group = j.job_group AND t.job_name = j.job_name
+             LIMIT :'most_triggers'::int + 1) AS t) AS s
+ ORDER BY j.job_group, j.job_name
+\if :count
+) AS found
+\endif
+;
+
+-- name: last
+-- The last job that a page examines.
+SELECT job_group, job_name FROM qrtz_job_details
+ WHERE sched_name = :'sched'
+\if :in_group
+   AND job_group = :'group'
+\endif
+\if :after
+   AND (job_group, job_name) > (:'after_group', :'after_name')
+\endif
+ ORDER BY job_group, job_name OFFSET :'among'::int - 1 LIMIT 1;

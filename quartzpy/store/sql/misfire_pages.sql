@@ -1,0 +1,57 @@
+-- name: page
+-- The misfires that match all filters, the latest first; with `examined` those among the first `among`, or of the
+-- trigger. The scheduler as an expression leaves only the index of the trigger.
+\if :count
+SELECT count(*) FROM (
+\endif
+SELECT id, trigger_group, trigger_name, job_group, job_name, instance_id, handled_at, misfire_instruction, action,
+       scheduled_time, missed, has_more, caught_up, next_fire_time
+  FROM (SELECT * FROM qrtz_misfires
+\if :of_trigger
+         WHERE sched_name || '' = :'sched' AND trigger_group = :'trigger_group' AND trigger_name = :'trigger_name'
+\else
+         WHERE sched_name = :'sched'
+\endif
+\if :after
+           AND id < :'after_id'::bigint
+\endif
+\if :examined
+         ORDER BY id DESC LIMIT :'among'::int
+\endif
+       ) AS walked
+ WHERE true
+\if :of_job
+   AND job_group = :'job_group' AND job_name = :'job_name'
+\endif
+\if :of_action
+   AND action = :'misfire_action'
+\endif
+\if :of_node
+   AND instance_id = :'instance'
+\endif
+\if :since
+   AND scheduled_time >= :'since'::timestamptz
+\endif
+\if :until
+   AND scheduled_time < :'until'::timestamptz
+\endif
+ ORDER BY id DESC LIMIT :'limit'::int
+\if :count
+) AS found
+\endif
+;
+
+-- name: last
+-- The last misfire that a page examines, unless those that follow it were handled too long ago.
+SELECT id
+  FROM (SELECT id, handled_at FROM qrtz_misfires
+\if :of_trigger
+         WHERE sched_name || '' = :'sched' AND trigger_group = :'trigger_group' AND trigger_name = :'trigger_name'
+\else
+         WHERE sched_name = :'sched'
+\endif
+\if :after
+           AND id < :'after_id'::bigint
+\endif
+         ORDER BY id DESC OFFSET :'among'::int - 1 LIMIT 1) AS last
+ WHERE handled_at >= coalesce(:'since'::timestamptz - :'margin'::interval, '-infinity');
