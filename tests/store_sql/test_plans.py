@@ -30,7 +30,6 @@ from quartzpy.store.queries import (
 )
 from quartzpy.store.sql import migrations, near_keys, pages
 from quartzpy.store.sql.db.conninfo import session_settings
-from quartzpy.store.sql.db.session import names
 from quartzpy.store.sql.db.statement import as_text, prepare
 from quartzpy.store.sql.operations import history, search
 from quartzpy.store.sql.steps.acquire import (
@@ -176,7 +175,7 @@ def explain(connection: psycopg.Connection[Any], request: pytest.FixtureRequest)
     connection.execute(fill.then)  # type: ignore[arg-type]
 
     def one(text: str, **more: Any) -> list[dict[str, Any]]:
-        statement = prepare("s", text, names(None))
+        statement = prepare("s", text)
         connection.execute(b"PREPARE s AS " + statement.sql)
         values = [as_text({**VALUES, **of_rows(connection), **more}[name]) for name in statement.values]
         literals = b", ".join(
