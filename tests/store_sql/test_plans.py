@@ -31,7 +31,7 @@ from quartzpy.store.queries import (
 from quartzpy.store.sql import migrations, near_keys, pages
 from quartzpy.store.sql.db.conninfo import session_settings
 from quartzpy.store.sql.db.statement import as_text, prepare
-from quartzpy.store.sql.operations import search
+from quartzpy.store.sql.operations import history, search
 from quartzpy.store.sql.steps.acquire import (
     ACQUIRE,
     ACQUIRE_UNLIMITED,
@@ -222,6 +222,11 @@ def test_executions_are_read_off_the_end_of_their_index(
 ) -> None:
     text, values = pages.text_and_values(wanted, None, LIMIT)
     assert read(explain(text, **values)) <= most
+
+
+@filled(Fill(FILL_HISTORY), Fill(FILL_HISTORY, "good"))
+def test_the_attempts_of_a_fire_are_looked_up_one_by_one(explain: Callable[..., list[dict[str, Any]]]) -> None:
+    assert read(explain(history.ATTEMPTS, fire_ids=[2, 4_000, 6_000], limit=50)) <= 3
 
 
 FILL_PAGES = """
