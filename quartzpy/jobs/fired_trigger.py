@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from enum import Enum
-from typing import Literal
+from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.jobs.job import JobDetail
@@ -14,185 +13,152 @@ from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 
-class _Unread(Enum):
-    """The mark of a calendar that has not been read yet. None means that the trigger has no calendar."""
+class FireFacts(NamedTuple):
+    """What a store tells of a fire: the one list of these facts. The SQL selects them in this order."""
 
-    UNREAD = 0
+    fire_id: int
+    fire_time: datetime
+    trigger_group: str
+    trigger_name: str
+    job_group: str
+    job_name: str
+    job_type: str
+    generation: int
+    scheduled_fire_time: datetime
+    previous_fire_time: datetime | None
+    next_fire_time: datetime | None
+    times_triggered: int
+    attempt: int
+    placement: str
+    retry: str | None
+    timeout: timedelta | None
+    persists_data: bool
+    job_data: str | None
+    trigger_data: str | None
+    calendar_revision: int | None
+    upcoming_instants: Sequence[datetime] | None = None
+    """The fire times that are stored after the next one; None while so many are left that none is needed."""
+    upcoming_is_complete: bool = False
+    coalesced: Sequence[datetime] | None = None
+    node_deaths: int = 0
+    pause_after_failures: int | None = None
+    continuations: str | None = None
+    max_concurrent: int | None = None
+    capture_logs: str | None = None
+    job_is_durable: bool = False
 
 
-_UNREAD: Literal[_Unread.UNREAD] = _Unread.UNREAD
+_T = TypeVar("_T")
 
 
-class FiredTrigger:
+class _BuiltOnce(Generic[_T]):
+    """An attribute that is built on first access. Unlike `functools.cached_property`, it takes no lock."""
+
+    def __init__(self, build: Callable[[Any], _T]) -> None:
+        self._build = build
+        self._name = build.__name__
+        self.__doc__ = build.__doc__
+
+    @overload
+    def __get__(self, fired: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, fired: object, owner: type) -> _T: ...
+    def __get__(self, fired: object | None, owner: type) -> Any:
+        if fired is None:
+            return self
+        value = fired.__dict__[self._name] = self._build(fired)
+        return value
+
+
+class FiredTrigger(FireFacts):
     """A fire that the store has committed, with everything that is needed to run the job and to complete it.
 
-    `trigger`, `job_detail` and `calendar` are built on first access, because most executions never read them. The class
-    has slots, because a node makes thousands of them in a second: each object less is one that the garbage collector
-    does not visit.
+    The keys, `trigger`, `job_detail` and `calendar` are built on first access, because most executions never read them.
+    A fire is the tuple of its facts, and not an object beside it, because a node makes thousands of them in a second:
+    each object less is one that the garbage collector does not visit.
     """
 
-    __slots__ = (
-        "_calendar",
-        "_job_detail",
-        "_job_key",
-        "_load_calendar",
-        "_load_job",
-        "_load_trigger",
-        "_trigger",
-        "_trigger_key",
-        "_upcoming",
-        "attempt",
-        "calendar_revision",
-        "capture_logs",
-        "coalesced_fire_times",
-        "continues",
-        "fire_id",
-        "fire_time",
-        "generation",
-        "job_data",
-        "job_group",
-        "job_is_durable",
-        "job_name",
-        "job_type",
-        "max_concurrent",
-        "next_fire_time",
-        "node_deaths",
-        "pause_after_failures",
-        "persists_data",
-        "placement",
-        "previous_fire_time",
-        "retry",
-        "scheduled_fire_time",
-        "timeout",
-        "times_triggered",
-        "trigger_data",
-        "trigger_group",
-        "trigger_name",
-    )
+    # A fire is itself, and no value: two stores may tell the same facts, some of which have no hash.
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
+    __hash__ = object.__hash__
 
-    def __init__(
-        self,
-        *,
-        fire_id: int,
-        trigger_group: str,
-        trigger_name: str,
-        job_group: str,
-        job_name: str,
-        job_type: str,
-        generation: int,
-        fire_time: datetime,
-        scheduled_fire_time: datetime,
-        previous_fire_time: datetime | None,
-        next_fire_time: datetime | None,
-        upcoming: UpcomingFireTimes | None,
-        times_triggered: int,
-        attempt: int,
-        placement: str,
-        coalesced_fire_times: tuple[datetime, ...],
-        retry: str | None,
-        timeout: timedelta | None,
-        persists_data: bool,
-        job_data: str | None,
-        trigger_data: str | None,
-        calendar_revision: int | None,
-        load_trigger: Callable[[], Trigger],
-        load_job: Callable[[], JobDetail],
-        load_calendar: Callable[[], Calendar | None],
-        node_deaths: int = 0,
-        pause_after_failures: int | None = None,
-        continues: bool = False,
-        max_concurrent: int | None = None,
-        capture_logs: str | None = None,
-        job_is_durable: bool = False,
-    ) -> None:
-        self.fire_id = fire_id
-        self.trigger_group = trigger_group
-        self.trigger_name = trigger_name
-        self.job_group = job_group
-        self.job_name = job_name
-        self.job_type = job_type
-        self.generation = generation
-        self.fire_time = fire_time
-        self.scheduled_fire_time = scheduled_fire_time
-        self.previous_fire_time = previous_fire_time
-        self.next_fire_time = next_fire_time
-        self.times_triggered = times_triggered
-        self.attempt = attempt
-        self.placement = placement
-        self.coalesced_fire_times = coalesced_fire_times
-        self.retry = retry
-        self.timeout = timeout
-        self.persists_data = persists_data
-        self.job_data = job_data
-        self.trigger_data = trigger_data
-        self.calendar_revision = calendar_revision
-        self.node_deaths = node_deaths
-        self.pause_after_failures = pause_after_failures
-        self.continues = continues
-        self.max_concurrent = max_concurrent
-        self.capture_logs = capture_logs
-        self.job_is_durable = job_is_durable
-        self._load_trigger = load_trigger
-        self._load_job = load_job
-        self._load_calendar = load_calendar
-        self._nothing_is_built(upcoming)
+    def __repr__(self) -> str:
+        # The facts include the data of the job, which is none of a log's business.
+        return f"<{type(self).__name__} {self.fire_id} of {self.trigger_key}>"
 
-    def _nothing_is_built(self, upcoming: UpcomingFireTimes | None = None) -> None:
-        self._upcoming = upcoming
-        self._trigger: Trigger | None = None
-        self._job_detail: JobDetail | None = None
-        self._calendar: Calendar | Literal[_Unread.UNREAD] | None = _UNREAD
-        self._trigger_key: TriggerKey | None = None
-        self._job_key: JobKey | None = None
+    @property
+    def coalesced_fire_times(self) -> tuple[datetime, ...]:
+        """The fire times that this fire stands for, if they are several."""
+        return tuple(self.coalesced) if self.coalesced else ()
+
+    @property
+    def continues(self) -> bool:
+        """True if other jobs run after this one."""
+        return self.continuations is not None
 
     @property
     def upcoming(self) -> UpcomingFireTimes | None:
         """The fire times that are stored after `next_fire_time`; None while so many are left that none is needed."""
-        if self._upcoming is None:
-            self._upcoming = self._built_upcoming()
-        return self._upcoming
+        instants = self.upcoming_instants
+        return None if instants is None else UpcomingFireTimes(tuple(instants), self.upcoming_is_complete)
 
     @property
     def last_known_fire_time(self) -> datetime | None:
         """The last of the next fire time and those after it, from which further ones are computed."""
-        upcoming = self.upcoming
-        return upcoming.instants[-1] if upcoming is not None and upcoming.instants else self.next_fire_time
+        instants = self.upcoming_instants
+        return instants[-1] if instants else self.next_fire_time
 
-    @property
+    @_BuiltOnce
     def trigger_key(self) -> TriggerKey:
-        key = self._trigger_key
-        if key is None:
-            key = self._trigger_key = TriggerKey(self.trigger_name, self.trigger_group)
-        return key
+        return TriggerKey(self.trigger_name, self.trigger_group)
 
-    @property
+    @_BuiltOnce
     def job_key(self) -> JobKey:
-        key = self._job_key
-        if key is None:
-            key = self._job_key = JobKey(self.job_name, self.job_group)
-        return key
+        return JobKey(self.job_name, self.job_group)
 
-    @property
+    @_BuiltOnce
     def trigger(self) -> Trigger:
-        if self._trigger is None:
-            self._trigger = self._built_trigger()
-        return self._trigger
+        return self._built_trigger()
 
-    @property
+    @_BuiltOnce
     def job_detail(self) -> JobDetail:
-        if self._job_detail is None:
-            self._job_detail = self._built_job()
-        return self._job_detail
+        return self._built_job()
 
-    @property
+    @_BuiltOnce
     def calendar(self) -> Calendar | None:
         """The trigger's calendar as it was at the fire."""
-        if self._calendar is _UNREAD:
-            self._calendar = self._built_calendar()
-        return self._calendar
+        return self._built_calendar()
 
-    def _built_upcoming(self) -> UpcomingFireTimes | None:
-        return None
+    def _built_trigger(self) -> Trigger:
+        raise NotImplementedError
+
+    def _built_job(self) -> JobDetail:
+        raise NotImplementedError
+
+    def _built_calendar(self) -> Calendar | None:
+        raise NotImplementedError
+
+
+class LoadedFire(FiredTrigger):
+    """A fire whose trigger, job and calendar are built by functions."""
+
+    _load_trigger: Callable[[], Trigger]
+    _load_job: Callable[[], JobDetail]
+    _load_calendar: Callable[[], Calendar | None]
+
+    @classmethod
+    def of(
+        cls,
+        facts: FireFacts,
+        *,
+        load_trigger: Callable[[], Trigger],
+        load_job: Callable[[], JobDetail],
+        load_calendar: Callable[[], Calendar | None],
+    ) -> Self:
+        fired = cls._make(facts)
+        fired._load_trigger, fired._load_job, fired._load_calendar = load_trigger, load_job, load_calendar
+        return fired
 
     def _built_trigger(self) -> Trigger:
         return self._load_trigger()

@@ -11,6 +11,7 @@ import pytest
 from quartzpy.calendars.base import BaseCalendar, WholeDayCalendar
 from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
 from quartzpy.errors import CalendarInUseError, CalendarNotFoundError, InvalidCalendarError, ObjectAlreadyExistsError
+from quartzpy.jobs.fired_trigger import FireFacts, LoadedFire
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import Completion, TriggerMove
 from quartzpy.store.queries import TriggerQuery
@@ -167,8 +168,13 @@ def test_a_refill_computed_from_the_old_calendar_is_refused(named: Harness) -> N
     assert fired.next_fire_time is not None
     named.put_calendar(NAME, NOT_TODAY, replace=True)
     stale = refill(fired.trigger, fired.next_fire_time, UpcomingFireTimes(), fired.times_triggered, fired.calendar)
-    completion: Completion = named.ended(fired, refill=stale)
-    fired._upcoming = UpcomingFireTimes()
+    unrefilled = LoadedFire.of(
+        FireFacts(*fired[: len(FireFacts._fields)])._replace(upcoming_instants=(), upcoming_is_complete=False),
+        load_trigger=lambda: fired.trigger,
+        load_job=lambda: fired.job_detail,
+        load_calendar=lambda: fired.calendar,
+    )
+    completion: Completion = named.ended(unrefilled, refill=stale)
     named.store.complete(node, [completion])
     assert named.upcoming("hourly") == []
 

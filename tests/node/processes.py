@@ -15,6 +15,7 @@ from quartzpy.config.executors import ExecutorKind
 from quartzpy.events.events import Event, JobWasExecuted
 from quartzpy.events.listeners import Listeners
 from quartzpy.job_data import encode
+from quartzpy.jobs.fired_trigger import FireFacts, LoadedFire
 from quartzpy.jobs.job import Job, JobDetail, job_types
 from quartzpy.jobs.job_factory import JobFactory, new_instance
 from quartzpy.node.workers.deadlines import Deadlines
@@ -24,12 +25,11 @@ from quartzpy.node.workers.execution import Execution, Executor
 from quartzpy.node.workers.job_runner import JobRunner
 from quartzpy.node.workers.process_workers import ProcessWorkers
 from quartzpy.node.workers.worker_pool import WorkerPool
-from quartzpy.store.protocol import Completion, FiredTrigger, Node
+from quartzpy.store.protocol import Completion, Node
 from quartzpy.store.ram.store import RamJobStore
 from quartzpy.store.store_time import StoreTime
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
-from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 CLOCK = SystemClock()
@@ -65,11 +65,11 @@ def execution_of(
         "scheduled_fire_time": START,
         "previous_fire_time": None,
         "next_fire_time": None,
-        "upcoming": UpcomingFireTimes((), is_complete=True),
+        "upcoming_instants": (),
+        "upcoming_is_complete": True,
         "times_triggered": 1,
         "attempt": 1,
         "placement": detail.placement.as_text(),
-        "coalesced_fire_times": (),
         "retry": detail.retry.as_text() if detail.retry else None,
         "timeout": detail.timeout,
         "persists_data": bool(detail.persist_data),
@@ -77,8 +77,8 @@ def execution_of(
         "trigger_data": encode(trigger.data),
         "calendar_revision": None,
     }
-    fired = FiredTrigger(
-        **(values | (stored or {})),
+    fired = LoadedFire.of(
+        FireFacts(**(values | (stored or {}))),
         load_trigger=lambda: trigger,
         load_job=lambda: detail,
         load_calendar=lambda: calendar,

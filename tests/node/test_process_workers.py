@@ -66,7 +66,7 @@ def test_the_context_in_the_child_equals_that_of_the_node(shared: ProcessWorkers
             misfire_threshold=timedelta(seconds=5),
         ),
         calendar=calendar,
-        stored={"attempt": 2, "coalesced_fire_times": (START, START + timedelta(hours=1)), "previous_fire_time": START},
+        stored={"attempt": 2, "coalesced": (START, START + timedelta(hours=1)), "previous_fire_time": START},
     )
     here = jobs.Told().execute(
         JobExecutionContext(

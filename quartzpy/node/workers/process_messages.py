@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import inspect
 import json
 import runpy
 import sys
@@ -29,18 +28,16 @@ from quartzpy.errors import (
     RemoteJobSnoozedError,
 )
 from quartzpy.job_data import decode, encode
+from quartzpy.jobs.fired_trigger import FiredTrigger, FireFacts, LoadedFire
 from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.jobs.retry import dotted_name, type_names
 from quartzpy.keys import MAIN, MAIN_IN_CHILD
 from quartzpy.node.workers.error_text import describe
-from quartzpy.store.protocol import FiredTrigger
 from quartzpy.triggers.kinds import trigger_kind
 from quartzpy.triggers.trigger import Trigger
 
 READY, RUN, BEGUN, PROGRESS, LOG, DONE, STOP, END = "ready", "run", "begun", "progress", "log", "done", "stop", "end"
 
-_LOADED = ("load_trigger", "load_job", "load_calendar")
-_STORED = [name for name in inspect.signature(FiredTrigger).parameters if name not in _LOADED]
 _COMMON = [field.name for field in fields(Trigger) if field.name != "data"]
 _FLAGS = (
     "refire_immediately",
@@ -70,7 +67,7 @@ def fired_to_json(fired: FiredTrigger, job_class: type[Job], job_data: str | Non
     the modules of the classes. The node has already imported them, so no stored name decides which code is imported.
     """
     trigger, calendar = fired.trigger, fired.calendar
-    stored = {name: getattr(fired, name) for name in _STORED}
+    stored = {name: getattr(fired, name) for name in FireFacts._fields}
     if job_data is not None:
         stored["job_data"] = job_data
     return {
@@ -127,7 +124,8 @@ def fired_from_json(written: dict[str, Any]) -> FiredTrigger:
     def load_calendar() -> Calendar | None:
         return None if written["calendar"] is None else calendar_from_json(written["calendar"])
 
-    return FiredTrigger(**stored, load_trigger=load_trigger, load_job=load_job, load_calendar=load_calendar)
+    facts = FireFacts(**stored)
+    return LoadedFire.of(facts, load_trigger=load_trigger, load_job=load_job, load_calendar=load_calendar)
 
 
 # --- the end of an execution

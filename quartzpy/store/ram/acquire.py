@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
+from quartzpy.jobs.fired_trigger import FireFacts, LoadedFire
 from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, OverlapPolicy, TriggerState
 from quartzpy.store.protocol import (
@@ -272,35 +273,40 @@ def fire_row(
     last = fire_id if state is TriggerState.COMPLETE else None
     tables.move(row, state, progress=progress, upcoming=upcoming, fire_id=last)
     calendar = tables.calendar_of(row)
-    execution.fired = FiredTrigger(
+    few = upcoming.if_few()
+    facts = FireFacts(
         fire_id=fire_id,
+        fire_time=now,
         trigger_group=row.key.group,
         trigger_name=row.key.name,
         job_group=job.key.group,
         job_name=job.key.name,
         job_type=job.job_type,
         generation=row.generation,
-        fire_time=now,
         scheduled_fire_time=execution.scheduled_time,
         previous_fire_time=previous,
         next_fire_time=progress.next_fire_time,
-        upcoming=upcoming.if_few(),
         times_triggered=progress.times_triggered,
         attempt=row.attempt,
         placement=job.dispatch_key.placement,
-        coalesced_fire_times=_coalesced(row.coalesced_fire_times, coalesced_fire_times),
         retry=job.retry,
         timeout=job.timeout,
-        pause_after_failures=job.pause_after_failures,
-        continues=bool(job.continuations),
-        capture_logs=job.capture_logs,
         persists_data=job.persists_data,
         job_data=job.data,
         trigger_data=row.data,
         calendar_revision=None if calendar is None else calendar.revision,
-        load_calendar=partial(_value, None if calendar is None else calendar.calendar),
+        upcoming_instants=None if few is None else few.instants,
+        upcoming_is_complete=upcoming.is_complete,
+        coalesced=_coalesced(row.coalesced_fire_times, coalesced_fire_times),
+        pause_after_failures=job.pause_after_failures,
+        continuations=job.continuations_text,
+        capture_logs=job.capture_logs,
+    )
+    execution.fired = LoadedFire.of(
+        facts,
         load_trigger=partial(load_trigger, row.bare, row.data),
         load_job=partial(load_job, *job.loader()),
+        load_calendar=partial(_value, None if calendar is None else calendar.calendar),
     )
     row.coalesced_fire_times = ()
     tables.claim(execution)

@@ -113,6 +113,10 @@ class JobRow:
         return self._detail.capture_logs
 
     @property
+    def continuations_text(self) -> str | None:
+        return self._detail.continuations_text
+
+    @property
     def display_name(self) -> str | None:
         return self._detail.display_name
 

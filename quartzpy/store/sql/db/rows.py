@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import lru_cache, partial
-from typing import Any
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from quartzpy import job_data
 from quartzpy.calendars.calendar import Calendar
@@ -14,16 +15,16 @@ from quartzpy.calendars.kinds import calendar_from_json
 from quartzpy.errors import InvalidCalendarError, InvalidTriggerError
 from quartzpy.instants import as_instant
 from quartzpy.jobs.continuation import continuations_from_text
+from quartzpy.jobs.fired_trigger import FiredTrigger, FireFacts
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
-from quartzpy.keys import JobKey, TriggerKey, unchecked_key
+from quartzpy.keys import JobKey, unchecked_key
 from quartzpy.placement import placement_from_text
-from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, SkippedTrigger
+from quartzpy.store.protocol import AcquiredTrigger, SkippedTrigger
 from quartzpy.texts import reason, stored_object
 from quartzpy.triggers.kinds import stored_schedule
 from quartzpy.triggers.trigger import Trigger, TriggerProgress, is_copied, trigger_kind
-from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 _CATCH_UP = "catch_up"
 
@@ -65,92 +66,106 @@ def schedule_text(trigger: Trigger) -> str:
     return json.dumps(schedule)
 
 
-def trigger(
-    name: str,
-    group: str,
-    job_group: str,
-    job_name: str,
-    kind: str,
-    schedule: str,
-    description: str | None,
-    start_time: datetime,
-    end_time: datetime | None,
-    priority: int,
-    misfire: str,
-    misfire_threshold: timedelta | None,
-    calendar: str | None,
-    data: str | None,
-) -> Trigger:
-    """Build a trigger from its columns, whose values were checked when it was stored.
+class TriggerColumns(NamedTuple):
+    """The columns of which a trigger is built: the one list of them."""
 
-    Raises:
-        InvalidValueError: its kind, its schedule or its misfire instruction cannot be read.
-    """
-    common = {
-        "name": name,
-        "group": group,
-        "job_key": unchecked_key(JobKey, job_name, job_group),
-        "description": description,
-        # A connection of a user may have another time zone, by whose wall clock Python would compute.
-        "start_time": as_instant(start_time, "start_time"),
-        "end_time": None if end_time is None else as_instant(end_time, "end_time"),
-        "priority": priority,
-        "misfire_threshold": misfire_threshold,
-        "calendar": calendar,
-        "data": job_data.decode(data) or None,
-    }
-    if is_copied(trigger_kind(kind)):
-        return _pattern(kind, schedule, misfire).with_checked(common)
-    values, bounds = _schedule(schedule)
-    return stored_schedule(kind, values, misfire=misfire, **common, **bounds)
+    trigger_name: str
+    trigger_group: str
+    job_group: str
+    job_name: str
+    kind: str
+    schedule: str
+    description: str | None
+    start_time: datetime
+    end_time: datetime | None
+    priority: int
+    misfire_instruction: str
+    misfire_threshold: timedelta | None
+    calendar_name: str | None
+    trigger_data: str | None
+
+    def trigger(self, *, with_data: bool = True) -> Trigger:
+        """Build the trigger, whose values were checked when it was stored.
+
+        Raises:
+            InvalidValueError: its kind, its schedule or its misfire instruction cannot be read.
+        """
+        common = {
+            "name": self.trigger_name,
+            "group": self.trigger_group,
+            "job_key": unchecked_key(JobKey, self.job_name, self.job_group),
+            "description": self.description,
+            # A connection of a user may have another time zone, by whose wall clock Python would compute.
+            "start_time": as_instant(self.start_time, "start_time"),
+            "end_time": None if self.end_time is None else as_instant(self.end_time, "end_time"),
+            "priority": self.priority,
+            "misfire_threshold": self.misfire_threshold,
+            "calendar": self.calendar_name,
+            "data": (job_data.decode(self.trigger_data) or None) if with_data else None,
+        }
+        if is_copied(trigger_kind(self.kind)):
+            return _pattern(self.kind, self.schedule, self.misfire_instruction).with_checked(common)
+        values, bounds = _schedule(self.schedule)
+        return stored_schedule(self.kind, values, misfire=self.misfire_instruction, **common, **bounds)
 
 
-def job(
-    name: str,
-    group: str,
-    job_type: str,
-    description: str | None,
-    durable: bool,
-    max_concurrent: int | None,
-    overlap_policy: str,
-    concurrency_key: str | None,
-    placement: str,
-    persist_data: bool,
-    requests_recovery: bool,
-    retry: str | None,
-    timeout: timedelta | None,
-    pause_after_failures: int | None,
-    data: str | None,
-    continuations: str | None,
-    rate_limit: str | None,
-    display_name: str | None,
-    capture_logs: str | None,
-) -> JobDetail:
-    """Build a job from its columns."""
-    where = placement_from_text(placement)
-    return JobDetail(
-        job_type,
-        name,
-        group,
-        description=description,
-        durable=durable,
-        max_concurrent=max_concurrent,
-        overlap_policy=overlap_policy,
-        concurrency_key=concurrency_key,
-        persist_data=persist_data,
-        requests_recovery=requests_recovery,
-        retry=RetryPolicy.from_text(retry) if retry else None,
-        timeout=timeout,
-        pause_after_failures=pause_after_failures,
-        executor=where.executor or None,
-        execution_group=where.group or None,
-        requires=where.requires,
-        data=job_data.decode(data) or None,
-        continuations=continuations_from_text(continuations),
-        rate_limit=RateLimit.from_text(rate_limit) if rate_limit else None,
-        display_name=display_name,
-        capture_logs=capture_logs,
-    )
+class JobColumns(NamedTuple):
+    """The columns of a job: the one list of them."""
+
+    job_name: str
+    job_group: str
+    job_type: str
+    job_description: str | None
+    job_is_durable: bool
+    max_concurrent: int | None
+    overlap_policy: str
+    key_entry: str | None
+    placement: str
+    persists_data: bool
+    requests_recovery: bool
+    retry: str | None
+    timeout: timedelta | None
+    pause_after_failures: int | None
+    job_data: str | None
+    continuations: str | None
+    rate_limit: str | None
+    display_name: str | None
+    capture_logs: str | None
+
+    def job(self) -> JobDetail:
+        """Build the job."""
+        where = placement_from_text(self.placement)
+        return JobDetail(
+            self.job_type,
+            self.job_name,
+            self.job_group,
+            description=self.job_description,
+            durable=self.job_is_durable,
+            max_concurrent=self.max_concurrent,
+            overlap_policy=self.overlap_policy,
+            concurrency_key=self.key_entry,
+            persist_data=self.persists_data,
+            requests_recovery=self.requests_recovery,
+            retry=RetryPolicy.from_text(self.retry) if self.retry else None,
+            timeout=self.timeout,
+            pause_after_failures=self.pause_after_failures,
+            executor=where.executor or None,
+            execution_group=where.group or None,
+            requires=where.requires,
+            data=job_data.decode(self.job_data) or None,
+            continuations=continuations_from_text(self.continuations),
+            rate_limit=RateLimit.from_text(self.rate_limit) if self.rate_limit else None,
+            display_name=self.display_name,
+            capture_logs=self.capture_logs,
+        )
+
+
+def trigger(*columns: Any) -> Trigger:
+    return TriggerColumns(*columns).trigger()
+
+
+def job(*columns: Any) -> JobDetail:
+    return JobColumns(*columns).job()
 
 
 @lru_cache(maxsize=256)
@@ -159,113 +174,83 @@ def calendar_from_text(text: str) -> Calendar:
     return calendar_from_json(stored_object(text, "calendar", InvalidCalendarError))
 
 
-class _FiredRow(FiredTrigger):
-    """A fire that is read from its row where it is asked. Few executions ask for more than the names and the times."""
+class _Claim(NamedTuple):
+    """The columns of a claimed row that are neither facts of the fire nor columns of its trigger or its job."""
 
-    __slots__ = ("_row",)
+    decision: str
+    concurrency_key: str
+    calendar_text: str | None
 
-    def __init__(self, row: tuple[Any, ...]) -> None:
-        self._row = row
-        (
-            _, self.fire_id, self.fire_time, self.trigger_group, self.trigger_name, self.job_group, self.job_name,
-            self.job_type, self.generation, self.scheduled_fire_time, self.previous_fire_time, self.next_fire_time,
-            _, _, self.times_triggered, self.attempt, self.max_concurrent, _, self.placement, self.trigger_data, _, _,
-            _, _, _, _, _, _, _, _, _,
-            self.job_is_durable, self.persists_data, _, self.retry, self.timeout, self.job_data, _,
-            self.calendar_revision,
-            coalesced, self.node_deaths, self.pause_after_failures, _, continuations,
-            _, _, self.capture_logs,
-        ) = row  # fmt: skip
-        self.coalesced_fire_times = tuple(coalesced) if coalesced else ()
-        self.continues = continuations is not None
-        self._nothing_is_built()
 
-    def _built_upcoming(self) -> UpcomingFireTimes | None:
-        instants = self._row[_UPCOMING]
-        return None if instants is None else UpcomingFireTimes(tuple(instants), self._row[_UPCOMING + 1])
+# Each name once: what the fire, the trigger and the job have in common comes where it is first.
+CLAIMED = tuple(dict.fromkeys((*FireFacts._fields, *_Claim._fields, *TriggerColumns._fields, *JobColumns._fields)))
+"""The columns of the part `claimed` of the steps, in their order."""
+
+
+def _columns_at(fields: Sequence[str]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """Return a function that takes these columns from a claimed row."""
+    return itemgetter(*map(CLAIMED.index, fields))
+
+
+_decision = itemgetter(CLAIMED.index("decision"))
+_overlap_policy = itemgetter(CLAIMED.index("overlap_policy"))
+_calendar_text = itemgetter(CLAIMED.index("calendar_text"))
+_trigger_columns = _columns_at(TriggerColumns._fields)
+_job_columns = _columns_at(JobColumns._fields)
+
+
+class _ClaimedRow(FiredTrigger):
+    """A row of the part `claimed`: it begins with the facts, and its other columns are read where they are asked for.
+
+    Few executions ask for more than the names and the times.
+    """
 
     def _built_trigger(self) -> Trigger:
-        return _trigger_of(self._row, self.trigger_data)
+        return TriggerColumns._make(_trigger_columns(self)).trigger()
 
-    def _built_calendar(self) -> Calendar | None:
-        return _calendar_of(self._row)
+    def built_trigger_without_data(self) -> Trigger:
+        return TriggerColumns._make(_trigger_columns(self)).trigger(with_data=False)
+
+    def built_calendar(self) -> Calendar | None:
+        text = _calendar_text(self)
+        return calendar_from_text(text) if text else None
+
+    _built_calendar = built_calendar
 
     def _built_job(self) -> JobDetail:
-        (
-            _, _, _, _, _, job_group, job_name, job_type, _, _,
-            _, _, _, _, _, _, max_concurrent, overlap_policy, placement,
-            _, _, _,
-            _, _, _, _, _, _, _, _, description,
-            durable, persists_data, requests_recovery, retry, timeout, data, _, _,
-            _, _, pause_after_failures, concurrency_key, continuations,
-            rate_limit, display_name, capture_logs,
-        ) = self._row  # fmt: skip
-        return job(
-            job_name, job_group, job_type, description, durable, max_concurrent, overlap_policy, concurrency_key,
-            placement, persists_data, requests_recovery, retry, timeout, pause_after_failures, data, continuations,
-            rate_limit, display_name, capture_logs,
-        )  # fmt: skip
-
-
-_UPCOMING = 12
-"""The place of the column `upcoming` in a row of `acquire.ACQUIRE`, before the one that says whether it is complete."""
-
-
-def _trigger_of(row: tuple[Any, ...], data: str | None) -> Trigger:
-    (
-        _, _, _, group, name, job_group, job_name, _, _, _,
-        _, _, _, _, _, _, _, _, _,
-        _, _, kind,
-        schedule, description, start, end, priority, misfire, misfire_threshold, calendar, _,
-        _, _, _, _, _, _, _, _,
-        _, _, _, _, _,
-        _, _, _,
-    ) = row  # fmt: skip
-    return trigger(
-        name, group, job_group, job_name, kind, schedule, description, start, end, priority, misfire,
-        misfire_threshold, calendar, data,
-    )  # fmt: skip
-
-
-def _calendar_of(row: tuple[Any, ...]) -> Calendar | None:
-    text = row[37]
-    return calendar_from_text(text) if text else None
+        return JobColumns._make(_job_columns(self)).job()
 
 
 def by_outcome(
-    found: Iterable[tuple[Any, ...]],
+    rows: Iterable[tuple[Any, ...]],
 ) -> tuple[tuple[FiredTrigger, ...], tuple[AcquiredTrigger, ...], tuple[SkippedTrigger, ...]]:
-    """Decode rows of `acquire.ACQUIRE`, grouped by outcome: fired, claimed, skipped."""
+    """Decode claimed rows, grouped by outcome: fired, claimed, skipped."""
     fired: list[FiredTrigger] = []
     claimed: list[AcquiredTrigger] = []
     skipped: list[SkippedTrigger] = []
-    for row in found:
-        decision = row[0]
+    for columns in rows:
+        # A row is longer than the facts, so it is not made by the constructor of the facts.
+        row = tuple.__new__(_ClaimedRow, columns)
+        decision = _decision(columns)
         if decision == "FIRE":
-            fired.append(_FiredRow(row))
+            fired.append(row)
         elif decision == "CLAIM":
             claimed.append(_claim(row))
         else:
-            _, _, _, trigger_group, trigger_name, job_group, job_name, _, _, scheduled, _, next_fire_time, *_ = row
-            trigger_key, job_key = TriggerKey(trigger_name, trigger_group), JobKey(job_name, job_group)
-            skipped.append(SkippedTrigger(trigger_key, job_key, scheduled, next_fire_time))
+            skipped.append(SkippedTrigger(row.trigger_key, row.job_key, row.scheduled_fire_time, row.next_fire_time))
     return tuple(fired), tuple(claimed), tuple(skipped)
 
 
-def _claim(row: tuple[Any, ...]) -> AcquiredTrigger:
-    (
-        _, fire_id, _, trigger_group, trigger_name, _, _, _, generation, scheduled,
-        previous, _, _, _, times_triggered, _, max_concurrent, overlap_policy, placement, *_,
-    ) = row  # fmt: skip
+def _claim(row: _ClaimedRow) -> AcquiredTrigger:
     return AcquiredTrigger(
-        fire_id,
-        trigger_group,
-        trigger_name,
-        TriggerProgress(scheduled, previous, times_triggered),
-        generation,
-        partial(_trigger_of, row, None),
-        partial(_calendar_of, row),
-        placement,
-        overlap_policy,
-        max_concurrent,
+        row.fire_id,
+        row.trigger_group,
+        row.trigger_name,
+        TriggerProgress(row.scheduled_fire_time, row.previous_fire_time, row.times_triggered),
+        row.generation,
+        row.built_trigger_without_data,
+        row.built_calendar,
+        row.placement,
+        _overlap_policy(row),
+        row.max_concurrent,
     )

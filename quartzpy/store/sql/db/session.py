@@ -102,6 +102,8 @@ class SqlSession:
         """True if the last call that stored without replacing found nothing of it stored; see `storing`."""
         self.has_rate_limits = False
         """True if a job had a rate limit at the last check; see `rate_limits`."""
+        self.left_to_others: set[int] = set()
+        """The generations of late triggers that this process cannot compute; see `misfire`."""
         self.purged_up_to: datetime | None = None
         """The end of the last execution that a full batch deleted; see `purge`."""
 

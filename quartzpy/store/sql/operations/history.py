@@ -25,7 +25,7 @@ BETWEEN = _SQL("between")
 ATTEMPTS = _SQL("attempts")
 
 
-def minutes(session: SqlSession, since: datetime, most: int) -> Minutes:
+def minutes(session: SqlSession, since: datetime, *, most: int) -> Minutes:
     found = session.read_one(MINUTES, since=since, most=most)
     records = [
         MinuteRecord(at, {Outcome(name): number for name, number in json.loads(outcomes).items()}, p50, p99)
@@ -45,7 +45,7 @@ def last_executions(
     return found
 
 
-def last_executions_of_job(session: SqlSession, key: JobKey, limit: int, among: int) -> list[ExecutionRecord]:
+def last_executions_of_job(session: SqlSession, key: JobKey, limit: int, *, among: int) -> list[ExecutionRecord]:
     rows = session.read_one(LAST_OF_JOB, group=key.group, name=key.name, limit=limit, among=among)
     return [execution_of(*row) for row in rows]
 
@@ -58,6 +58,6 @@ def attempts(session: SqlSession, fire_ids: Collection[int], limit: int) -> dict
 
 
 def executions_between(
-    session: SqlSession, start: datetime, end: datetime, limit: int, margin: timedelta
+    session: SqlSession, start: datetime, end: datetime, limit: int, *, margin: timedelta
 ) -> list[ExecutionRecord]:
     return [execution_of(*row) for row in session.read_one(BETWEEN, start=start, end=end, limit=limit, margin=margin)]

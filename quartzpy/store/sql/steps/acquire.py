@@ -54,7 +54,7 @@ def acquire(
     limit: int,
     look_ahead: timedelta,
     misfire_threshold: timedelta,
-    passed_over: Collection[int],
+    passed_over: Collection[int] = (),
 ) -> Acquisition:
     """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
     step = _Step(session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over)

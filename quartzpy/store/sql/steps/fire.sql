@@ -167,20 +167,22 @@ advanced AS (
 -- end
 -- include: claimed
 -- All that the node needs to run the job: the trigger as it is now, its job, and its calendar. Of the fire times after
--- the next one, a node needs those that it may have to refill. `unknown_fires` of the holdings returns the same
--- columns, in the order in which `rows.decode_row` reads them.
+-- the next one, a node needs those that it may have to refill. The columns are those of `rows.CLAIMED`, in its order,
+-- and so are those that `unknown_fires` of the holdings returns.
 claimed AS MATERIALIZED (
-    SELECT t.decision, t.given_fire_id, t.at, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type,
-           t.generation, t.scheduled_time, t.previous_time, t.next_fire_time,
-           CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming, t.upcoming_is_complete,
-           t.times_triggered, t.attempt, t.max_concurrent, t.overlap_policy, t.placement,
-           t.job_data::text AS trigger_data, t.concurrency_key,
-           t.kind, t.schedule::text, t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction,
-           t.misfire_threshold, t.calendar_name,
-           j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
-           j.retry_policy::text, j.timeout, j.job_data::text AS job_data, c.calendar::text, c.revision, t.coalesced,
-           j.node_deaths, j.pause_after_failures, j.concurrency_key AS key_entry,
-           j.continuations::text AS continuations, j.rate_limit::text AS rate_limit, j.display_name, j.capture_logs
+    SELECT t.given_fire_id AS fire_id, t.at AS fire_time, t.trigger_group, t.trigger_name, t.job_group, t.job_name,
+           t.job_type, t.generation, t.scheduled_time AS scheduled_fire_time, t.previous_time AS previous_fire_time,
+           t.next_fire_time, t.times_triggered, t.attempt, t.placement, j.retry_policy::text AS retry, j.timeout,
+           j.persists_data, j.job_data::text AS job_data, t.job_data::text AS trigger_data,
+           c.revision AS calendar_revision,
+           CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming_instants, t.upcoming_is_complete,
+           t.coalesced, j.node_deaths, j.pause_after_failures, j.continuations::text AS continuations,
+           t.max_concurrent, j.capture_logs, j.is_durable AS job_is_durable,
+           t.decision, t.concurrency_key, c.calendar::text AS calendar_text,
+           t.kind, t.schedule::text AS schedule, t.description, t.start_time, t.end_time, t.priority,
+           t.misfire_instruction, t.misfire_threshold, t.calendar_name,
+           j.description AS job_description, t.overlap_policy, j.concurrency_key AS key_entry, j.requests_recovery,
+           j.rate_limit::text AS rate_limit, j.display_name
       FROM advanced t
      CROSS JOIN LATERAL (
         SELECT * FROM qrtz_job_details o
@@ -264,4 +266,4 @@ cancelled AS (
 )
 -- end
 \endif
-SELECT * FROM claimed ORDER BY scheduled_time, priority DESC;
+SELECT * FROM claimed ORDER BY scheduled_fire_time, priority DESC;

@@ -93,19 +93,23 @@ SELECT :now,
 
 -- name: unknown_fires
 -- The executions of this epoch that the node does not know, because the answer to their fire was lost.
-SELECT 'FIRE'::text, f.fire_id, f.fired_time, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type,
-       f.generation, f.scheduled_time, t.prev_fire_time, t.next_fire_time,
-       CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END,
-       coalesce(t.upcoming_is_complete, true), coalesce(t.times_triggered, 1), f.attempt, f.max_concurrent,
-       coalesce(t.overlap_policy, 'block'), coalesce(t.placement, j.placement, ''),
-       f.trigger_data::text, f.concurrency_key, coalesce(t.kind, 'simple'),
-       coalesce(t.schedule, '{"interval_us": 0, "repeat_count": 0}')::text,
-       t.description, coalesce(t.start_time, f.scheduled_time), t.end_time, f.priority,
-       coalesce(t.misfire_instruction, 'smart'), t.misfire_threshold, t.calendar_name,
-       j.description, coalesce(j.is_durable, false), coalesce(j.persists_data, false), f.requests_recovery,
-       j.retry_policy::text, j.timeout, j.job_data::text, c.calendar::text, c.revision, f.coalesced_fire_times,
-       coalesce(j.node_deaths, 0), j.pause_after_failures, j.concurrency_key, j.continuations::text,
-       j.rate_limit::text, j.display_name, j.capture_logs
+SELECT f.fire_id, f.fired_time AS fire_time, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type,
+       f.generation, f.scheduled_time AS scheduled_fire_time, t.prev_fire_time AS previous_fire_time, t.next_fire_time,
+       coalesce(t.times_triggered, 1) AS times_triggered, f.attempt,
+       coalesce(t.placement, j.placement, '') AS placement, j.retry_policy::text AS retry, j.timeout,
+       coalesce(j.persists_data, false) AS persists_data, j.job_data::text AS job_data,
+       f.trigger_data::text AS trigger_data, c.revision AS calendar_revision,
+       CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming_instants,
+       coalesce(t.upcoming_is_complete, true) AS upcoming_is_complete, f.coalesced_fire_times AS coalesced,
+       coalesce(j.node_deaths, 0) AS node_deaths, j.pause_after_failures, j.continuations::text AS continuations,
+       f.max_concurrent, j.capture_logs, coalesce(j.is_durable, false) AS job_is_durable,
+       'FIRE'::text AS decision, f.concurrency_key, c.calendar::text AS calendar_text,
+       coalesce(t.kind, 'simple') AS kind,
+       coalesce(t.schedule, '{"interval_us": 0, "repeat_count": 0}')::text AS schedule,
+       t.description, coalesce(t.start_time, f.scheduled_time) AS start_time, t.end_time, f.priority,
+       coalesce(t.misfire_instruction, 'smart') AS misfire_instruction, t.misfire_threshold, t.calendar_name,
+       j.description AS job_description, coalesce(t.overlap_policy, 'block') AS overlap_policy,
+       j.concurrency_key AS key_entry, f.requests_recovery, j.rate_limit::text AS rate_limit, j.display_name
   FROM qrtz_fired_triggers f
   LEFT JOIN qrtz_job_details j
     ON j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name

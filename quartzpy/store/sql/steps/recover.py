@@ -15,7 +15,7 @@ from quartzpy.errors import JobStoreError
 from quartzpy.keys import JobKey
 from quartzpy.store import refusals
 from quartzpy.store.process_identity import own_process
-from quartzpy.store.protocol import Node, RecoveryOutcome
+from quartzpy.store.protocol import MAX_NODE_DEATHS, Node, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
 from quartzpy.store.sql.db.conninfo import session_prefix
 from quartzpy.store.sql.db.listen import news
@@ -65,7 +65,9 @@ def end_sessions(session: SqlSession, dead: Collection[NodeRecord]) -> None:
         logger.info("terminated %d database sessions of dead nodes", ended)
 
 
-def recover(session: SqlSession, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int) -> RecoveryOutcome:
+def recover(
+    session: SqlSession, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int = MAX_NODE_DEATHS
+) -> RecoveryOutcome:
     """Remove dead nodes and release what they held; see `JobStore.recover`."""
     stuck, standing = session.read(
         session.send(ANYTHING_STUCK), session.send(GUARD, instance=node.instance_id, epoch=node.epoch)
