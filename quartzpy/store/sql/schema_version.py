@@ -40,7 +40,7 @@ def stamped(connection: psycopg.Connection[Any], schema: str | None, prefix: str
     found = connection.execute(_TABLE_EXISTS, {"table": place}).fetchone()
     if found is None or found[0] is None:
         return None
-    row = connection.execute(f"SELECT version_num FROM {place}".encode()).fetchone()
+    row = connection.execute(f"SELECT version_num FROM {place}".encode()).fetchone()  # noqa: S608
     return None if row is None else str(row[0])
 
 
