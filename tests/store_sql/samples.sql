@@ -27,9 +27,9 @@
 \set by somebody
 \set by_mode false
 \set calendar '{"kind": "annual"}'
-\set calendars {NULL,NULL}
+\set calendar_name_list {NULL,NULL}
 \set capabilities '{"executors": {"default": 5}}'
-\set capture_logs {NULL,INFO}
+\set capture_logs_list {NULL,INFO}
 \set caught_up {0}
 \set changed {0,2}
 \set channel quartzpy_channel
@@ -39,25 +39,23 @@
 \set coalesces {t}
 \set columns {state,count}
 \set complete {f,t}
-\set concurrency_keys {NULL,region}
 \set contains a
-\set continuations {NULL,NULL}
+\set continuations_list {NULL,NULL}
 \set count 5
 \set count_fire_ids {1,2}
 \set counts {7}
 \set data '{NULL,"{\\"region\\": \\"eu\\"}"}'
 \set data_fire_ids {2}
-\set descriptions {NULL,long}
+\set description_list {NULL,long}
 \set died {8}
-\set display_names {NULL,NULL}
-\set durable {t,f}
+\set display_name_list {NULL,NULL}
 \set earliest 2000-01-01T00:00:00Z
 \set early '10 ms'
 \set end '2026-01-01 00:00:00+00'
+\set end_time_list {NULL,NULL}
 \set ended '{2026-01-01 00:00:02+00,2026-01-01 00:00:02+00}'
 \set ended_epoch 7
 \set ended_us {1767225602000000,1767225602000000}
-\set ends {NULL,NULL}
 \set epoch 1
 \set epochs {8}
 \set error 'it failed'
@@ -84,16 +82,24 @@
 \set instance node
 \set instances {dead}
 \set instants {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
+\set job_data_list '{NULL,"{\\"region\\": \\"eu\\"}"}'
+\set job_description_list {NULL,long}
 \set job_group g
+\set job_group_list {g,g}
 \set job_groups {g,g}
+\set job_is_durable_list {t,f}
 \set job_name j
+\set job_name_list {a,b}
 \set job_names {a,b}
 \set job_type report
+\set job_type_list {report,report}
 \set job_types {a.job}
 \set keep 1000
 \set keeps_data false
 \set keeps_persisted true
+\set key_entry_list {NULL,region}
 \set kind cron
+\set kind_list {simple,cron}
 \set kinds {simple,cron}
 \set last {false,true}
 \set late_after '10 s'
@@ -106,10 +112,12 @@
 \set long '10 min'
 \set look_ahead '1 s'
 \set margin '1 min'
+\set max_concurrent_list {NULL,1}
 \set max_deaths 3
 \set messages '{"half done",NULL}'
 \set misfire_action SKIPPED
-\set misfires {smart,smart}
+\set misfire_instruction_list {smart,smart}
+\set misfire_threshold_list {NULL,1h}
 \set missed misfire
 \set missed_times {"{}","{}"}
 \set mode ENABLED
@@ -128,35 +136,39 @@
 \set operator equals
 \set outcomes {SUCCEEDED,FAILED}
 \set overlap_policy {block,block}
+\set overlap_policy_list {block,block}
 \set owner somebody
 \set part a
 \set passed_over {7}
 \set patience 1h
 \set pattern %a%
-\set pause_after {NULL,3}
-\set persists {f,t}
+\set pause_after_failures_list {NULL,3}
+\set persists_data_list {f,t}
 \set pid 4711
 \set pids {0}
+\set placement_list '{"",""}'
 \set placements '{"",""}'
 \set prefix qrtz_
 \set prefixes {quartzpy-sample-of-no-session}
 \set previous '{"2030-01-01 00:00:00+00"}'
-\set priorities {5,9}
+\set priority_list {5,9}
 \set process 0123456789abcdef
+\set rate_limit_list {NULL,NULL}
 \set rate_limits {NULL,NULL}
 \set reason why
 \set reasons '{"cannot be computed","has no next fire time"}'
-\set recovery {f,t}
 \set releases {f,f}
 \set replace true
+\set requests_recovery_list {f,t}
 \set results {42,NULL}
-\set retries {NULL,NULL}
 \set retry_after '{NULL,1 hour}'
+\set retry_list {NULL,NULL}
 \set revisions {1}
 \set roles {admin,admin}
 \set rows '{"(0,1)"}'
 \set rules {SCHEDULER,OWN}
 \set sched samples
+\set schedule_list '{"{}","{}"}'
 \set schedules '{"{}","{}"}'
 \set schema public
 \set scope TRIGGER
@@ -164,6 +176,7 @@
 \set silent_for '60 s'
 \set since -infinity
 \set start '2026-01-01 00:00:00+00'
+\set start_time_list {2030-01-01T00:00:00Z,2030-01-01T00:00:00Z}
 \set started '{2026-01-01 00:00:01+00,2026-01-01 00:00:01+00}'
 \set started_us {1767225601000000,1767225601000000}
 \set starts {2030-01-01T00:00:00Z,2030-01-01T00:00:00Z}
@@ -174,11 +187,13 @@
 \set subjects {everything,everything}
 \set table qrtz_scheduler_state
 \set threshold '60 s'
-\set thresholds {NULL,1h}
-\set timeouts {NULL,1h}
+\set timeout_list {NULL,1h}
 \set times {0,1}
+\set trigger_data_list '{NULL,"{\\"region\\": \\"eu\\"}"}'
 \set trigger_group g
+\set trigger_group_list {g,g}
 \set trigger_name t
+\set trigger_name_list {a,b}
 \set types {report,report}
 \set until '2030-01-01 00:00:00+00'
 \set upcoming '{"{2026-01-03T00:00:00Z}","{}"}'

@@ -367,14 +367,14 @@ def test_a_page_of_the_search_reads_no_more_keys_than_it_may_examine(
 def test_jobs_that_are_stored_again_are_looked_up_one_by_one(explain: Callable[..., list[dict[str, Any]]]) -> None:
     names = [f"j{number:04}" for number in range(1, 1001)]
     copied: dict[str, Any] = {
-        "groups": ["pages"] * len(names),
-        "names": names,
-        "types": ["known"] * len(names),
-        "limits": [None] * len(names),
-        "overlap_policy": ["block"] * len(names),
-        "placements": [""] * len(names),
-        "concurrency_keys": [None] * len(names),
-        "rate_limits": [None] * len(names),
+        "job_group_list": ["pages"] * len(names),
+        "job_name_list": names,
+        "job_type_list": ["known"] * len(names),
+        "max_concurrent_list": [None] * len(names),
+        "overlap_policy_list": ["block"] * len(names),
+        "placement_list": [""] * len(names),
+        "key_entry_list": [None] * len(names),
+        "rate_limit_list": [None] * len(names),
     }
     plan = explain(COMPARE_JOBS, **copied)
     assert plan[0]["Actual Rows"] == len(names)

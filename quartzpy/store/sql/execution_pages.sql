@@ -63,8 +63,9 @@ SELECT *
         )
         SELECT
                -- include: ended_columns
-               outcome, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id, scheduled_time,
-               fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text, retry_at
+               outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
+               scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text,
+               retry_at
                -- end
           FROM (SELECT *
                   FROM (SELECT * FROM qrtz_executions
@@ -120,8 +121,9 @@ SELECT *
         UNION ALL
        (SELECT
                -- include: ended_columns
-               outcome, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id, scheduled_time,
-               fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text, retry_at
+               outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
+               scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text,
+               retry_at
                -- end
           FROM (SELECT * FROM qrtz_executions
                  WHERE sched_name = :'sched'
@@ -182,8 +184,9 @@ SELECT *
         UNION ALL
        (SELECT
                -- include: ended_columns
-               outcome, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id, scheduled_time,
-               fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text, retry_at
+               outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
+               scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text,
+               retry_at
                -- end
           FROM (SELECT * FROM qrtz_executions
                  WHERE ended_at - scheduled_time > interval '1 hour' AND scheduled_time < :'until'::timestamptz

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from quartzpy.keys import JobKey
 from quartzpy.matchers import MatchOperator
 from quartzpy.states import JobMode
 from quartzpy.store.queries import JobQuery, Position
 from quartzpy.store.records import JobRecord
-from quartzpy.store.sql.db import rows
+from quartzpy.store.sql.db.rows import JobColumns
 from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.lookups import group_matcher
 
@@ -58,17 +58,31 @@ def values_of_jobs(query: JobQuery, after: Position | None) -> dict[str, Any]:
     }
 
 
+class JobSummaryColumns(NamedTuple):
+    """What a page says of a job's triggers, and its mode; the columns of the job follow."""
+
+    trigger_count: int
+    next_fire_time: datetime | None
+    previous_fire_time: datetime | None
+    mode: str
+
+
+JOB_OF_PAGE = (*JobSummaryColumns._fields, *JobColumns._fields)
+"""The columns of a page of jobs, in their order."""
+
+
 def job_of(row: Sequence[Any], most_triggers: int | None) -> JobRecord:
-    triggers, following, previous, mode, name, group, job_type, *columns = row
-    has_more = most_triggers is not None and triggers > most_triggers
+    summarised = len(JobSummaryColumns._fields)
+    about, columns = JobSummaryColumns._make(row[:summarised]), JobColumns._make(row[summarised:])
+    has_more = most_triggers is not None and about.trigger_count > most_triggers
     return JobRecord(
-        key=JobKey(name, group),
-        job_type=job_type,
-        load_job=partial(rows.job, name, group, job_type, *columns),
-        trigger_count=triggers - has_more,
-        mode=JobMode(mode),
-        next_fire_time=None if has_more else following,
-        previous_fire_time=None if has_more else previous,
-        display_name=columns[-2],
+        key=JobKey(columns.job_name, columns.job_group),
+        job_type=columns.job_type,
+        load_job=columns.job,
+        trigger_count=about.trigger_count - has_more,
+        mode=JobMode(about.mode),
+        next_fire_time=None if has_more else about.next_fire_time,
+        previous_fire_time=None if has_more else about.previous_fire_time,
+        display_name=columns.display_name,
         has_more_triggers=has_more,
     )

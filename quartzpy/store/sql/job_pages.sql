@@ -5,9 +5,13 @@ SELECT count(*) FROM (
 \endif
 SELECT s.trigger_count, s.next_fire_time, s.previous_fire_time, j.mode,
        -- include: job_columns
-       j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.overlap_policy,
-       j.concurrency_key, j.placement, j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout,
-       j.pause_after_failures, j.job_data::text, j.continuations::text, j.rate_limit::text, j.display_name, j.capture_logs
+       j.job_name, j.job_group, j.job_type, j.is_durable AS job_is_durable, j.max_concurrent, j.overlap_policy,
+       j.placement, j.persists_data, j.requests_recovery, j.retry_policy::text AS retry, j.timeout,
+       j.pause_after_failures, j.job_data::text AS job_data, j.continuations::text AS continuations, j.capture_logs,
+       -- end
+       -- include: rest_of_job
+       j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,
+       j.display_name
        -- end
   FROM (SELECT *
           FROM (SELECT * FROM qrtz_job_details

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
@@ -14,7 +14,7 @@ from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.states import PAUSED_STATES, PUBLIC, ExecutionState, PublicState, TriggerState
 from quartzpy.store.protocol import DispatchKey
 from quartzpy.store.records import ExecutionRecord, Pauses, RunningRecord, TriggerRecord
-from quartzpy.store.sql.db import rows
+from quartzpy.store.sql.db.rows import JobColumns, TriggerColumns
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.triggers.trigger import TriggerProgress
@@ -46,36 +46,59 @@ def match_values(matcher: GroupMatcher) -> dict[str, str]:
 
 
 def jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
-    found = [rows.job(*row) for row in session.read_one(JOBS, **_listed(keys))]
+    found = [JobColumns._make(row).job() for row in session.read_one(JOBS, **_listed(keys))]
     return {job.key: job for job in found}
+
+
+class TriggerProgressColumns(NamedTuple):
+    """The columns of a stored trigger beside those of which it is built, after which they are selected."""
+
+    job_type: str
+    trigger_state: str
+    next_fire_time: datetime | None
+    prev_fire_time: datetime | None
+    times_triggered: int
+    generation: int
+    upcoming: Sequence[datetime]
+    error: str | None
+    catch_up_until: datetime | None
+    schedule_hash: int | None
+    paused_at: datetime | None
+    paused_by: str | None
+    pause_reason: str | None
+    rate_limited_until: datetime | None
+
+
+STORED_TRIGGER = (*TriggerColumns._fields, *TriggerProgressColumns._fields)
+"""The columns of a stored trigger, in their order."""
 
 
 def trigger_record(row: tuple[Any, ...]) -> TriggerRecord:
     """Return a row of `TRIGGERS` as a record."""
-    name, group, job_group, job_name, *columns = row[:14]
-    job_type, state, following, previous, times, generation, upcoming, error, catch_up_until, schedule_hash = row[14:24]
-    is_paused = TriggerState(state) in PAUSED_STATES
-    paused_at, paused_by, pause_reason = row[24:27] if is_paused else (None, None, None)
+    built_of = len(TriggerColumns._fields)
+    columns, stored = TriggerColumns._make(row[:built_of]), TriggerProgressColumns._make(row[built_of:])
+    state = TriggerState(stored.trigger_state)
+    is_paused = state in PAUSED_STATES
     return TriggerRecord(
-        key=TriggerKey(name, group),
-        job_key=JobKey(job_name, job_group),
-        load_trigger=partial(rows.trigger, name, group, job_group, job_name, *columns),
-        job_type=job_type,
-        state=TriggerState(state),
-        progress=TriggerProgress(following, previous, times),
-        generation=generation,
-        upcoming=tuple(upcoming),
-        error=error,
-        catch_up_until=catch_up_until,
-        kind=columns[0],
-        calendar=columns[8],
-        priority=columns[5],
-        description=columns[2],
-        schedule_hash=schedule_hash,
-        paused_at=paused_at,
-        paused_by=paused_by,
-        pause_reason=pause_reason,
-        rate_limited_until=row[27],
+        key=TriggerKey(columns.trigger_name, columns.trigger_group),
+        job_key=JobKey(columns.job_name, columns.job_group),
+        load_trigger=columns.trigger,
+        job_type=stored.job_type,
+        state=state,
+        progress=TriggerProgress(stored.next_fire_time, stored.prev_fire_time, stored.times_triggered),
+        generation=stored.generation,
+        upcoming=tuple(stored.upcoming),
+        error=stored.error,
+        catch_up_until=stored.catch_up_until,
+        kind=columns.kind,
+        calendar=columns.calendar_name,
+        priority=columns.priority,
+        description=columns.description,
+        schedule_hash=stored.schedule_hash,
+        paused_at=stored.paused_at if is_paused else None,
+        paused_by=stored.paused_by if is_paused else None,
+        pause_reason=stored.pause_reason if is_paused else None,
+        rate_limited_until=stored.rate_limited_until,
     )
 
 
@@ -130,24 +153,90 @@ def waiting_dispatch_keys(session: SqlSession) -> set[DispatchKey]:
     return {DispatchKey(*row) for row in session.read_one(WAITING_DISPATCH_KEYS)}
 
 
+class RunningColumns(NamedTuple):
+    """The columns of a claim or a running execution."""
+
+    fire_id: int
+    trigger_group: str
+    trigger_name: str
+    job_group: str
+    job_name: str
+    instance_id: str
+    epoch: int
+    state: str
+    scheduled_time: datetime
+    fired_time: datetime
+    attempt: int
+    cancel_requested: bool
+    progress: float | None
+    progress_message: str | None
+
+    def record(self) -> RunningRecord:
+        return RunningRecord(
+            fire_id=self.fire_id,
+            trigger_key=TriggerKey(self.trigger_name, self.trigger_group),
+            job_key=JobKey(self.job_name, self.job_group),
+            instance_id=self.instance_id,
+            epoch=self.epoch,
+            state=self.state,
+            scheduled_fire_time=self.scheduled_time,
+            fire_time=self.fired_time,
+            attempt=self.attempt,
+            cancel_requested=self.cancel_requested,
+            progress=self.progress,
+            progress_message=self.progress_message,
+        )
+
+
 def list_running(session: SqlSession) -> list[RunningRecord]:
-    return [
-        RunningRecord(fire_id, TriggerKey(name, group), JobKey(job_name, job_group), *columns)
-        for fire_id, group, name, job_group, job_name, *columns in session.read_one(RUNNING)
-    ]
+    return [RunningColumns._make(row).record() for row in session.read_one(RUNNING)]
+
+
+class ExecutionColumns(NamedTuple):
+    """The columns of an execution at any stage."""
+
+    state: str
+    fire_id: int | None
+    trigger_group: str
+    trigger_name: str
+    job_group: str
+    job_name: str
+    job_type: str
+    instance_id: str | None
+    scheduled_time: datetime
+    fired_time: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    attempt: int
+    error: str | None
+    trigger_data: str | None
+    result: str | None
+    retry_at: datetime | None
+
+    def record(self) -> ExecutionRecord:
+        return ExecutionRecord(
+            state=ExecutionState(self.state),
+            fire_id=self.fire_id,
+            trigger_key=TriggerKey(self.trigger_name, self.trigger_group),
+            job_key=JobKey(self.job_name, self.job_group),
+            job_type=self.job_type,
+            instance_id=self.instance_id,
+            scheduled_fire_time=self.scheduled_time,
+            fire_time=self.fired_time,
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+            attempt=self.attempt,
+            error=self.error,
+            trigger_data_text=self.trigger_data,
+            result_text=self.result,
+            retry_at=self.retry_at,
+        )
 
 
 def execution(session: SqlSession, fire_id: int) -> ExecutionRecord | None:
-    found = session.read_one(EXECUTION, fire_id=fire_id)
-    return replace(execution_of(*found[0][:-1]), log_text=found[0][-1], log_is_read=True) if found else None
-
-
-def execution_of(
-    state: str, fire_id: int | None, group: str, name: str, job_group: str, job_name: str, *columns: Any
-) -> ExecutionRecord:
-    return ExecutionRecord(
-        ExecutionState(state), fire_id, TriggerKey(name, group), JobKey(job_name, job_group), *columns
-    )
+    for *columns, log in session.read_one(EXECUTION, fire_id=fire_id):
+        return replace(ExecutionColumns._make(columns).record(), log_text=log, log_is_read=True)
+    return None
 
 
 def counts(session: SqlSession) -> dict[str, Any]:

@@ -1,9 +1,13 @@
 -- name: jobs
 SELECT
     -- include: job_columns
-    j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.overlap_policy,
-    j.concurrency_key, j.placement, j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout,
-    j.pause_after_failures, j.job_data::text, j.continuations::text, j.rate_limit::text, j.display_name, j.capture_logs
+    j.job_name, j.job_group, j.job_type, j.is_durable AS job_is_durable, j.max_concurrent, j.overlap_policy,
+    j.placement, j.persists_data, j.requests_recovery, j.retry_policy::text AS retry, j.timeout,
+    j.pause_after_failures, j.job_data::text AS job_data, j.continuations::text AS continuations, j.capture_logs,
+    -- end
+    -- include: rest_of_job
+    j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,
+    j.display_name
     -- end
   FROM qrtz_job_details j
   JOIN unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
@@ -12,10 +16,11 @@ SELECT
 -- name: triggers
 SELECT
     -- include: trigger_columns
-    t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text, t.description, t.start_time,
-    t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name, t.job_data::text, t.job_type,
-    t.trigger_state, t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error,
-    t.catch_up_until, t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
+    t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
+    t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold,
+    t.calendar_name, t.job_data::text AS trigger_data, t.job_type, t.trigger_state, t.next_fire_time,
+    t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until, t.schedule_hash,
+    t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
     -- end
   FROM qrtz_triggers t
   JOIN unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
@@ -24,10 +29,11 @@ SELECT
 -- name: triggers_of_job
 SELECT
     -- include: trigger_columns
-    t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text, t.description, t.start_time,
-    t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name, t.job_data::text, t.job_type,
-    t.trigger_state, t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error,
-    t.catch_up_until, t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
+    t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
+    t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold,
+    t.calendar_name, t.job_data::text AS trigger_data, t.job_type, t.trigger_state, t.next_fire_time,
+    t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until, t.schedule_hash,
+    t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
     -- end
   FROM qrtz_triggers t
  WHERE t.sched_name = :'sched' AND t.job_group = :'group' AND t.job_name = :'name'
@@ -40,10 +46,11 @@ SELECT t.*
  CROSS JOIN LATERAL (
     SELECT
         -- include: trigger_columns
-        t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text, t.description, t.start_time,
-        t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name, t.job_data::text, t.job_type,
-        t.trigger_state, t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error,
-        t.catch_up_until, t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
+        t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
+        t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold,
+        t.calendar_name, t.job_data::text AS trigger_data, t.job_type, t.trigger_state, t.next_fire_time,
+        t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until, t.schedule_hash,
+        t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
         -- end
       FROM qrtz_triggers t
      WHERE t.sched_name || '' = :'sched' AND t.job_group = k.job_group AND t.job_name = k.job_name OFFSET 0) AS t
@@ -147,8 +154,9 @@ SELECT fire_id, trigger_group, trigger_name, job_group, job_name, instance_id, e
 -- Only this query reads the log: a page of executions would drag megabytes.
 SELECT
     -- include: ended_columns
-    outcome, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id, scheduled_time,
-    fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text, retry_at
+    outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
+    scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text,
+    retry_at
     -- end
     , log
   FROM qrtz_executions WHERE fire_id = :'fire_id'::bigint AND sched_name = :'sched'

@@ -27,7 +27,7 @@ from quartzpy.store.records import ActionRecord, ExecutionRecord, JobRecord, Mis
 from quartzpy.store.sql import actions as audit_log
 from quartzpy.store.sql import execution_pages, job_pages, misfire_pages, trigger_pages
 from quartzpy.store.sql.db.session import SqlSession
-from quartzpy.store.sql.lookups import execution_of, trigger_record
+from quartzpy.store.sql.lookups import ExecutionColumns, trigger_record
 
 
 def find_jobs(
@@ -45,7 +45,7 @@ def find_triggers(
 def find_executions(
     session: SqlSession, query: ExecutionQuery, limit: int | None, after: Position | None = None
 ) -> list[ExecutionRecord]:
-    return [execution_of(*row) for row in _rows(session, query, limit, after)]
+    return [ExecutionColumns._make(row).record() for row in _rows(session, query, limit, after)]
 
 
 def find_misfires(

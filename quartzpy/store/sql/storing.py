@@ -35,17 +35,16 @@ from quartzpy.store.sql import batches
 from quartzpy.store.sql.batches import CHUNK_BYTES, bound, chunks, computed_ahead
 from quartzpy.store.sql.calendars import held_revisions
 from quartzpy.store.sql.columns import (
-    copied_columns,
     job_columns,
     key_columns,
     size_of_job,
     size_of_trigger,
     trigger_columns,
 )
-from quartzpy.store.sql.db import rows
 from quartzpy.store.sql.db.flight import Result, Send
 from quartzpy.store.sql.db.listen import DUE, announcement, news
 from quartzpy.store.sql.db.locks import LockName
+from quartzpy.store.sql.db.rows import JobColumns
 from quartzpy.store.sql.db.session import CLOCK_TOLERANCE, SqlSession, Transaction
 from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.lookups import JOBS, TRIGGERS, trigger_record
@@ -136,7 +135,7 @@ def modify_job(
         stored = transaction.send(hold, look)[1].rows
         if not stored:
             return None
-        job = change(rows.job(*stored[0]))
+        job = change(JobColumns._make(stored[0]).job())
         storing = _Storing(session, transaction, replace=True)
         storing.write_jobs([job], keeps_data=keeps_data, keeps_persisted=False)
         storing.commit()
@@ -327,9 +326,10 @@ class _Storing:
             ObjectAlreadyExistsError: another one of these jobs is stored with different values.
         """
         session, transaction = self._session, self._transaction
+        columns = job_columns(jobs)
         write = session.send(
             STORE_JOBS,
-            **job_columns(jobs),
+            **columns,
             replace=self._replace,
             keeps_data=keeps_data,
             keeps_persisted=keeps_persisted,
@@ -338,7 +338,7 @@ class _Storing:
             # No stored job changes, so the triggers are stored in the same round trip.
             transaction.send_with_next(write, lambda written: self._check_jobs(jobs, written))
             return
-        compare = [session.send(COMPARE_JOBS, **copied_columns(jobs))] if self._replace else []
+        compare = [session.send(COMPARE_JOBS, **columns)] if self._replace else []
         if session.decides_at_once:
             *compared, written = transaction.send(*compare, write)
             differs = _differing(compared)
@@ -363,7 +363,7 @@ class _Storing:
         if others:
             self._session.expects_new = False
             [looked_up] = self._transaction.send(self._session.send(JOBS, **key_columns(job.key for job in others)))
-            stored = {job.key: job for job in (rows.job(*row) for row in looked_up.rows)}
+            stored = {job.key: job for job in (JobColumns._make(row).job() for row in looked_up.rows)}
             for job in others:
                 refuse_other_job(job, stored.get(job.key))
         return replaced

@@ -1,20 +1,22 @@
 -- name: store_jobs
 -- With the switch `new`, nothing that is stored changes. Otherwise it returns what it has stored, and whether it has
 -- replaced it.
-INSERT INTO qrtz_job_details AS j (sched_name, job_group, job_name, description, job_type, is_durable, max_concurrent,
-       overlap_policy, concurrency_key, rate_limit, placement, persists_data, requests_recovery, retry_policy, timeout,
-       pause_after_failures, job_data, continuations, display_name, capture_logs)
-SELECT :'sched', w.job_group, w.job_name, w.description, w.job_type, w.durable, w.max_concurrent, w.overlap_policy,
-       w.concurrency_key, w.rate_limit::jsonb, w.placement, w.persists, w.recovery, w.retry::jsonb, w.timeout,
-       w.pause_after, w.data::jsonb, w.continuations::jsonb, w.display_name, w.capture_logs
-  FROM unnest(:'groups'::text[], :'names'::text[], :'descriptions'::text[], :'types'::text[], :'durable'::bool[],
-              :'limits'::int[], :'overlap_policy'::text[], :'concurrency_keys'::text[], :'rate_limits'::text[],
-              :'placements'::text[], :'persists'::bool[], :'recovery'::bool[], :'retries'::text[],
-              :'timeouts'::interval[], :'pause_after'::int[], :'data'::text[], :'continuations'::text[],
-              :'display_names'::text[], :'capture_logs'::text[])
-       AS w(job_group, job_name, description, job_type, durable, max_concurrent, overlap_policy, concurrency_key,
-            rate_limit, placement, persists, recovery, retry, timeout, pause_after, data, continuations, display_name,
-            capture_logs)
+INSERT INTO qrtz_job_details AS j (sched_name, job_name, job_group, job_type, is_durable, max_concurrent,
+       overlap_policy, placement, persists_data, requests_recovery, retry_policy, timeout, pause_after_failures,
+       job_data, continuations, capture_logs, description, concurrency_key, rate_limit, display_name)
+SELECT :'sched', w.job_name, w.job_group, w.job_type, w.is_durable, w.max_concurrent, w.overlap_policy, w.placement,
+       w.persists_data, w.requests_recovery, w.retry::jsonb, w.timeout, w.pause_after_failures, w.job_data::jsonb,
+       w.continuations::jsonb, w.capture_logs, w.description, w.key_entry, w.rate_limit::jsonb, w.display_name
+  FROM unnest(:'job_name_list'::text[], :'job_group_list'::text[], :'job_type_list'::text[],
+              :'job_is_durable_list'::bool[], :'max_concurrent_list'::int[], :'overlap_policy_list'::text[],
+              :'placement_list'::text[], :'persists_data_list'::bool[], :'requests_recovery_list'::bool[],
+              :'retry_list'::text[], :'timeout_list'::interval[], :'pause_after_failures_list'::int[],
+              :'job_data_list'::text[], :'continuations_list'::text[], :'capture_logs_list'::text[],
+              :'job_description_list'::text[], :'key_entry_list'::text[], :'rate_limit_list'::text[],
+              :'display_name_list'::text[])
+       AS w(job_name, job_group, job_type, is_durable, max_concurrent, overlap_policy, placement, persists_data,
+            requests_recovery, retry, timeout, pause_after_failures, job_data, continuations, capture_logs, description,
+            key_entry, rate_limit, display_name)
  ORDER BY w.job_group, w.job_name
     ON CONFLICT (sched_name, job_group, job_name) DO
 \if :new
@@ -48,9 +50,9 @@ SELECT j.job_group, j.job_name,
            -- The data, which the values of its key come from, may be another.
            OR j.concurrency_key IS NOT NULL OR w.concurrency_key IS NOT NULL
   FROM (SELECT *
-          FROM unnest(:'groups'::text[], :'names'::text[], :'types'::text[], :'limits'::int[],
-                      :'overlap_policy'::text[], :'placements'::text[], :'concurrency_keys'::text[],
-                      :'rate_limits'::text[]::jsonb[])
+          FROM unnest(:'job_group_list'::text[], :'job_name_list'::text[], :'job_type_list'::text[],
+                      :'max_concurrent_list'::int[], :'overlap_policy_list'::text[], :'placement_list'::text[],
+                      :'key_entry_list'::text[], :'rate_limit_list'::text[]::jsonb[])
                AS given(job_group, job_name, job_type, max_concurrent, overlap_policy, placement, concurrency_key,
                         rate_limit)
          ORDER BY job_group, job_name) AS w
@@ -108,15 +110,16 @@ SELECT :'sched', nextval('qrtz_fire_ids'), o.trigger_group, o.trigger_name, o.jo
 \endif
  CROSS JOIN (
     SELECT w.*, w.data::jsonb AS job_data
-      FROM unnest(:'groups'::text[], :'names'::text[], :'job_groups'::text[], :'job_names'::text[],
-                  :'descriptions'::text[], :'kinds'::text[], :'schedules'::text[], :'next'::timestamptz[],
+      FROM unnest(:'trigger_name_list'::text[], :'trigger_group_list'::text[], :'job_group_list'::text[],
+                  :'job_name_list'::text[], :'kind_list'::text[], :'schedule_list'::text[], :'description_list'::text[],
+                  :'start_time_list'::timestamptz[], :'end_time_list'::timestamptz[], :'priority_list'::int[],
+                  :'misfire_instruction_list'::text[], :'misfire_threshold_list'::interval[],
+                  :'calendar_name_list'::text[], :'trigger_data_list'::text[], :'next'::timestamptz[],
                   :'previous'::timestamptz[], :'upcoming'::text[], :'complete'::bool[], :'times'::bigint[],
-                  :'starts'::timestamptz[], :'ends'::timestamptz[], :'priorities'::int[], :'misfires'::text[],
-                  :'rules'::text[], :'thresholds'::interval[], :'calendars'::text[], :'data'::text[],
-                  :'hashes'::bigint[])
-           AS w(trigger_group, trigger_name, job_group, job_name, description, kind, schedule, next_fire_time,
-                prev_fire_time, upcoming, is_complete, times, start_time, end_time, priority, misfire, rule, threshold,
-                calendar, data, hash)) AS o
+                  :'rules'::text[], :'hashes'::bigint[])
+           AS w(trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start_time, end_time,
+                priority, misfire, threshold, calendar, data, next_fire_time, prev_fire_time, upcoming, is_complete,
+                times, rule, hash)) AS o
  CROSS JOIN LATERAL (
     SELECT * FROM qrtz_job_details d
      WHERE d.sched_name = :'sched' AND d.job_group = o.job_group AND d.job_name = o.job_name

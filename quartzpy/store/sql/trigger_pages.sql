@@ -11,10 +11,11 @@ SELECT t.trigger_group, t.trigger_name
 \else
 SELECT
        -- include: trigger_columns
-       t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text, t.description, t.start_time,
-       t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name, t.job_data::text, t.job_type,
-       t.trigger_state, t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error,
-       t.catch_up_until, t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
+       t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
+       t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold,
+       t.calendar_name, t.job_data::text AS trigger_data, t.job_type, t.trigger_state, t.next_fire_time,
+       t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until, t.schedule_hash,
+       t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
        -- end
 \endif
   FROM (
@@ -259,10 +260,11 @@ SELECT t.next_fire_time, -t.priority, t.trigger_group, t.trigger_name
 \else
 SELECT
        -- include: trigger_columns
-       t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text, t.description, t.start_time,
-       t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name, t.job_data::text, t.job_type,
-       t.trigger_state, t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error,
-       t.catch_up_until, t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
+       t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
+       t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold,
+       t.calendar_name, t.job_data::text AS trigger_data, t.job_type, t.trigger_state, t.next_fire_time,
+       t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until, t.schedule_hash,
+       t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
        -- end
 \endif
   FROM (

@@ -84,6 +84,29 @@ class TriggerColumns(NamedTuple):
     calendar_name: str | None
     trigger_data: str | None
 
+    @classmethod
+    def of(cls, trigger: Trigger) -> TriggerColumns:
+        # What is stored has a name and a start time; the server refuses a trigger without a job.
+        name: Any = trigger.name
+        start_time: Any = trigger.start_time
+        job_key: Any = trigger.job_key
+        return cls(
+            trigger_name=name,
+            trigger_group=trigger.group,
+            job_group=job_key and job_key.group,
+            job_name=job_key and job_key.name,
+            kind=trigger.kind,
+            schedule=schedule_text(trigger),
+            description=trigger.description,
+            start_time=start_time,
+            end_time=trigger.end_time,
+            priority=trigger.priority,
+            misfire_instruction=str(trigger.misfire),
+            misfire_threshold=trigger.misfire_threshold,
+            calendar_name=trigger.calendar,
+            trigger_data=job_data.encode(trigger.data),
+        )
+
     def trigger(self, *, with_data: bool = True) -> Trigger:
         """Build the trigger, whose values were checked when it was stored.
 
@@ -115,11 +138,9 @@ class JobColumns(NamedTuple):
     job_name: str
     job_group: str
     job_type: str
-    job_description: str | None
     job_is_durable: bool
     max_concurrent: int | None
     overlap_policy: str
-    key_entry: str | None
     placement: str
     persists_data: bool
     requests_recovery: bool
@@ -128,9 +149,36 @@ class JobColumns(NamedTuple):
     pause_after_failures: int | None
     job_data: str | None
     continuations: str | None
+    capture_logs: str | None
+    # The part `rest_of_job` of the SQL: what only the built job has.
+    job_description: str | None
+    key_entry: str | None
     rate_limit: str | None
     display_name: str | None
-    capture_logs: str | None
+
+    @classmethod
+    def of(cls, job: JobDetail) -> JobColumns:
+        return cls(
+            job_name=job.name,
+            job_group=job.group,
+            job_type=job.job_type,
+            job_is_durable=job.durable,
+            max_concurrent=job.max_concurrent,
+            overlap_policy=str(job.overlap_policy),
+            placement=job.placement.as_text(),
+            persists_data=bool(job.persist_data),
+            requests_recovery=job.requests_recovery,
+            retry=job.retry.as_text() if job.retry else None,
+            timeout=job.timeout,
+            pause_after_failures=job.pause_after_failures,
+            job_data=job_data.encode(job.data),
+            continuations=job.continuations_text,
+            capture_logs=job.capture_logs,
+            job_description=job.description,
+            key_entry=job.concurrency_key,
+            rate_limit=job.rate_limit.as_text() if job.rate_limit else None,
+            display_name=job.display_name,
+        )
 
     def job(self) -> JobDetail:
         """Build the job."""
@@ -160,14 +208,6 @@ class JobColumns(NamedTuple):
         )
 
 
-def trigger(*columns: Any) -> Trigger:
-    return TriggerColumns(*columns).trigger()
-
-
-def job(*columns: Any) -> JobDetail:
-    return JobColumns(*columns).job()
-
-
 @lru_cache(maxsize=256)
 def calendar_from_text(text: str) -> Calendar:
     """Decode a stored calendar."""
@@ -179,6 +219,8 @@ class _Claim(NamedTuple):
 
     decision: str
     concurrency_key: str
+    overlap_policy: str
+    requests_recovery: bool
     calendar_text: str | None
 
 

@@ -15,7 +15,7 @@ from quartzpy.store.protocol import MinuteRecord, Minutes
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.db.sql_files import SqlFile
-from quartzpy.store.sql.lookups import execution_of
+from quartzpy.store.sql.lookups import ExecutionColumns
 
 _SQL = SqlFile("operations/history.sql")
 MINUTES = _SQL("minutes")
@@ -40,24 +40,27 @@ def last_executions(
     values = {"groups": [key.group for key in keys], "names": [key.name for key in keys], "limit": limit}
     found: dict[TriggerKey, list[ExecutionRecord]] = {}
     for row in session.read_one(LAST, **values):
-        record = execution_of(*row)
+        record = ExecutionColumns._make(row).record()
         found.setdefault(record.trigger_key, []).append(record)
     return found
 
 
 def last_executions_of_job(session: SqlSession, key: JobKey, limit: int, *, among: int) -> list[ExecutionRecord]:
     rows = session.read_one(LAST_OF_JOB, group=key.group, name=key.name, limit=limit, among=among)
-    return [execution_of(*row) for row in rows]
+    return [ExecutionColumns._make(row).record() for row in rows]
 
 
 def attempts(session: SqlSession, fire_ids: Collection[int], limit: int) -> dict[int, list[ExecutionRecord]]:
     found: dict[int, list[ExecutionRecord]] = {}
     for root, _, *row in session.read_one(ATTEMPTS, fire_ids=list(fire_ids), limit=limit):
-        found.setdefault(root, []).append(execution_of(*row))
+        found.setdefault(root, []).append(ExecutionColumns._make(row).record())
     return {root: chain[:limit] for root, chain in found.items()}
 
 
 def executions_between(
     session: SqlSession, start: datetime, end: datetime, limit: int, *, margin: timedelta
 ) -> list[ExecutionRecord]:
-    return [execution_of(*row) for row in session.read_one(BETWEEN, start=start, end=end, limit=limit, margin=margin)]
+    return [
+        ExecutionColumns._make(row).record()
+        for row in session.read_one(BETWEEN, start=start, end=end, limit=limit, margin=margin)
+    ]

@@ -22,8 +22,9 @@ SELECT minute, jsonb_object_agg(outcome, number)::text,
 -- name: last
 SELECT
     -- include: ended_columns
-    outcome, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id, scheduled_time,
-    fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text, retry_at
+    outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
+    scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text,
+    retry_at
     -- end
   FROM unnest(:'groups'::text[], :'names'::text[]) AS k(of_group, of_name)
  CROSS JOIN LATERAL (
@@ -51,16 +52,18 @@ WITH of_job AS (
 )
 SELECT
     -- include: ended_columns
-    outcome, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id, scheduled_time,
-    fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text, retry_at
+    outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
+    scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text,
+    retry_at
     -- end
   FROM of_job JOIN qrtz_executions USING (fire_id)
  ORDER BY ended_at DESC, fire_id DESC LIMIT :'limit'::int;
 
 -- name: between
 -- Without errors and data: a page has thousands of rows.
-SELECT outcome, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
-       scheduled_time, fired_time, started_at, ended_at, attempt, NULL::text, NULL::text, NULL::text, retry_at
+SELECT outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
+       scheduled_time, fired_time, started_at, ended_at, attempt, NULL::text AS error, NULL::text AS trigger_data,
+       NULL::text AS result, retry_at
   FROM qrtz_executions
  WHERE sched_name = :'sched'
    AND ended_at >= :'start'::timestamptz AND ended_at <= :'end'::timestamptz + :'margin'::interval

@@ -11,15 +11,16 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.states import Missed
 from quartzpy.store.protocol import DispatchKey, MisfireOutcome, Node
-from quartzpy.store.sql.db import rows
 from quartzpy.store.sql.db.database import RefusedRowError
 from quartzpy.store.sql.db.flight import Send
+from quartzpy.store.sql.db.rows import TriggerColumns, calendar_from_text, schedule_text
 from quartzpy.store.sql.db.session import SqlSession, require_epoch
 from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.steps.bad_rows import reason_of, rehearse, to_blame
@@ -37,9 +38,41 @@ MOVE = _SQL("move")
 SPOIL = _SQL("spoil")
 
 MOST_LEFT = 10_000
-# The positions of these columns in a row of LATE.
-_SCHEDULE, _GENERATION, _PLACE = 6, -7, -3
 _TREATED = {"SKIP": Missed.SKIP, "ONCE": Missed.ONCE}
+
+
+class _LateColumns(NamedTuple):
+    """The columns of `LATE` that follow those of which the trigger is built."""
+
+    next_fire_time: datetime
+    prev_fire_time: datetime | None
+    times_triggered: int
+    generation: int
+    calendar_text: str | None
+    revision: int | None
+    coalesced: bool
+    place: str
+    misfire_rule: str
+    resumed_at: datetime | None
+    at: datetime
+
+
+_OF_EACH = {"trigger_name", "start_time", "trigger_data"}
+_of_pattern = itemgetter(*(at for at, name in enumerate(TriggerColumns._fields) if name not in _OF_EACH))
+LATE_TRIGGER = (*TriggerColumns._fields, *_LateColumns._fields)
+"""The columns of `LATE`, in their order."""
+
+
+class _Row(NamedTuple):
+    """A row of `LATE`."""
+
+    trigger: TriggerColumns
+    late: _LateColumns
+
+    @classmethod
+    def of(cls, row: tuple[Any, ...]) -> _Row:
+        built_of = len(TriggerColumns._fields)
+        return cls(TriggerColumns._make(row[:built_of]), _LateColumns._make(row[built_of:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +119,9 @@ def recover_misfires(
     (now,) = require_epoch(node, standing)
     if not found.rows:
         return MisfireOutcome(now)
-    at = found.rows[0][0]
-    late, misfires, spoiled = _computed(found.rows[:limit], left, at)
+    rows = [_Row.of(row) for row in found.rows]
+    at = rows[0].late.at
+    late, misfires, spoiled = _computed(rows[:limit], left, at)
     if len(left) > MOST_LEFT:
         left.clear()
     more = len(found.rows) > limit
@@ -97,7 +131,7 @@ def recover_misfires(
         blamed = _bad_rows(session, at_node, late, misfires, at)
         if not blamed:
             raise
-        spoiled += [(row, blamed[row[_PLACE]]) for row in found.rows if row[_PLACE] in blamed]
+        spoiled += [(row, blamed[row.late.place]) for row in rows if row.late.place in blamed]
         misfires = [misfire for misfire, read in zip(misfires, late, strict=True) if read.row not in blamed]
         late = [read for read in late if read.row not in blamed]
         written = _write(session, at_node, late, misfires, spoiled, at)
@@ -107,14 +141,14 @@ def recover_misfires(
         now,
         {one.to.trigger.key: one.missed for one in handled},
         tuple(one.to.trigger.key for one in handled if one.to.progress.next_fire_time is None),
-        min((at for one in handled if (at := one.to.progress.next_fire_time) is not None), default=None),
+        min((following for one in handled if (following := one.to.progress.next_fire_time) is not None), default=None),
         more=more,
     )
 
 
 def _computed(
-    rows: Sequence[tuple[Any, ...]], left: set[int], at: datetime
-) -> tuple[list[_Late], list[Misfire], list[tuple[tuple[Any, ...], str]]]:
+    rows: Sequence[_Row], left: set[int], at: datetime
+) -> tuple[list[_Late], list[Misfire], list[tuple[_Row, str]]]:
     """Return the triggers that can be handled, what becomes of each, and the rows that cannot with the reasons.
 
     Generations that this node has to leave to others are added to `left`.
@@ -133,10 +167,10 @@ def _computed(
                 missed_policy=read.missed_policy,
             )
         except (UnsupportedKindError, UnknownTimeZoneError) as error:
-            logger.warning("trigger %s.%s is left to other nodes: %s", row[1], row[2], error)
-            left.add(row[_GENERATION])
+            logger.warning("trigger %s.%s is left to other nodes: %s", *_names(row), error)
+            left.add(row.late.generation)
         except Exception as error:
-            logger.exception("the next fire time of trigger %s.%s cannot be computed; it is in ERROR", row[1], row[2])
+            logger.exception("the next fire time of trigger %s.%s cannot be computed; it is in ERROR", *_names(row))
             spoiled.append((row, f"its next fire time cannot be computed: {type(error).__name__}: {error}"))
         else:
             late.append(read)
@@ -149,7 +183,7 @@ def _write(
     at_node: dict[str, Any],
     late: Sequence[_Late],
     misfires: Sequence[Misfire],
-    spoiled: Sequence[tuple[tuple[Any, ...], str]],
+    spoiled: Sequence[tuple[_Row, str]],
     at: datetime,
 ) -> Sequence[tuple[Any, ...]]:
     """Write a batch back. Return the keys of the triggers that were moved."""
@@ -172,17 +206,21 @@ def _bad_rows(
     return {late[n].row: reason_of(error) for n, error in blamed.items()}
 
 
-def _spoil(session: SqlSession, at_node: dict[str, Any], spoiled: Sequence[tuple[tuple[Any, ...], str]]) -> list[Send]:
+def _names(row: _Row) -> tuple[str, str]:
+    return row.trigger.trigger_group, row.trigger.trigger_name
+
+
+def _spoil(session: SqlSession, at_node: dict[str, Any], spoiled: Sequence[tuple[_Row, str]]) -> list[Send]:
     if not spoiled:
         return []
     return [
         session.send(
             SPOIL,
             **at_node,
-            rows=[row[_PLACE] for row, _ in spoiled],
-            groups=[row[1] for row, _ in spoiled],
-            names=[row[2] for row, _ in spoiled],
-            generations=[row[_GENERATION] for row, _ in spoiled],
+            rows=[row.late.place for row, _ in spoiled],
+            groups=[row.trigger.trigger_group for row, _ in spoiled],
+            names=[row.trigger.trigger_name for row, _ in spoiled],
+            generations=[row.late.generation for row, _ in spoiled],
             reasons=[storable_text(reason) for _, reason in spoiled],
         )
     ]
@@ -208,7 +246,7 @@ def _move(
             times=[m.progress.times_triggered for m in moves],
             starts=[m.trigger.start_time for m in moves],
             schedules=[
-                one.schedule if m.trigger is one.trigger else rows.schedule_text(m.trigger)
+                one.schedule if m.trigger is one.trigger else schedule_text(m.trigger)
                 for one, m in zip(late, moves, strict=True)
             ],
             upcoming=[m.upcoming.instants for m in moves],
@@ -224,35 +262,35 @@ def _move(
     ]
 
 
-def _late(row: tuple[Any, ...], patterns: dict[tuple[Any, ...], SimpleTrigger]) -> _Late:
-    following, previous, times, generation, calendar, revision, coalesced, place, rule, resumed_at = row[-10:]
+def _late(row: _Row, patterns: dict[tuple[Any, ...], SimpleTrigger]) -> _Late:
+    late = row.late
     return _Late(
-        _trigger(row, patterns),
-        TriggerProgress(following, previous, times),
-        generation,
-        rows.calendar_from_text(calendar) if calendar else None,
-        revision,
-        coalesced,
-        place,
-        row[_SCHEDULE],
-        _TREATED.get(rule, Missed.MISFIRE),
-        resumed_at,
+        _trigger(row.trigger, patterns),
+        TriggerProgress(late.next_fire_time, late.prev_fire_time, late.times_triggered),
+        late.generation,
+        calendar_from_text(late.calendar_text) if late.calendar_text else None,
+        late.revision,
+        late.coalesced,
+        late.place,
+        row.trigger.schedule,
+        _TREATED.get(late.misfire_rule, Missed.MISFIRE),
+        late.resumed_at,
     )
 
 
-def _trigger(row: tuple[Any, ...], patterns: dict[tuple[Any, ...], SimpleTrigger]) -> Trigger:
+def _trigger(columns: TriggerColumns, patterns: dict[tuple[Any, ...], SimpleTrigger]) -> Trigger:
     """Build the trigger of a row.
 
     After an outage, thousands of simple triggers may differ only in their names and start times. The first of them is
     the pattern of the others, so that the equal values are validated once.
     """
-    _, group, name, job_group, job_name, kind, schedule, description, start_time, end_time, *others = row[:-10]
+    if columns.end_time is not None:
+        return columns.trigger(with_data=False)
     # The data is not decoded: its types may be known to other programs only, and fire times do not depend on it.
-    others[-1] = None
-    equal = (group, job_group, job_name, kind, schedule, description, *others)
-    if end_time is None and (pattern := patterns.get(equal)) is not None:
-        return similar(pattern, name, start_time)
-    trigger = rows.trigger(name, group, job_group, job_name, kind, schedule, description, start_time, end_time, *others)
-    if end_time is None and type(trigger) is SimpleTrigger:
+    equal = _of_pattern(columns)
+    if (pattern := patterns.get(equal)) is not None:
+        return similar(pattern, columns.trigger_name, columns.start_time)
+    trigger = columns.trigger(with_data=False)
+    if type(trigger) is SimpleTrigger:
         patterns[equal] = trigger
     return trigger

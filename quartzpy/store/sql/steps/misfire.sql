@@ -6,16 +6,16 @@
 -- name: late
 -- A batch of late triggers, without a lock.
 WITH node AS MATERIALIZED (SELECT :now AS at)
-SELECT node.at, late.*
+SELECT late.*, node.at
   FROM node
  CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[]) AS known(job_type, placement)
  CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('LATE'), ('SKIP'), ('ONCE')) AS rule(name)
  CROSS JOIN LATERAL (
-    SELECT t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
-           t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
-           t.job_data::text, t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation,
-           c.calendar::text, c.revision, t.coalesced_fire_times IS NOT NULL, t.ctid::text, t.misfire_rule,
-           CASE t.misfire_rule WHEN 'SKIP' THEN t.resumed_at END
+    SELECT t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
+           t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold,
+           t.calendar_name, t.job_data::text AS trigger_data, t.next_fire_time, t.prev_fire_time, t.times_triggered,
+           t.generation, c.calendar::text AS calendar_text, c.revision, t.coalesced_fire_times IS NOT NULL AS coalesced,
+           t.ctid::text AS place, t.misfire_rule, CASE t.misfire_rule WHEN 'SKIP' THEN t.resumed_at END AS resumed_at
       FROM qrtz_triggers t
       LEFT JOIN qrtz_calendars c ON c.sched_name = t.sched_name AND c.calendar_name = t.calendar_name
      WHERE t.sched_name = :'sched' AND t.job_type = known.job_type AND t.placement = known.placement
