@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
+import pytest
+
 from quartzpy.store.sql import migrations
 from tests.database import Server
-from tools.journeys import figures, lines_of_code, lines_of_sql, table
+from tests.docs.generate import DOCS
+from tools.journeys import Journey, figures, fire, lines_of_code, lines_of_sql, schedule, table
 
 SOURCE = '''"""A docstring
 of two lines."""
@@ -40,6 +46,24 @@ def test_the_journeys_are_traced_on_a_real_database(postgres_server: Server) -> 
         found = {figure.name: int(figure.value.replace(",", "")) for figure in figures(dsn)}
     assert all(value > 0 for value in found.values()), found
     assert found["files that a warm `schedule_job` crosses"] < found["modules"]
+
+
+def fired(url: str) -> Journey:
+    return fire(url)[0]
+
+
+@pytest.mark.parametrize(
+    ("heading", "journey"), [("A fire's way through the code", fired), ("A job's way in", schedule)]
+)
+def test_the_files_that_the_page_names_are_on_the_way(
+    postgres_server: Server, heading: str, journey: Callable[[str], Journey]
+) -> None:
+    page = (DOCS / "explanation" / "house.md").read_text(encoding="utf-8")
+    rows = page.partition(f"## {heading}")[2].partition("\n## ")[0].partition("\nIf ")[0]
+    named = set(re.findall(r"`([a-z_/]+\.py)`", rows))
+    with postgres_server.temporary("quartzpy_journeys") as dsn:
+        migrations.upgrade(dsn)
+        assert named - journey(dsn).files == set()
 
 
 def test_the_table_is_markdown() -> None:
