@@ -134,7 +134,8 @@ class SchedulerNode:
                 self._allowance.shorten(timeout)
         self._interrupts |= interrupt
         if is_first:
-            parts.signals.is_leaving = parts.runner.is_closing = True
+            parts.signals.scheduler.resting.clear()
+            parts.signals.is_leaving = parts.signals.is_draining = True
             parts.signals.stop.set()
             for service in (parts.scheduler_thread, parts.misfires, parts.notifications):
                 service.stop()
@@ -230,6 +231,7 @@ class SchedulerNode:
         self._job_types.unsubscribe(self._type_registered)
         for service in (parts.scheduler_thread, parts.misfires, parts.notifications):
             service.join(in_time(JOIN_SECONDS))
+        parts.signals.scheduler.resting.set()
         within(in_time(STEP_SECONDS), parts.scheduler_thread.release_all)
         parts.dispatcher.hand_back(0.0)
         idle = wait_for_executions(self._have_executions_ended, parts.runner.running, self._allowance, self.instance_id)

@@ -123,6 +123,7 @@ class NodeParts:
             scheduler=scheduler,
             ended=self.completer.put,
             freed=slots.free,
+            leaves_refires=signals.leaves_refires,
             report_progress=self.progress.report,
             follow_log=self.progress.follow_log,
             clock=clock.monotonic,
@@ -138,7 +139,7 @@ class NodeParts:
         )
 
         # What follows the commands and the job types of the cluster.
-        self.modes = NodeModes(store, partial(_apply_mode, signals, self.runner))
+        self.modes = NodeModes(store, partial(_apply_mode, signals))
         self.known = KnownTypes(
             store=store,
             job_types=job_types,
@@ -239,8 +240,7 @@ class NodeParts:
         self.cluster.check_in_answered(answer, epoch, asked_at)
 
 
-def _apply_mode(signals: Signals, runner: JobRunner, mode: NodeMode) -> None:
+def _apply_mode(signals: Signals, mode: NodeMode) -> None:
     signals.scheduler.set_standby(mode is not NodeMode.RUNNING)
     if not signals.is_leaving:
-        # While a node drains, an immediate refire that a job asks for happens on another node.
-        runner.is_closing = mode is NodeMode.DRAINING
+        signals.is_draining = mode is NodeMode.DRAINING

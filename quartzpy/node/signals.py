@@ -87,12 +87,21 @@ class Signals:
         self.stop = Wakeup()
         """Set when the node stops, to end the waits of a start."""
         self.is_leaving = False
-        """True from the begin of a drain."""
+        """True from the begin of a drain that ends the node."""
+        self.is_draining = False
+        """True while the node finishes what it runs, for its end or until it is resumed."""
 
     @property
     def takes_more(self) -> bool:
         """True if the scheduler thread claims triggers."""
         return not (self.is_leaving or self.scheduler.in_standby)
+
+    def leaves_refires(self) -> bool:
+        """Return whether an immediate refire that a job asks for is left to another node.
+
+        Before the last pass of the scheduler thread has ended, this node itself would claim the refire.
+        """
+        return self.is_draining and self.scheduler.resting.is_set()
 
     def scheduling_changed(
         self, earliest: datetime | None = None, notification: Notification = Notification.SCHEDULED

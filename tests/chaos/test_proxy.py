@@ -16,7 +16,6 @@ import pytest
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.errors import QuartzpyError
 from quartzpy.store.sql.db import locks
-from quartzpy.store.sql.db.session import names
 from quartzpy.store.sql.db.statement import prepare
 from quartzpy.store.sql.steps import (
     acquire,
@@ -36,7 +35,7 @@ from tests.waiting import wait_until
 
 _PLAIN = {"asks": False, "stores": False, "retries": False, "counts": False, "continues": False, "captures": False}
 STATEMENTS = {
-    name: prepare(name, text, names(None)).sql.decode()
+    name: prepare(name, text).sql.decode()
     for name, text in {
         "lock": locks.LOCK,
         "acquire": acquire.ACQUIRE,

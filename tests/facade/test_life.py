@@ -140,6 +140,35 @@ def test_what_asked_to_be_refired_at_a_shutdown_is_run_by_another_node(make_sche
     assert b.shutdown()
 
 
+def test_a_node_leaves_no_refire_to_others_before_it_has_stopped_claiming(
+    make_scheduler: MakeScheduler, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last pass would claim the refire, and count one attempt more."""
+    scheduler = make_scheduler(instance_id="a")
+    scheduler.start()
+    scheduler.schedule_job(JobDetail(jobs.AlwaysAgain, "job"), SimpleTrigger("t"))
+    jobs.next_run()
+    in_pass, may_end = threading.Event(), threading.Event()
+    acquire = scheduler._store.acquire
+
+    def slowly(*args: Any, **values: Any) -> Any:
+        in_pass.set()
+        assert may_end.wait(SOON.total_seconds())
+        return acquire(*args, **values)
+
+    monkeypatch.setattr(scheduler._store, "acquire", slowly)
+    assert scheduler._node is not None
+    scheduler._node.scheduling_changed()
+    assert in_pass.wait(SOON.total_seconds())
+    assert not scheduler.shutdown(wait=False)
+    while not jobs.ran.empty():
+        jobs.ran.get()
+    again = [jobs.next_run(), jobs.next_run()]
+    assert again[1] == again[0] + 1, "the job is refired in the same execution"
+    may_end.set()
+    assert scheduler.shutdown()
+
+
 # --- cancelling by job
 
 

@@ -164,8 +164,8 @@ def test_it_wakes_a_node_that_rests(make_scheduler: Callable[..., Scheduler], ur
     # A node that starts looks again when it has begun to listen: what it finds then was not told to it.
     wait_until(
         lambda: (
-            engine._scheduler.expected_at - time.monotonic() > 600
-            and time.monotonic() - engine._scheduler.passed_at > (SETTLED if "reset" in verb else 0)
+            engine.parts.scheduler_thread.expected_at - time.monotonic() > 600
+            and time.monotonic() - engine.parts.scheduler_thread.passed_at > (SETTLED if "reset" in verb else 0)
         ),
         "the node's rest",
     )

@@ -131,7 +131,9 @@ def test_a_job_that_takes_longer_than_its_timeout_has_failed(
 ) -> None:
     path = fifo("begun")
     data = {"begun": path, "raises": True}
-    runner = begun(shared, execution_of(JobDetail(jobs.Waits, "job", data=data, timeout=timedelta(seconds=0.1))))
+    # The time to start a child counts. If it has passed before the job begins, nobody ever writes to the fifo.
+    ended(shared, execution_of(jobs.Pid))
+    runner = begun(shared, execution_of(JobDetail(jobs.Waits, "job", data=data, timeout=timedelta(seconds=1))))
     pid_said(path)
     found = runner.end()
     assert found.completion.outcome is Outcome.FAILED

@@ -15,18 +15,17 @@ from quartzpy.store.sql.db.statement import prepare
 from tests.protocol.driver import Stage
 
 STUCK_AT = 4711
-STUCK = Send(prepare("protocol_stuck", f"SELECT pg_advisory_xact_lock({STUCK_AT})", {}), {})
+STUCK = Send(prepare("protocol_stuck", f"SELECT pg_advisory_xact_lock({STUCK_AT})"), {})
 PATIENT = Send(
     prepare(
         "protocol_patient",
         "SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)",
-        {},
     ),
     {},
 )
 """What is stuck stays so until the test lets it go."""
-HURRY = Send(prepare("protocol_hurry", "SELECT set_config('statement_timeout', '1ms', true)", {}), {})
-DAWDLE = Send(prepare("protocol_dawdle", "SELECT pg_sleep(10)", {}), {})
+HURRY = Send(prepare("protocol_hurry", "SELECT set_config('statement_timeout', '1ms', true)"), {})
+DAWDLE = Send(prepare("protocol_dawdle", "SELECT pg_sleep(10)"), {})
 
 
 class Mode(StrEnum):

@@ -18,7 +18,7 @@ from quartzpy.store.sql.db.statement import prepare
 from tests.protocol.driver import Stage
 
 HELD_AT = 4712
-HOLD = Send(prepare("protocol_hold", f"SELECT pg_advisory_xact_lock({HELD_AT})", {}), {})
+HOLD = Send(prepare("protocol_hold", f"SELECT pg_advisory_xact_lock({HELD_AT})"), {})
 JOIN_SECONDS = 60.0
 
 

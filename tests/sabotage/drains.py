@@ -35,4 +35,16 @@ DRAINS = (
         ),
         (f"{_DRAINING}::test_after_the_time_limit_of_the_drain_a_job_is_told_why_it_is_refused[memory]",),
     ),
+    Sabotage(
+        "a_refire_is_left_before_the_last_pass",
+        "a node that begins to drain leaves a refire to others, and its own last pass claims it",
+        (
+            Edit(
+                "quartzpy.node.signals",
+                "return self.is_draining and self.scheduler.resting.is_set()",
+                "return self.is_draining",
+            ),
+        ),
+        ("tests/facade/test_life.py::test_a_node_leaves_no_refire_to_others_before_it_has_stopped_claiming[memory]",),
+    ),
 )

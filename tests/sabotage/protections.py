@@ -47,7 +47,7 @@ PROTECTIONS = (
     Sabotage(
         "time_of_the_transactions_begin",
         "a step decides by the time at which its transaction began to wait for the lock",
-        (Edit(f"{_SQL}.db.session", 'DATABASE_CLOCK = "clock_timestamp()"', 'DATABASE_CLOCK = "now()"'),),
+        (Edit(f"{_SQL}.db.naming", 'DATABASE_CLOCK = "clock_timestamp()"', 'DATABASE_CLOCK = "now()"'),),
         ("tests/store_sql/test_locks.py::test_a_step_decides_by_the_time_at_which_it_has_the_lock",),
     ),
     Sabotage(

@@ -1,5 +1,5 @@
--- Sample values of all statements. psql \set cannot say NULL, so each has a value of its type.
--- Settings that one statement of a transaction leaves to another one.
+-- Sample values of all statements. psql \set cannot say NULL, so each has a value of its type. The settings at the end
+-- are those that one statement of a transaction leaves to another one.
 \set now clock_timestamp()
 \set action pause
 \set action_id 1

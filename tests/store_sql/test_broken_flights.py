@@ -27,10 +27,10 @@ IDLE = "terminating connection due to idle-session timeout"
 
 
 def ask(text: str, **values: Any) -> Send:
-    return Send(prepare(f"broken {text}", text, {}), values)
+    return Send(prepare(f"broken {text}", text), values)
 
 
-LARGE = ask("SELECT length(%(value)s::text)", value="x" * 8_000_000)
+LARGE = ask("SELECT length(:'value'::text)", value="x" * 8_000_000)
 SMALL = ask("SELECT 1")
 
 

@@ -13,8 +13,8 @@ from quartzpy.errors import InvalidJobError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.store.queries import ExecutionQuery, JobQuery, TriggerOrder, TriggerQuery
 from quartzpy.store.sql import job_pages, lookups, storing
+from quartzpy.store.sql.db.naming import DEFAULT_NAMES
 from quartzpy.store.sql.db.rows import CLAIMED, JobColumns, TriggerColumns
-from quartzpy.store.sql.db.session import names
 from quartzpy.store.sql.db.statement import prepare
 from quartzpy.store.sql.execution_pages import executions_text
 from quartzpy.store.sql.operations import history
@@ -54,7 +54,7 @@ def test_a_statement_selects_the_columns_that_its_decoder_reads(
 ) -> None:
     make_store(name="columns")
     with psycopg.connect(libpq_url(postgres_dsn)) as connection:
-        prepared = connection.pgconn.prepare(b"it", prepare("it", text, names(None)).sql)
+        prepared = connection.pgconn.prepare(b"it", prepare("it", text, DEFAULT_NAMES).sql)
         assert prepared.status == pq.ExecStatus.COMMAND_OK, prepared.error_message
         described = connection.pgconn.describe_prepared(b"it")
         selected = [(described.fname(at) or b"").decode() for at in range(described.nfields)]
@@ -72,7 +72,7 @@ def test_a_statement_selects_the_columns_that_its_decoder_reads(
 )
 def test_a_statement_stores_all_columns(text: str, columns: Sequence[str]) -> None:
     taken = [
-        value.removesuffix("_list") for value in prepare("it", text, names(None)).values if value.endswith("_list")
+        value.removesuffix("_list") for value in prepare("it", text, DEFAULT_NAMES).values if value.endswith("_list")
     ]
     assert taken == list(columns)
 

@@ -23,7 +23,7 @@ CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRE
 
 
 def sends(*texts: str) -> list[Send]:
-    return [Send(prepare(f"flight {text}", text, {}), {}) for text in texts]
+    return [Send(prepare(f"flight {text}", text), {}) for text in texts]
 
 
 def test_rows_are_decoded_before_the_commit_is_answered(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,26 +25,26 @@ def narrowed(connection: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
 
 
 def question(text: str, **values: Any) -> Send:
-    return Send(prepare(f"large {text}", text, {}), values)
+    return Send(prepare(f"large {text}", text), values)
 
 
 @pytest.mark.parametrize("prepared", [True, False])
 def test_a_large_value_is_sent_to_its_end(connect: Connect, prepared: bool) -> None:
     value = "x" * 8 * MEGABYTE
-    asked = question("SELECT length(%(value)s::text)", value=value)
+    asked = question("SELECT length(:'value'::text)", value=value)
     assert fly(narrowed(connect()), [asked], seconds=300, prepared=prepared)[0].rows == [(len(value),)]
 
 
 def test_many_statements_are_sent_while_their_answers_arrive(connect: Connect) -> None:
     value = "x" * MEGABYTE
-    asked = [question("SELECT %(value)s::text", value=value) for _ in range(8)]
+    asked = [question("SELECT :'value'::text", value=value) for _ in range(8)]
     results = fly(narrowed(connect()), asked, seconds=300)
     assert [len(result.rows[0][0]) for result in results] == [MEGABYTE] * 8
 
 
 def test_an_error_in_the_middle_of_a_large_flight_is_reported(connect: Connect) -> None:
     connection = narrowed(connect())
-    large = question("SELECT length(%(value)s::text)", value="x" * 2 * MEGABYTE)
+    large = question("SELECT length(:'value'::text)", value="x" * 2 * MEGABYTE)
     with pytest.raises(psycopg.errors.DivisionByZero):
         fly(connection, [large, question("SELECT 1 / 0"), large], seconds=300)
     assert fly(connection, [question("SELECT 1")], seconds=300)[0].rows == [(1,)]

@@ -154,7 +154,7 @@ def test_one_completion_may_be_larger_than_a_batch(store: SqlJobStore, monkeypat
 def test_the_lock_is_free_while_a_large_flight_is_under_way(store: SqlJobStore, postgres_dsn: str) -> None:
     """The network stops in the middle of a flight's large values."""
     value = "x" * (LARGE + 500_000)
-    body = prepared_statement("body", "SELECT length(%(value)s::text), %(value)s = %(small)s::text", {})
+    body = prepared_statement("body", "SELECT length(:'value'::text), :'value' = :'small'::text")
     lock = prepared_statement("lock", LOCK, store._session.names)
     sends = [
         Send(lock, {"sched": store._session.scheduler, "lock": LockName.TRIGGER_ACCESS}),

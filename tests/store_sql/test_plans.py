@@ -30,9 +30,8 @@ from quartzpy.store.queries import (
 )
 from quartzpy.store.sql import migrations, near_keys, pages
 from quartzpy.store.sql.db.conninfo import session_settings
-from quartzpy.store.sql.db.session import names
 from quartzpy.store.sql.db.statement import as_text, prepare
-from quartzpy.store.sql.operations import search
+from quartzpy.store.sql.operations import history, search
 from quartzpy.store.sql.steps.acquire import (
     ACQUIRE,
     ACQUIRE_UNLIMITED,
@@ -176,7 +175,7 @@ def explain(connection: psycopg.Connection[Any], request: pytest.FixtureRequest)
     connection.execute(fill.then)  # type: ignore[arg-type]
 
     def one(text: str, **more: Any) -> list[dict[str, Any]]:
-        statement = prepare("s", text, names(None))
+        statement = prepare("s", text)
         connection.execute(b"PREPARE s AS " + statement.sql)
         values = [as_text({**VALUES, **of_rows(connection), **more}[name]) for name in statement.values]
         literals = b", ".join(
@@ -223,6 +222,11 @@ def test_executions_are_read_off_the_end_of_their_index(
 ) -> None:
     text, values = pages.text_and_values(wanted, None, LIMIT)
     assert read(explain(text, **values)) <= most
+
+
+@filled(Fill(FILL_HISTORY), Fill(FILL_HISTORY, "good"))
+def test_the_attempts_of_a_fire_are_looked_up_one_by_one(explain: Callable[..., list[dict[str, Any]]]) -> None:
+    assert read(explain(history.ATTEMPTS, fire_ids=[2, 4_000, 6_000], limit=50)) <= 3
 
 
 FILL_PAGES = """

@@ -119,9 +119,9 @@ def test_switches_choose_lines(
     assert file("s", **switches).splitlines() == expected
 
 
-def test_values_the_clock_and_tables_are_named_as_statements_are_prepared(written: Callable[[str], SqlFile]) -> None:
-    file = written("-- name: s\nSELECT :now, :'x'::text, a[:n], '$1', 'now' FROM qrtz_triggers, my_qrtz_table;\n")
-    assert file("s") == "SELECT $now, %(x)s::text, a[:n], '$$1', 'now' FROM $triggers, my_qrtz_table"
+def test_the_text_of_a_statement_is_that_of_the_file(written: Callable[[str], SqlFile]) -> None:
+    text = "-- A comment.\nSELECT :now, :'x'::text, a[:n], '$1' FROM qrtz_triggers"
+    assert written(f"-- The file.\n\n-- name: s\n{text};\n\n-- name: t\nSELECT 1;\n")("s") == text
 
 
 def test_an_unknown_statement_or_switch_is_named(written: Callable[[str], SqlFile]) -> None:

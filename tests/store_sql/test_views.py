@@ -6,7 +6,6 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from string import Template
 from typing import Any
 
 import psycopg
@@ -17,8 +16,7 @@ from psycopg.rows import dict_row
 from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.errors import SchemaError
 from quartzpy.store.sql import migrations
-from quartzpy.store.sql.db.naming import renamed
-from quartzpy.store.sql.db.session import names
+from quartzpy.store.sql.db.naming import DATABASE_CLOCK, renamed
 from quartzpy.store.sql.db.views import VIEWS
 from quartzpy.store.sql.load import LOAD
 from tests.database import connect_to
@@ -231,8 +229,8 @@ def test_the_load_of_the_cluster_reads_little_of_many_triggers(
     many: None, connect: Callable[[], psycopg.Connection[Any]]
 ) -> None:
     values = {"sched": f"'{NAME}'", "most": "100", "late_after": "'5 seconds'"}
-    query = Template(LOAD).substitute(names(None))
-    plan, read = read_by(connect(), re.sub(r"%\((\w+)\)s", lambda found: values[found[1]], query))
+    query = re.sub(r":'(\w+)'", lambda found: values[found[1]], LOAD).replace(":now", DATABASE_CLOCK)
+    plan, read = read_by(connect(), query)
     assert "Seq Scan on qrtz_triggers" not in plan
     assert max(read) <= 100, f"at most what the limit allows of the paused ones: {plan}"
 

@@ -7,8 +7,8 @@ import pytest
 
 from quartzpy.errors import InvalidMatcherError
 from quartzpy.matchers import GroupMatcher, as_group_matcher
-from quartzpy.store.sql.db.session import names
-from quartzpy.store.sql.db.statement import as_text, prepare
+from quartzpy.store.sql.db.naming import DEFAULT_NAMES, Names
+from quartzpy.store.sql.db.statement import as_query, as_text, prepare
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -43,12 +43,33 @@ def test_values_in_the_text_form_of_postgresql(value: Any, text: bytes | None) -
     assert as_text(value) == text
 
 
-def test_names_and_values_are_put_in_their_places() -> None:
-    statement = prepare("x", "SELECT $now FROM $triggers WHERE a = %(a)s AND b = %(b)s OR c = %(a)s", names("app"))
-    assert statement.sql == b'SELECT clock_timestamp() FROM "app".qrtz_triggers WHERE a = $1 AND b = $2 OR c = $1'
-    assert statement.bind({"a": 1, "b": None}) == [b"1", None]
+@pytest.mark.parametrize(
+    ("names", "sent"),
+    [
+        (DEFAULT_NAMES, "SELECT clock_timestamp() FROM qrtz_triggers, my_qrtz_table, 'qrtz_locks'::regclass"),
+        (
+            Names("app", "jobs_", "now()"),
+            """SELECT now() FROM "app".jobs_triggers, my_qrtz_table, '"app".jobs_locks'::regclass""",
+        ),
+    ],
+)
+def test_the_clock_and_the_tables_are_those_of_the_database(names: Names, sent: str) -> None:
+    text = "SELECT :now FROM qrtz_triggers, my_qrtz_table, 'qrtz_locks'::regclass"
+    assert prepare("x", text, names).sql.decode() == sent
+
+
+def test_values_are_numbered_in_the_order_of_their_first_use() -> None:
+    statement = prepare("x", "SELECT 'now'::text, a[:n], '$1' WHERE a = :'b'::text[] AND b = :'a' OR c = :'b'")
+    assert statement.sql == b"SELECT 'now'::text, a[:n], '$1' WHERE a = $1::text[] AND b = $2 OR c = $1"
+    assert statement.bind({"a": 1, "b": None}) == [None, b"1"]
     with pytest.raises(KeyError):
         statement.bind({"a": 1})
+
+
+def test_psycopg_takes_the_values_of_a_text_by_name() -> None:
+    assert as_query("SELECT :'a'::text FROM qrtz_t WHERE b LIKE '%' || :'a'") == (
+        b"SELECT %(a)s::text FROM qrtz_t WHERE b LIKE '%%' || %(a)s"
+    )
 
 
 def test_matchers_take_every_character_literally() -> None:

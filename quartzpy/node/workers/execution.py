@@ -104,9 +104,10 @@ class Runner(Protocol):
     listeners: Listeners
     middleware: Sequence[Middleware]
     max_job_data_bytes: int
-    is_closing: bool
 
     def can_begin_on_loop(self, execution: Execution) -> bool: ...
+
+    def leaves_refires(self) -> bool: ...
 
     def new_instance(self, execution: Execution) -> Job: ...
 
@@ -518,7 +519,7 @@ class Execution:
 
     def _may_refire(self) -> bool:
         """Return whether the job requested an immediate refire, and is allowed to have it."""
-        if not asks_to_refire(self._error) or self.runner.is_closing or self.cancelled.is_set():
+        if not asks_to_refire(self._error) or self.runner.leaves_refires() or self.cancelled.is_set():
             return False
         if self.is_over or self._committed or self.context is None:
             return False
@@ -621,7 +622,7 @@ class Execution:
         completion.instruction = (
             instruction_after(error) if self._is_instantiated else CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR
         )
-        if asks_to_refire(error) and self.runner.is_closing and not self.is_over:
+        if asks_to_refire(error) and self.runner.leaves_refires() and not self.is_over:
             # This node is shutting down, so the refire is left to another node.
             completion.retry_after = timedelta()
         else:

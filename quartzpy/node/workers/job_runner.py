@@ -67,6 +67,7 @@ class JobRunner:
         max_job_data_bytes: int,
         max_captured_log_bytes: int = DEFAULT_LIMIT,
         freed: Callable[[Execution], None] = lambda execution: None,
+        leaves_refires: Callable[[], bool] = lambda: False,
         report_progress: Callable[[Execution, Progress], None] = lambda execution, progress: None,
         follow_log: Callable[[Execution], None] = lambda execution: None,
         clock: Callable[[], float] = time.monotonic,
@@ -92,8 +93,7 @@ class JobRunner:
         self.report_progress = report_progress
         self._follow_log = follow_log
         self.clock = clock
-        self.is_closing = False
-        """True if the node is shutting down. Immediate refires are then left to other nodes."""
+        self.leaves_refires = leaves_refires
         self.overrun_timeouts = 0
         """The number of warnings about executions that were still running long after their timeout."""
 

@@ -21,13 +21,13 @@ UPDATE = _SQL("update")
 SET_MODE = _SQL("set_mode")
 
 
-def record(session: SqlSession, entry: ActionEntry) -> int:
+def record_action(session: SqlSession, entry: ActionEntry) -> int:
     """Add an action to the audit log; see `JobStore.record_action`."""
     [number] = _recorded(session, [entry])
     return number
 
 
-def record_several(session: SqlSession, entries: Sequence[ActionEntry]) -> None:
+def record_actions(session: SqlSession, entries: Sequence[ActionEntry]) -> None:
     """Add actions to the audit log, in batches; see `ActionStore.record_actions`."""
     for some in chunks(entries):
         _recorded(session, some)
@@ -52,21 +52,27 @@ def _recorded(session: SqlSession, entries: Sequence[ActionEntry]) -> list[int]:
     return [int(number) for (number,) in added.rows]
 
 
-def update(
-    session: SqlSession, action_id: int, state: ActionState, count: int, after_text: str | None, error: str | None
+def update_action(
+    session: SqlSession,
+    action_id: int,
+    *,
+    state: ActionState,
+    count: int,
+    after_text: str | None = None,
+    error: str | None = None,
 ) -> None:
     """Update a running action; see `JobStore.update_action`."""
     values = {"action_id": action_id, "state": state, "count": count, "after_json": after_text, "error": error}
     session.unlocked(session.send(UPDATE, **values))
 
 
-def interrupt(session: SqlSession, silent_for: timedelta) -> int:
+def interrupt_actions(session: SqlSession, silent_for: timedelta) -> int:
     """End the actions of processes that have ended; see `ActionStore.interrupt_actions`."""
     [ended] = session.unlocked(purge.interrupt_actions(session, silent_for))
     return len(ended.rows)
 
 
-def set_mode(session: SqlSession, instance_id: str, mode: NodeMode) -> datetime | None:
+def set_node_mode(session: SqlSession, instance_id: str, mode: NodeMode) -> datetime | None:
     """Command a node; see `JobStore.set_node_mode`."""
     values = {"instance": instance_id, "node_mode": mode, "channel": session.channel, "news": Notification.COMMANDED}
     send = session.send(SET_MODE, **values)

@@ -19,6 +19,7 @@ from quartzpy.store.protocol import StoredCalendar, TriggerMove
 from quartzpy.store.sql.db.listen import news
 from quartzpy.store.sql.db.session import SqlSession, Transaction
 from quartzpy.store.sql.db.sql_files import SqlFile
+from quartzpy.store.sql.lookups import column
 
 _SQL = SqlFile("calendars.sql")
 PUT = _SQL("put")
@@ -31,7 +32,7 @@ HOLD = _SQL("hold")
 MOVE = _SQL("move")
 
 
-def put(session: SqlSession, name: str, calendar: Calendar, *, replace: bool) -> None:
+def put_calendar(session: SqlSession, name: str, calendar: Calendar, *, replace: bool) -> None:
     """Store a calendar; see `JobStore.put_calendar`."""
     text = json.dumps(storable_json(calendar))
 
@@ -43,7 +44,7 @@ def put(session: SqlSession, name: str, calendar: Calendar, *, replace: bool) ->
     session.transaction(work)
 
 
-def delete(session: SqlSession, name: str) -> bool:
+def delete_calendar(session: SqlSession, name: str) -> bool:
     """Remove a calendar; see `JobStore.delete_calendar`."""
 
     def work(transaction: Transaction) -> bool:
@@ -78,7 +79,7 @@ def held_revisions(session: SqlSession, transaction: Transaction, names: Collect
     return revisions
 
 
-def move(session: SqlSession, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
+def move_triggers(session: SqlSession, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
     """Change the fire times of triggers; see `JobStore.move_triggers`."""
     if not moves:
         return set()
@@ -104,3 +105,8 @@ def move(session: SqlSession, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
         return {TriggerKey(name, group) for group, name in moved}
 
     return session.transaction(work)
+
+
+def calendar_names(session: SqlSession) -> list[str]:
+    """See `QueryStore.calendar_names`."""
+    return column(session, NAMES)

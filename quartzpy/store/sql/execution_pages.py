@@ -15,6 +15,7 @@ from quartzpy.store.queries import ExecutionQuery, Position
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.lookups import group_matcher
+from quartzpy.store.sql.trigger_pages import FEW
 
 _SQL = SqlFile("execution_pages.sql")
 _FIRED_STATES = {FiredState.ACQUIRED: ExecutionState.ENQUEUED, FiredState.EXECUTING: ExecutionState.PROCESSING}
@@ -26,8 +27,9 @@ def executions_text(query: ExecutionQuery, after: Position | None, *, count: boo
     It is empty if nothing can match.
     """
     past = after is None or not after[0]
+    ended = query.states & (frozenset({ExecutionState.FAILED}) if query.exhausted else ENDED)
     parts = {
-        "ended": past and bool(query.states & ENDED),
+        "ended": past and bool(ended),
         "fired": past and bool(_fired_states(query)) and not query.exhausted,
         "to_come": ExecutionState.SCHEDULED in query.states and not query.exhausted and not query.instance_id,
     }
@@ -85,4 +87,5 @@ def values_of_executions(query: ExecutionQuery, after: Position | None) -> dict[
         "after_group": group,
         "after_name": name,
         "among": query.among,
+        "most_few": FEW,
     }

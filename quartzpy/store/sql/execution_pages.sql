@@ -322,9 +322,10 @@ SELECT *
 \if :of_job
         -- Up to a number, the waiting triggers of a job are sorted.
         WITH few AS MATERIALIZED (
-            SELECT count(*) <= 10000 AS holds
+            SELECT count(*) <= :'most_few'::int AS holds
               FROM (SELECT FROM qrtz_triggers
-                     WHERE job_group = :'job_group' AND job_name = :'job_name' LIMIT 10000 + 1) AS counted)
+                     WHERE job_group = :'job_group' AND job_name = :'job_name'
+                     LIMIT :'most_few'::int + 1) AS counted)
        (SELECT *
           FROM (SELECT
                        -- include: scheduled_columns

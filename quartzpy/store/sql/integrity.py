@@ -273,7 +273,7 @@ def _runs(node: Capabilities, job_type: str, placement: str) -> bool:
 
 
 def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
-    answer, of_nodes = list_nodes(session), facts.read(session)
+    answer, of_nodes = list_nodes(session), facts.node_facts(session)
     found = []
     silent = [
         f"{record.instance_id} on {record.host}, since {record.last_checkin.isoformat()}"

@@ -253,3 +253,23 @@ def matched_groups(matcher: GroupMatcher, groups: Sequence[str]) -> set[str]:
     """Return the groups that match; a group that is named by EQUALS need not exist yet."""
     named = {matcher.value} if matcher.operator is MatchOperator.EQUALS else set()
     return named | {group for group in groups if matcher.matches(group)}
+
+
+def job(session: SqlSession, key: JobKey) -> JobDetail | None:
+    """See `QueryStore.job`."""
+    return jobs(session, [key]).get(key)
+
+
+def trigger(session: SqlSession, key: TriggerKey) -> TriggerRecord | None:
+    """See `QueryStore.trigger`."""
+    return triggers(session, [key]).get(key)
+
+
+def job_group_names(session: SqlSession) -> list[str]:
+    """See `QueryStore.job_group_names`."""
+    return column(session, JOB_GROUPS)
+
+
+def trigger_group_names(session: SqlSession) -> list[str]:
+    """See `QueryStore.trigger_group_names`."""
+    return column(session, TRIGGER_GROUPS)

@@ -30,29 +30,33 @@ from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.lookups import ExecutionColumns, trigger_record
 
 
-def jobs(session: SqlSession, query: JobQuery, limit: int | None, after: Position | None) -> list[JobRecord]:
+def find_jobs(
+    session: SqlSession, query: JobQuery, limit: int | None, after: Position | None = None
+) -> list[JobRecord]:
     return [job_pages.job_of(row, query.most_triggers) for row in _rows(session, query, limit, after)]
 
 
-def triggers(
-    session: SqlSession, query: TriggerQuery, limit: int | None, after: Position | None
+def find_triggers(
+    session: SqlSession, query: TriggerQuery, limit: int | None, after: Position | None = None
 ) -> list[TriggerRecord]:
     return [trigger_record(row) for row in _rows(session, query, limit, after)]
 
 
-def executions(
-    session: SqlSession, query: ExecutionQuery, limit: int | None, after: Position | None
+def find_executions(
+    session: SqlSession, query: ExecutionQuery, limit: int | None, after: Position | None = None
 ) -> list[ExecutionRecord]:
     return [ExecutionColumns._make(row).record() for row in _rows(session, query, limit, after)]
 
 
-def misfires(
-    session: SqlSession, query: MisfireQuery, limit: int | None, after: Position | None
+def find_misfires(
+    session: SqlSession, query: MisfireQuery, limit: int | None, after: Position | None = None
 ) -> list[MisfireRecord]:
     return [misfire_pages.misfire_of(row) for row in _rows(session, query, limit, after)]
 
 
-def actions(session: SqlSession, query: ActionQuery, limit: int | None, after: Position | None) -> list[ActionRecord]:
+def find_actions(
+    session: SqlSession, query: ActionQuery, limit: int | None, after: Position | None = None
+) -> list[ActionRecord]:
     return [audit_log.record_of(row) for row in _rows(session, query, limit, after)]
 
 

@@ -23,7 +23,7 @@ from quartzpy.store.sql.db.listen import announcement, news
 from quartzpy.store.sql.db.locks import LockName
 from quartzpy.store.sql.db.session import SqlSession, Transaction
 from quartzpy.store.sql.db.sql_files import SqlFile
-from quartzpy.store.sql.lookups import JOB_GROUPS, TRIGGER_GROUPS, match_values, matched_groups
+from quartzpy.store.sql.lookups import JOB_GROUPS, TRIGGER_GROUPS, match_values, matched_groups, paused
 
 _SQL = SqlFile("pausing.sql")
 REMEMBER = _SQL("remember")
@@ -95,23 +95,25 @@ def _resume(
     return session.transaction(work)
 
 
-def pause_triggers(session: SqlSession, keys: Collection[TriggerKey], note: PauseNote) -> None:
+def pause_triggers(session: SqlSession, keys: Collection[TriggerKey], note: PauseNote = NO_NOTE) -> None:
     _pause(session, BY_TRIGGER, key_columns(keys), note=note)
 
 
-def resume_triggers(session: SqlSession, keys: Collection[TriggerKey], missed: Missed) -> datetime | None:
+def resume_triggers(
+    session: SqlSession, keys: Collection[TriggerKey], missed: Missed = Missed.MISFIRE
+) -> datetime | None:
     return _resume(session, BY_TRIGGER, key_columns(keys), missed=missed)
 
 
-def pause_jobs(session: SqlSession, keys: Collection[JobKey], note: PauseNote) -> None:
+def pause_jobs(session: SqlSession, keys: Collection[JobKey], note: PauseNote = NO_NOTE) -> None:
     _pause(session, BY_JOB, key_columns(keys), note=note)
 
 
-def resume_jobs(session: SqlSession, keys: Collection[JobKey], missed: Missed) -> datetime | None:
+def resume_jobs(session: SqlSession, keys: Collection[JobKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
     return _resume(session, BY_JOB, key_columns(keys), missed=missed)
 
 
-def pause_groups(session: SqlSession, scope: str, matcher: GroupMatcher, note: PauseNote) -> set[str]:
+def _pause_groups(session: SqlSession, scope: str, matcher: GroupMatcher, note: PauseNote = NO_NOTE) -> set[str]:
     """Pause the triggers of groups (`scope` TRIGGER) or of the jobs of groups (JOB), and remember the groups."""
     of_jobs = scope == JOB_SCOPE
     existing = [row[0] for row in session.read_one(JOB_GROUPS if of_jobs else TRIGGER_GROUPS)]
@@ -121,13 +123,15 @@ def pause_groups(session: SqlSession, scope: str, matcher: GroupMatcher, note: P
     return groups
 
 
-def resume_groups(session: SqlSession, scope: str, matcher: GroupMatcher, missed: Missed) -> datetime | None:
+def _resume_groups(
+    session: SqlSession, scope: str, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE
+) -> datetime | None:
     values = match_values(matcher)
     which = BY_JOB_GROUP if scope == JOB_SCOPE else BY_TRIGGER_GROUP
     return _resume(session, which, values, session.send(FORGET, scope=scope, **values), missed=missed)
 
 
-def pause_all(session: SqlSession, note: PauseNote) -> None:
+def pause_all(session: SqlSession, note: PauseNote = NO_NOTE) -> None:
     groups = [row[0] for row in session.read_one(TRIGGER_GROUPS)]
     _pause(
         session,
@@ -139,11 +143,11 @@ def pause_all(session: SqlSession, note: PauseNote) -> None:
     )
 
 
-def resume_all(session: SqlSession, missed: Missed) -> datetime | None:
+def resume_all(session: SqlSession, missed: Missed = Missed.MISFIRE) -> datetime | None:
     return _resume(session, ALL, {}, session.send(FORGET_ALL), missed=missed)
 
 
-def set_mode(session: SqlSession, key: JobKey, mode: JobMode, missed: Missed) -> datetime | None:
+def set_job_mode(session: SqlSession, key: JobKey, mode: JobMode, missed: Missed = Missed.MISFIRE) -> datetime | None:
     """See `JobStore.set_job_mode`."""
     change = session.send(SET_MODE, group=key.group, name=key.name, mode=mode)
     if mode is JobMode.ENABLED:
@@ -161,7 +165,7 @@ def job_header(session: SqlSession, key: JobKey) -> JobHeader | None:
     return None
 
 
-def set_manual(session: SqlSession, on: bool, missed: Missed) -> datetime | None:
+def set_manual(session: SqlSession, on: bool, missed: Missed = Missed.MISFIRE) -> datetime | None:
     """See `JobStore.set_manual`."""
     if on:
         _pause(session, SCHEDULED, {}, session.send(REMEMBER, scope=MANUAL_SCOPE, names=["*"]), by_mode=True)
@@ -193,3 +197,51 @@ def reset_all_from_error(session: SqlSession, keys: Collection[TriggerKey]) -> d
         session.send(RESET_FROM_ERROR, **key_columns(keys)), news(session, Notification.RESUMED)
     )
     return {TriggerKey(name, group): at for group, name, at in reset.rows}
+
+
+def job_mode(session: SqlSession, key: JobKey) -> JobMode | None:
+    """See `QueryStore.job_mode`."""
+    header = job_header(session, key)
+    return None if header is None else header.mode
+
+
+def is_manual(session: SqlSession) -> bool:
+    """See `QueryStore.is_manual`."""
+    return bool(paused(session, MANUAL_SCOPE))
+
+
+def all_paused(session: SqlSession) -> bool:
+    """See `QueryStore.all_paused`."""
+    return bool(paused(session, ALL_SCOPE))
+
+
+def paused_trigger_groups(session: SqlSession) -> set[str]:
+    """See `QueryStore.paused_trigger_groups`."""
+    return paused(session, TRIGGER_SCOPE)
+
+
+def paused_job_groups(session: SqlSession) -> set[str]:
+    """See `QueryStore.paused_job_groups`."""
+    return paused(session, JOB_SCOPE)
+
+
+def pause_trigger_groups(session: SqlSession, matcher: GroupMatcher, note: PauseNote = NO_NOTE) -> set[str]:
+    """Pause groups of triggers; see `SchedulingStore.pause_trigger_groups`."""
+    return _pause_groups(session, TRIGGER_SCOPE, matcher, note)
+
+
+def resume_trigger_groups(
+    session: SqlSession, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE
+) -> datetime | None:
+    """Resume groups of triggers; see `SchedulingStore.resume_trigger_groups`."""
+    return _resume_groups(session, TRIGGER_SCOPE, matcher, missed)
+
+
+def pause_job_groups(session: SqlSession, matcher: GroupMatcher, note: PauseNote = NO_NOTE) -> set[str]:
+    """Pause the triggers of groups of jobs; see `SchedulingStore.pause_job_groups`."""
+    return _pause_groups(session, JOB_SCOPE, matcher, note)
+
+
+def resume_job_groups(session: SqlSession, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None:
+    """Resume the triggers of groups of jobs; see `SchedulingStore.resume_job_groups`."""
+    return _resume_groups(session, JOB_SCOPE, matcher, missed)

@@ -14,6 +14,7 @@ from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
 from quartzpy.errors import SchemaError
 from quartzpy.store.sql.db.naming import renamed, version_table
 from quartzpy.store.sql.db.sql_files import SqlFile
+from quartzpy.store.sql.db.statement import as_query
 from quartzpy.store.sql.db.table_columns import TABLES
 
 REVISIONS = ("0001",)
@@ -21,9 +22,9 @@ REVISIONS = ("0001",)
 HEAD = REVISIONS[-1]
 _MARK = re.compile(r"tables of revision (\S+), usable by releases from revision (\S+) on")
 _SQL = SqlFile("schema_version.sql")
-_TABLE_EXISTS = _SQL("table_exists").encode()
-_COMMENT = _SQL("comment").encode()
-_COLUMNS = _SQL("columns").encode()
+_TABLE_EXISTS = as_query(_SQL("table_exists"))
+_COMMENT = as_query(_SQL("comment"))
+_COLUMNS = as_query(_SQL("columns"))
 
 _TABLE_KINDS = ["r", "p"]
 
@@ -39,7 +40,7 @@ def stamped(connection: psycopg.Connection[Any], schema: str | None, prefix: str
     found = connection.execute(_TABLE_EXISTS, {"table": place}).fetchone()
     if found is None or found[0] is None:
         return None
-    row = connection.execute(f"SELECT version_num FROM {place}".encode()).fetchone()
+    row = connection.execute(f"SELECT version_num FROM {place}".encode()).fetchone()  # noqa: S608
     return None if row is None else str(row[0])
 
 

@@ -1,50 +1,40 @@
-"""The store on PostgreSQL: each method of `JobStore` calls a function of a step's module."""
+"""The store on PostgreSQL: most methods of `JobStore` are functions of a session, which stand in the modules beside."""
 
 from __future__ import annotations
 
 import copy
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from functools import update_wrapper
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import psycopg
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import SchemaError, StoreUnavailableError
 from quartzpy.events.events import Event, NodesDiffer
-from quartzpy.jobs.progress import Progress
-from quartzpy.keys import JobKey
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.placement import Capabilities
 from quartzpy.store import node_facts
 from quartzpy.store.findings import Finding, Severity
-from quartzpy.store.protocol import (
-    MAX_NODE_DEATHS,
-    Acquisition,
-    AvailableSlots,
-    CheckIn,
-    Completion,
-    CompletionOutcome,
-    ConnectionUsage,
-    DispatchKey,
-    FireRequest,
-    Firing,
-    Holdings,
-    JobStore,
-    MisfireOutcome,
-    Node,
-    Notification,
-    Reconciliation,
-    RecoveryOutcome,
-    Repairs,
+from quartzpy.store.protocol import MAX_NODE_DEATHS, CheckIn, ConnectionUsage, JobStore, Node, Notification, Repairs
+from quartzpy.store.sql import (
+    actions,
+    checks,
+    load,
+    lookups,
+    near_keys,
+    owners,
+    pages,
+    pausing,
+    removing,
+    schema_version,
+    storing,
 )
-from quartzpy.store.records import (
-    ClusterLoad,
-    NodeRecord,
-)
-from quartzpy.store.sql import checks, load, schema_version
+from quartzpy.store.sql import calendars as sql_calendars
 from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.control import ControlConnection
 from quartzpy.store.sql.db.database import INSUFFICIENT_PRIVILEGE
@@ -52,38 +42,53 @@ from quartzpy.store.sql.db.diagnosis import Diagnosis
 from quartzpy.store.sql.db.external import KeptAwake, external_transaction
 from quartzpy.store.sql.db.listen import Listener, news
 from quartzpy.store.sql.db.locks import MADE, MAKE, LockName
+from quartzpy.store.sql.db.naming import DATABASE_CLOCK, Names
 from quartzpy.store.sql.db.questions import Question, ask
 from quartzpy.store.sql.db.servers import READ_ONLY
-from quartzpy.store.sql.db.session import DATABASE_CLOCK, SqlSession, names
+from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.db.sources import Database
 from quartzpy.store.sql.db.within import WithinSession
-from quartzpy.store.sql.operations.operations_store import SqlOperationsStore
-from quartzpy.store.sql.query_store import SqlQueryStore
+from quartzpy.store.sql.operations import history, search, server, usage
 from quartzpy.store.sql.scheduler_names import scheduler_names
-from quartzpy.store.sql.scheduling_store import SqlSchedulingStore
-from quartzpy.store.sql.steps import (
-    acquire,
-    cancel,
-    checkin,
-    complete,
-    facts,
-    fire,
-    holdings,
-    misfire,
-    progress,
-    purge,
-    recover,
-)
+from quartzpy.store.sql.steps import acquire as acquire_step
+from quartzpy.store.sql.steps import cancel, checkin, facts, misfire, progress, purge
+from quartzpy.store.sql.steps import complete as complete_step
+from quartzpy.store.sql.steps import fire as fire_step
+from quartzpy.store.sql.steps import holdings as holdings_step
+from quartzpy.store.sql.steps import recover as recover_step
 from quartzpy.store.sql.steps.job_transaction import WorkTransaction
 
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_Key = TypeVar("_Key", JobKey, TriggerKey)
 
 PINGS = 4
 """The number of times that a transaction that is kept awake speaks before the server would end it as idle."""
 
 
-class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
+def _of_steps(function: Callable[Concatenate[SqlSession, _P], _R]) -> Callable[Concatenate[SqlJobStore, _P], _R]:
+    """Return the method that calls a function on the session for the steps of a node."""
+
+    def method(store: SqlJobStore, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return function(store._steps, *args, **kwargs)
+
+    update_wrapper(method, function)
+    return method
+
+
+def _of_calls(function: Callable[Concatenate[SqlSession, _P], _R]) -> Callable[Concatenate[SqlJobStore, _P], _R]:
+    """Return the method that calls a function on the session for the calls of a program."""
+
+    def method(store: SqlJobStore, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return function(store._session, *args, **kwargs)
+
+    update_wrapper(method, function)
+    return method
+
+
+class SqlJobStore:
     """Keeps a scheduler's jobs in PostgreSQL: at a URL, or behind an engine or a connect function of the caller.
 
     `now_sql` is the SQL expression for the time, which all decisions use.
@@ -93,7 +98,6 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
         self._database = database
         self._config = config
         self._now_sql = now_sql
-        self._left_to_others: set[int] = set()
         self._warned: set[Finding] = set()
         self._described = "PostgreSQL"
         self._differences: set[tuple[str, ...]] = set()
@@ -107,9 +111,9 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
         self._connections = Connections(self._database, self._config)
         self._connections.on_event(self._emit)
         self._control = ControlConnection(self._connections)
-        named = names(self._config.schema, self._now_sql, prefix=self._config.table_prefix)
-        diagnosis = Diagnosis(self._connections, named, self._config.schema, self._config.lock_timeout)
-        self._session = SqlSession(self._connections, self._config.name, named, diagnosis)
+        names = Names(self._config.schema, self._config.table_prefix, self._now_sql)
+        diagnosis = Diagnosis(self._connections, names, self._config.schema, self._config.lock_timeout)
+        self._session = SqlSession(self._connections, self._config.name, names, diagnosis)
         self._steps = self._session.of_steps()
 
     @property
@@ -226,7 +230,7 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
         max_node_deaths: int = MAX_NODE_DEATHS,
     ) -> Node:
         self._check_server()
-        return recover.register(
+        return recover_step.register(
             self._steps,
             instance_id,
             host=host,
@@ -252,13 +256,7 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
                 )
                 self._emit(NodesDiffer(subject, values))
 
-    def recover(
-        self, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int = MAX_NODE_DEATHS
-    ) -> RecoveryOutcome:
-        return recover.recover(self._steps, node, dead, max_node_deaths=max_node_deaths)
-
-    def forgive(self, jobs: Collection[JobKey]) -> None:
-        checkin.forgive(self._steps, jobs)
+    forgive = _of_steps(checkin.forgive)
 
     def describe(self) -> str:
         return self._described
@@ -266,14 +264,11 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
     def connections(self) -> ConnectionUsage:
         return self._connections.usage
 
-    def leave(self, node: Node) -> None:
-        recover.leave(self._steps, node)
-
-    def holdings(self, node: Node) -> Holdings:
-        return holdings.holdings(self._steps, node)
-
-    def reconcile(self, node: Node, *, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
-        return holdings.reconcile(self._steps, node, claims, executions)
+    leave = _of_steps(recover_step.leave)
+    holdings = _of_steps(holdings_step.holdings)
+    reconcile = _of_steps(holdings_step.reconcile)
+    recover = _of_steps(recover_step.recover)
+    list_nodes = _of_calls(checkin.list_nodes)
 
     def audit(self) -> list[Finding]:
         with self._connections.checked_out() as connection:
@@ -288,79 +283,109 @@ class SqlJobStore(SqlSchedulingStore, SqlQueryStore, SqlOperationsStore):
 
         return integrity.repair(self._steps)
 
-    # --- the five steps
+    # --- the steps
 
-    def acquire(
-        self,
-        node: Node,
-        available_slots: Sequence[AvailableSlots],
-        *,
-        limit: int,
-        look_ahead: timedelta,
-        misfire_threshold: timedelta,
-        passed_over: Collection[int] = (),
-    ) -> Acquisition:
-        return acquire.acquire(
-            self._steps,
-            node,
-            available_slots,
-            limit=limit,
-            look_ahead=look_ahead,
-            misfire_threshold=misfire_threshold,
-            passed_over=passed_over,
-        )
+    acquire = _of_steps(acquire_step.acquire)
+    fire = _of_steps(fire_step.fire)
+    release = _of_steps(holdings_step.release)
+    reject = _of_steps(holdings_step.reject)
+    complete = _of_steps(complete_step.complete)
+    request_cancel = _of_calls(cancel.request_cancel)
+    request_cancel_of_job = _of_calls(cancel.request_cancel_of_job)
+    cancel_requests = _of_steps(cancel.cancel_requests)
+    report_progress = _of_steps(progress.report_progress)
+    recover_misfires = _of_steps(misfire.recover_misfires)
+    purge_history = _of_steps(purge.purge_history)
+    history_cutoff = _of_steps(purge.history_cutoff)
 
-    def fire(self, node: Node, moves: Sequence[FireRequest], *, early: timedelta = timedelta()) -> Firing:
-        return fire.fire(self._steps, node, moves, early)
+    # --- what schedules
 
-    def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
-        return holdings.release(self._steps, node, fire_ids)
+    owned = _of_calls(owners.owned)
+    own = _of_calls(owners.own)
+    store_jobs = _of_calls(storing.store_jobs)
+    modify_job = _of_calls(storing.modify_job)
+    replace_trigger = _of_calls(storing.replace_trigger)
+    delete_triggers = _of_calls(removing.delete_triggers)
+    delete_jobs = _of_calls(removing.delete_jobs)
+    clear = _of_calls(removing.clear)
+    pause_triggers = _of_calls(pausing.pause_triggers)
+    resume_triggers = _of_calls(pausing.resume_triggers)
+    pause_jobs = _of_calls(pausing.pause_jobs)
+    resume_jobs = _of_calls(pausing.resume_jobs)
+    pause_trigger_groups = _of_calls(pausing.pause_trigger_groups)
+    resume_trigger_groups = _of_calls(pausing.resume_trigger_groups)
+    pause_job_groups = _of_calls(pausing.pause_job_groups)
+    resume_job_groups = _of_calls(pausing.resume_job_groups)
+    pause_all = _of_calls(pausing.pause_all)
+    resume_all = _of_calls(pausing.resume_all)
+    set_job_mode = _of_calls(pausing.set_job_mode)
+    set_manual = _of_calls(pausing.set_manual)
+    reset_from_error = _of_calls(pausing.reset_from_error)
+    reset_all_from_error = _of_calls(pausing.reset_all_from_error)
+    put_calendar = _of_calls(sql_calendars.put_calendar)
+    delete_calendar = _of_calls(sql_calendars.delete_calendar)
+    move_triggers = _of_calls(sql_calendars.move_triggers)
 
-    def reject(self, node: Node, reasons: Mapping[int, str]) -> None:
-        holdings.reject(self._steps, node, reasons)
+    # --- what is read
 
-    def complete(
-        self, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
-    ) -> CompletionOutcome:
-        return complete.complete(self._steps, node, completions, wakes_others=wakes_others)
+    job = _of_calls(lookups.job)
+    jobs = _of_calls(lookups.jobs)
+    job_header = _of_calls(pausing.job_header)
+    job_mode = _of_calls(pausing.job_mode)
+    trigger = _of_calls(lookups.trigger)
+    triggers = _of_calls(lookups.triggers)
+    triggers_of_job = _of_calls(lookups.triggers_of_job)
+    triggers_of_jobs = _of_calls(lookups.triggers_of_jobs)
+    trigger_states = _of_calls(lookups.trigger_states)
+    job_keys = _of_calls(lookups.job_keys)
+    trigger_keys = _of_calls(lookups.trigger_keys)
+    job_group_names = _of_calls(lookups.job_group_names)
+    trigger_group_names = _of_calls(lookups.trigger_group_names)
+    pauses = _of_calls(lookups.pauses)
+    is_manual = _of_calls(pausing.is_manual)
+    all_paused = _of_calls(pausing.all_paused)
+    paused_trigger_groups = _of_calls(pausing.paused_trigger_groups)
+    paused_job_groups = _of_calls(pausing.paused_job_groups)
+    waiting_dispatch_keys = _of_calls(lookups.waiting_dispatch_keys)
+    calendars = _of_calls(sql_calendars.calendars)
+    calendar_names = _of_calls(sql_calendars.calendar_names)
+    find_jobs = _of_calls(pages.find_jobs)
+    find_triggers = _of_calls(pages.find_triggers)
+    find_executions = _of_calls(pages.find_executions)
+    find_misfires = _of_calls(pages.find_misfires)
+    last_examined = _of_calls(pages.last_examined)
+    count = _of_calls(pages.count)
+    list_running = _of_calls(lookups.list_running)
+    execution = _of_calls(lookups.execution)
+    counts = _of_calls(lookups.counts)
+    cluster_load = _of_calls(load.cluster_load)
 
-    def request_cancel(self, fire_id: int) -> bool:
-        return cancel.request_cancel(self._session, fire_id)
+    def near_keys(self, key: _Key, limit: int) -> set[_Key]:
+        return near_keys.near_keys(self._session, key, limit)
 
-    def request_cancel_of_job(self, job: JobKey) -> Collection[int]:
-        return cancel.request_cancel_of_job(self._session, job)
+    # --- what operators read and do
 
-    def cancel_requests(self, node: Node) -> set[int]:
-        return cancel.cancel_requests(self._steps, node)
-
-    def report_progress(
-        self, node: Node, reports: Mapping[int, Progress], logs: Mapping[int, str] | None = None
-    ) -> Collection[int]:
-        return progress.report_progress(self._steps, node, reports, logs or {})
-
-    def recover_misfires(
-        self, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int
-    ) -> MisfireOutcome:
-        return misfire.recover_misfires(
-            self._steps, node, dispatch_keys, self._left_to_others, threshold=threshold, limit=limit
-        )
-
-    def purge_history(
-        self,
-        older_than: timedelta | None,
-        *,
-        limit: int,
-        ended_triggers: timedelta | None = None,
-        actions: timedelta | None = None,
-        before: datetime | None = None,
-    ) -> int:
-        return purge.purge(self._steps, older_than, limit, ended_triggers or older_than, actions, before)
-
-    def history_cutoff(self, keep: int) -> datetime | None:
-        return purge.cutoff(self._steps, keep)
-
-    def cluster_load(self) -> ClusterLoad:
-        return load.cluster_load(self._session)
+    tallies = _of_calls(usage.tallies)
+    minutes = _of_calls(history.minutes)
+    last_executions = _of_calls(history.last_executions)
+    last_executions_of_job = _of_calls(history.last_executions_of_job)
+    attempts = _of_calls(history.attempts)
+    executions_between = _of_calls(history.executions_between)
+    slot_usage = _of_calls(usage.slot_usage)
+    placements = _of_calls(usage.placements)
+    rate_usage = _of_calls(usage.rate_usage)
+    trigger_group_tallies = _of_calls(usage.trigger_group_tallies)
+    job_group_tallies = _of_calls(usage.job_group_tallies)
+    find_keys = _of_calls(search.find_keys)
+    node_facts = _of_calls(facts.node_facts)
+    tables = _of_calls(server.tables)
+    locks = _of_calls(server.locks)
+    find_actions = _of_calls(pages.find_actions)
+    record_action = _of_calls(actions.record_action)
+    record_actions = _of_calls(actions.record_actions)
+    update_action = _of_calls(actions.update_action)
+    interrupt_actions = _of_calls(actions.interrupt_actions)
+    set_node_mode = _of_calls(actions.set_node_mode)
 
     def schema_version(self) -> str | None:
         with self._connections.checked_out() as connection:

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from quartzpy.errors import JobStoreError
+from quartzpy.errors import InvalidJobTypeError, JobStoreError
 from quartzpy.jobs.job import JobDetail
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import MAIN, JobKey, TriggerKey
 from quartzpy.store import refusals
 from quartzpy.store.differences import refuse_other_job, refuse_other_trigger
 from quartzpy.store.protocol import JobEntry
@@ -96,8 +96,11 @@ class StartTime(NamedTuple):
     is_estimate: bool
 
 
-def store(session: SqlSession, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
+def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
     """Store jobs and triggers; see `JobStore.store_jobs`."""
+    for entry in entries:
+        if entry.job is not None:
+            _refuse_types_of_main(entry.job)
     # All programs lock the rows in the same order, so that two that store the same triggers do not deadlock.
     triggers = sorted((one for entry in entries for one in entry.triggers), key=_order)
     start = _start_time(session, triggers)
@@ -109,6 +112,16 @@ def store(session: SqlSession, entries: Sequence[JobEntry], *, replace: bool) ->
         # Unless it finds something stored.
         session.expects_new = True
     return _store_in_several_flights(session, entries, triggers, start, replace=replace)
+
+
+def _refuse_types_of_main(job: JobDetail) -> None:
+    """Refuse a job whose type neither another process nor a later run of this program can import."""
+    if job.job_type.startswith(f"{MAIN}:"):
+        raise InvalidJobTypeError(
+            f"job {job.key}: its type {job.job_type} is defined in an interactive session, by `python -c` or in a file"
+            " that cannot be imported, so that no other node can run it; define it in a module that can be imported, or"
+            " give it a type_name"
+        )
 
 
 def modify_job(

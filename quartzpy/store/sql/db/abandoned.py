@@ -22,7 +22,7 @@ from quartzpy.store.sql.db.statement import prepare
 
 _NOTED = "_quartzpy_backend"
 
-_END = prepare("end_abandoned", SqlFile("db/abandoned.sql")("end_abandoned"), {})
+_END = prepare("end_abandoned", SqlFile("db/abandoned.sql")("end_abandoned"))
 
 
 class _Backend(NamedTuple):

@@ -14,6 +14,7 @@ from quartzpy.store.sql.db import privileges
 from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.database import INSUFFICIENT_PRIVILEGE
 from quartzpy.store.sql.db.flight import Send
+from quartzpy.store.sql.db.naming import Names
 from quartzpy.store.sql.db.privileges import Use
 from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.db.statement import Statement, prepare
@@ -26,19 +27,17 @@ PATIENCE = 3
 _DENIED = re.compile(r"permission denied for (?:table|sequence) (\w+)")
 
 _SQL = SqlFile("db/diagnosis.sql")
-END_STALLED = prepare("end_stalled", _SQL("end_stalled"), {})
+END_STALLED = prepare("end_stalled", _SQL("end_stalled"))
 
 
 class Diagnosis:
     """Explains the errors of one store's transactions."""
 
-    def __init__(
-        self, connections: Connections, names: dict[str, str], schema: str | None, patience: timedelta
-    ) -> None:
+    def __init__(self, connections: Connections, names: Names, schema: str | None, patience: timedelta) -> None:
         self._connections = connections
         self._patience = patience
         self._schema = schema
-        self._table_prefix = names["prefix"]
+        self._table_prefix = names.prefix
         self._holders: Statement = prepare("holders", _SQL("holders"), names)
         self._lock = threading.Lock()
         self._waits_in_vain = 0

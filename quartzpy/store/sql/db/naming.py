@@ -7,10 +7,30 @@ For another prefix, it is replaced in each name.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
 
+DATABASE_CLOCK = "clock_timestamp()"
 _IN_SQL = re.compile(rf"(?<![A-Za-z0-9_]){DEFAULT_TABLE_PREFIX}")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the names in our statements stand for in one database."""
+
+    schema: str | None = None
+    prefix: str = DEFAULT_TABLE_PREFIX
+    now: str = DATABASE_CLOCK
+    """The store's clock, an expression."""
+
+    @property
+    def before_each(self) -> str:
+        """What precedes the names of tables and sequences, in place of the default prefix."""
+        return f'"{self.schema}".{self.prefix}' if self.schema else self.prefix
+
+
+DEFAULT_NAMES = Names()
 
 
 def renamed(name: str, prefix: str) -> str:

@@ -14,6 +14,7 @@ import psycopg
 from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
 from quartzpy.store.sql.db.naming import renamed, version_table
 from quartzpy.store.sql.db.sql_files import SqlFile
+from quartzpy.store.sql.db.statement import as_query
 
 _ALL = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _READ = ("SELECT",)
@@ -80,7 +81,7 @@ SEQUENCES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     "qrtz_epochs": {Use.NODE: ("USAGE",), Use.CLIENT: (), Use.READER: ()},
 }
 
-_MISSING = SqlFile("db/privileges.sql")("missing").encode()
+_MISSING = as_query(SqlFile("db/privileges.sql")("missing"))
 
 
 def missing(

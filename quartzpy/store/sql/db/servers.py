@@ -28,8 +28,8 @@ _STANDBY_WILL_DO = frozenset({"any", "read-only", "standby", "prefer-standby"})
 _GENERATION = "_quartzpy_generation"
 
 _SQL = SqlFile("db/servers.sql")
-_WHO = prepare("who", _SQL("who"), {})
-_STANDBY_ONLY = prepare("standby", _SQL("standby"), {})
+_WHO = prepare("who", _SQL("who"))
+_STANDBY_ONLY = prepare("standby", _SQL("standby"))
 # Missing privilege, undefined function, not supported by this product.
 _NOT_AVAILABLE = frozenset({"42501", "42883", "0A000"})
 

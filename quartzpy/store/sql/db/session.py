@@ -22,14 +22,12 @@ from quartzpy.store.sql.db.expectation import Expectation
 from quartzpy.store.sql.db.flight import BEGIN, COMMIT, Result, Send, roll_back_unless_ended
 from quartzpy.store.sql.db.lanes import Lane
 from quartzpy.store.sql.db.locks import LOCK, MAKE, LockName
-from quartzpy.store.sql.db.naming import renamed, scoped
+from quartzpy.store.sql.db.naming import Names, scoped
 from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.db.statement import Statement, prepare
-from quartzpy.store.sql.db.table_columns import SEQUENCES, TABLES
 
 logger = logging.getLogger(__name__)
 
-DATABASE_CLOCK = "clock_timestamp()"
 _SQL = SqlFile("db/session.sql")
 NOW = _SQL("now")
 ALLOW_PAUSES = _SQL("allow_pauses")
@@ -38,15 +36,6 @@ CLOCK_LONGEST_AGE = 10.0
 CLOCK_TOLERANCE = timedelta(milliseconds=20)
 """The error of an estimate of the clock that is accepted."""
 _T = TypeVar("_T")
-
-
-def names(schema: str | None, now: str = DATABASE_CLOCK, *, prefix: str = DEFAULT_TABLE_PREFIX) -> dict[str, str]:
-    """Return the substitution for each `$name` of our statements."""
-    place = f'"{schema}".' if schema else ""
-    plain = [*TABLES, *SEQUENCES]
-    found = {name.removeprefix(DEFAULT_TABLE_PREFIX): f"{place}{renamed(name, prefix)}" for name in plain}
-    found["paused_groups"] = found["paused_trigger_groups"]
-    return {**found, "now": now, "prefix": prefix}
 
 
 def channel(scheduler: str, prefix: str = DEFAULT_TABLE_PREFIX) -> str:
@@ -94,7 +83,7 @@ class ClockEstimate:
 class SqlSession:
     """Sends the statements of one scheduler to one database."""
 
-    def __init__(self, connections: Connections, scheduler: str, names: dict[str, str], diagnosis: Diagnosis) -> None:
+    def __init__(self, connections: Connections, scheduler: str, names: Names, diagnosis: Diagnosis) -> None:
         self.connections = connections
         self.lane: Lane = connections.calls
         """The share of the pool that the transactions of this session use."""
@@ -102,7 +91,7 @@ class SqlSession:
         self.scheduler = scheduler
         self.names = names
         self._statements: dict[str, Statement] = {}
-        self.channel = channel(scheduler, names["prefix"])
+        self.channel = channel(scheduler, names.prefix)
         """The channel of this scheduler's notifications."""
         self.has_new = False
         """True if triggers waited to be reconciled at the last check; see `storing`."""
@@ -113,6 +102,8 @@ class SqlSession:
         """True if the last call that stored without replacing found nothing of it stored; see `storing`."""
         self.has_rate_limits = False
         """True if a job had a rate limit at the last check; see `rate_limits`."""
+        self.left_to_others: set[int] = set()
+        """The generations of late triggers that this process cannot compute; see `misfire`."""
         self.purged_up_to: datetime | None = None
         """The end of the last execution that a full batch deleted; see `purge`."""
 

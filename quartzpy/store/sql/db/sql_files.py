@@ -14,17 +14,12 @@ from __future__ import annotations
 
 import pkgutil
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
-
-from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
 
 _PACKAGE = "quartzpy.store.sql"
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
-_SWITCH = re.compile(r"\\(?:if :(?P<name>\w+)|(?P<word>else|endif))$")
-_VALUE = re.compile(r":'(\w+)'")
-_NOW = re.compile(r"(?<!:):now\b")
-_TABLE = re.compile(rf"\b{DEFAULT_TABLE_PREFIX}(?=\w)")
+_SWITCH = re.compile(r"^ *\\(if :\w+|else|endif) *\n", re.MULTILINE)
 
 
 class SqlFile:
@@ -35,7 +30,7 @@ class SqlFile:
         self._texts: dict[tuple[str, frozenset[tuple[str, bool]]], str] = {}
 
     def __call__(self, name: str, **switches: bool) -> str:
-        """Return the text of a statement, as `prepare` takes it.
+        """Return the text of a statement, as it stands in the file, with the lines that these switches choose.
 
         Raises:
             LookupError: the file has no such statement, or the statement no such switch.
@@ -49,12 +44,22 @@ class SqlFile:
         statements = _statements(self._path)
         if name not in statements:
             raise LookupError(f"{self._path} has no statement {name!r}; it has {', '.join(statements)}")
-        lines = statements[name].splitlines()
-        known = {found["name"] for line in lines if (found := _SWITCH.match(line.strip()))}
-        if unknown := switches.keys() - known:
+        first, *rest = _SWITCH.split(statements[name])
+        commands = rest[::2]
+        if unknown := switches.keys() - {command.removeprefix("if :") for command in commands}:
             raise LookupError(f"{self._path}: the statement {name!r} has no switch {', '.join(sorted(unknown))}")
-        text = "\n".join(_chosen(lines, switches)).replace("$", "$$")
-        return _TABLE.sub("$", _NOW.sub("$now", _VALUE.sub(r"%(\1)s", text)))
+        chosen, taken = [first], [True]
+        for command, lines in zip(commands, rest[1::2], strict=True):
+            match command:
+                case "else":
+                    taken[-1] = not taken[-1]
+                case "endif":
+                    taken.pop()
+                case _:
+                    taken.append(switches.get(command.removeprefix("if :"), False))
+            if all(taken):
+                chosen.append(lines)
+        return "".join(chosen)
 
 
 @cache
@@ -63,19 +68,3 @@ def _statements(path: str) -> Mapping[str, str]:
     assert data is not None, "the loader of a package with files can read them"
     _, *parts = _NAME.split(data.decode())
     return {name: text.strip().removesuffix(";") for name, text in zip(parts[::2], parts[1::2], strict=True)}
-
-
-def _chosen(lines: list[str], switches: Mapping[str, bool]) -> Iterator[str]:
-    """Yield the lines that remain with these switches."""
-    taken: list[bool] = []
-    for line in lines:
-        found = _SWITCH.match(line.strip())
-        if found is None:
-            if all(taken):
-                yield line
-        elif found["name"]:
-            taken.append(switches.get(found["name"], False))
-        elif found["word"] == "else":
-            taken[-1] = not taken[-1]
-        else:
-            taken.pop()

@@ -1,7 +1,7 @@
-"""Prepared SQL: a text that names tables as `$name` and values as `%(name)s`.
+"""Statements in the wire format, from texts as they stand in the `.sql` files.
 
-The names of the tables depend on the schema, and the store's time is an expression (`$now`); both are substituted when
-a store is opened. Values are sent in PostgreSQL's text format, so each value is cast at its first use.
+A text has values as `:'name'`, the store's time as `:now`, and the tables under their default names. Values are sent in
+PostgreSQL's text format, so each value is cast at its first use.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
-from string import Template
 from typing import Any
 
-_VALUE = re.compile(r"%\((\w+)\)s")
+from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
+from quartzpy.store.sql.db.naming import DEFAULT_NAMES, Names
+
+_VALUE = re.compile(r":'(\w+)'")
+# Each alternative begins with its own letter and looks behind afterwards, which makes the search many times faster.
+_PLACE = re.compile(rf"{_VALUE.pattern}|:now(?<!::now)\b|{DEFAULT_TABLE_PREFIX}(?<!\w{DEFAULT_TABLE_PREFIX})(?=\w)")
 _PARAMETER = re.compile(r"\$(\d+)(?:::(\w+(?:\[\])?))?")
 _NEEDS_QUOTES = re.compile(r'[\s{}",\\]')
 _MICROSECOND = timedelta(microseconds=1)
@@ -39,17 +43,22 @@ def literal(value: str) -> str:
     return f" E'{escaped}'"
 
 
-def prepare(name: str, text: str, names: Mapping[str, str]) -> Statement:
-    """Return the statement of a text, with its `$names` substituted."""
-    order: list[str] = []
+def prepare(name: str, text: str, names: Names = DEFAULT_NAMES) -> Statement:
+    """Return the statement of a text for the database with these names."""
+    numbers: dict[str, int] = {}
 
-    def numbered(found: re.Match[str]) -> str:
-        if found[1] not in order:
-            order.append(found[1])
-        return f"${order.index(found[1]) + 1}"
+    def substitute(found: re.Match[str]) -> str:
+        if found[1]:
+            return f"${numbers.setdefault(found[1], len(numbers) + 1)}"
+        return names.now if found[0] == ":now" else names.before_each
 
-    # The names are substituted first, because the numbered values start with "$" as well.
-    return Statement(name, _VALUE.sub(numbered, Template(text).substitute(names)).encode(), tuple(order))
+    sql = _PLACE.sub(substitute, text)
+    return Statement(name, sql.encode(), tuple(numbers))
+
+
+def as_query(text: str) -> bytes:
+    """Return a text, whose names it keeps, as psycopg executes it with a mapping of values."""
+    return _VALUE.sub(r"%(\1)s", text.replace("%", "%%")).encode()
 
 
 def with_texts(sql: str) -> str:

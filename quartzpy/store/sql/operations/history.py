@@ -25,7 +25,7 @@ BETWEEN = _SQL("between")
 ATTEMPTS = _SQL("attempts")
 
 
-def minutes(session: SqlSession, since: datetime, most: int) -> Minutes:
+def minutes(session: SqlSession, since: datetime, *, most: int) -> Minutes:
     found = session.read_one(MINUTES, since=since, most=most)
     records = [
         MinuteRecord(at, {Outcome(name): number for name, number in json.loads(outcomes).items()}, p50, p99)
@@ -45,7 +45,7 @@ def last_executions(
     return found
 
 
-def last_executions_of_job(session: SqlSession, key: JobKey, limit: int, among: int) -> list[ExecutionRecord]:
+def last_executions_of_job(session: SqlSession, key: JobKey, limit: int, *, among: int) -> list[ExecutionRecord]:
     rows = session.read_one(LAST_OF_JOB, group=key.group, name=key.name, limit=limit, among=among)
     return [ExecutionColumns._make(row).record() for row in rows]
 
@@ -58,7 +58,7 @@ def attempts(session: SqlSession, fire_ids: Collection[int], limit: int) -> dict
 
 
 def executions_between(
-    session: SqlSession, start: datetime, end: datetime, limit: int, margin: timedelta
+    session: SqlSession, start: datetime, end: datetime, limit: int, *, margin: timedelta
 ) -> list[ExecutionRecord]:
     return [
         ExecutionColumns._make(row).record()

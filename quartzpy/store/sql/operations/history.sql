@@ -72,7 +72,7 @@ SELECT outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_na
 
 -- name: attempts
 -- The trigger of a retry or of a recovery is named after the execution that it repeats. So each step to the attempt
--- before, or to the next one at any stage, is a look-up by an index.
+-- before, or to the next one at any stage, is a look-up by an index. The expressions leave only that index.
 WITH RECURSIVE before AS (
     SELECT root.fire_id AS root, 0 AS place, e.*
       FROM unnest(:'fire_ids'::bigint[]) AS root(fire_id)
@@ -81,7 +81,7 @@ WITH RECURSIVE before AS (
         SELECT outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id::text,
                scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text,
                retry_at
-          FROM qrtz_executions WHERE fire_id = root.fire_id AND sched_name = :'sched'
+          FROM qrtz_executions WHERE fire_id = root.fire_id AND sched_name || '' = :'sched'
         UNION ALL
         SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group, trigger_name,
                job_group, job_name, job_type, instance_id::text, scheduled_time,
@@ -102,7 +102,7 @@ WITH RECURSIVE before AS (
         SELECT outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id::text,
                scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text,
                retry_at
-          FROM qrtz_executions WHERE fire_id = root.fire_id AND sched_name = :'sched'
+          FROM qrtz_executions WHERE fire_id = root.fire_id AND sched_name || '' = :'sched'
         UNION ALL
         SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group, trigger_name,
                job_group, job_name, job_type, instance_id::text, scheduled_time,
@@ -148,7 +148,7 @@ following AS (
                        NULL::text, job_data::text, NULL::text, NULL::timestamptz
                   FROM qrtz_triggers
                  WHERE sched_name = :'sched' AND trigger_group = k.of_group AND trigger_name = k.of_name
-                   AND trigger_state = 'WAITING') AS any_stage
+                   AND trigger_state || '' = 'WAITING') AS any_stage
          ORDER BY outcome = 'SCHEDULED', coalesce(ended_at, fired_time, scheduled_time) DESC, fire_id DESC
          LIMIT 1) AS e
      WHERE f.place < :'limit'::int

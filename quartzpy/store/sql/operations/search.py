@@ -27,15 +27,15 @@ LAST_EXAMINED: dict[type[Key], str] = {
 }
 
 
-def find_keys(session: SqlSession, search: KeySearch, after: SearchPosition | None) -> FoundKeys:
+def find_keys(session: SqlSession, keys: KeySearch, after: SearchPosition | None) -> FoundKeys:
     """See `OperationsStore.find_keys`."""
     begin = after or SearchPosition(BEGINNING, BEGINNING)
-    of_jobs = _sends(session, JobKey, search, begin.jobs, near=after is None)
-    of_triggers = _sends(session, TriggerKey, search, begin.triggers, near=after is None)
+    of_jobs = _sends(session, JobKey, keys, begin.jobs, near=after is None)
+    of_triggers = _sends(session, TriggerKey, keys, begin.triggers, near=after is None)
     results = session.read(*of_jobs, *of_triggers)
     return found_keys(
-        _page(JobKey, search, begin.jobs, results[: len(of_jobs)]),
-        _page(TriggerKey, search, begin.triggers, results[len(of_jobs) :]),
+        _page(JobKey, keys, begin.jobs, results[: len(of_jobs)]),
+        _page(TriggerKey, keys, begin.triggers, results[len(of_jobs) :]),
     )
 
 

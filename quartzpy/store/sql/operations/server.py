@@ -12,11 +12,11 @@ LOCKS = _SQL("locks")
 
 
 def tables(session: SqlSession) -> list[TableRecord]:
-    return [TableRecord(*row) for row in session.read_one(TABLES, prefix=session.names["prefix"])]
+    return [TableRecord(*row) for row in session.read_one(TABLES, prefix=session.names.prefix)]
 
 
 def locks(session: SqlSession, limit: int) -> list[LockRecord]:
-    found = session.read_one(LOCKS, limit=limit, prefix=session.names["prefix"])
+    found = session.read_one(LOCKS, limit=limit, prefix=session.names.prefix)
     return [
         LockRecord(table or "", mode, granted, pid, application, state, since, tuple(blockers))
         for table, mode, granted, pid, application, state, since, blockers in found

@@ -43,6 +43,15 @@ def rate_usage(session: SqlSession, limit: int) -> list[RateUsage]:
     ]
 
 
-def group_tallies(session: SqlSession, text: str, limit: int, after: str | None, most: int) -> list[GroupTally]:
-    """Return groups by `TRIGGER_GROUPS` or `JOB_GROUPS`."""
+def trigger_group_tallies(session: SqlSession, limit: int, after: str | None, *, most: int) -> list[GroupTally]:
+    """See `OperationsStore.trigger_group_tallies`."""
+    return _group_tallies(session, TRIGGER_GROUPS, limit, after, most)
+
+
+def job_group_tallies(session: SqlSession, limit: int, after: str | None, *, most: int) -> list[GroupTally]:
+    """See `OperationsStore.job_group_tallies`."""
+    return _group_tallies(session, JOB_GROUPS, limit, after, most)
+
+
+def _group_tallies(session: SqlSession, text: str, limit: int, after: str | None, most: int) -> list[GroupTally]:
     return [GroupTally(*row) for row in session.read_one(text, limit=limit, after_group=after or "", most=most)]

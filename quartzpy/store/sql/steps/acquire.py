@@ -19,7 +19,7 @@ from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, No
 from quartzpy.store.sql.db.database import RefusedRowError
 from quartzpy.store.sql.db.expectation import Look
 from quartzpy.store.sql.db.flight import Send
-from quartzpy.store.sql.db.rows import by_outcome
+from quartzpy.store.sql.db.rows import CLAIMED, by_outcome
 from quartzpy.store.sql.db.session import SqlSession, require_epoch
 from quartzpy.store.sql.db.sql_files import SqlFile
 from quartzpy.store.sql.steps.bad_rows import set_aside_waiting
@@ -29,7 +29,7 @@ BACKLOG = 50
 """The size of a full batch after which the next step expects to find more."""
 ANY_TIME = "-infinity"
 # The positions of these columns in a row of `ACQUIRE`.
-_AT, _SCHEDULED_TIME = 2, 9
+_AT, _SCHEDULED_TIME = CLAIMED.index("fire_time"), CLAIMED.index("scheduled_fire_time")
 
 _SQL = SqlFile("steps/acquire.sql")
 ACQUIRE = _SQL("acquire")
@@ -54,7 +54,7 @@ def acquire(
     limit: int,
     look_ahead: timedelta,
     misfire_threshold: timedelta,
-    passed_over: Collection[int],
+    passed_over: Collection[int] = (),
 ) -> Acquisition:
     """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
     step = _Step(session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over)

@@ -41,7 +41,7 @@ def complete_statement(
 
 
 def complete(
-    session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool
+    session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
 ) -> CompletionOutcome:
     """End executions; see `JobStore.complete`."""
     plain, others = plain_completions.divided(completions)

@@ -81,7 +81,7 @@ def publish(session: SqlSession, node: Node, facts: Mapping[str, Any]) -> dict[s
     return _decoded(session.unlocked(save, session.send(READ))[1].rows)
 
 
-def read(session: SqlSession) -> dict[str, dict[str, Any]]:
+def node_facts(session: SqlSession) -> dict[str, dict[str, Any]]:
     return _decoded(session.read_one(READ))
 
 

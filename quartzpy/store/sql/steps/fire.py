@@ -31,7 +31,12 @@ FIRE_UNLIMITED = _SQL("fire")
 
 
 def fire(
-    session: SqlSession, node: Node, moves: Sequence[FireRequest], early: timedelta, *, knows_limits: bool = False
+    session: SqlSession,
+    node: Node,
+    moves: Sequence[FireRequest],
+    *,
+    early: timedelta = timedelta(),
+    knows_limits: bool = False,
 ) -> Firing:
     """Fire the claims of `moves` that are due; see `JobStore.fire`.
 
@@ -45,13 +50,13 @@ def fire(
         if not rejected:
             raise
         others = [move for move in moves if move.acquired.fire_id not in rejected]
-        return fire(session, node, others, early, knows_limits=knows_limits)
+        return fire(session, node, others, early=early, knows_limits=knows_limits)
     now, still_claimed, limit_was_added = require_epoch(node, left)
     ran, _, skipped = by_outcome(fired.rows)
     session.expectation.note_moved(ran)
     if limit_was_added and not knows_limits:
         rest = [move for move in moves if move.acquired.fire_id in still_claimed]
-        more = fire(session, node, rest, early, knows_limits=True)
+        more = fire(session, node, rest, early=early, knows_limits=True)
         return Firing(more.now, (*ran, *more.fired), more.not_due, more.skipped)
     return Firing(now, ran, frozenset(still_claimed), skipped)
 

@@ -62,7 +62,9 @@ def _holdings(node: Node, found: Result) -> Holdings:
     return Holdings(now, frozenset(claims), frozenset(executions))
 
 
-def reconcile(session: SqlSession, node: Node, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
+def reconcile(
+    session: SqlSession, node: Node, *, claims: Collection[int], executions: Collection[int]
+) -> Reconciliation:
     """Reconcile the store's rows with the node's; see `JobStore.reconcile`."""
     values = {"epoch": node.epoch, "claims": list(claims)}
     fires, released, _, found = session.locked(

@@ -98,12 +98,12 @@ def recover_misfires(
     session: SqlSession,
     node: Node,
     dispatch_keys: Sequence[DispatchKey],
-    left: set[int],
     *,
     threshold: timedelta,
     limit: int,
 ) -> MisfireOutcome:
-    """Handle one batch; see `JobStore.recover_misfires`. `left`: generations that are left to other nodes."""
+    """Handle one batch; see `JobStore.recover_misfires`."""
+    left = session.left_to_others
     at_node = {"instance": node.instance_id, "epoch": node.epoch}
     found, standing = session.read(
         session.send(

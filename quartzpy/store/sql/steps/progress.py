@@ -14,9 +14,10 @@ REPORT_PROGRESS = _SQL("report_progress")
 
 
 def report_progress(
-    session: SqlSession, node: Node, reports: Mapping[int, Progress], logs: Mapping[int, str]
+    session: SqlSession, node: Node, reports: Mapping[int, Progress], logs: Mapping[int, str] | None = None
 ) -> set[int]:
     """Store the progress and the log lines of executions; see `JobStore.report_progress`."""
+    logs = logs or {}
     fire_ids = list(reports.keys() | logs.keys())
     progress = [reports.get(fire_id) for fire_id in fire_ids]
     send = session.send(

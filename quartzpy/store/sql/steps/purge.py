@@ -22,7 +22,7 @@ INTERRUPT = _SQL("interrupt")
 _NEXT_INSTANT = timedelta(microseconds=1)
 
 
-def cutoff(session: SqlSession, keep: int) -> datetime | None:
+def history_cutoff(session: SqlSession, keep: int) -> datetime | None:
     """Return the instant that parts the latest executions from the others; see `JobStore.history_cutoff`."""
     (result,) = session.unlocked(session.send(CUTOFF, keep=keep))
     return result.rows[0][0] + _NEXT_INSTANT if result.rows else None
@@ -33,15 +33,17 @@ def interrupt_actions(session: SqlSession, silent_for: timedelta) -> Send:
     return session.send(INTERRUPT, silent_for=silent_for, error=UNHEARD)
 
 
-def purge(
+def purge_history(
     session: SqlSession,
     older_than: timedelta | None,
+    *,
     limit: int,
-    ended_triggers: timedelta | None,
-    actions: timedelta | None,
-    before: datetime | None,
+    ended_triggers: timedelta | None = None,
+    actions: timedelta | None = None,
+    before: datetime | None = None,
 ) -> int:
     """Delete old history and ended triggers; see `JobStore.purge_history`."""
+    ended_triggers = ended_triggers or older_than
     executions, history = [], []
     if older_than is not None or before is not None:
         since = session.purged_up_to or "-infinity"

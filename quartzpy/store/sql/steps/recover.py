@@ -15,7 +15,7 @@ from quartzpy.errors import JobStoreError
 from quartzpy.keys import JobKey
 from quartzpy.store import refusals
 from quartzpy.store.process_identity import own_process
-from quartzpy.store.protocol import Node, RecoveryOutcome
+from quartzpy.store.protocol import MAX_NODE_DEATHS, Node, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
 from quartzpy.store.sql.db.conninfo import session_prefix
 from quartzpy.store.sql.db.listen import news
@@ -54,7 +54,7 @@ def end_sessions(session: SqlSession, dead: Collection[NodeRecord]) -> None:
     others = [record for record in dead if record.process not in ("", own_process())]
     if not others or session.connections.pooled:
         return
-    prefixes = [session_prefix(record.process, session.scheduler, session.names["prefix"]) for record in others]
+    prefixes = [session_prefix(record.process, session.scheduler, session.names.prefix) for record in others]
     try:
         ended = session.unlocked(session.send(END_SESSIONS, **_identified(others), prefixes=prefixes))[0].rows[0][0]
     except JobStoreError as error:
@@ -65,7 +65,9 @@ def end_sessions(session: SqlSession, dead: Collection[NodeRecord]) -> None:
         logger.info("terminated %d database sessions of dead nodes", ended)
 
 
-def recover(session: SqlSession, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int) -> RecoveryOutcome:
+def recover(
+    session: SqlSession, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int = MAX_NODE_DEATHS
+) -> RecoveryOutcome:
     """Remove dead nodes and release what they held; see `JobStore.recover`."""
     stuck, standing = session.read(
         session.send(ANYTHING_STUCK), session.send(GUARD, instance=node.instance_id, epoch=node.epoch)
