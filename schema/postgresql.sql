@@ -118,6 +118,7 @@ CREATE TABLE qrtz_job_details (
     job_group VARCHAR(200) NOT NULL,
     job_name VARCHAR(200) NOT NULL,
     display_name TEXT,
+    documentation_url TEXT,
     description TEXT,
     job_type VARCHAR(200) NOT NULL,
     is_durable BOOLEAN NOT NULL,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from calendar import monthrange
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import fields
 from datetime import date
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,8 @@ def _of(listing: Listing[Any], *names: str) -> Sequence[Column[Any]]:
     return listing.chosen([name.replace(" ", "_") for name in names])
 
 
+_IN_KEY = ("name", "group", "type", "disallow_concurrent")
+"""What the title and the type say, and the flag that the limit says, too."""
 _PAST_RUNS = _of(EXECUTIONS, "id", "state", "scheduled", "waited", "ran", "attempt", "node", "error")
 
 
@@ -120,6 +123,7 @@ def _draw_job(sheet: Sheet, view: JobView) -> None:
             "display name": one.display_name,
             "type": one.job_type,
             "description": one.description,
+            **_others(view),
             "problem": one.unreadable,
             "next": one.next_fire_time,
             "previous": one.previous_fire_time,
@@ -137,6 +141,12 @@ def _draw_job(sheet: Sheet, view: JobView) -> None:
     sheet.table("Next runs", _of(UPCOMING, "at", "trigger", *times[1:]), view.next_runs, ["at"])
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(view.outcomes.items()))
     sheet.table(f"Last runs ({outcomes})", _PAST_RUNS, view.last_runs, ["scheduled"])
+
+
+def _others(view: JobView) -> dict[str, Any]:
+    """Return the values of the job's definition for which the view has no field of its own."""
+    named = {*_IN_KEY, *(one.name for one in (*fields(view), *fields(view.job)))}
+    return {name.replace("_", " "): value for name, value in view.definition.items() if name not in named}
 
 
 def _rules(view: JobView) -> dict[str, Any]:

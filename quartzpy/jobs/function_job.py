@@ -178,6 +178,7 @@ def job(
     continuations: Sequence[Continuation | JobKey | str] = (),
     description: str | None = None,
     display_name: str | None = None,
+    documentation_url: str | None = None,
     capture_logs: str | int | None = None,
 ) -> Callable[[Callable[_P, _R]], JobFunction[_P, _R]]: ...
 

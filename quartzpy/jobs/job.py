@@ -14,6 +14,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from urllib.parse import urlsplit
 
 from quartzpy.errors import (
     DuplicateJobTypeError,
@@ -39,13 +40,14 @@ from quartzpy.main_module import import_path
 from quartzpy.other_names import OPTION_NAMES, constructor_refuses
 from quartzpy.placement import Placement
 from quartzpy.states import OverlapPolicy
-from quartzpy.texts import check_description, did_you_mean
+from quartzpy.texts import check_description, did_you_mean, quoted
 
 if TYPE_CHECKING:
     from quartzpy.jobs.context import JobExecutionContext
 
 MAX_CONCURRENT = 10_000
 MAX_FAILURES = 1_000_000
+MAX_URL_LENGTH = 2_000
 _NOT_GIVEN: Any = object()
 """Default values that are distinguishable from an explicit False or "block"."""
 DEFAULTABLE = (
@@ -214,6 +216,32 @@ def _takes_context(execute: Callable[..., Any]) -> bool:
     return True
 
 
+def _check_url(url: object) -> None:
+    """Raise InvalidJobError unless it is the address of a page that browsers can be sent to."""
+    if not isinstance(url, str):
+        raise InvalidJobError(f"documentation_url: must be str (got {type(url).__name__})")
+    if len(url) > MAX_URL_LENGTH:
+        raise InvalidJobError(f"documentation_url: {len(url)} characters, at most {MAX_URL_LENGTH}")
+    if not url.isprintable() or " " in url:
+        raise InvalidJobError(
+            f"documentation_url: spaces and control characters must be written as %20 and the like (got {quoted(url)})"
+        )
+    try:
+        parts = urlsplit(url)
+        is_page = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError as error:
+        raise InvalidJobError(f"documentation_url: {quoted(url)} cannot be read: {error}") from error
+    if not is_page:
+        raise InvalidJobError(
+            "documentation_url: an address with http:// or https:// and a host is needed, such as"
+            f" 'https://wiki.example.com/nightly' (got {quoted(url)})"
+        )
+    if "@" in parts.netloc:
+        raise InvalidJobError(
+            "documentation_url: give the address without a user name and a password; all who see the job see it"
+        )
+
+
 @constructor_refuses(OPTION_NAMES)
 @dataclass(frozen=True)
 class JobDetail:
@@ -236,6 +264,8 @@ class JobDetail:
     - `continuations`: the jobs that run after this one; see `Continuation`.
     - `display_name`: the name that people see, such as "Nightly report"; it need not be unique, and the key remains the
       identity. `description` is a longer text.
+    - `documentation_url`: the address of a page about the job, "https://wiki.example.com/nightly", that operators find
+      beside its name.
     - `capture_logs`: the level ("INFO") from which on the log lines of each execution are kept with its record in the
       history; see `Scheduler.execution_log`. True means "INFO"; "OFF" or False overrides a default of the scheduler.
     - `pause_after_failures`: the triggers of the job's schedule are paused once this number of executions in a row have
@@ -268,6 +298,7 @@ class JobDetail:
     rate_limit: Converted[RateLimit | str | None, RateLimit | None] = Converted(None)
     pause_after_failures: int | None = None
     display_name: str | None = None
+    documentation_url: str | None = None
     capture_logs: Converted[str | int | None, str | None] = Converted(None)
 
     def __post_init__(self) -> None:
@@ -288,6 +319,8 @@ class JobDetail:
         check_description(self.description, InvalidJobError)
         if self.display_name is not None:
             check_name(self.display_name, "display_name")
+        if self.documentation_url is not None:
+            _check_url(self.documentation_url)
         given(self, "capture_logs", checked_level(self.capture_logs, InvalidJobError))
         given(self, "data", as_mapping(self.data, self._data_type()))
         encode(self.data)

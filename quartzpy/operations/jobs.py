@@ -21,6 +21,7 @@ from quartzpy.operations.schedules import short
 from quartzpy.operations.source import EXAMINED, Source, attempt, examined_page, no_job, page_of
 from quartzpy.operations.triggers import TriggerSummary
 from quartzpy.operations.triggers import summary as trigger_summary
+from quartzpy.scheduling.exporting import definition_of
 from quartzpy.scheduling.paging import Page
 from quartzpy.scheduling.reading import Reading
 from quartzpy.states import JobMode, TriggerState
@@ -114,6 +115,9 @@ class JobView:
     requires: tuple[str, ...]
     continuations: tuple[JobKey, ...]
     """The jobs that run after this one."""
+    definition: Mapping[str, Any]
+    """The job as an exported file declares it: the values that differ from the defaults, without its data and its
+    continuations, whose data may hold secrets."""
     data: Mapping[str, Any]
     """The job's data, with secrets hidden."""
     triggers: tuple[TriggerSummary, ...]
@@ -148,6 +152,7 @@ def view(source: Source, key: JobKey) -> JobView:
     return JobView(
         job=shown,
         **_rules(job),
+        definition=_definition(job),
         data=source.shown(_mapping(job)),
         triggers=tuple(trigger_summary(one, now) for one in triggers),
         next_runs=tuple(next_runs),
@@ -158,6 +163,11 @@ def view(source: Source, key: JobKey) -> JobView:
             record.mode, {one.state for one in triggers}, has_more=record.trigger_count > len(triggers)
         ),
     )
+
+
+def _definition(job: JobDetail | None) -> dict[str, Any]:
+    values = {} if job is None else definition_of(job)
+    return {name: value for name, value in values.items() if name != "continuations"}
 
 
 def _mapping(job: JobDetail | None) -> dict[str, Any]:

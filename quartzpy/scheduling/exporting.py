@@ -106,7 +106,8 @@ def _entries(values: Mapping[str, Any]) -> list[str]:
     return [f"{_key(name)} = {_text(value)}" for name, value in values.items()]
 
 
-def _job_values(job: JobDetail) -> dict[str, Any]:
+def definition_of(job: JobDetail) -> dict[str, Any]:
+    """Return the values of a job as a file declares them, without its data and without those that are the defaults."""
     known = isinstance(job.job, type)
     plain = JobDetail(job.job if known else _UnknownJob, job.name, job.group)
     values: dict[str, Any] = {"type": job.job_type, "name": job.name}
@@ -119,7 +120,11 @@ def _job_values(job: JobDetail) -> dict[str, Any]:
     # The two express one limit; the flag alone can say that there is none.
     if values.get("max_concurrent") is not None or job.concurrency_key is not None:
         values.pop("disallow_concurrent", None)
-    return {name: _plain(value) for name, value in values.items() if value is not None} | _data(job.data)
+    return {name: _plain(value) for name, value in values.items() if value is not None}
+
+
+def _job_values(job: JobDetail) -> dict[str, Any]:
+    return definition_of(job) | _data(job.data)
 
 
 def _trigger_values(trigger: Trigger) -> dict[str, Any]:

@@ -348,6 +348,7 @@ def upgrade() -> None:
         sa.Column("job_group", Name, nullable=False),
         sa.Column("job_name", Name, nullable=False),
         sa.Column("display_name", sa.Text(), nullable=True),
+        sa.Column("documentation_url", sa.Text(), nullable=True),
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("job_type", Name, nullable=False),
         sa.Column("is_durable", sa.Boolean(), nullable=False),

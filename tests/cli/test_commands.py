@@ -125,11 +125,16 @@ def test_the_status_and_the_message_of_a_wrong_command_reach_the_shell() -> None
     assert "No such command" in done.stderr
 
 
+PAGE = "https://wiki.example.com/quick?page=1#top"
+
+
 def test_the_state_tables_to_read_and_as_json(postgres_dsn: str, make_client: Callable[[str], Scheduler]) -> None:
     client = make_client("shown")
     start = datetime(2090, 1, 1, tzinfo=UTC)
     given = SimpleTrigger("t", "g", start_time=start, misfire="fire_all", catch_up_max=9)
-    client.schedule_job(JobDetail(Quick, "job", "g", display_name="Quick one", description="d"), given)
+    client.schedule_job(
+        JobDetail(Quick, "job", "g", display_name="Quick one", description="d", documentation_url=PAGE), given
+    )
 
     def shown(table: str, *options: str) -> str:
         done = quartzpy(table, "--dsn", postgres_dsn, "--name", "shown", *options)
@@ -146,6 +151,10 @@ def test_the_state_tables_to_read_and_as_json(postgres_dsn: str, make_client: Ca
     [job] = json.loads(shown("jobs", "--json"))["items"]
     assert (job["key"]["name"], job["job_type"], job["trigger_count"]) == ("job", "tests.cluster.app:Quick", 1)
     assert job["display_name"] == "Quick one"
+    done = quartzpy("show", "job", "g.job", "--dsn", postgres_dsn, "--name", "shown")
+    assert [line.split()[-1] for line in done.stdout.splitlines() if "documentation url" in line] == [PAGE]
+    done = quartzpy("show", "job", "g.job", "--json", "--dsn", postgres_dsn, "--name", "shown")
+    assert json.loads(done.stdout)["definition"]["documentation_url"] == PAGE
     assert json.loads(shown("running", "--json")) == []
     assert shown("nodes") == ""
     assert shown("why", "g.t").splitlines()[1:] == [

@@ -47,6 +47,22 @@ def test_an_empty_store_has_nothing(store: Harness) -> None:
     assert look.counts() == {"jobs": 0, "triggers": {}, "running": 0}
 
 
+def test_the_documentation_of_a_job_is_stored_and_is_part_of_its_fires(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(durable=True, documentation_url="https://wiki.example.com/old"), once())
+    store.store.modify_job(
+        job_key(), lambda one: one.with_values({"documentation_url": "https://wiki.example.com/new"}), keeps_data=True
+    )
+    [record] = store.store.find_jobs(JobQuery(), 5)
+    assert record.job.documentation_url == "https://wiki.example.com/new"
+    fired = store.fire_one(node)
+    store.store.modify_job(job_key(), lambda one: one.with_values({"documentation_url": None}), keeps_data=True)
+    assert fired.job_detail.documentation_url == "https://wiki.example.com/new", "as it was at the fire"
+    stored = store.store.job(job_key())
+    assert stored is not None
+    assert stored.documentation_url is None
+
+
 def test_a_display_name_is_listed_and_changes_nothing_else(store: Harness) -> None:
     node = store.node()
     trigger = every(10)

@@ -41,6 +41,7 @@ def test_a_stored_job_is_read_back_unchanged(store: Harness) -> None:
         "nightly",
         "billing",
         display_name="Nightly report",
+        documentation_url="https://wiki.example.com/nightly?page=1#top",
         description="a description",
         capture_logs="INFO",
         data={"n": 1, "when": START, "nested": {"list": [1, None, "ü"]}},

@@ -107,6 +107,23 @@ def test_secrets_in_data_are_hidden(client: TestClient) -> None:
     assert "t0p" not in page
 
 
+@pytest.mark.parametrize("name", ["Nightly report", None])
+def test_a_job_links_its_documentation(name: str | None) -> None:
+    harness = SchedulerHarness(datetime(2026, 3, 1, tzinfo=UTC))
+    url = 'https://wiki.example.com/nightly?a=1&b="><script>'
+    harness.add_job(JobDetail(Quick, "job", durable=True, display_name=name, documentation_url=url))
+    page = TestClient(create_app(harness), **LOCAL).get("/job?group=DEFAULT&name=job").text
+    [attributes] = re.findall(r"<a ([^>]*)>documentation</a>", page)
+    href = "https://wiki.example.com/nightly?a=1&amp;b=&#34;&gt;&lt;script&gt;"
+    assert attributes == f'href="{href}" rel="noopener noreferrer"'
+
+
+def test_a_job_without_documentation_links_none() -> None:
+    harness = SchedulerHarness(datetime(2026, 3, 1, tzinfo=UTC))
+    harness.add_job(JobDetail(Quick, "job", durable=True, display_name="Nightly report"))
+    assert "documentation</a>" not in TestClient(create_app(harness), **LOCAL).get("/job?group=DEFAULT&name=job").text
+
+
 def test_an_execution_that_has_ended_shows_where_its_time_went() -> None:
     harness = SchedulerHarness(datetime(2026, 3, 1, tzinfo=UTC))
     harness.schedule_job(JobDetail(Quick, "job"), SimpleTrigger("t"))

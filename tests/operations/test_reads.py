@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quartzpy.errors import ExecutionNotFoundError, InvalidValueError, JobNotFoundError, TriggerNotFoundError
+from quartzpy.jobs.continuation import Continuation
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import NodeState, Operations
 from quartzpy.operations.render import to_json
@@ -49,6 +50,16 @@ def test_a_job_has_its_triggers_runs_and_data_without_secrets(store: Harness, op
     ]
     assert view.outcomes == {"FAILED": 1}
     assert view.last_runs[0].error == "ValueError: no"
+
+
+def test_a_job_has_its_definition_without_its_data(store: Harness, operations: Operations) -> None:
+    following = Continuation("load", data={"db_password": "hunter2"})
+    detail = job(display_name="Nightly", timeout=HOUR, data={"region": "eu"}, durable=True, continuations=[following])
+    store.schedule(detail)
+    definition = operations.job(JobKey("job")).definition
+    assert definition.items() >= {"display_name": "Nightly", "timeout": "1h", "durable": True}.items()
+    assert "hunter2" not in json.dumps(to_json(definition))
+    assert "region" not in json.dumps(to_json(definition))
 
 
 def test_what_is_not_stored_is_refused(operations: Operations) -> None:

@@ -49,6 +49,7 @@
 \set description_list {NULL,long}
 \set died {8}
 \set display_name_list {NULL,NULL}
+\set documentation_url_list {NULL,https://wiki.example.com/nightly}
 \set earliest 2000-01-01T00:00:00Z
 \set early '10 ms'
 \set end '2026-01-01 00:00:00+00'

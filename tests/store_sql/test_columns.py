@@ -9,6 +9,8 @@ import psycopg
 import pytest
 from psycopg import pq
 
+from quartzpy.errors import InvalidJobError
+from quartzpy.jobs.job import JobDetail
 from quartzpy.store.queries import ExecutionQuery, JobQuery, TriggerOrder, TriggerQuery
 from quartzpy.store.sql import job_pages, lookups, storing
 from quartzpy.store.sql.db.naming import DEFAULT_NAMES
@@ -79,3 +81,10 @@ def test_a_job_that_is_stored_again_is_replaced_in_all_columns() -> None:
     stored = re.findall(r"(\w+) = (?:excluded|CASE)", storing.STORE_JOBS.partition("DO\n")[2])
     inserted = re.findall(r"\w+", storing.STORE_JOBS.partition("(")[2].partition(")")[0])
     assert sorted([*stored, "sched_name", "job_group", "job_name"]) == sorted(inserted)
+
+
+def test_the_address_of_a_row_that_was_changed_by_hand_is_checked() -> None:
+    columns = JobColumns.of(JobDetail("a.job", "job", documentation_url="https://wiki.example.com/nightly"))
+    assert columns.job().documentation_url == "https://wiki.example.com/nightly"
+    with pytest.raises(InvalidJobError, match="an address with http:// or https:// and a host is needed"):
+        columns._replace(documentation_url="javascript:alert(1)").job()

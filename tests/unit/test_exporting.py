@@ -118,6 +118,8 @@ jobs = st.builds(
     rate_limit=st.none() | st.builds(RateLimit, st.integers(5, 50), per=st.just("1m"), burst=st.integers(1, 5)),
     requires=st.lists(names, max_size=2, unique=True).map(sorted),
     display_name=st.none() | names,
+    documentation_url=st.none()
+    | st.sampled_from(["https://wiki.example.com/nightly?page=1#top", "http://[::1]:8080/ä"]),
     capture_logs=st.none() | st.sampled_from(["INFO", "OFF"]),
 )
 common = {

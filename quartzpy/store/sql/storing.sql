@@ -3,20 +3,22 @@
 -- replaced it.
 INSERT INTO qrtz_job_details AS j (sched_name, job_name, job_group, job_type, is_durable, max_concurrent,
        overlap_policy, placement, persists_data, requests_recovery, retry_policy, timeout, pause_after_failures,
-       job_data, continuations, capture_logs, description, concurrency_key, rate_limit, display_name)
+       job_data, continuations, capture_logs, description, concurrency_key, rate_limit, display_name,
+       documentation_url)
 SELECT :'sched', w.job_name, w.job_group, w.job_type, w.is_durable, w.max_concurrent, w.overlap_policy, w.placement,
        w.persists_data, w.requests_recovery, w.retry::jsonb, w.timeout, w.pause_after_failures, w.job_data::jsonb,
-       w.continuations::jsonb, w.capture_logs, w.description, w.key_entry, w.rate_limit::jsonb, w.display_name
+       w.continuations::jsonb, w.capture_logs, w.description, w.key_entry, w.rate_limit::jsonb, w.display_name,
+       w.documentation_url
   FROM unnest(:'job_name_list'::text[], :'job_group_list'::text[], :'job_type_list'::text[],
               :'job_is_durable_list'::bool[], :'max_concurrent_list'::int[], :'overlap_policy_list'::text[],
               :'placement_list'::text[], :'persists_data_list'::bool[], :'requests_recovery_list'::bool[],
               :'retry_list'::text[], :'timeout_list'::interval[], :'pause_after_failures_list'::int[],
               :'job_data_list'::text[], :'continuations_list'::text[], :'capture_logs_list'::text[],
               :'job_description_list'::text[], :'key_entry_list'::text[], :'rate_limit_list'::text[],
-              :'display_name_list'::text[])
+              :'display_name_list'::text[], :'documentation_url_list'::text[])
        AS w(job_name, job_group, job_type, is_durable, max_concurrent, overlap_policy, placement, persists_data,
             requests_recovery, retry, timeout, pause_after_failures, job_data, continuations, capture_logs, description,
-            key_entry, rate_limit, display_name)
+            key_entry, rate_limit, display_name, documentation_url)
  ORDER BY w.job_group, w.job_name
     ON CONFLICT (sched_name, job_group, job_name) DO
 \if :new
@@ -30,6 +32,7 @@ SELECT :'sched', w.job_name, w.job_group, w.job_type, w.is_durable, w.max_concur
        requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
        timeout = excluded.timeout, pause_after_failures = excluded.pause_after_failures,
        continuations = excluded.continuations, display_name = excluded.display_name,
+       documentation_url = excluded.documentation_url,
        capture_logs = excluded.capture_logs,
        job_data = CASE WHEN :'keeps_data'::bool
                          OR (:'keeps_persisted'::bool AND j.persists_data AND excluded.persists_data)

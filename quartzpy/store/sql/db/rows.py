@@ -155,6 +155,7 @@ class JobColumns(NamedTuple):
     key_entry: str | None
     rate_limit: str | None
     display_name: str | None
+    documentation_url: str | None
 
     @classmethod
     def of(cls, job: JobDetail) -> JobColumns:
@@ -178,6 +179,7 @@ class JobColumns(NamedTuple):
             key_entry=job.concurrency_key,
             rate_limit=job.rate_limit.as_text() if job.rate_limit else None,
             display_name=job.display_name,
+            documentation_url=job.documentation_url,
         )
 
     def job(self) -> JobDetail:
@@ -204,6 +206,7 @@ class JobColumns(NamedTuple):
             continuations=continuations_from_text(self.continuations),
             rate_limit=RateLimit.from_text(self.rate_limit) if self.rate_limit else None,
             display_name=self.display_name,
+            documentation_url=self.documentation_url,
             capture_logs=self.capture_logs,
         )
 

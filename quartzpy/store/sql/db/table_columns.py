@@ -86,6 +86,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "job_group",
         "job_name",
         "display_name",
+        "documentation_url",
         "description",
         "job_type",
         "is_durable",

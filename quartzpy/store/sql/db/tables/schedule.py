@@ -36,6 +36,8 @@ job_details = Table(
     Column("job_name", Name, nullable=False),
     # The name that people see; NULL: they see job_name.
     Column("display_name", Text),
+    # The address of a page about the job.
+    Column("documentation_url", Text),
     Column("description", Text),
     Column("job_type", Name, nullable=False),
     Column("is_durable", Boolean, nullable=False),
