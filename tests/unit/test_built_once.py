@@ -14,7 +14,7 @@ from quartzpy.errors import InvalidTriggerError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
 from quartzpy.scheduling.forms import as_job_detail
-from quartzpy.store.sql.db import rows
+from quartzpy.store.sql.db.rows import TriggerColumns
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger
 from quartzpy.triggers.combined import AnyOf, Jitter
 from quartzpy.triggers.cron import CronTrigger
@@ -60,24 +60,8 @@ def with_all(trigger: Trigger) -> Trigger:
 
 def read(trigger: Trigger, **others: Any) -> Trigger:
     """The trigger as it is read from its row, on which `others` are different."""
-    values = {
-        "name": trigger.name,
-        "group": trigger.group,
-        "job_group": "jobs",
-        "job_name": "j",
-        "kind": trigger.kind,
-        "schedule": rows.schedule_text(trigger),
-        "description": trigger.description,
-        "start_time": trigger.start_time,
-        "end_time": trigger.end_time,
-        "priority": trigger.priority,
-        "misfire": str(trigger.misfire),
-        "misfire_threshold": trigger.misfire_threshold,
-        "calendar": trigger.calendar,
-        "data": '{"n": 1}',
-        **others,
-    }
-    return rows.trigger(**values)  # type: ignore[arg-type]
+    columns = TriggerColumns.of(trigger)
+    return columns._replace(**{"trigger_data": '{"n": 1}', **others}).trigger()
 
 
 @contextmanager
@@ -107,7 +91,7 @@ def test_a_schedule_that_was_read_is_not_checked_again(trigger: Trigger, monkeyp
     whole = with_all(trigger)
     read(whole)
     with unbuilt(monkeypatch, type(trigger)), unbuilt(monkeypatch, JobKey):
-        other = read(whole, name="other", priority=1)
+        other = read(whole, trigger_name="other", priority=1)
     assert other == replace(whole, name="other", priority=1)
     assert read(whole).name == "t"
 
@@ -126,7 +110,7 @@ def test_fire_times_are_computed_in_utc_whatever_the_time_zone_of_the_connection
     [
         ({"schedule": '{"interval_us": 1, "repeat_count": null}'}, "interval: must be at least 1 ms"),
         ({"schedule": '{"interval_us": 1000}'}, "'repeat_count' is missing"),
-        ({"misfire": "later"}, "misfire: simple triggers accept"),
+        ({"misfire_instruction": "later"}, "misfire: simple triggers accept"),
         ({"kind": "sundial"}, "kind: one of"),
     ],
 )
@@ -149,7 +133,7 @@ def test_a_kind_of_a_user_is_built_by_its_constructor(monkeypatch: pytest.Monkey
             object.__setattr__(self, "shout", (self.name or "").upper())
 
     stored = with_all(Named("t", "g", "90s", 7))
-    assert read(stored, name="other").__dict__["shout"] == "OTHER"
+    assert read(stored, trigger_name="other").__dict__["shout"] == "OTHER"
     assert Named("t").anchored(START).__dict__["shout"] == "T"
 
 

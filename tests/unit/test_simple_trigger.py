@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from quartzpy.errors import InvalidKeyError
 from quartzpy.keys import JobKey
-from quartzpy.store.sql.db import rows
+from quartzpy.store.sql.db.rows import TriggerColumns
 from quartzpy.store.sql.steps.misfire import _trigger
 from quartzpy.triggers.simple import SimpleTrigger, similar
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -73,7 +73,21 @@ def test_similar_late_rows_are_read_as_each_by_itself_would_be() -> None:
     ]
     patterns: dict[tuple[Any, ...], SimpleTrigger] = {}
     for number, (name, schedule, end, priority) in enumerate(late):
-        columns = (schedule, None, START + number * MICROSECOND, end, priority, "smart", None, None, None)
-        row = (START, "g", name, "job group", "job", "simple", *columns, *[None] * 10)
-        assert _trigger(row, patterns) == rows.trigger(name, "g", "job group", "job", "simple", *columns)
+        columns = TriggerColumns(
+            trigger_name=name,
+            trigger_group="g",
+            job_group="job group",
+            job_name="job",
+            kind="simple",
+            schedule=schedule,
+            description=None,
+            start_time=START + number * MICROSECOND,
+            end_time=end,
+            priority=priority,
+            misfire_instruction="smart",
+            misfire_threshold=None,
+            calendar_name=None,
+            trigger_data=None,
+        )
+        assert _trigger(columns, patterns) == columns.trigger()
     assert sorted(pattern.key.name for pattern in patterns.values()) == ["a", "c", "e"]
