@@ -22,6 +22,7 @@ from quartzpy.errors import (
     StoreUnavailableError,
 )
 from quartzpy.states import PublicState
+from quartzpy.store.sql.store import SqlJobStore
 from tests import django_project
 from tests.database import Server, connect_to
 from tests.facade import jobs
@@ -289,7 +290,7 @@ def test_a_sync_that_fails_changes_nothing_in_the_transaction(
     with engine.begin() as connection:
         connection.execute(text("INSERT INTO orders VALUES (1)"))
         with monkeypatch.context() as patch:
-            patch.setattr("quartzpy.store.sql.owners.own", refuse)
+            patch.setattr(SqlJobStore, "own", refuse)
             with pytest.raises(LookupError, match="in the middle"):
                 client.using(connection).sync([(a_job(), SimpleTrigger("t"))], owner="app")
         assert client.using(connection).check_exists(KEY) is False

@@ -161,7 +161,7 @@ def _declared(suffix: str) -> Callable[[Any], None]:
 def _schedule(given: Any) -> None:
     kind, text = given
     row = ("t", "g", "g", "j", kind, text, None, NOW, None, 5, "smart", None, None, None)
-    rows.trigger(*row).next_after(NOW)
+    rows.TriggerColumns(*row).trigger().next_after(NOW)
 
 
 def _schedule_input(random: Random) -> tuple[str, str]:
@@ -185,27 +185,11 @@ def _calendar(given: Any) -> None:
 
 def _job(given: Any) -> None:
     placement, retry, job_data = given
-    rows.job(
-        "j",
-        "g",
-        "type",
-        None,
-        True,
-        None,
-        "block",
-        None,
-        placement,
-        False,
-        False,
-        retry,
-        None,
-        None,
-        job_data,
-        None,
-        None,
-        None,
-        None,
-    )
+    unset = dict.fromkeys(rows.JobColumns._fields)
+    columns = {"job_name": "j", "job_group": "g", "job_type": "type", "job_is_durable": True, "overlap_policy": "block"}
+    flags = {"persists_data": False, "requests_recovery": False}
+    fuzzed = {"placement": placement, "retry": retry, "job_data": job_data}
+    rows.JobColumns(**{**unset, **columns, **flags, **fuzzed}).job()
 
 
 def _job_input(random: Random) -> tuple[str, str, str]:

@@ -111,7 +111,7 @@ def test_an_execution_that_counts_for_a_limit_is_ended_under_the_lock_whatever_i
     store_due(store, "a", "b", serial=True)
     [fired] = acquire(store, node).fired
     assert not plain_completions.is_plain(ended(fired))
-    fired.max_concurrent = None
+    fired = fired._replace(max_concurrent=None)
     assert plain_completions.is_plain(ended(fired))
     outcome = store.complete(node, [ended(fired)])
     assert not outcome.fenced
