@@ -416,9 +416,8 @@ def test_storing_a_trigger_waits_for_a_transaction_that_changes_its_job(schedule
             target=scheduler.schedule, args=[[SimpleTrigger(f"t{n}", job_key=job.key) for n in range(3)]]
         )
         storing.start()
-        waits = text("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
-        while not connection.execute(waits).all() and storing.is_alive():
-            threading.Event().wait(0.01)
+        # Not by this connection: a transaction sees other sessions as they were when it looked first.
+        wait_until(lambda: waits_for_a_lock(engine) or not storing.is_alive())
         connection.commit()
     storing.join()
     jobs.next_run()

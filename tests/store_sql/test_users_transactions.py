@@ -235,8 +235,10 @@ def test_a_jobs_own_transaction_waits_for_the_row_of_the_job(store: SqlJobStore,
     outcomes: list[Any] = []
     thread = threading.Thread(target=lambda: outcomes.append(work.complete(node, ended(fired, job_data='{"n": 1}'))))
     thread.start()
+    # A transaction sees other sessions as they were when it looked first.
+    watching = connect()
     try:
-        while not user.execute(WAITS).fetchone() and thread.is_alive():
+        while not watching.execute(WAITS).fetchone() and thread.is_alive():
             threading.Event().wait(0.01)
     finally:
         user.execute("COMMIT")
