@@ -334,7 +334,8 @@ def test_commands_on_the_pages_exist(page: Path) -> None:
 def python(directory: Path, *arguments: str, url: str = "") -> str:
     """Run Python in a directory; what it printed."""
     ran = subprocess.run(
-        [sys.executable, *arguments],
+        # Bytecode that is written would stand for a file of the same size that is written anew in the same second.
+        [sys.executable, "-B", *arguments],
         cwd=directory,
         env={**os.environ, "QUARTZPY_URL": url, "PYTHONPATH": str(ROOT)},
         capture_output=True,
