@@ -16,7 +16,7 @@ from sqlalchemy import URL, make_url
 
 from benchmarks.processes import children, cpu_seconds
 from quartzpy.embedded import EmbeddedPostgres
-from quartzpy.store.sql import migrations
+from quartzpy.store.postgresql import migrations
 
 SETTINGS = {
     "fsync": "on",

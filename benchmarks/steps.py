@@ -27,10 +27,10 @@ from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.node.fire_requests import refill_of
 from quartzpy.states import Outcome
+from quartzpy.store.postgresql.db import connections
+from quartzpy.store.postgresql.db.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, fly
+from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import AvailableSlots, Completion, Node
-from quartzpy.store.sql.db import connections
-from quartzpy.store.sql.db.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, fly
-from quartzpy.store.sql.store import SqlJobStore
 
 NAME = "bench"
 JOB_TYPE = "benchmark-nothing"

@@ -20,7 +20,7 @@ from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.job import Job, JobDetail, disallow_concurrent_execution
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger

@@ -35,10 +35,10 @@ from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, KeyMatcher
 from quartzpy.node.health import HealthState, SchedulerHealth, ThreadHealth
-from quartzpy.scheduling.paging import Page, Query
-from quartzpy.scheduling.scheduler import SchedulerMetadata
-from quartzpy.scheduling.verbs.handles import TriggeredExecution
-from quartzpy.scheduling.verbs.scheduling import ScheduledJob
+from quartzpy.scheduler.methods.handles import TriggeredExecution
+from quartzpy.scheduler.methods.scheduling import ScheduledJob
+from quartzpy.scheduler.paging import Page, Query
+from quartzpy.scheduler.scheduler import SchedulerMetadata
 from quartzpy.states import CompletionInstruction, ExecutionState, JobMode, PublicState
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter

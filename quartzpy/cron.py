@@ -27,7 +27,7 @@ from quartzpy.cron_expressions.fields import (
     FieldKind,
 )
 from quartzpy.errors import InvalidCronError
-from quartzpy.other_names import BuilderModule
+from quartzpy.name_hints import BuilderModule
 from quartzpy.triggers.cron import CronTrigger
 
 __all__ = [

@@ -15,8 +15,8 @@ from quartzpy.errors import SettingsError
 from quartzpy.jobs.job import job_types
 from quartzpy.jobs.job_factory import JobFactory, new_instance
 from quartzpy.jobs.middleware import Middleware
-from quartzpy.scheduling.plugin import Plugin
-from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduler.plugin import Plugin
+from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def make_store(
     # A process needs one kind of store at most: the children of a process pool need none, and a node on PostgreSQL does
     # not need the in-memory store.
     if database == IN_MEMORY and connect is None:
-        from quartzpy.store.ram.store import RamJobStore
+        from quartzpy.store.memory.store import RamJobStore
 
         return RamJobStore(SystemClock())
     if (database is None) == (connect is None) or not (connect is None or callable(connect)):
@@ -57,7 +57,7 @@ def make_store(
             " Engine, or connect=..., a function that returns a new psycopg connection; Scheduler.from_config() takes"
             " the URL from the environment variable QUARTZPY_URL"
         )
-    from quartzpy.store.sql.store import SqlJobStore
+    from quartzpy.store.postgresql.store import SqlJobStore
 
     if database is not None and not (is_engine(database) or (isinstance(database, str) and database)):
         kind = type(database).__name__

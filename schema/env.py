@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from quartzpy.store.sql.migrations import comparison_options
+from quartzpy.store.postgresql.migrations import comparison_options
 
 given = context.config.attributes
 if "metadata" not in given:

@@ -16,7 +16,7 @@ from psycopg import sql
 from sqlalchemy import make_url
 
 from quartzpy.embedded import EmbeddedPostgres
-from quartzpy.store.sql import migrations
+from quartzpy.store.postgresql import migrations
 from tests.chaos.options import add_chaos_option
 from tests.cluster.options import add_restart_option
 from tests.conformance.options import add_conformance_option

@@ -22,7 +22,7 @@ TOGETHER = (
     # The tables of Django and of Quartz, and those that are filled to be planned for.
     "tests/migrate/test_celery_beat.py",
     "tests/migrate/test_quartz",
-    "tests/store_sql/test_plans.py",
+    "tests/postgresql/test_plans.py",
     # A cluster of Patroni.
     "tests/ha/",
 )

@@ -23,8 +23,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from quartzpy.scheduling.verbs.base import Verbs
-from quartzpy.scheduling.verbs.scheduling import SchedulingVerbs
+from quartzpy.scheduler.methods.base import Methods
+from quartzpy.scheduler.methods.scheduling import SchedulingMethods
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "quartzpy"
@@ -98,38 +98,38 @@ def _wanted(name: str, member: object) -> bool:
 
 def _verb_modules() -> Iterator[Module]:
     """Yield a module for each class that has verbs, base classes first."""
-    for cls in reversed(SchedulingVerbs.__mro__):
-        has_verbs = issubclass(cls, Verbs) and any(_wanted(name, member) for name, member in vars(cls).items())
-        if has_verbs or cls is SchedulingVerbs:
+    for cls in reversed(SchedulingMethods.__mro__):
+        has_verbs = issubclass(cls, Methods) and any(_wanted(name, member) for name, member in vars(cls).items())
+        if has_verbs or cls is SchedulingMethods:
             twin = Twin(f"{cls.__module__}:{cls.__name__}", f"Async{cls.__name__}", is_inherited=True)
             name = cls.__module__.rpartition(".")[2]
-            yield Module(f"quartzpy.aio.verbs.{name}", f"The awaitable twin of `{cls.__name__}`.", (twin,))
+            yield Module(f"quartzpy.aio.methods.{name}", f"The awaitable twin of `{cls.__name__}`.", (twin,))
 
 
 MODULES = (
     Module(
         "quartzpy.aio.streams",
         "Streams of events that are awaited.",
-        (Twin("quartzpy.scheduling.cluster_events:ClusterEvents", "AsyncClusterEvents", is_stream=True),),
+        (Twin("quartzpy.scheduler.cluster_events:ClusterEvents", "AsyncClusterEvents", is_stream=True),),
     ),
     Module(
         "quartzpy.aio.queries",
         "Queries that are awaited.",
-        (Twin("quartzpy.scheduling.paging:Query", "AsyncQuery", is_lazy=True),),
+        (Twin("quartzpy.scheduler.paging:Query", "AsyncQuery", is_lazy=True),),
     ),
     Module(
         "quartzpy.aio.handles",
         "Handles whose methods are awaited.",
         (
-            Twin("quartzpy.scheduling.verbs.scheduling:ScheduledJob", "AsyncScheduledJob"),
-            Twin("quartzpy.scheduling.verbs.handles:TriggeredExecution", "AsyncTriggeredExecution"),
+            Twin("quartzpy.scheduler.methods.scheduling:ScheduledJob", "AsyncScheduledJob"),
+            Twin("quartzpy.scheduler.methods.handles:TriggeredExecution", "AsyncTriggeredExecution"),
         ),
     ),
     *_verb_modules(),
     Module(
         "quartzpy.aio.scheduler",
         "The awaitable verbs of a scheduler alone.",
-        (Twin("quartzpy.scheduling.scheduler:BaseScheduler", "AsyncSchedulerVerbs", is_inherited=True),),
+        (Twin("quartzpy.scheduler.scheduler:BaseScheduler", "AsyncSchedulerMethods", is_inherited=True),),
     ),
 )
 
@@ -199,7 +199,7 @@ class Writer:
             base = ", ".join(f"{name}[{twin.variable}]" for name in self._base_names(twin))
         else:
             kind = "AsyncLazyMirror" if twin.is_lazy else "AsyncMirror"
-            self._imports.add(f"from quartzpy.scheduling.async_calls import {kind}")
+            self._imports.add(f"from quartzpy.scheduler.async_calls import {kind}")
             shown = ", ".join(parameters)
             base = f"{kind}[{source_name}[{shown}]], Generic[{shown}]" if parameters else f"{kind}[{source_name}]"
         if twin.is_stream:
@@ -217,7 +217,7 @@ class Writer:
         for base in bases:
             self._use(base)
         if not bases:
-            self._imports.add("from quartzpy.scheduling.async_calls import AsyncFacade")
+            self._imports.add("from quartzpy.scheduler.async_calls import AsyncFacade")
         return [base.name for base in bases] or ["AsyncFacade"]
 
     def _base_twins(self, cls: type) -> Iterator[Twin]:

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from quartzpy import Scheduler, job
 from quartzpy.embedded import EmbeddedPostgres
-from quartzpy.store.sql import migrations
+from quartzpy.store.postgresql import migrations
 from tools.sql_includes import files as statement_files
 from tools.sql_includes import parts
 

@@ -18,7 +18,7 @@ from benchmarks.bench import Bench
 from benchmarks.operated.measuring import times_of
 from benchmarks.operated.rows import CALENDAR
 from quartzpy.cli.main import main
-from quartzpy.store.sql.db.connections import Connections
+from quartzpy.store.postgresql.db.connections import Connections
 
 START = ("--version",)
 """The command that needs neither the database nor the modules that read it."""

@@ -11,8 +11,8 @@ import psycopg
 from benchmarks.operated.measuring import times_of, times_of_each
 from quartzpy import Scheduler
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.store.sql.db.views import VIEWS
-from quartzpy.store.sql.store import SqlJobStore
+from quartzpy.store.postgresql.db.views import VIEWS
+from quartzpy.store.postgresql.store import SqlJobStore
 
 _MORE = {
     "the latest of qrtz_errors": "SELECT * FROM qrtz_errors ORDER BY ended_at DESC NULLS FIRST LIMIT 50",

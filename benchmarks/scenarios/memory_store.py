@@ -23,8 +23,8 @@ from benchmarks.processes import resident_mebibytes
 from quartzpy.jobs.job import JobDetail
 from quartzpy.node.fire_requests import fire_request_of, refill_of
 from quartzpy.states import Outcome
+from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import AvailableSlots, Completion, JobEntry, Node
-from quartzpy.store.ram.store import RamJobStore
 from quartzpy.testing import ManualClock
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare

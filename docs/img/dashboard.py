@@ -28,7 +28,7 @@ from examples import shop
 from quartzpy.demo.jobs import DSN_VARIABLE, INSTANCE_VARIABLE
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.factory import Scheduler
-from quartzpy.store.sql import migrations
+from quartzpy.store.postgresql import migrations
 
 PICTURES = Path(__file__).resolve().parent
 WIDE, PHONE = {"width": 1240, "height": 800}, {"width": 390, "height": 844}

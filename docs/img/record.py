@@ -28,7 +28,7 @@ from quartzpy.demo.screen import draw, draw_summary
 from quartzpy.demo.stage import Demo
 from quartzpy.demo.story import Scene, running_job
 from quartzpy.embedded import EmbeddedPostgres
-from quartzpy.store.sql import migrations
+from quartzpy.store.postgresql import migrations
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = Path(__file__).resolve().parent

@@ -11,9 +11,9 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from quartzpy.aio.scheduler import AsyncSchedulerVerbs
+from quartzpy.aio.scheduler import AsyncSchedulerMethods
 from quartzpy.aio.streams import AsyncClusterEvents
-from quartzpy.aio.transaction import AsyncTransactionVerbs
+from quartzpy.aio.transaction import AsyncTransactionMethods
 from quartzpy.errors import NodeUnhealthyError, SchedulerStateError, SettingsError
 from quartzpy.events.listeners import Listeners
 from quartzpy.factory import Scheduler
@@ -23,12 +23,12 @@ from quartzpy.jobs.function_job import job as job_of_function
 from quartzpy.jobs.job_factory import JobFactory, new_instance
 from quartzpy.jobs.middleware import Middleware
 from quartzpy.logs.default_handler import ensure_logging
+from quartzpy.name_hints import SCHEDULER_NAMES, Hinted
 from quartzpy.node.health import HealthState
 from quartzpy.node.run import CHECK_EVERY
-from quartzpy.other_names import SCHEDULER_NAMES, Hinted
-from quartzpy.scheduling.async_calls import VerbThreads
-from quartzpy.scheduling.plugin import Plugin
-from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduler.async_calls import VerbThreads
+from quartzpy.scheduler.plugin import Plugin
+from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
 
 if TYPE_CHECKING:
@@ -48,12 +48,12 @@ def _synchronous(database: Any) -> str | Engine | None:
     if type(database).__name__ != "AsyncEngine":
         given: str | Engine | None = database
         return given
-    from quartzpy.store.sql.db.urls import url_of_async_engine
+    from quartzpy.store.postgresql.db.urls import url_of_async_engine
 
     return url_of_async_engine(database.url)
 
 
-class AsyncScheduler(Hinted, AsyncSchedulerVerbs[BaseScheduler]):
+class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
     """A scheduler whose verbs are awaited: `async with AsyncScheduler(url) as scheduler: await scheduler.jobs()`.
 
     It does what `Scheduler` does, on the same tables: it wraps an ordinary scheduler, `scheduler.blocking`, whose verbs
@@ -290,7 +290,7 @@ class AsyncScheduler(Hinted, AsyncSchedulerVerbs[BaseScheduler]):
 
         return scheduled
 
-    def using(self, connection: Any) -> AsyncTransactionVerbs:
+    def using(self, connection: Any) -> AsyncTransactionMethods:
         """Return the scheduling verbs inside the transaction of a connection or session; each verb is awaited.
 
         `connection` is any that `Scheduler.using` accepts. The first verb that is awaited raises the errors.

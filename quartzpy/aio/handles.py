@@ -12,9 +12,9 @@ from typing import Any
 from quartzpy.instants import Span
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.scheduling.async_calls import AsyncMirror
-from quartzpy.scheduling.verbs.handles import TriggeredExecution
-from quartzpy.scheduling.verbs.scheduling import ScheduledJob
+from quartzpy.scheduler.async_calls import AsyncMirror
+from quartzpy.scheduler.methods.handles import TriggeredExecution
+from quartzpy.scheduler.methods.scheduling import ScheduledJob
 from quartzpy.states import Missed
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.triggers.trigger import Trigger

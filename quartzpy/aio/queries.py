@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Generic, TypeVar
 
-from quartzpy.scheduling.async_calls import AsyncLazyMirror
-from quartzpy.scheduling.paging import DEFAULT_LIMIT, Page, Query
+from quartzpy.scheduler.async_calls import AsyncLazyMirror
+from quartzpy.scheduler.paging import DEFAULT_LIMIT, Page, Query
 
 _T = TypeVar("_T")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from quartzpy.aio.transaction import AsyncTransactionVerbs
-from quartzpy.aio.verbs.scheduling import AsyncSchedulingVerbs
+from quartzpy.aio.methods.scheduling import AsyncSchedulingMethods
+from quartzpy.aio.transaction import AsyncTransactionMethods
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.instants import Span
 from quartzpy.jobs.context import JobExecutionContext
@@ -17,14 +17,14 @@ from quartzpy.jobs.middleware import Middleware
 from quartzpy.jobs.trace_context import CurrentTrace, Within
 from quartzpy.keys import JobKey
 from quartzpy.node.health import SchedulerHealth
-from quartzpy.scheduling.async_calls import VerbThreads
-from quartzpy.scheduling.scheduler import BaseScheduler, SchedulerMetadata
-from quartzpy.scheduling.verbs.queries import FireRef
+from quartzpy.scheduler.async_calls import VerbThreads
+from quartzpy.scheduler.methods.queries import FireRef
+from quartzpy.scheduler.scheduler import BaseScheduler, SchedulerMetadata
 
 _BaseSchedulerT = TypeVar("_BaseSchedulerT", bound=BaseScheduler)
 
 
-class AsyncSchedulerVerbs(AsyncSchedulingVerbs[_BaseSchedulerT]):
+class AsyncSchedulerMethods(AsyncSchedulingMethods[_BaseSchedulerT]):
     """The methods of `BaseScheduler`, each of them awaitable."""
 
     async def add_middleware(self, middleware: Middleware) -> None:
@@ -111,7 +111,7 @@ class AsyncSchedulerVerbs(AsyncSchedulingVerbs[_BaseSchedulerT]):
         """
         return self._behind.health()
 
-    async def using_async(self, connection: Any, threads: VerbThreads) -> AsyncTransactionVerbs:
+    async def using_async(self, connection: Any, threads: VerbThreads) -> AsyncTransactionMethods:
         """Return awaitable scheduling verbs for any kind of connection, as `using` does. They run on `threads`."""
         return await self._run(lambda behind: behind.using_async(connection, threads))
 

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from typing import Self
 
 from quartzpy.errors import QuartzpyError
-from quartzpy.scheduling.async_calls import AsyncMirror
-from quartzpy.scheduling.cluster_events import ClusterEvent, ClusterEvents
+from quartzpy.scheduler.async_calls import AsyncMirror
+from quartzpy.scheduler.cluster_events import ClusterEvent, ClusterEvents
 
 
 class AsyncClusterEvents(AsyncMirror[ClusterEvents]):

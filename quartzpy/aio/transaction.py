@@ -7,20 +7,20 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from quartzpy.aio.verbs.scheduling import AsyncSchedulingVerbs
+from quartzpy.aio.methods.scheduling import AsyncSchedulingMethods
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.connection_types import is_asynchronous
-from quartzpy.scheduling.async_calls import VerbThreads
-from quartzpy.scheduling.transaction_verbs import TransactionVerbs
+from quartzpy.scheduler.async_calls import VerbThreads
+from quartzpy.scheduler.transaction_methods import TransactionMethods
 from quartzpy.store.protocol import JobStore
 
 _R = TypeVar("_R")
 
 
-class AsyncTransactionVerbs(AsyncSchedulingVerbs[TransactionVerbs]):
+class AsyncTransactionMethods(AsyncSchedulingMethods[TransactionMethods]):
     """The scheduling verbs inside one transaction; `using` returns them. They cannot be used after the transaction.
 
-    The first awaited verb joins the transaction. Verbs that are awaited concurrently run one after the other. A task
+    The first awaited verb joins the transaction. Methods that are awaited concurrently run one after the other. A task
     that is cancelled during a verb continues only when the verb has ended, so that nobody else uses the connection in
     the meantime.
     """
@@ -30,7 +30,7 @@ class AsyncTransactionVerbs(AsyncSchedulingVerbs[TransactionVerbs]):
         store: Callable[[], JobStore],
         connection: Any,
         config: SchedulerConfig,
-        verbs_of: Callable[[JobStore], TransactionVerbs],
+        verbs_of: Callable[[JobStore], TransactionMethods],
         threads: VerbThreads,
     ) -> None:
         self._store = store
@@ -40,31 +40,31 @@ class AsyncTransactionVerbs(AsyncSchedulingVerbs[TransactionVerbs]):
         self._threads = threads
         self._one_at_a_time = asyncio.Lock()
         self._turn: contextlib.AbstractAsyncContextManager[Any] = contextlib.nullcontext()
-        self._joined: TransactionVerbs | None = None
+        self._joined: TransactionMethods | None = None
 
     @property
     def name(self) -> str:
         return self._config.name
 
     @property
-    def _behind(self) -> TransactionVerbs:
+    def _behind(self) -> TransactionMethods:
         # A lazy query reads nothing before it is awaited, and by then `_run` has joined the transaction.
         return self._joined or self._verbs_of(self._store())
 
-    async def _run(self, call: Callable[[TransactionVerbs], _R]) -> _R:
+    async def _run(self, call: Callable[[TransactionMethods], _R]) -> _R:
         async with self._one_at_a_time:
             verbs = self._joined or await self._join()
             async with self._turn:
                 return await self._threads.run_to_end(call, verbs)
 
-    async def _wait(self, call: Callable[[TransactionVerbs], _R]) -> _R:
+    async def _wait(self, call: Callable[[TransactionMethods], _R]) -> _R:
         return await self._run(call)
 
-    async def _join(self) -> TransactionVerbs:
+    async def _join(self) -> TransactionMethods:
         store = await self._threads.run_to_end(self._store)
         transaction = self._connection
         if is_asynchronous(transaction):
-            from quartzpy.store.sql.db.external_async import external_transaction
+            from quartzpy.store.postgresql.db.external_async import external_transaction
 
             seconds = (self._config.statement_timeout + self._config.lock_timeout).total_seconds()
             transaction = await external_transaction(transaction, seconds)

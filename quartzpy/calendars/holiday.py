@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from quartzpy.calendars.base import BaseCalendar, WholeDayCalendar
 from quartzpy.errors import InvalidCalendarError
 from quartzpy.instants import Converted
-from quartzpy.other_names import constructor_refuses
+from quartzpy.name_hints import constructor_refuses
 from quartzpy.texts import quoted
 
 MAX_EXCLUDED_DATES = 100_000

@@ -21,7 +21,7 @@ def db() -> None:
 @click.argument("revision", default="head")
 def upgrade(target: Target, revision: str) -> None:
     """Create the tables, or upgrade them to REVISION (default: that of this release)."""
-    from quartzpy.store.sql import migrations
+    from quartzpy.store.postgresql import migrations
 
     before = migrations.current(target.dsn, target.schema, prefix=target.table_prefix)
     migrations.upgrade(target.dsn, target.schema, revision, prefix=target.table_prefix)
@@ -34,7 +34,7 @@ def upgrade(target: Target, revision: str) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def downgrade(target: Target, revision: str, yes: bool) -> None:
     """Downgrade the tables to REVISION; "base" drops them with all their data."""
-    from quartzpy.store.sql import migrations
+    from quartzpy.store.postgresql import migrations
 
     if not yes:
         click.confirm(f"Downgrade to {revision}? Data that only the newer tables can store is lost", abort=True)
@@ -46,7 +46,7 @@ def downgrade(target: Target, revision: str, yes: bool) -> None:
 @database_options
 def current(target: Target) -> None:
     """Print the revision of the tables."""
-    from quartzpy.store.sql import migrations
+    from quartzpy.store.postgresql import migrations
 
     click.echo(migrations.current(target.dsn, target.schema, prefix=target.table_prefix) or "nothing")
 
@@ -55,7 +55,7 @@ def current(target: Target) -> None:
 @database_options
 def check(target: Target) -> None:
     """Check that the tables, with all columns and indexes, are those of this release."""
-    from quartzpy.store.sql import migrations, schema_version
+    from quartzpy.store.postgresql import migrations, schema_version
 
     migrations.check(target.dsn, target.schema, prefix=target.table_prefix)
     click.echo(f"revision {schema_version.HEAD}: the tables match this release")
@@ -65,7 +65,7 @@ def check(target: Target) -> None:
 @table_options
 def sql(target: Target) -> None:
     """Print the SQL that creates the tables. It needs no database."""
-    from quartzpy.store.sql import migrations
+    from quartzpy.store.postgresql import migrations
 
     click.echo(migrations.sql(target.schema, prefix=target.table_prefix), nl=False)
 
@@ -75,7 +75,7 @@ def sql(target: Target) -> None:
 @click.option("--timeout", default="60s", show_default=True, help="How long to wait.")
 def wait(target: Target, timeout: str) -> None:
     """Wait until the database is available and its tables match this release."""
-    from quartzpy.store.sql import migrations
+    from quartzpy.store.postgresql import migrations
 
     deadline = time.monotonic() + as_span(timeout, "--timeout", SettingsError).total_seconds()
     while True:
@@ -111,7 +111,7 @@ def roles(
 
     The roles cannot log in: GRANT them to your login roles. Only --apply needs the database.
     """
-    from quartzpy.store.sql import roles as sql_roles
+    from quartzpy.store.postgresql import roles as sql_roles
 
     names = {"node": node, "client": client, "reader": reader} | ({"owner": owner} if owner else {})
     if len(set(names.values())) < len(names):

@@ -22,7 +22,7 @@ from quartzpy.cli.listing import print_json
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import InvalidValueError, UnsupportedKindError
 from quartzpy.keys import UNSCHEDULED_GROUPS
-from quartzpy.scheduling.sync import Existing
+from quartzpy.scheduler.sync import Existing
 from quartzpy.states import TriggerState
 from quartzpy.texts import quoted, reason, visible
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from quartzpy.calendars.base import BaseCalendar
     from quartzpy.jobs.job import JobDetail
     from quartzpy.operations.changed_values import ChangedValue
-    from quartzpy.scheduling.scheduler import BaseScheduler
-    from quartzpy.scheduling.sync import Change, Declarations, SyncPlan
+    from quartzpy.scheduler.scheduler import BaseScheduler
+    from quartzpy.scheduler.sync import Change, Declarations, SyncPlan
     from quartzpy.store.records import JobRecord, TriggerRecord
     from quartzpy.triggers.trigger import Trigger
 
@@ -140,7 +140,7 @@ def _plan(scheduler: BaseScheduler, declared: Declarations, options: dict[str, A
 
 
 def _declared(file: Path, modules: Sequence[str]) -> Declarations:
-    from quartzpy.scheduling.declarations import load_definitions
+    from quartzpy.scheduler.declarations import load_definitions
 
     _import_modules(modules)
     return load_definitions(file)
@@ -207,7 +207,7 @@ def export(
     `apply` takes it back unchanged. Runs by hand, retries and triggers that have ended are not part of it. With a
     filter, only the calendars that the exported triggers use are. Job data is written in full, with its secrets.
     """
-    from quartzpy.scheduling.exporting import written
+    from quartzpy.scheduler.exporting import written
 
     _import_modules(modules)
     skipped: list[str] = []

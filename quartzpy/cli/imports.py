@@ -270,7 +270,7 @@ class _Progress:
 
 def _store(target: Target) -> JobStore:
     from quartzpy.config.config import SchedulerConfig
-    from quartzpy.store.sql.store import SqlJobStore
+    from quartzpy.store.postgresql.store import SqlJobStore
 
     # An import may be the first that a new scheduler stores, so its name need not be known.
     name = target.name if target.name is not None else target.chosen_name()

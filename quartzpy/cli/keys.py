@@ -18,12 +18,12 @@ from quartzpy.errors import (
 )
 from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey, nearest
 from quartzpy.matchers import GroupMatcher
-from quartzpy.scheduling.verbs.queries import checked_fire_id
+from quartzpy.scheduler.methods.queries import checked_fire_id
 from quartzpy.texts import quoted
 
 if TYPE_CHECKING:
-    from quartzpy.scheduling.paging import Query
-    from quartzpy.scheduling.scheduler import BaseScheduler
+    from quartzpy.scheduler.paging import Query
+    from quartzpy.scheduler.scheduler import BaseScheduler
 
 _COMPARED = 2_000
 """The number of keys that are compared with a key that is not stored, to suggest the nearest."""

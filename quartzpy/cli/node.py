@@ -20,7 +20,7 @@ from quartzpy.logs.default_handler import FORMATS, LEVELS, ensure_logging
 from quartzpy.node.run import RunEnd, run_until_stopped
 
 if TYPE_CHECKING:
-    from quartzpy.scheduling.scheduler import BaseScheduler
+    from quartzpy.scheduler.scheduler import BaseScheduler
 
 EXIT_STATUS = {RunEnd.DRAINED: 0, RunEnd.ABANDONED: ABANDONED, RunEnd.FAILED: UNHEALTHY}
 
@@ -32,7 +32,7 @@ def load_app(path: str) -> BaseScheduler:
         click.BadParameter: the module cannot be imported, or there is no scheduler at that name.
     """
     from quartzpy.aio.async_scheduler import AsyncScheduler
-    from quartzpy.scheduling.scheduler import BaseScheduler
+    from quartzpy.scheduler.scheduler import BaseScheduler
 
     module_name, colon, attribute = path.partition(":")
     if not colon or not module_name or not attribute:

@@ -17,7 +17,7 @@ from quartzpy.states import ENDED
 from quartzpy.texts import headline, visible
 
 if TYPE_CHECKING:
-    from quartzpy.scheduling.cluster_events import ClusterEvent, ClusterEvents
+    from quartzpy.scheduler.cluster_events import ClusterEvent, ClusterEvents
 
 _NOTICE_AFTER = 0.5
 """The time, in seconds, after which an outage of the database is noticed."""
@@ -49,7 +49,7 @@ def tail(
 
     It ends at Ctrl-C. The events are starts and ends of executions, and nodes that join and leave.
     """
-    from quartzpy.scheduling.cluster_events import ExecutionEnded, ExecutionStarted, NodeJoined, NodeLeft
+    from quartzpy.scheduler.cluster_events import ExecutionEnded, ExecutionStarted, NodeJoined, NodeLeft
 
     cells = Cells(zone)
 
@@ -104,7 +104,7 @@ def _with_outages(events: ClusterEvents) -> Iterator[ClusterEvent]:
 def as_object(event: ClusterEvent) -> dict[str, Any]:
     """Return an event as JSON shows it."""
     from quartzpy.operations.executions import summary
-    from quartzpy.scheduling.cluster_events import ExecutionEnded, ExecutionStarted, NodeJoined
+    from quartzpy.scheduler.cluster_events import ExecutionEnded, ExecutionStarted, NodeJoined
 
     if isinstance(event, ExecutionEnded):
         return {"event": "ended", "execution": summary(event.execution)}
@@ -130,7 +130,7 @@ def as_object(event: ClusterEvent) -> dict[str, Any]:
 def line(event: ClusterEvent, cells: Cells) -> str:
     """Return an event as a line that fits the terminal."""
     from quartzpy.clock import SystemClock
-    from quartzpy.scheduling.cluster_events import ExecutionEnded, ExecutionStarted, NodeJoined
+    from quartzpy.scheduler.cluster_events import ExecutionEnded, ExecutionStarted, NodeJoined
 
     now = SystemClock().now()
     if isinstance(event, ExecutionEnded):

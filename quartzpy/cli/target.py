@@ -118,7 +118,7 @@ class Target:
 
     def _known_names(self) -> list[str]:
         from quartzpy.config.config import SchedulerConfig
-        from quartzpy.store.sql.store import SqlJobStore
+        from quartzpy.store.postgresql.store import SqlJobStore
 
         store = SqlJobStore(self.dsn, SchedulerConfig.of(self.settings(DEFAULT_NAME)))
         try:
@@ -141,7 +141,7 @@ class Target:
     def operations(self) -> Iterator[Operations]:
         """Yield the operations of the user of this process on a scheduler that is not started."""
         from quartzpy.operations import Operations
-        from quartzpy.scheduling.advice import COMMANDS
+        from quartzpy.scheduler.advice import COMMANDS
 
         with self.client() as scheduler:
             yield Operations(scheduler, advice=COMMANDS)

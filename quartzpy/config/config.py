@@ -16,7 +16,7 @@ from quartzpy.errors import InvalidKeyError, SettingsError
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.keys import check_name, unique_name
 from quartzpy.logs.captured import DEFAULT_LIMIT, SMALLEST_LIMIT
-from quartzpy.other_names import SETTING_NAMES
+from quartzpy.name_hints import SETTING_NAMES
 from quartzpy.placement import DEFAULT_EXECUTOR
 from quartzpy.texts import did_you_mean, quoted
 

@@ -34,8 +34,8 @@ from quartzpy.dashboard.visit import Dashboard
 from quartzpy.operations import Actor, Operations
 from quartzpy.operations.actor import local_user
 from quartzpy.operations.redaction import SECRETS
-from quartzpy.scheduling.advice import API, PAGE
-from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduler.advice import API, PAGE
+from quartzpy.scheduler.scheduler import BaseScheduler
 
 OPEN_PATHS = (LOGIN, "/static/")
 """The paths that need no authentication."""

@@ -13,8 +13,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 from quartzpy.errors import QuartzpyError
-from quartzpy.scheduling.cluster_events import ClusterEvent, ExecutionEnded, ExecutionStarted
-from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduler.cluster_events import ClusterEvent, ExecutionEnded, ExecutionStarted
+from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.texts import reason
 
 logger = logging.getLogger(__name__)

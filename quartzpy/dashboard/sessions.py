@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from quartzpy.errors import QuartzpyError
 from quartzpy.operations import Actor
-from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.states import ActionState
 from quartzpy.store.protocol import ActionEntry
 from quartzpy.store.queries import ActionQuery

@@ -23,8 +23,8 @@ from quartzpy.errors import QuartzpyError, StoreUnavailableError
 from quartzpy.factory import Scheduler
 from quartzpy.keys import TriggerKey
 from quartzpy.states import FiredState
+from quartzpy.store.postgresql import migrations
 from quartzpy.store.records import ExecutionRecord
-from quartzpy.store.sql import migrations
 from quartzpy.triggers.trigger import Trigger
 
 TICK = 0.25

@@ -14,7 +14,7 @@ from quartzpy.jobs.fire_facts import FireFacts
 from quartzpy.jobs.progress import Progress
 from quartzpy.jobs.running_execution import RunningExecution
 from quartzpy.logs.run_logger import RunLogger
-from quartzpy.other_names import CONTEXT_NAMES, Hinted
+from quartzpy.name_hints import CONTEXT_NAMES, Hinted
 from quartzpy.texts import check_description
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey
 from quartzpy.main_module import import_path
-from quartzpy.other_names import FUNCTION_NAMES, OPTION_NAMES, Hinted, advice
+from quartzpy.name_hints import FUNCTION_NAMES, OPTION_NAMES, Hinted, advice
 from quartzpy.texts import quoted
 
 ARGS, KWARGS = "args", "kwargs"

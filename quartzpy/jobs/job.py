@@ -37,7 +37,7 @@ from quartzpy.keys import (
 )
 from quartzpy.logs.levels import checked_level
 from quartzpy.main_module import import_path
-from quartzpy.other_names import OPTION_NAMES, constructor_refuses
+from quartzpy.name_hints import OPTION_NAMES, constructor_refuses
 from quartzpy.placement import Placement
 from quartzpy.states import OverlapPolicy
 from quartzpy.texts import check_description, did_you_mean, quoted

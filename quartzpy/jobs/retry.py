@@ -13,7 +13,7 @@ from quartzpy.errors import InvalidJobError, RemoteJobError
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.jitter import uniform
 from quartzpy.keys import module_of
-from quartzpy.other_names import constructor_refuses
+from quartzpy.name_hints import constructor_refuses
 from quartzpy.texts import check_storable, quoted, reason, stored_object
 
 MAX_ATTEMPTS = 1_000

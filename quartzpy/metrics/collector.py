@@ -12,7 +12,7 @@ from quartzpy.errors import QuartzpyError
 from quartzpy.metrics.families import Family, Kind
 from quartzpy.metrics.recorder import Recorder
 from quartzpy.node.health import HealthState, SchedulerHealth
-from quartzpy.scheduling.scheduler import SchedulerMetadata
+from quartzpy.scheduler.scheduler import SchedulerMetadata
 from quartzpy.store.records import ClusterLoad
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from quartzpy.metrics.recorder import Recorder
 from quartzpy.metrics.responses import Asgi, Responder, Wsgi, asgi_of, wsgi_of
 from quartzpy.metrics.server import MetricsServer
 from quartzpy.node.observers import Observer
-from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduler.scheduler import BaseScheduler
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.schedules import planned, zone_text
 from quartzpy.operations.source import attempt
-from quartzpy.scheduling.reading import Answer, Reading
+from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.states import TriggerState
 from quartzpy.store.queries import TriggerOrder, TriggerQuery
 from quartzpy.store.records import TriggerRecord

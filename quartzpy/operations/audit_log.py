@@ -10,8 +10,8 @@ from typing import Any
 from quartzpy.errors import ObjectNotFoundError, QuartzpyError
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.source import EXAMINED, attempt, examined_page, page_of
-from quartzpy.scheduling.paging import Page
-from quartzpy.scheduling.reading import Reading
+from quartzpy.scheduler.paging import Page
+from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ActionState
 from quartzpy.store.protocol import ACTION_SILENCE, JobStore
 from quartzpy.store.queries import ActionQuery, Position

@@ -12,7 +12,7 @@ from quartzpy.errors import CalendarNotFoundError, InvalidValueError
 from quartzpy.instants import zone
 from quartzpy.keys import TriggerKey, check_name
 from quartzpy.operations.source import attempt
-from quartzpy.scheduling.reading import Answer, Reading
+from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.store.protocol import StoredCalendar
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.texts import did_you_mean

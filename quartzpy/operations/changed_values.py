@@ -10,7 +10,7 @@ from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.job import JobDetail
 from quartzpy.operations.redaction import Redaction
 from quartzpy.operations.schedules import schedule_text
-from quartzpy.scheduling.sync import Change
+from quartzpy.scheduler.sync import Change
 from quartzpy.triggers.trigger import Trigger
 
 

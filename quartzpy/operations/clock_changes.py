@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from quartzpy.operations.incidents import ClockChange
 from quartzpy.operations.schedules import zone_text
 from quartzpy.operations.source import attempt
-from quartzpy.scheduling.reading import Answer, Reading
+from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.states import TriggerState
 from quartzpy.store.queries import TriggerOrder, TriggerQuery
 from quartzpy.store.records import TriggerRecord

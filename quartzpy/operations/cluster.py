@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from quartzpy.operations import possible
-from quartzpy.scheduling.reading import Reading
+from quartzpy.scheduler.reading import Reading
 from quartzpy.states import NodeMode
 from quartzpy.store import node_facts
 from quartzpy.store.records import NodeRecord, RunningRecord

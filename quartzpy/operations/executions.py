@@ -13,9 +13,9 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import possible
 from quartzpy.operations.source import EXAMINED as EXAMINED_ROWS
 from quartzpy.operations.source import Source, attempt, examined_page, page_of
-from quartzpy.scheduling.explain import span_in_words
-from quartzpy.scheduling.paging import Page
-from quartzpy.scheduling.reading import Reading
+from quartzpy.scheduler.explain import span_in_words
+from quartzpy.scheduler.paging import Page
+from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ExecutionState
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery, Position

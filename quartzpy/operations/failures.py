@@ -12,7 +12,7 @@ from quartzpy.keys import TriggerKey
 from quartzpy.operations.executions import MOST_ATTEMPTS
 from quartzpy.operations.incidents import FAILURES_IN_A_ROW, MOST_OF_A_KIND, FailureRow
 from quartzpy.operations.source import attempt
-from quartzpy.scheduling.reading import Reading
+from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ExecutionState, Outcome, TriggerState
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.texts import headline

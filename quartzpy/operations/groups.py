@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quartzpy.operations.counts import Count, counted
-from quartzpy.scheduling.reading import Reading
+from quartzpy.scheduler.reading import Reading
 from quartzpy.store.protocol import GroupTally
 
 MOST_GROUPS = 100

@@ -10,7 +10,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.executions import GRACE, RunningView
 from quartzpy.operations.incidents import MOST_OF_A_KIND, MOST_REMEDIES, Incident, runs, short_span
 from quartzpy.placement import Placement
-from quartzpy.scheduling.explain import obstacles
+from quartzpy.scheduler.explain import obstacles
 from quartzpy.store.findings import Severity
 from quartzpy.store.records import NodeRecord
 from quartzpy.texts import numbered

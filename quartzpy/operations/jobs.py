@@ -21,9 +21,9 @@ from quartzpy.operations.schedules import short
 from quartzpy.operations.source import EXAMINED, Source, attempt, examined_page, no_job, page_of
 from quartzpy.operations.triggers import TriggerSummary
 from quartzpy.operations.triggers import summary as trigger_summary
-from quartzpy.scheduling.exporting import definition_of
-from quartzpy.scheduling.paging import Page
-from quartzpy.scheduling.reading import Reading
+from quartzpy.scheduler.exporting import definition_of
+from quartzpy.scheduler.paging import Page
+from quartzpy.scheduler.reading import Reading
 from quartzpy.states import JobMode, TriggerState
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import JobQuery, Position, TriggerOrder, TriggerQuery

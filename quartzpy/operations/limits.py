@@ -11,7 +11,7 @@ from quartzpy.keys import JobKey
 from quartzpy.operations.cluster import NodeState, state_of
 from quartzpy.operations.source import attempt
 from quartzpy.placement import ANY_OTHER_GROUP, NO_GROUP, Placement
-from quartzpy.scheduling.reading import Reading
+from quartzpy.scheduler.reading import Reading
 from quartzpy.store.records import NodeRecord, RunningRecord
 
 MOST = 500

@@ -42,10 +42,8 @@ from quartzpy.operations.source import Source
 from quartzpy.operations.system import System
 from quartzpy.operations.timeline import Lanes, Timeline
 from quartzpy.operations.triggers import NEXT_TIMES, TriggerSummary, TriggerView
-from quartzpy.scheduling.advice import PYTHON, Advice
-from quartzpy.scheduling.paging import DEFAULT_LIMIT, Page
-from quartzpy.scheduling.scheduler import BaseScheduler
-from quartzpy.scheduling.verbs.filters import (
+from quartzpy.scheduler.advice import PYTHON, Advice
+from quartzpy.scheduler.methods.filters import (
     checked_choice,
     checked_instant,
     checked_text,
@@ -54,7 +52,9 @@ from quartzpy.scheduling.verbs.filters import (
     misfire_query,
     trigger_query,
 )
-from quartzpy.scheduling.verbs.queries import MAX_FIRE_ID, FireRef, checked_fire_id
+from quartzpy.scheduler.methods.queries import MAX_FIRE_ID, FireRef, checked_fire_id
+from quartzpy.scheduler.paging import DEFAULT_LIMIT, Page
+from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.states import ActionState
 from quartzpy.store.protocol import LockRecord
 from quartzpy.store.queries import ActionQuery

@@ -27,8 +27,8 @@ from quartzpy.operations.node_incidents import of_nodes
 from quartzpy.operations.source import Source, attempt
 from quartzpy.operations.triggers import OVERDUE
 from quartzpy.placement import Placement
-from quartzpy.scheduling.reading import Answer, Reading
-from quartzpy.scheduling.verbs.reasons import Moment, Reasons
+from quartzpy.scheduler.methods.reasons import Moment, Reasons
+from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.states import ExecutionState, TriggerState
 from quartzpy.store.protocol import Minutes, Tallies
 from quartzpy.store.queries import ExecutionQuery, TriggerOrder, TriggerQuery

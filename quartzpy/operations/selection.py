@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, Key, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
-from quartzpy.scheduling.paging import Query
-from quartzpy.scheduling.verbs.queries import QueryVerbs
+from quartzpy.scheduler.methods.queries import QueryMethods
+from quartzpy.scheduler.paging import Query
 from quartzpy.texts import numbered, quoted
 
 
@@ -106,7 +106,7 @@ class Selection:
         """True if this selects a pause of a group or of everything, and not a number of stored things."""
         return self.kind not in NAMES
 
-    def query(self, verbs: QueryVerbs) -> Query[Any]:
+    def query(self, transaction: QueryMethods) -> Query[Any]:
         """Return the query of the selected records, in the order of their keys.
 
         For a group it is that of the jobs or triggers that the group has now, and for everything that of all triggers.
@@ -116,10 +116,10 @@ class Selection:
         """
         match self.kind:
             case Subject.JOB | Subject.JOB_GROUP:
-                return verbs.jobs(**self.filters)
+                return transaction.jobs(**self.filters)
             case Subject.TRIGGER | Subject.TRIGGER_GROUP | Subject.EVERYTHING:
-                return verbs.triggers(**self.filters)
-        return verbs.executions(**self.filters)
+                return transaction.triggers(**self.filters)
+        return transaction.executions(**self.filters)
 
     def __str__(self) -> str:
         if self.kind is Subject.EVERYTHING:

@@ -10,11 +10,11 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import JobNotFoundError, TriggerNotFoundError
 from quartzpy.keys import JobKey, Key, TriggerKey, nearest
 from quartzpy.operations.redaction import Redaction
-from quartzpy.scheduling.advice import PYTHON, Advice
-from quartzpy.scheduling.paging import Page, Query
-from quartzpy.scheduling.reading import Answer, Reading
-from quartzpy.scheduling.scheduler import BaseScheduler
-from quartzpy.scheduling.verbs.base import MOST_NEAR
+from quartzpy.scheduler.advice import PYTHON, Advice
+from quartzpy.scheduler.methods.base import MOST_NEAR
+from quartzpy.scheduler.paging import Page, Query
+from quartzpy.scheduler.reading import Answer, Reading
+from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import AnyQuery, Position
 from quartzpy.texts import reason
@@ -46,7 +46,7 @@ class Source:
 
     @property
     def store(self) -> JobStore:
-        # The read models use queries that are not among the scheduler's verbs.
+        # The read models use queries that are not among the scheduler's transaction.
         return self.scheduler._usable_store()
 
     @property

@@ -12,7 +12,7 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.agenda import Agenda
 from quartzpy.operations.executions import running_view
-from quartzpy.scheduling.reading import Reading
+from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ExecutionState
 from quartzpy.store.records import RunningRecord
 

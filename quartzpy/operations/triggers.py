@@ -23,9 +23,9 @@ from quartzpy.operations.source import (
     page_of,
     unreadable,
 )
-from quartzpy.scheduling.paging import Page
-from quartzpy.scheduling.reading import Reading
-from quartzpy.scheduling.verbs.reasons import Moment, Reasons, of_trigger
+from quartzpy.scheduler.methods.reasons import Moment, Reasons, of_trigger
+from quartzpy.scheduler.paging import Page
+from quartzpy.scheduler.reading import Reading
 from quartzpy.states import JobMode, PublicState, TriggerState
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import MisfireQuery, Position, TriggerQuery

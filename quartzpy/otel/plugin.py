@@ -10,7 +10,7 @@ from quartzpy.metrics.collector import Collector
 from quartzpy.metrics.recorder import Recorder
 from quartzpy.otel.instruments import Histograms, Observables
 from quartzpy.otel.spans import ExecutionSpans, current_trace, within_trace
-from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduler.scheduler import BaseScheduler
 
 _SCOPE = "quartzpy"
 

@@ -15,9 +15,9 @@ from quartzpy.errors import (
     StoreUnavailableError,
 )
 from quartzpy.instants import Span, as_span
-from quartzpy.scheduling.declarations import load_definitions
-from quartzpy.scheduling.scheduler import BaseScheduler
-from quartzpy.scheduling.sync import Declarations, SyncPlan
+from quartzpy.scheduler.declarations import load_definitions
+from quartzpy.scheduler.scheduler import BaseScheduler
+from quartzpy.scheduler.sync import Declarations, SyncPlan
 from quartzpy.texts import quoted
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from quartzpy.events.execution_log import LOGGER, ExecutionLogger
-from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduler.scheduler import BaseScheduler
 
 
 class ExecutionLog:

@@ -9,7 +9,7 @@ from quartzpy.errors import SettingsError
 from quartzpy.events.events import Event, JobToBeExecuted, JobWasExecuted
 from quartzpy.instants import Span, as_span
 from quartzpy.node.workers.deadlines import Deadlines
-from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduler.scheduler import BaseScheduler
 
 
 class InterruptLongRunners:

@@ -26,9 +26,9 @@ from quartzpy.node.workers.epoch import Epoch
 from quartzpy.node.workers.execution import Execution
 from quartzpy.node.workers.job_runner import JobRunner
 from quartzpy.placement import Capabilities, placement_from_text
-from quartzpy.scheduling.transaction_verbs import TransactionVerbs
-from quartzpy.scheduling.verbs.queries import checked_fire_id
-from quartzpy.scheduling.verbs.scheduling import SchedulingVerbs
+from quartzpy.scheduler.methods.queries import checked_fire_id
+from quartzpy.scheduler.methods.scheduling import SchedulingMethods
+from quartzpy.scheduler.transaction_methods import TransactionMethods
 from quartzpy.store.protocol import (
     AvailableSlots,
     Completion,
@@ -53,7 +53,7 @@ MOST_EXECUTIONS = 1_000_000
 INSTANCE_ID = "testing"
 
 
-class SchedulerHarness(SchedulingVerbs):
+class SchedulerHarness(SchedulingMethods):
     """A scheduler for tests: all verbs on a store in memory, and a clock that `advance` moves.
 
     Jobs run on the calling thread, one after the other, each at its instant of the clock. `async def` jobs run in an
@@ -307,7 +307,7 @@ class SchedulerHarness(SchedulingVerbs):
 
     # --- inside a user's transaction
 
-    def using(self, connection: Any) -> TransactionVerbs:
+    def using(self, connection: Any) -> TransactionMethods:
         """Return the scheduling verbs inside a transaction of the caller.
 
         If the transaction is rolled back, all changes since this call are undone. This works for SQLAlchemy connections
@@ -315,7 +315,7 @@ class SchedulerHarness(SchedulingVerbs):
         that schedules stored with them stay.
         """
         self._usable_store()
-        return TransactionVerbs(
+        return TransactionMethods(
             self._store.within(connection), self._config, self._clock, self._job_types, self._job_defaults
         )
 
@@ -338,7 +338,7 @@ class SchedulerHarness(SchedulingVerbs):
     def _rest(self, seconds: float, has_begun: Callable[[], bool]) -> None:
         self.advance(timedelta(seconds=seconds))
 
-    def _inside(self, store: JobStore) -> SchedulingVerbs:
+    def _inside(self, store: JobStore) -> SchedulingMethods:
         return self
 
     def _emit(self, event: Event) -> None:

@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 
 from quartzpy.clock import Clock
 from quartzpy.errors import InvalidValueError
+from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
-from quartzpy.store.ram.store import RamJobStore
 from quartzpy.store.records import ExecutionRecord
 
 

@@ -17,7 +17,7 @@ from quartzpy.cron_expressions.schedule import DaylightSaving, checked_policy
 from quartzpy.errors import InvalidCronError, InvalidTriggerError
 from quartzpy.instants import as_instant, zone
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.other_names import CRON_ARGUMENTS, constructor_refuses
+from quartzpy.name_hints import CRON_ARGUMENTS, constructor_refuses
 from quartzpy.time_zones import zone_name
 from quartzpy.triggers.recurring import RecurringMisfire, RecurringTrigger
 

@@ -15,7 +15,7 @@ from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import Converted, as_instant, zone
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.other_names import TRIGGER_ARGUMENTS, constructor_refuses
+from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_refuses
 from quartzpy.triggers.calendar_interval import IntervalUnit
 from quartzpy.triggers.date_series import missing_dates
 from quartzpy.triggers.recurring import RecurringTrigger

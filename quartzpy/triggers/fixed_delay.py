@@ -11,7 +11,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.other_names import TRIGGER_ARGUMENTS, constructor_refuses
+from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_refuses
 from quartzpy.triggers.recurring import RecurringTrigger
 from quartzpy.triggers.trigger import TriggerProgress
 

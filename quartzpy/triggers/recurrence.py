@@ -12,7 +12,7 @@ from quartzpy.cron_expressions.transitions import Passes, zone_windows
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import as_instant, zone
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.other_names import TRIGGER_ARGUMENTS, constructor_refuses
+from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_refuses
 from quartzpy.triggers.recurrence_parser import recurrence_set, split_start
 from quartzpy.triggers.recurrence_rule import RecurrenceSet
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger

@@ -12,7 +12,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import LATEST, Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP, check_name
-from quartzpy.other_names import INTERVAL_NAMES, TRIGGER_ARGUMENTS, Hinted, constructor_refuses
+from quartzpy.name_hints import INTERVAL_NAMES, TRIGGER_ARGUMENTS, Hinted, constructor_refuses
 from quartzpy.states import Missed
 from quartzpy.texts import quoted
 from quartzpy.triggers.catching_up import caught_up_from

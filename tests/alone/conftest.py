@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from quartzpy.config.config import SchedulerConfig
+from quartzpy.store.postgresql.db import expectation
+from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.sql.db import expectation
-from quartzpy.store.sql.store import SqlJobStore
 from tests.alone.simulation import Simulation
 from tests.contract.harness import Harness, RamHarness, SqlBackend, SqlHarness
 

@@ -20,7 +20,7 @@ from sqlalchemy import make_url
 
 from quartzpy import Scheduler
 from quartzpy.embedded import EmbeddedPostgres
-from quartzpy.store.sql import migrations
+from quartzpy.store.postgresql import migrations
 from tests.chaos import history
 from tests.chaos.network import ROOT, Network
 from tests.database import libpq_url

@@ -15,9 +15,9 @@ import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.errors import QuartzpyError
-from quartzpy.store.sql.db import locks
-from quartzpy.store.sql.db.statement import prepare
-from quartzpy.store.sql.steps import (
+from quartzpy.store.postgresql.db import locks
+from quartzpy.store.postgresql.db.statement import prepare
+from quartzpy.store.postgresql.steps import (
     acquire,
     complete,
     fire,

@@ -1,4 +1,4 @@
-"""Verbs of operators: subjects, confirmation, dry runs, exit statuses, results as JSON."""
+"""Methods of operators: subjects, confirmation, dry runs, exit statuses, results as JSON."""
 
 from __future__ import annotations
 

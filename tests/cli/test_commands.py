@@ -21,7 +21,7 @@ import pytest
 from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger, WeeklyCalendar, every
 from quartzpy.cli.main import main
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.store.sql.store import SqlJobStore
+from quartzpy.store.postgresql.store import SqlJobStore
 from tests.cluster.app import Quick
 from tests.database import connect_to
 from tests.waiting import wait_until

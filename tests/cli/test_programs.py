@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from quartzpy import Scheduler
-from quartzpy.store.sql import migrations
+from quartzpy.store.postgresql import migrations
 
 ROOT = Path(__file__).parents[2]
 

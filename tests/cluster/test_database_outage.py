@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from quartzpy import JobDetail, SimpleTrigger
 from quartzpy.embedded import EmbeddedPostgres
-from quartzpy.store.sql import migrations
+from quartzpy.store.postgresql import migrations
 from tests.cluster.app import Quick, Serial
 from tests.cluster.nodes import Cluster
 

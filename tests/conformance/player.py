@@ -29,7 +29,7 @@ from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.job import Job, JobDetail, JobTypes
 from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.records import TriggerRecord
 from quartzpy.triggers.simple import SimpleTrigger

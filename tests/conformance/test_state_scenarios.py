@@ -9,9 +9,9 @@ import pytest
 
 from quartzpy.clock import SystemClock
 from quartzpy.config.config import SchedulerConfig
+from quartzpy.store.memory.store import RamJobStore
+from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.ram.store import RamJobStore
-from quartzpy.store.sql.store import SqlJobStore
 from tests.conformance.loading import Case, family
 from tests.conformance.player import Player
 

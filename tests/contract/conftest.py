@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from quartzpy.store.sql.db import expectation
+from quartzpy.store.postgresql.db import expectation
 from tests.contract.harness import Harness, RamHarness, SqlBackend, SqlHarness
 from tests.contract.options import given_harness
 

@@ -15,6 +15,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.node.fire_requests import fire_request_of
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
+from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import (
     AcquiredTrigger,
     Acquisition,
@@ -33,7 +34,6 @@ from quartzpy.store.protocol import (
     RecoveryOutcome,
 )
 from quartzpy.store.queries import HISTORY, JobQuery, MisfireQuery, TriggerQuery
-from quartzpy.store.ram.store import RamJobStore
 from quartzpy.store.records import ExecutionRecord, RunningRecord
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -337,7 +337,7 @@ class SqlBackend:
     NOW = "(SELECT instant FROM test_time.clock)"
 
     def __init__(self, dsn: str) -> None:
-        from quartzpy.store.sql.store import SqlJobStore
+        from quartzpy.store.postgresql.store import SqlJobStore
 
         self.connection = connect_to(dsn)
         # The table is not among the scheduler's, and stays when those are emptied: statements refer to it.

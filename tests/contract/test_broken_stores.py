@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 from quartzpy.store.queries import Position, TriggerOrder, TriggerQuery
-from quartzpy.store.ram.store import RamJobStore
 from quartzpy.store.records import TriggerRecord
 from tests.contract import test_complete, test_lookups
 from tests.contract.harness import Harness, ManualClock

@@ -8,8 +8,8 @@ from dataclasses import fields
 import pytest
 
 from quartzpy.jobs.fired_trigger import FireFacts, LoadedFire
-from quartzpy.store.ram.rows import FiredRow
-from quartzpy.store.sql.db.tables import metadata
+from quartzpy.store.memory.rows import FiredRow
+from quartzpy.store.postgresql.db.tables import metadata
 from tests.contract.test_facts import FACTS, REPEATS, Fate, Way
 
 SAME = {

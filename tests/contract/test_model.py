@@ -19,6 +19,7 @@ from quartzpy.errors import LeaseLostError
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import CompletionInstruction, FiredState, Missed, Outcome, OverlapPolicy, TriggerState
+from quartzpy.store.memory.tables import BLOCKED_STATES
 from quartzpy.store.protocol import (
     AcquiredTrigger,
     AvailableSlots,
@@ -29,7 +30,6 @@ from quartzpy.store.protocol import (
     Reconciliation,
 )
 from quartzpy.store.queries import TriggerQuery
-from quartzpy.store.ram.tables import BLOCKED_STATES
 from quartzpy.triggers.upcoming import UpcomingFireTimes, refill
 from tests.contract.harness import SECOND, WINDOW, RamHarness, every, job, key
 

@@ -21,8 +21,8 @@ from quartzpy.errors import ObjectNotFoundError, StoreUnavailableError
 from quartzpy.keys import TriggerKey
 from quartzpy.operations import ActionProgress, Operations, Selection
 from quartzpy.operations.actions import log
+from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import NO_NOTE, PauseNote
-from quartzpy.store.ram.store import RamJobStore
 from tests.dashboard.conftest import LOCAL
 from tests.dashboard.scene import Report
 from tests.dashboard.test_actions import form_of

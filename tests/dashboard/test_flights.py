@@ -16,8 +16,8 @@ from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.operations import Operations
 from quartzpy.placement import Capabilities
 from quartzpy.states import Outcome, TriggerState
+from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import ActionEntry, FiredTrigger, Node
-from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 from tests.contract.conftest import _every_look_sees_everything as _every_look_sees_everything

@@ -34,12 +34,12 @@ TOPICS = {
         "The scheduler",
         (
             "quartzpy.factory",
-            "quartzpy.scheduling.scheduler",
-            "quartzpy.scheduling.life",
+            "quartzpy.scheduler.scheduler",
+            "quartzpy.scheduler.lifecycle",
             "quartzpy.async",
             "quartzpy.aio",
-            "quartzpy.scheduling.verbs",
-            "quartzpy.scheduling.transaction_verbs",
+            "quartzpy.scheduler.methods",
+            "quartzpy.scheduler.transaction_methods",
         ),
     ),
     "jobs": (

@@ -15,7 +15,7 @@ import pytest
 
 import quartzpy
 from quartzpy.cli.main import cli
-from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduler.scheduler import BaseScheduler
 from tests.docs.code_blocks import PAGES, ROOT, Block, blocks
 from tests.docs.generate import DOCS, reference
 

@@ -25,7 +25,7 @@ from quartzpy import Scheduler
 from quartzpy.ext.celery.beat import definitions_of
 from quartzpy.migrate import apply
 from quartzpy.migrate.crontab import read_crontab
-from quartzpy.store.sql import migrations
+from quartzpy.store.postgresql import migrations
 from quartzpy.testing import SchedulerHarness
 from tests.docs.code_blocks import ROOT, check_command, write_files
 
@@ -180,7 +180,7 @@ def django_project(tmp_path: Path) -> Path:
 def test_django_schedules_inside_atomic_and_runs_a_node(
     django_project: Path, fresh_database: Callable[[], str]
 ) -> None:
-    from quartzpy.store.sql import migrations
+    from quartzpy.store.postgresql import migrations
 
     url = fresh_database()
     migrations.upgrade(url)

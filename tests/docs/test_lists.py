@@ -7,7 +7,7 @@ import re
 import pytest
 
 from quartzpy.cli import exits
-from quartzpy.store.sql.db.table_columns import TABLES
+from quartzpy.store.postgresql.db.table_columns import TABLES
 from tests.docs.code_blocks import ROOT
 
 STATUSES = {name: value for name, value in vars(exits).items() if name.isupper()}

@@ -22,7 +22,7 @@ from quartzpy.cli.node import load_app
 from quartzpy.errors import NodeUnhealthyError, SchedulerStateError, SettingsError
 from quartzpy.events.events import Event, SchedulerStarting
 from quartzpy.node.health import HealthState, SchedulerHealth
-from quartzpy.scheduling.cluster_events import ExecutionEnded
+from quartzpy.scheduler.cluster_events import ExecutionEnded
 from quartzpy.states import PublicState
 from tests.facade import functions, jobs
 

@@ -10,7 +10,7 @@ import pytest
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.errors import InvalidValueError, StoreUnavailableError
-from quartzpy.scheduling.cluster_events import (
+from quartzpy.scheduler.cluster_events import (
     ClusterEvent,
     ClusterEvents,
     ExecutionEnded,

@@ -72,9 +72,9 @@ def test_a_node_does_not_import_what_it_does_not_need(postgres_dsn: str) -> None
         "multiprocessing",
         "quartzpy.testing",
         "quartzpy.embedded",
-        "quartzpy.store.ram",
-        "quartzpy.store.sql.integrity",
-        "quartzpy.aio.verbs",
+        "quartzpy.store.memory",
+        "quartzpy.store.postgresql.integrity",
+        "quartzpy.aio.methods",
         "tomllib",
     }
     assert not modules.intersection(unneeded)

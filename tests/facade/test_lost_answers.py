@@ -13,8 +13,8 @@ import pytest
 
 from quartzpy import JobDetail, PublicState, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.node import cluster_manager
+from quartzpy.store.postgresql.steps import acquire, complete, fire
 from quartzpy.store.protocol import AvailableSlots
-from quartzpy.store.sql.steps import acquire, complete, fire
 from tests.database import connect_to
 from tests.facade import jobs
 from tests.proxy import Proxy

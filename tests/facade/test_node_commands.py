@@ -10,7 +10,7 @@ import pytest
 from quartzpy import Job, JobExecutionContext, JobExecutionError, Scheduler, SchedulerListener, every
 from quartzpy.clock import SystemClock
 from quartzpy.operations import Operations
-from quartzpy.store.ram.store import RamJobStore
+from quartzpy.store.memory.store import RamJobStore
 from tests.database import connect_to
 from tests.facade import jobs
 from tests.waiting import wait_until

@@ -26,7 +26,7 @@ from quartzpy import (
     errors,
     every,
     job,
-    other_names,
+    name_hints,
 )
 from quartzpy.testing import SchedulerHarness
 from tests.facade import functions
@@ -220,7 +220,7 @@ def test_other_missing_attributes_have_pythons_error(scheduler: Any) -> None:
 
 
 def test_a_property_that_fails_with_an_attribute_error_keeps_it() -> None:
-    class Broken(other_names.Hinted):
+    class Broken(name_hints.Hinted):
         @property
         def value(self) -> int:
             return int(None.missing)  # type: ignore[attr-defined]
@@ -232,20 +232,20 @@ def test_a_property_that_fails_with_an_attribute_error_keeps_it() -> None:
 @pytest.mark.parametrize(
     ("owner", "names"),
     [
-        (Scheduler, other_names.SCHEDULER_NAMES),
-        (AsyncScheduler, other_names.SCHEDULER_NAMES),
-        (ScheduledJob, other_names.HANDLE_NAMES),
-        (JobFunction, other_names.FUNCTION_NAMES),
-        (cron, other_names.BUILDER_NAMES),
-        (Query, other_names.QUERY_NAMES),
-        (JobExecutionContext, other_names.CONTEXT_NAMES),
+        (Scheduler, name_hints.SCHEDULER_NAMES),
+        (AsyncScheduler, name_hints.SCHEDULER_NAMES),
+        (ScheduledJob, name_hints.HANDLE_NAMES),
+        (JobFunction, name_hints.FUNCTION_NAMES),
+        (cron, name_hints.BUILDER_NAMES),
+        (Query, name_hints.QUERY_NAMES),
+        (JobExecutionContext, name_hints.CONTEXT_NAMES),
     ],
 )
 def test_no_hint_is_for_a_name_that_exists(owner: object, names: dict[str, str]) -> None:
     assert [name for name in names if name in dir(owner)] == []
 
 
-@pytest.mark.parametrize("hint", sorted(set(other_names.SCHEDULER_NAMES.values())))
+@pytest.mark.parametrize("hint", sorted(set(name_hints.SCHEDULER_NAMES.values())))
 def test_hints_name_methods_that_exist(hint: str) -> None:
     for word in hint.replace("@", " ").replace("(", " ").replace(";", " ").split():
         if word.startswith("scheduler."):

@@ -25,7 +25,7 @@ from quartzpy import (
 )
 from quartzpy.errors import PluginStartError, SettingsError, StoreUnavailableError
 from quartzpy.plugins import DeclaredJobs, ExecutionLog, InterruptLongRunners
-from quartzpy.scheduling.declarations import load_definitions
+from quartzpy.scheduler.declarations import load_definitions
 from quartzpy.states import Outcome
 from tests.facade import jobs
 from tests.waiting import wait_until
@@ -357,7 +357,7 @@ def test_a_plugin_that_raises_anything_is_logged(
 def test_a_plugin_that_hangs_is_reported_and_its_node_keeps_working(
     make_scheduler: Callable[..., Scheduler], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quartzpy.scheduling.plugin.SLOW_AFTER", 0.05)
+    monkeypatch.setattr("quartzpy.scheduler.plugin.SLOW_AFTER", 0.05)
     plugin = Broken("start", RuntimeError)
     scheduler = make_scheduler(plugins=[plugin])
     starting = threading.Thread(target=scheduler.start)

@@ -19,8 +19,8 @@ from quartzpy.node.outage import StoreWatch
 from quartzpy.node.progress_writer import INTERVAL, RECENT_LOG_BYTES, ProgressWriter
 from quartzpy.node.workers.execution import Execution
 from quartzpy.states import Outcome
+from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import Node
-from quartzpy.store.ram.store import RamJobStore
 from quartzpy.store.records import RunningRecord
 from quartzpy.testing.clock import ManualClock
 from quartzpy.testing.scheduler import SchedulerHarness

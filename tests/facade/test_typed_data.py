@@ -11,7 +11,7 @@ import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, RetryPolicy, Scheduler, SimpleTrigger
 from quartzpy.errors import InvalidJobDataError, JobNotFoundError
-from quartzpy.scheduling.declarations import definitions
+from quartzpy.scheduler.declarations import definitions
 from quartzpy.states import Outcome
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.testing import SchedulerHarness

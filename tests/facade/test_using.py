@@ -22,7 +22,7 @@ from quartzpy.errors import (
     StoreUnavailableError,
 )
 from quartzpy.states import PublicState
-from quartzpy.store.sql.store import SqlJobStore
+from quartzpy.store.postgresql.store import SqlJobStore
 from tests import django_project
 from tests.database import Server, connect_to
 from tests.facade import jobs

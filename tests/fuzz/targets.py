@@ -17,8 +17,8 @@ from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.jobs.retry import RetryPolicy
-from quartzpy.scheduling.declarations import load_definitions
-from quartzpy.store.sql.db import rows
+from quartzpy.scheduler.declarations import load_definitions
+from quartzpy.store.postgresql.db import rows
 from quartzpy.triggers.recurrence import RecurrenceTrigger
 from quartzpy.triggers.recurrence_parser import recurrence_set
 from tests.fuzz import corpus

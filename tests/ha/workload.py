@@ -17,7 +17,7 @@ from typing import Any
 from quartzpy import CronTrigger, JobDetail, JobKey, QuartzpyError, Scheduler, SimpleTrigger, Trigger, TriggerKey
 from quartzpy.errors import OutcomeUnknownError
 from quartzpy.states import TriggerState
-from quartzpy.store.sql import migrations
+from quartzpy.store.postgresql import migrations
 from tests.ha import app, record
 from tests.ha.check import History, Series
 

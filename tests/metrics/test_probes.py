@@ -21,9 +21,9 @@ from quartzpy.metrics import Metrics
 from quartzpy.metrics.exposition import OPEN_METRICS, PLAIN
 from quartzpy.metrics.server import MOST_REQUESTS
 from quartzpy.node import schema_watch
-from quartzpy.store.sql import migrations, schema_version
-from quartzpy.store.sql.db.naming import version_table
-from quartzpy.store.sql.store import SqlJobStore
+from quartzpy.store.postgresql import migrations, schema_version
+from quartzpy.store.postgresql.db.naming import version_table
+from quartzpy.store.postgresql.store import SqlJobStore
 from tests.database import connect_to
 from tests.facade import jobs
 from tests.metrics.scrape import fetched, parsed

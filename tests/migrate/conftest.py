@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from quartzpy.config.config import SchedulerConfig
+from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.testing import SchedulerHarness
 from tests.database import Server
 from tests.migrate.dump import load

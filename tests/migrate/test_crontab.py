@@ -9,7 +9,7 @@ import pytest
 from quartzpy import CronTrigger, Job, JobExecutionContext
 from quartzpy.migrate import ImportPlan
 from quartzpy.migrate.crontab import read_crontab
-from quartzpy.scheduling.declarations import load_definitions
+from quartzpy.scheduler.declarations import load_definitions
 from tests.cli.test_commands import quartzpy
 
 TYPE = "migrate.Command"

@@ -18,9 +18,9 @@ from quartzpy.migrate import apply
 from quartzpy.migrate.slices import HELD
 from quartzpy.operations.actor import Actor, Role
 from quartzpy.states import TriggerState
+from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobStore, PauseNote
 from quartzpy.store.queries import ActionQuery
-from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.testing import SchedulerHarness
 from quartzpy.triggers.trigger import TriggerProgress
 from tests.migrate.quartz_plans import FROM, Report, changed, many, moved_on, plan_of, states

@@ -13,8 +13,8 @@ import pytest
 from quartzpy.cli.main import main
 from quartzpy.errors import SettingsError, StoreUnavailableError
 from quartzpy.migrate.class_map import load_class_map
+from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.sql.store import SqlJobStore
 from tests.cli.test_commands import quartzpy
 from tests.migrate.quartz_plans import BERLIN
 from tests.proxy import over_tcp

@@ -17,8 +17,8 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import SettingsError
 from quartzpy.migrate import ImportPlan, apply, read_quartz
 from quartzpy.migrate.class_map import ClassMap
-from quartzpy.store.sql import migrations
-from quartzpy.store.sql.store import SqlJobStore
+from quartzpy.store.postgresql import migrations
+from quartzpy.store.postgresql.store import SqlJobStore
 from tests.database import connect_to
 from tests.migrate import java_quartz
 from tests.waiting import wait_until

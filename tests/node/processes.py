@@ -25,8 +25,8 @@ from quartzpy.node.workers.execution import Execution, Executor
 from quartzpy.node.workers.job_runner import JobRunner
 from quartzpy.node.workers.process_workers import ProcessWorkers
 from quartzpy.node.workers.worker_pool import WorkerPool
+from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import Completion, Node
-from quartzpy.store.ram.store import RamJobStore
 from quartzpy.store.store_time import StoreTime
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger

@@ -12,8 +12,8 @@ from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigg
 from quartzpy.clock import SystemClock
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.node.observers import STEPS, Observer, Observers
+from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import Completion, JobStore
-from quartzpy.store.ram.store import RamJobStore
 
 
 class Nothing(Job):

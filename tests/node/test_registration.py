@@ -17,9 +17,9 @@ from quartzpy.node.registration import Registration
 from quartzpy.node.signals import Wakeup
 from quartzpy.node.workers.epoch import Epoch
 from quartzpy.placement import Capabilities
+from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.process_identity import own_process
 from quartzpy.store.protocol import Node
-from quartzpy.store.ram.store import RamJobStore
 
 QUICK = {"checkin_interval": "100ms", "lock_timeout": "100ms", "failure_window": "1s"}
 CONTAINER = "another-boot/4026531836/1/100"

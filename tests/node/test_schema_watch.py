@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from quartzpy.errors import SchemaError, StoreUnavailableError
 from quartzpy.node.schema_watch import CHECK_EVERY, SchemaWatch
-from quartzpy.store.ram.store import RamJobStore
+from quartzpy.store.memory.store import RamJobStore
 from quartzpy.testing.clock import ManualClock
 
 

@@ -16,8 +16,8 @@ from quartzpy.node.outage import Outage, StoreWatch
 from quartzpy.node.service import EpochService, Service
 from quartzpy.node.signals import Wakeup
 from quartzpy.node.workers.epoch import Epoch, is_held_here
+from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import Node
-from quartzpy.store.ram.store import RamJobStore
 from quartzpy.store.store_time import StoreTime
 
 

@@ -13,7 +13,7 @@ import pytest
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
 from quartzpy.calendars.weekly import DayOfWeek
 from quartzpy.states import Outcome
-from quartzpy.store.sql import migrations
+from quartzpy.store.postgresql import migrations
 from tests.database import connect_to, libpq_url
 from tests.docs.code_blocks import ROOT
 from tests.worlds import current

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from quartzpy import Scheduler
-from quartzpy.store.sql import migrations
+from quartzpy.store.postgresql import migrations
 from tests.database import Server, connect_to
 from tests.docs.code_blocks import ROOT, check_command
 

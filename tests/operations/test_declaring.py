@@ -12,7 +12,7 @@ from quartzpy.calendars.holiday import HolidayCalendar
 from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import CalendarNotFoundError, ForbiddenError
 from quartzpy.operations import Actor, Operations, Role
-from quartzpy.scheduling.sync import Declarations
+from quartzpy.scheduler.sync import Declarations
 from tests.contract.harness import REPORT, every, job
 
 

@@ -28,8 +28,8 @@ from quartzpy.node.parts import NodeParts
 from quartzpy.node.workers.execution import Execution, Executor
 from quartzpy.node.workers.worker_pool import Task, WorkerPool
 from quartzpy.placement import DEFAULT_EXECUTOR
+from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import FiredTrigger, JobStore, Node
-from quartzpy.store.sql.store import SqlJobStore
 from tests.contract.harness import CHECKIN, REPORT, START, WINDOW, Harness, ManualClock
 from tests.database import connect_to
 

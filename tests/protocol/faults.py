@@ -9,9 +9,9 @@ from typing import Any
 
 import psycopg
 
-from quartzpy.store.sql.db import connections
-from quartzpy.store.sql.db.flight import COMMIT, Result, Send
-from quartzpy.store.sql.db.statement import prepare
+from quartzpy.store.postgresql.db import connections
+from quartzpy.store.postgresql.db.flight import COMMIT, Result, Send
+from quartzpy.store.postgresql.db.statement import prepare
 from tests.protocol.driver import Stage
 
 STUCK_AT = 4711

@@ -12,9 +12,9 @@ from typing import Any
 
 import psycopg
 
-from quartzpy.store.sql.db import connections
-from quartzpy.store.sql.db.flight import Result, Send
-from quartzpy.store.sql.db.statement import prepare
+from quartzpy.store.postgresql.db import connections
+from quartzpy.store.postgresql.db.flight import Result, Send
+from quartzpy.store.postgresql.db.statement import prepare
 from tests.protocol.driver import Stage
 
 HELD_AT = 4712

@@ -24,8 +24,8 @@ from quartzpy.errors import ObjectAlreadyExistsError, OutcomeUnknownError, Store
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode
+from quartzpy.store.postgresql.db import connections
 from quartzpy.store.protocol import JobEntry, TriggerMove
-from quartzpy.store.sql.db import connections
 from tests.contract.harness import SECOND, WINDOW, at, every, job, job_key, key, once, serial
 from tests.protocol.driver import DrivenNode, Stage
 from tests.protocol.faults import Faults, Mode

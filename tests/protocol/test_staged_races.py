@@ -16,9 +16,9 @@ import pytest
 from quartzpy.calendars.holiday import HolidayCalendar
 from quartzpy.errors import CalendarInUseError, JobNotFoundError
 from quartzpy.jobs.retry import RetryPolicy
+from quartzpy.store.postgresql.db import connections
+from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobEntry
-from quartzpy.store.sql.db import connections
-from quartzpy.store.sql.store import SqlJobStore
 from tests.contract.harness import SECOND, THRESHOLD, at, every, job, job_key, key, once, serial
 from tests.protocol.driver import Stage
 from tests.protocol.options import is_long

@@ -24,9 +24,9 @@ from quartzpy.errors import LeaseLostError, OutcomeUnknownError, StoreUnavailabl
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.states import Outcome, TriggerState
+from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import JobEntry, JobStore, Node
 from quartzpy.store.queries import HISTORY, TriggerQuery
-from quartzpy.store.ram.store import RamJobStore
 from tests.contract.harness import CHECKIN, SECOND, START, Harness, ManualClock, RamHarness, every, job, key, serial
 from tests.protocol.driver import DrivenNode, Runs, Stage
 from tests.protocol.options import is_long

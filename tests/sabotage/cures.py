@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.sabotage.build import Edit, Sabotage
 
-_SQL = "quartzpy.store.sql"
-_SQL_FILES = "quartzpy/store/sql"
+_SQL = "quartzpy.store.postgresql"
+_SQL_FILES = "quartzpy/store/postgresql"
 _STORING = f"{_SQL_FILES}/storing.sql"
 _RUNTIME = "quartzpy.node"
 
@@ -33,7 +33,7 @@ CURES = (
                 "                pass\n",
             ),
         ),
-        ("tests/store_sql/test_faults.py::test_an_abandoned_round_trip_cannot_commit_after_its_outcome_was_decided",),
+        ("tests/postgresql/test_faults.py::test_an_abandoned_round_trip_cannot_commit_after_its_outcome_was_decided",),
     ),
     Sabotage(
         "c3_release_forgets_what_it_did_not_release",
@@ -45,7 +45,7 @@ CURES = (
                 "    _, still_claimed, _ = require_epoch(node, left)\n    return frozenset()\n",
             ),
         ),
-        ("tests/store_sql/test_faults.py::test_a_claim_whose_row_is_locked_stays_claimed_until_it_can_be_released",),
+        ("tests/postgresql/test_faults.py::test_a_claim_whose_row_is_locked_stays_claimed_until_it_can_be_released",),
     ),
     Sabotage(
         "c4_the_thread_that_checks_in_does_the_rest",
@@ -142,7 +142,7 @@ CURES = (
                 "WHERE sched_name = :'sched' AND job_group = :'group' AND job_name = :'name';\n",
             ),
         ),
-        ("tests/store_sql/test_locks.py::test_two_who_modify_a_job_at_once_both_do",),
+        ("tests/postgresql/test_locks.py::test_two_who_modify_a_job_at_once_both_do",),
     ),
     Sabotage(
         "h3_recorded_without_its_data",
@@ -154,7 +154,7 @@ CURES = (
                 "",
             ),
         ),
-        ("tests/store_sql/test_users_transactions.py::test_an_execution_is_recorded_only_with_its_data",),
+        ("tests/postgresql/test_users_transactions.py::test_an_execution_is_recorded_only_with_its_data",),
     ),
     Sabotage(
         "h4_retries_wait_for_users_under_the_lock",
@@ -167,7 +167,7 @@ CURES = (
             ),
         ),
         (
-            "tests/store_sql/test_users_transactions.py"
+            "tests/postgresql/test_users_transactions.py"
             "::test_a_retry_of_a_job_that_is_being_deleted_waits_and_no_other_completion_does",
         ),
     ),
@@ -254,7 +254,7 @@ CURES = (
                 for step in ("acquire", "fire")
             ),
         ),
-        ("tests/store_sql/test_concurrency_keys.py::test_never_more_than_the_limit_run_for_a_key_over_nodes[2]",),
+        ("tests/postgresql/test_concurrency_keys.py::test_never_more_than_the_limit_run_for_a_key_over_nodes[2]",),
     ),
     Sabotage(
         "i3_an_end_does_not_wait_for_its_follower",
@@ -267,7 +267,7 @@ CURES = (
             ),
         ),
         (
-            "tests/store_sql/test_users_transactions.py"
+            "tests/postgresql/test_users_transactions.py"
             "::test_an_end_waits_for_the_job_that_runs_after_it_and_no_other_completion_does",
         ),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.build import Edit, Sabotage
 
-_LIFE = "quartzpy.scheduling.life"
+_LIFE = "quartzpy.scheduler.lifecycle"
 _DRAINING = "tests/facade/test_draining.py"
 
 DRAINS = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.sabotage.build import Edit, Sabotage
 
-_SQL = "quartzpy.store.sql"
-_PAUSING = "quartzpy/store/sql/pausing.sql"
-_CALENDARS = "quartzpy/store/sql/calendars.sql"
-_SQL_FILES = "quartzpy/store/sql"
+_SQL = "quartzpy.store.postgresql"
+_PAUSING = "quartzpy/store/postgresql/pausing.sql"
+_CALENDARS = "quartzpy/store/postgresql/calendars.sql"
+_SQL_FILES = "quartzpy/store/postgresql"
 _CONTRACT = "tests/contract"
 _DELAY = "tests/contract/test_fixed_delay.py"
 
@@ -107,7 +107,7 @@ FEATURES = (
     Sabotage(
         "debounced_calls_pile_up",
         "each call with a debounce key waits for a fire of its own",
-        (Edit("quartzpy.scheduling.verbs.triggering", 'f"MT_debounced_{digest}"', 'f"MT_debounced_{unique_name()}"'),),
+        (Edit("quartzpy.scheduler.methods.triggering", 'f"MT_debounced_{digest}"', 'f"MT_debounced_{unique_name()}"'),),
         ("tests/facade/test_debounce.py::test_calls_that_come_at_once_leave_one_that_waits[postgresql]",),
     ),
     Sabotage(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.sabotage.build import Edit, Sabotage
 
-_STEPS = "quartzpy.store.sql.steps"
-_STEP_FILES = "quartzpy/store/sql/steps"
-_RAM = "quartzpy.store.ram"
+_STEPS = "quartzpy.store.postgresql.steps"
+_STEP_FILES = "quartzpy/store/postgresql/steps"
+_RAM = "quartzpy.store.memory"
 _CONTRACT = "tests/contract"
 _KEEPS_TURN = "test_a_fire_that_is_handed_back_keeps_its_turn"
 _NOT_AGAIN = "test_an_execution_that_was_asked_to_stop_does_not_run_again"
@@ -35,7 +35,7 @@ FIRES = (
     Sabotage(
         "resumed_fires_lose_their_turn",
         "a fire that was handed back loses its turn of the rate limit in a pause",
-        (Edit("quartzpy/store/sql/pausing.sql", " AND t.misfire_rule <> 'IGNORE' THEN", " THEN"),),
+        (Edit("quartzpy/store/postgresql/pausing.sql", " AND t.misfire_rule <> 'IGNORE' THEN", " THEN"),),
         (f"{_CONTRACT}/test_facts.py::test_a_pause_and_another_definition_of_its_job_leave_it_its_turn[postgresql]",),
     ),
     Sabotage(
@@ -43,7 +43,7 @@ FIRES = (
         "a fire that was handed back loses its turn of the rate limit when its job is stored again",
         (
             Edit(
-                "quartzpy/store/sql/storing.sql",
+                "quartzpy/store/postgresql/storing.sql",
                 "WHEN t.misfire_rule = 'IGNORE' AND t.rate_limit = j.rate_limit",
                 "WHEN false",
             ),

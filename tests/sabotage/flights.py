@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.sabotage.build import Edit, Sabotage
 
-_SQL = "quartzpy.store.sql"
-_LARGE = "tests/store_sql/test_large_flights.py"
-_VALUES = "tests/store_sql/test_large_values.py"
-_BROKEN = "tests/store_sql/test_broken_flights.py"
+_SQL = "quartzpy.store.postgresql"
+_LARGE = "tests/postgresql/test_large_flights.py"
+_VALUES = "tests/postgresql/test_large_values.py"
+_BROKEN = "tests/postgresql/test_broken_flights.py"
 
 FLIGHTS = (
     Sabotage(
@@ -33,9 +33,9 @@ FLIGHTS = (
     Sabotage(
         "deaf_clients_keep_the_lock",
         "a session whose client does not receive its answers holds the lock for ever",
-        (Edit("quartzpy/store/sql/db/diagnosis.sql", "IN ('ClientRead', 'ClientWrite')", "IN ('ClientRead')"),),
+        (Edit("quartzpy/store/postgresql/db/diagnosis.sql", "IN ('ClientRead', 'ClientWrite')", "IN ('ClientRead')"),),
         (
-            "tests/store_sql/test_unread_answers.py"
+            "tests/postgresql/test_unread_answers.py"
             "::test_a_client_that_does_not_receive_its_answers_does_not_keep_the_lock",
         ),
     ),
@@ -88,12 +88,12 @@ FLIGHTS = (
             Edit(f"{_SQL}.store", "call_transaction(self._session.allow_pauses())", "call_transaction()"),
             Edit(f"{_SQL}.db.external", "while not self._ended.wait(self._every):", "while not self._ended.wait():"),
         ),
-        ("tests/store_sql/test_slow_computing.py::test_a_sync_may_compute_for_long_before_it_stores",),
+        ("tests/postgresql/test_slow_computing.py::test_a_sync_may_compute_for_long_before_it_stores",),
     ),
     Sabotage(
         "nobody_keeps_a_sync_awake",
         "a sync that computes for longer than all its timeouts is ended",
         (Edit(f"{_SQL}.db.external", "while not self._ended.wait(self._every):", "while not self._ended.wait():"),),
-        ("tests/store_sql/test_slow_computing.py::test_a_transaction_that_is_kept_awake_speaks_until_it_ends",),
+        ("tests/postgresql/test_slow_computing.py::test_a_transaction_that_is_kept_awake_speaks_until_it_ends",),
     ),
 )

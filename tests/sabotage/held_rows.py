@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.sabotage.build import Edit, Sabotage
 
-_SQL = "quartzpy.store.sql"
-_SQL_FILES = "quartzpy/store/sql"
-_TESTS = "tests/store_sql/test_held_rows.py"
+_SQL = "quartzpy.store.postgresql"
+_SQL_FILES = "quartzpy/store/postgresql"
+_TESTS = "tests/postgresql/test_held_rows.py"
 _WAITS = f"{_TESTS}::test_no_step_waits_for_a_held_row"
-_LEFT = "tests/store_sql/test_left_by_jobs.py"
+_LEFT = "tests/postgresql/test_left_by_jobs.py"
 
 HELD_ROWS = (
     Sabotage(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tests.sabotage.build import Edit, Sabotage
 
-_SQL = "quartzpy.store.sql"
-_SQL_FILES = "quartzpy/store/sql"
+_SQL = "quartzpy.store.postgresql"
+_SQL_FILES = "quartzpy/store/postgresql"
 
 PROTECTIONS = (
     Sabotage(
         "no_lock_on_acquire",
         "nodes claim without holding TRIGGER_ACCESS",
         (Edit(f"{_SQL}.steps.acquire", "*results, left = session.locked(", "*results, left = session.unlocked("),),
-        ("tests/store_sql/test_locks.py::test_two_nodes_that_claim_at_once_keep_the_limit_of_a_job",),
+        ("tests/postgresql/test_locks.py::test_two_nodes_that_claim_at_once_keep_the_limit_of_a_job",),
     ),
     Sabotage(
         "no_fence_on_complete",
@@ -42,13 +42,13 @@ PROTECTIONS = (
                 '        connection.execute(text("DROP INDEX IF EXISTS qrtz_fired_triggers_one_running"))\n',
             ),
         ),
-        ("tests/store_sql/test_faults.py::test_the_tables_refuse_two_executions_of_a_serial_job_at_once",),
+        ("tests/postgresql/test_faults.py::test_the_tables_refuse_two_executions_of_a_serial_job_at_once",),
     ),
     Sabotage(
         "time_of_the_transactions_begin",
         "a step decides by the time at which its transaction began to wait for the lock",
         (Edit(f"{_SQL}.db.naming", 'DATABASE_CLOCK = "clock_timestamp()"', 'DATABASE_CLOCK = "now()"'),),
-        ("tests/store_sql/test_locks.py::test_a_step_decides_by_the_time_at_which_it_has_the_lock",),
+        ("tests/postgresql/test_locks.py::test_a_step_decides_by_the_time_at_which_it_has_the_lock",),
     ),
     Sabotage(
         "window_is_interval",
@@ -102,7 +102,7 @@ PROTECTIONS = (
             ),
         ),
         (
-            "tests/store_sql/test_faults.py"
+            "tests/postgresql/test_faults.py"
             "::test_a_half_received_round_trip_holds_the_lock_no_longer_than_the_lock_timeout",
         ),
     ),
@@ -129,14 +129,14 @@ PROTECTIONS = (
                 "if (state not in RETRYABLE and not isinstance(error, OutcomeUnknownError)) or attempt == TRIES:",
             ),
         ),
-        ("tests/store_sql/test_faults.py::test_a_commit_whose_answer_was_lost_is_found_by_a_query",),
+        ("tests/postgresql/test_faults.py::test_a_commit_whose_answer_was_lost_is_found_by_a_query",),
     ),
     Sabotage(
         "an_execution_within_a_limit_ends_without_the_lock",
         "a completion that takes no lock ends an execution that counts for a limit, and nobody unblocks its job",
         (Edit(f"{_SQL_FILES}/steps/plain_completions.sql", "AND r.max_concurrent IS NULL LIMIT 1", "LIMIT 1"),),
         (
-            "tests/store_sql/test_plain_completions.py"
+            "tests/postgresql/test_plain_completions.py"
             "::test_an_execution_that_counts_for_a_limit_is_ended_under_the_lock_whatever_its_node_believes",
         ),
     ),
@@ -151,7 +151,7 @@ PROTECTIONS = (
             ),
         ),
         (
-            "tests/store_sql/test_plain_completions.py"
+            "tests/postgresql/test_plain_completions.py"
             "::test_the_last_fire_of_a_job_that_is_not_durable_ends_both_under_the_lock",
         ),
     ),
@@ -160,7 +160,7 @@ PROTECTIONS = (
         "a job without triggers that is not durable stays, if it was durable when its last trigger fired",
         (Edit(f"{_SQL}.steps.plain_completions", "            *orphans(session, ending),\n", ""),),
         (
-            "tests/store_sql/test_plain_completions.py"
+            "tests/postgresql/test_plain_completions.py"
             "::test_the_last_fire_ends_a_job_that_has_become_non_durable_meanwhile",
         ),
     ),
@@ -175,7 +175,7 @@ PROTECTIONS = (
             ),
         ),
         (
-            "tests/store_sql/test_plain_completions.py"
+            "tests/postgresql/test_plain_completions.py"
             "::test_the_last_fire_of_a_trigger_that_was_replaced_meanwhile_does_not_end_the_new_one",
         ),
     ),
@@ -183,14 +183,14 @@ PROTECTIONS = (
         "a_limit_that_was_added_to_a_claim_is_not_looked_for",
         "a claim whose job has got a limit since never fires",
         (Edit(f"{_SQL}.steps.fire", "if limit_was_added and not knows_limits:", "if False:"),),
-        ("tests/store_sql/test_expectations.py::test_a_claim_whose_job_has_got_a_limit_since_fires_within_the_limit",),
+        ("tests/postgresql/test_expectations.py::test_a_claim_whose_job_has_got_a_limit_since_fires_within_the_limit",),
     ),
     Sabotage(
         "what_is_left_behind_a_backlog_is_never_looked_for",
         "a trigger that is due before those of a backlog waits for its end",
         (Edit(f"{_SQL}.db.expectation", " or backlog.passes > MOST_BLIND_PASSES:", ":"),),
         (
-            "tests/store_sql/test_expectations.py"
+            "tests/postgresql/test_expectations.py"
             "::test_a_backlog_is_taken_without_a_look_after_each_batch_and_nothing_is_left",
         ),
     ),
@@ -225,7 +225,7 @@ PROTECTIONS = (
                 "        deadline = time.monotonic() + (self._connections.seconds if within is None else within)\n",
             ),
         ),
-        ("tests/store_sql/test_control.py::test_a_check_in_waits_for_no_connection_of_the_pool",),
+        ("tests/postgresql/test_control.py::test_a_check_in_waits_for_no_connection_of_the_pool",),
         hangs=True,
     ),
     Sabotage(
@@ -239,7 +239,7 @@ PROTECTIONS = (
             ),
         ),
         (
-            "tests/store_sql/test_faults.py::test_behind_a_network_that_swallows_packets_a_step_ends_by_its_own_deadline",
+            "tests/postgresql/test_faults.py::test_behind_a_network_that_swallows_packets_a_step_ends_by_its_own_deadline",
         ),
         hangs=True,
     ),
@@ -248,7 +248,7 @@ PROTECTIONS = (
         "replacing a trigger removes the rows of its running executions, too",
         (
             Edit(
-                "quartzpy/store/sql/removing.sql",
+                "quartzpy/store/postgresql/removing.sql",
                 "AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name\n"
                 "   AND f.state = 'ACQUIRED'\n",
                 "AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name\n",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.sabotage.build import Edit, Sabotage
 
-_SQL = "quartzpy.store.sql"
-_SQL_FILES = "quartzpy/store/sql"
-_LIMITS = "tests/store_sql/test_rate_limit_instants.py"
-_BAD_ROWS = "tests/store_sql/test_bad_rows.py"
+_SQL = "quartzpy.store.postgresql"
+_SQL_FILES = "quartzpy/store/postgresql"
+_LIMITS = "tests/postgresql/test_rate_limit_instants.py"
+_BAD_ROWS = "tests/postgresql/test_bad_rows.py"
 _PASSES = "tests/node/test_failing_passes.py"
 
 ROWS = (

@@ -51,7 +51,7 @@ WAKING = (
         "the node of memory:// does not look after a job was modified",
         (
             Edit(
-                "quartzpy.scheduling.verbs.storing",
+                "quartzpy.scheduler.methods.storing",
                 "        self._changed(self._clock.now())\n        self._emit(JobAdded(changed))\n",
                 "        self._emit(JobAdded(changed))\n",
             ),

@@ -80,11 +80,11 @@ WEB = (
         "a client can forge entries of the audit log",
         (
             Edit(
-                "quartzpy.store.sql.db.privileges",
+                "quartzpy.store.postgresql.db.privileges",
                 "    return f\"UPDATE ({', '.join(columns)})\"",
                 '    return "UPDATE"',
             ),
         ),
-        ("tests/store_sql/test_roles.py::test_no_client_changes_what_it_has_no_business_with",),
+        ("tests/postgresql/test_roles.py::test_no_client_changes_what_it_has_no_business_with",),
     ),
 )

@@ -35,7 +35,7 @@ from quartzpy.config.sources import PREFIX, load_settings
 from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.jobs.job import JobTypes
-from quartzpy.scheduling.declarations import load_definitions
+from quartzpy.scheduler.declarations import load_definitions
 from tests.facade import jobs
 
 LATER = datetime(2090, 1, 1, tzinfo=UTC)

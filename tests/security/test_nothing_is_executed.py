@@ -14,7 +14,7 @@ from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.errors import InvalidJobDataError, SettingsError
 from quartzpy.job_data import decode
 from quartzpy.jobs.job import JobTypes
-from quartzpy.scheduling.declarations import load_definitions
+from quartzpy.scheduler.declarations import load_definitions
 from tests.facade import jobs
 
 PACKAGE = Path(quartzpy.__file__).parent
@@ -32,7 +32,7 @@ IMPORTING = {
     "scheduling/calendar_tables.py": "a class of calendars that a file of declarations names",
     "triggers/recurrence_rule.py": "dateutil",
     "calendars/holiday.py": "holidays",
-    "store/sql/steps/facts.py": "tzdata",
+    "store/postgresql/steps/facts.py": "tzdata",
     "node/workers/process_messages.py": "in a worker process: the modules of the types that its node has registered",
 }
 """Where `import_module` may be called, and for what."""

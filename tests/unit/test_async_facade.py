@@ -7,10 +7,10 @@ import inspect
 
 import pytest
 
-from quartzpy.aio.scheduler import AsyncSchedulerVerbs
-from quartzpy.aio.verbs.scheduling import AsyncSchedulingVerbs
-from quartzpy.scheduling.scheduler import BaseScheduler
-from quartzpy.scheduling.verbs.scheduling import SchedulingVerbs
+from quartzpy.aio.methods.scheduling import AsyncSchedulingMethods
+from quartzpy.aio.scheduler import AsyncSchedulerMethods
+from quartzpy.scheduler.methods.scheduling import SchedulingMethods
+from quartzpy.scheduler.scheduler import BaseScheduler
 from tools import async_facade
 from tools.async_facade import BY_HAND, IMMEDIATE, MODULES
 
@@ -34,7 +34,7 @@ def test_the_twins_are_up_to_date(module: async_facade.Module) -> None:
 
 
 @pytest.mark.parametrize(
-    ("blocking", "twin"), [(SchedulingVerbs, AsyncSchedulingVerbs), (BaseScheduler, AsyncSchedulerVerbs)]
+    ("blocking", "twin"), [(SchedulingMethods, AsyncSchedulingMethods), (BaseScheduler, AsyncSchedulerMethods)]
 )
 def test_each_public_method_has_a_twin_with_the_same_parameters(blocking: type, twin: type) -> None:
     for name, member in inspect.getmembers(blocking):

@@ -13,8 +13,8 @@ import pytest
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
-from quartzpy.scheduling.forms import as_job_detail
-from quartzpy.store.sql.db.rows import TriggerColumns
+from quartzpy.scheduler.forms import as_job_detail
+from quartzpy.store.postgresql.db.rows import TriggerColumns
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger
 from quartzpy.triggers.combined import AnyOf, Jitter
 from quartzpy.triggers.cron import CronTrigger

@@ -20,8 +20,8 @@ from quartzpy.calendars.holiday import HolidayCalendar
 from quartzpy.calendars.monthly import MonthlyCalendar
 from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import SettingsError
-from quartzpy.scheduling.declarations import definitions
-from quartzpy.scheduling.exporting import exported
+from quartzpy.scheduler.declarations import definitions
+from quartzpy.scheduler.exporting import exported
 
 
 @dataclass(frozen=True)

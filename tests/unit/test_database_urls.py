@@ -15,8 +15,8 @@ from sqlalchemy.dialects.postgresql import psycopg as dialects
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.config.table_names import checked_schema
 from quartzpy.errors import SettingsError
-from quartzpy.store.sql.db.conninfo import connect_arguments
-from quartzpy.store.sql.db.urls import DatabaseUrl, parse_dsn, scrubbed
+from quartzpy.store.postgresql.db.conninfo import connect_arguments
+from quartzpy.store.postgresql.db.urls import DatabaseUrl, parse_dsn, scrubbed
 
 CANARY = "c4n4ry"
 

@@ -33,9 +33,9 @@ from quartzpy import (
     persist_job_data_after_execution,
 )
 from quartzpy.errors import SettingsError
-from quartzpy.scheduling.declarations import definitions
-from quartzpy.scheduling.exporting import exported, span_text, written
-from quartzpy.scheduling.sync import Definitions
+from quartzpy.scheduler.declarations import definitions
+from quartzpy.scheduler.exporting import exported, span_text, written
+from quartzpy.scheduler.sync import Definitions
 from quartzpy.store.differences import job_differences, trigger_differences
 from quartzpy.triggers.schedule_hash import schedule_hash
 from quartzpy.triggers.trigger import Trigger

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from quartzpy.store.sql import migrations
+from quartzpy.store.postgresql import migrations
 from tests.database import Server
 from tests.docs.generate import DOCS
 from tools.journeys import Journey, figures, fire, lines_of_code, lines_of_sql, schedule, table

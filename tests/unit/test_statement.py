@@ -7,8 +7,8 @@ import pytest
 
 from quartzpy.errors import InvalidMatcherError
 from quartzpy.matchers import GroupMatcher, as_group_matcher
-from quartzpy.store.sql.db.naming import DEFAULT_NAMES, Names
-from quartzpy.store.sql.db.statement import as_query, as_text, prepare
+from quartzpy.store.postgresql.db.naming import DEFAULT_NAMES, Names
+from quartzpy.store.postgresql.db.statement import as_query, as_text, prepare
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

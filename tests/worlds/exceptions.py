@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_PLANS = "tests/store_sql/test_plans.py"
+_PLANS = "tests/postgresql/test_plans.py"
 _PAGE_OF_13 = "the planner of PostgreSQL 13 sorts all rows for this page of the history or the console: slow, not wrong"
 LEFT_OUT: Mapping[str, Mapping[str, str]] = {
     "pg13": {
@@ -20,7 +20,7 @@ LEFT_OUT: Mapping[str, Mapping[str, str]] = {
                 "test_a_page_is_read_from_its_cursor_on[triggers of a job that has many, by time-statistics: none]",
             )
         },
-        "tests/store_sql/test_broken_flights.py::test_a_session_that_was_ended_before_a_flight[idle_session_timeout-": (
+        "tests/postgresql/test_broken_flights.py::test_a_session_that_was_ended_before_a_flight[idle_session_time": (
             "PostgreSQL 13 has no idle_session_timeout"
         ),
     },

@@ -6,8 +6,8 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import URL
 
-from quartzpy.store.sql import roles
-from quartzpy.store.sql.db.privileges import Use
+from quartzpy.store.postgresql import roles
+from quartzpy.store.postgresql.db.privileges import Use
 
 LOGIN = "quartzpy_app"
 _PASSWORD = "of-the-tests"

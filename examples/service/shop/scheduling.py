@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quartzpy import CronTrigger, Scheduler
-from quartzpy.scheduling.verbs.scheduling import SchedulingVerbs
+from quartzpy.scheduler.methods.scheduling import SchedulingMethods
 from shop.jobs import nightly_report
 from shop.models import URL
 
@@ -13,7 +13,7 @@ def new_scheduler() -> Scheduler:
     return Scheduler(URL, name="shop")
 
 
-def declare(scheduler: SchedulingVerbs) -> None:
+def declare(scheduler: SchedulingMethods) -> None:
     """Make the stored schedules those that are declared here. Every node calls it; what is there already stays."""
     report = nightly_report.detail("nightly-report", "reports")
     at_two = CronTrigger("0 0 2 * * ?", "nightly-report", "reports", time_zone="Europe/Berlin")

@@ -27,7 +27,7 @@ os.environ["QUARTZPY_URL"] = a_database()
 
 @pytest.fixture(autouse=True, scope="session")
 def _tables() -> None:
-    from quartzpy.store.sql import migrations
+    from quartzpy.store.postgresql import migrations
     from shop.models import URL, Base, engine
 
     migrations.upgrade(URL)

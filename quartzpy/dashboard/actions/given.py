@@ -16,7 +16,7 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.actions.action import Action
 from quartzpy.operations.selection import NAMES, Keys, Selection, Subject
-from quartzpy.scheduling.verbs.queries import checked_fire_id
+from quartzpy.scheduler.methods.queries import checked_fire_id
 from quartzpy.texts import quoted
 
 ALL = "all"

@@ -15,16 +15,16 @@ from quartzpy.operations.actor import Actor
 from quartzpy.operations.redaction import Redaction
 from quartzpy.operations.results import ActionFailure, ActionProgress, ActionResult
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as_selected, named
-from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
-from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduler.own_transaction import OwnTransactionMethods
+from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.store.records import TriggerRecord
 
 _MOST_TRIGGERS = 20
 """The maximum number of a job's triggers whose values the audit log keeps."""
-_ChangeOfOne = Callable[[OwnTransactionVerbs, Any], Change]
-_ChangeOfMany = Callable[[OwnTransactionVerbs, Sequence[Any]], SliceChange]
-_Values = Callable[[OwnTransactionVerbs, Any], dict[str, Any]]
+_ChangeOfOne = Callable[[OwnTransactionMethods, Any], Change]
+_ChangeOfMany = Callable[[OwnTransactionMethods, Sequence[Any]], SliceChange]
+_Values = Callable[[OwnTransactionMethods, Any], dict[str, Any]]
 
 
 class BaseActions:
@@ -77,7 +77,7 @@ class BaseActions:
         return as_selected(selection, *ACTIONS[action].subjects)
 
     def _one(
-        self, action: str, subject: str, reason: str, change: Callable[[OwnTransactionVerbs], Change]
+        self, action: str, subject: str, reason: str, change: Callable[[OwnTransactionMethods], Change]
     ) -> ActionResult:
         return self._log.one(action, ACTIONS[action].role, subject, reason, change)
 
@@ -101,10 +101,10 @@ class BaseActions:
             return self._log.many(action, role, selected, reason, change_many or _one_by_one(change), past)
         [key] = selected.keys
 
-        def change_key(verbs: OwnTransactionVerbs) -> Change:
-            before = None if values is None else values(verbs, key)
-            done = change(verbs, key)
-            after = done.after if values is None else {**values(verbs, key), **(done.after or {})}
+        def change_key(transaction: OwnTransactionMethods) -> Change:
+            before = None if values is None else values(transaction, key)
+            done = change(transaction, key)
+            after = done.after if values is None else {**values(transaction, key), **(done.after or {})}
             text = done.text or f"{ACTIONS[action].past} {named(selected.kind, key)}."
             keys = (key,) if done.keys is None else done.keys
             return replace(done, text=text, before=before, after=after or None, keys=keys)
@@ -113,23 +113,23 @@ class BaseActions:
 
 
 def _one_by_one(change: _ChangeOfOne) -> _ChangeOfMany:
-    def change_each(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
+    def change_each(transaction: OwnTransactionMethods, keys: Sequence[Any]) -> SliceChange:
         done = SliceChange()
         for key in keys:
-            done.attempt(key, partial(change, verbs, key))
+            done.attempt(key, partial(change, transaction, key))
         return done
 
     return change_each
 
 
-def stored(verbs: OwnTransactionVerbs, selected: Keys | Selection, keys: Sequence[Any]) -> SliceChange:
+def stored(transaction: OwnTransactionMethods, selected: Keys | Selection, keys: Sequence[Any]) -> SliceChange:
     """Tell apart the subjects that are stored, which can be changed, and those that are not."""
     if isinstance(selected, Selection):
         # The query has just returned them.
         return SliceChange(list(keys))
     if selected.kind is Subject.JOB:
-        return sorted_out(selected.kind, keys, {key for key in keys if verbs.store.job_header(key) is not None})
-    return sorted_out(selected.kind, keys, verbs.store.triggers(keys))
+        return sorted_out(selected.kind, keys, {key for key in keys if transaction.store.job_header(key) is not None})
+    return sorted_out(selected.kind, keys, transaction.store.triggers(keys))
 
 
 def sorted_out(kind: Subject, keys: Sequence[Any], found: Container[Any]) -> SliceChange:
@@ -137,13 +137,13 @@ def sorted_out(kind: Subject, keys: Sequence[Any], found: Container[Any]) -> Sli
     return SliceChange([key for key in keys if key in found], missing)
 
 
-def values_of(verbs: OwnTransactionVerbs, key: JobKey | TriggerKey) -> dict[str, Any]:
+def values_of(transaction: OwnTransactionMethods, key: JobKey | TriggerKey) -> dict[str, Any]:
     """Return the values of a job or a trigger that actions change, for the audit log; none if it is not stored."""
     if isinstance(key, JobKey):
-        mode = verbs.job_mode(key)
-        triggers = verbs.store.find_triggers(TriggerQuery(job_key=key), _MOST_TRIGGERS)
+        mode = transaction.job_mode(key)
+        triggers = transaction.store.find_triggers(TriggerQuery(job_key=key), _MOST_TRIGGERS)
         return {} if mode is None else {"mode": mode, "triggers": [_of_trigger(one) for one in triggers]}
-    record = verbs.store.trigger(key)
+    record = transaction.store.trigger(key)
     return {} if record is None else _of_trigger(record)
 
 

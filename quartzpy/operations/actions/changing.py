@@ -13,9 +13,9 @@ from quartzpy.operations.results import ActionFailure, ActionResult
 from quartzpy.operations.schedule_texts import SchedulePreview
 from quartzpy.operations.schedules import in_words, schedule_text, zone_text
 from quartzpy.operations.selection import Selected, Subject, named
-from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
-from quartzpy.scheduling.reading import Reading
-from quartzpy.scheduling.verbs.queries import QueryVerbs
+from quartzpy.scheduler.methods.queries import QueryMethods
+from quartzpy.scheduler.own_transaction import OwnTransactionMethods
+from quartzpy.scheduler.reading import Reading
 from quartzpy.states import Missed, TriggerState, missed_of
 from quartzpy.store.protocol import PauseNote
 from quartzpy.store.records import TriggerRecord
@@ -62,12 +62,12 @@ class ChangingActions(BaseActions):
         """
         key = checked_key(trigger, TriggerKey)
 
-        def change(verbs: OwnTransactionVerbs) -> Change:
-            record = _required(verbs, key)
-            new = schedule_texts.edited(record, text, zone, verbs.store.now())
-            following = verbs.reschedule_job(key, new)
+        def change(transaction: OwnTransactionMethods) -> Change:
+            record = _required(transaction, key)
+            new = schedule_texts.edited(record, text, zone, transaction.store.now())
+            following = transaction.reschedule_job(key, new)
             if record.state in (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED):
-                verbs.store.pause_triggers([key], PauseNote(record.pause_reason, record.paused_by))
+                transaction.store.pause_triggers([key], PauseNote(record.pause_reason, record.paused_by))
             sentence = f"Trigger {key} fires {in_words(new)}; the next time is {following.isoformat(sep=' ')}."
             return Change(sentence, _schedule(record.trigger), _schedule(new), (key,))
 
@@ -81,13 +81,13 @@ class ChangingActions(BaseActions):
             IllegalStateChangeError: it is not in ERROR.
         """
 
-        def change(verbs: OwnTransactionVerbs, key: TriggerKey) -> Change:
-            verbs._changed(verbs.store.reset_from_error(key))
+        def change(transaction: OwnTransactionMethods, key: TriggerKey) -> Change:
+            transaction._changed(transaction.store.reset_from_error(key))
             return Change()
 
-        def change_many(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
-            reset = verbs.store.reset_all_from_error(keys)
-            verbs._changed(min((at for at in reset.values() if at is not None), default=None))
+        def change_many(transaction: OwnTransactionMethods, keys: Sequence[Any]) -> SliceChange:
+            reset = transaction.store.reset_all_from_error(keys)
+            transaction._changed(min((at for at in reset.values() if at is not None), default=None))
             failures = [
                 ActionFailure(str(key), f"trigger {key} is not stored, or not in ERROR")
                 for key in keys
@@ -105,7 +105,9 @@ class ChangingActions(BaseActions):
             JobNotFoundError: it is not stored.
         """
         treatment = missed_of(missed)
-        return self._set_mode("enable", selection, reason, lambda verbs, key: verbs.enable_job(key, missed=treatment))
+        return self._set_mode(
+            "enable", selection, reason, lambda transaction, key: transaction.enable_job(key, missed=treatment)
+        )
 
     def disable(self, selection: Selected, *, reason: str = "") -> ActionResult:
         """Disable jobs: none of their triggers fires, and `trigger` is refused; see `Scheduler.disable_job`.
@@ -113,17 +115,17 @@ class ChangingActions(BaseActions):
         Raises:
             JobNotFoundError: it is not stored.
         """
-        return self._set_mode("disable", selection, reason, lambda verbs, key: verbs.disable_job(key))
+        return self._set_mode("disable", selection, reason, lambda transaction, key: transaction.disable_job(key))
 
     def _set_mode(
-        self, action: str, selection: Selected, reason: str, set_mode: Callable[[OwnTransactionVerbs, JobKey], None]
+        self, action: str, selection: Selected, reason: str, set_mode: Callable[[OwnTransactionMethods, JobKey], None]
     ) -> ActionResult:
-        def change(verbs: OwnTransactionVerbs, key: JobKey) -> Change:
-            set_mode(verbs, key)
+        def change(transaction: OwnTransactionMethods, key: JobKey) -> Change:
+            set_mode(transaction, key)
             return Change()
 
-        def mode(verbs: OwnTransactionVerbs, key: JobKey) -> dict[str, Any]:
-            return {"mode": verbs.job_mode(key)}
+        def mode(transaction: OwnTransactionMethods, key: JobKey) -> dict[str, Any]:
+            return {"mode": transaction.job_mode(key)}
 
         selected = self._selected(action, selection)
         return self._each(action, selected, reason, change, values=mode)
@@ -136,24 +138,26 @@ class ChangingActions(BaseActions):
         """
         selected = self._selected("delete", selection)
 
-        def change(verbs: OwnTransactionVerbs, key: Any) -> Change:
+        def change(transaction: OwnTransactionMethods, key: Any) -> Change:
             if isinstance(key, JobKey):
-                verbs.delete_job(key)
+                transaction.delete_job(key)
             else:
-                verbs.unschedule_job(key)
+                transaction.unschedule_job(key)
             return Change()
 
-        def change_many(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
-            removed = verbs.delete_jobs(keys) if selected.kind is Subject.JOB else verbs.unschedule_jobs(keys)
+        def change_many(transaction: OwnTransactionMethods, keys: Sequence[Any]) -> SliceChange:
+            removed = (
+                transaction.delete_jobs(keys) if selected.kind is Subject.JOB else transaction.unschedule_jobs(keys)
+            )
             return sorted_out(selected.kind, keys, removed)
 
         return self._each("delete", selected, reason, change, values=values_of, change_many=change_many)
 
 
-def _required(verbs: QueryVerbs, key: TriggerKey) -> TriggerRecord:
-    record = verbs.trigger_record(key)
+def _required(transaction: QueryMethods, key: TriggerKey) -> TriggerRecord:
+    record = transaction.trigger_record(key)
     if record is None:
-        raise verbs._no_trigger(key)
+        raise transaction._no_trigger(key)
     return record
 
 

@@ -11,9 +11,9 @@ from quartzpy.operations.actions.base import BaseActions, values_of
 from quartzpy.operations.actions.log import Change, Recorded
 from quartzpy.operations.actor import Role
 from quartzpy.operations.changed_values import changed_values
-from quartzpy.scheduling import sync
-from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
-from quartzpy.scheduling.sync import Declarations, Existing, SyncPlan
+from quartzpy.scheduler import sync
+from quartzpy.scheduler.own_transaction import OwnTransactionMethods
+from quartzpy.scheduler.sync import Declarations, Existing, SyncPlan
 from quartzpy.texts import quoted
 
 _LONGEST_VALUE = 1_000
@@ -41,14 +41,14 @@ class DeclaringActions(BaseActions):
             As `Scheduler.sync`; the action is recorded as failed then.
         """
 
-        def work(verbs: OwnTransactionVerbs) -> Recorded[SyncPlan]:
+        def work(transaction: OwnTransactionMethods) -> Recorded[SyncPlan]:
             rows: list[tuple[str, Change]] = []
 
             def note(plan: SyncPlan) -> None:
                 # What is removed can only be read before it is removed.
-                rows.extend((f"{one.kind} {one.key}", self._recorded(verbs, one, owner)) for one in plan.changes)
+                rows.extend((f"{one.kind} {one.key}", self._recorded(transaction, one, owner)) for one in plan.changes)
 
-            done = verbs.sync(
+            done = transaction.sync(
                 declared.jobs,
                 calendars=declared.calendars,
                 owner=owner,
@@ -61,19 +61,19 @@ class DeclaringActions(BaseActions):
 
         return self._log.several("apply", Role.ADMIN, f"owner {owner}", reason, work)
 
-    def _recorded(self, verbs: OwnTransactionVerbs, change: sync.Change, owner: str) -> Change:
+    def _recorded(self, transaction: OwnTransactionMethods, change: sync.Change, owner: str) -> Change:
         if change.sign == "-":
-            return Change(str(change), before=_before_removal(verbs, change.key))
+            return Change(str(change), before=_before_removal(transaction, change.key))
         values = changed_values(change, self._redaction)
         before = {one.name: _bounded(one.stored) for one in values if change.sign == "~"}
         after = {one.name: _bounded(one.declared) for one in values} or {"owner": owner}
         return Change(str(change), before or None, after)
 
 
-def _before_removal(verbs: OwnTransactionVerbs, key: sync.Subject) -> dict[str, Any]:
+def _before_removal(transaction: OwnTransactionMethods, key: sync.Subject) -> dict[str, Any]:
     if isinstance(key, JobKey | TriggerKey):
-        return values_of(verbs, key)
-    calendar = verbs._readable_calendar(key)
+        return values_of(transaction, key)
+    calendar = transaction._readable_calendar(key)
     return {} if calendar is None else {name: _bounded(one) for name, one in calendar_to_json(calendar).items()}
 
 

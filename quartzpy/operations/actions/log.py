@@ -25,8 +25,8 @@ from quartzpy.keys import check_name
 from quartzpy.operations.actor import Actor, Role
 from quartzpy.operations.results import MOST_KEYS, ActionFailure, ActionProgress, ActionResult
 from quartzpy.operations.selection import Keys, Selection, Subject
-from quartzpy.scheduling.own_transaction import OwnTransactionVerbs, in_own_transaction
-from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduler.own_transaction import OwnTransactionMethods, in_own_transaction
+from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.states import ActionState
 from quartzpy.store.protocol import ActionEntry
 from quartzpy.texts import check_description, number_of, reason
@@ -79,8 +79,8 @@ class Recorded(Generic[_T]):
     """The subjects and their changes."""
 
 
-ChangeOne = Callable[[OwnTransactionVerbs], Change]
-ChangeSlice = Callable[[OwnTransactionVerbs, Sequence[Any]], SliceChange]
+ChangeOne = Callable[[OwnTransactionMethods], Change]
+ChangeSlice = Callable[[OwnTransactionMethods, Sequence[Any]], SliceChange]
 
 
 Report = Callable[[ActionProgress], None]
@@ -136,10 +136,10 @@ class ActionLog:
         """
         entry = self._permitted(action, role, subject, given_reason)
 
-        def work(verbs: OwnTransactionVerbs) -> tuple[Change, int]:
-            done = change(verbs)
+        def work(transaction: OwnTransactionMethods) -> tuple[Change, int]:
+            done = change(transaction)
             ended = _ended(entry, ActionState.SUCCEEDED, done.count, done.before, done.after)
-            return done, verbs.store.record_action(ended)
+            return done, transaction.store.record_action(ended)
 
         try:
             done, action_id = in_own_transaction(self._scheduler, work)
@@ -155,7 +155,7 @@ class ActionLog:
         role: Role,
         subject: str,
         given_reason: str,
-        change: Callable[[OwnTransactionVerbs], Recorded[_T]],
+        change: Callable[[OwnTransactionMethods], Recorded[_T]],
     ) -> _T:
         """Change several subjects and record each in one transaction; return the result of `change`.
 
@@ -166,10 +166,10 @@ class ActionLog:
         """
         entry = self._permitted(action, role, subject, given_reason)
 
-        def work(verbs: OwnTransactionVerbs) -> _T:
-            done = change(verbs)
+        def work(transaction: OwnTransactionMethods) -> _T:
+            done = change(transaction)
             rows = ((replace(entry, subject=_short(one)), made) for one, made in done.rows)
-            verbs.store.record_actions(
+            transaction.store.record_actions(
                 [_ended(row, ActionState.SUCCEEDED, made.count, made.before, made.after) for row, made in rows]
             )
             return done.result
@@ -233,9 +233,9 @@ class ActionLog:
         return ActionResult(action, tuple(keys), count, text, action_id, failed, tuple(failures))
 
     def _slice(self, action_id: int, before: int, keys: Sequence[Any], change: ChangeSlice) -> SliceChange:
-        def work(verbs: OwnTransactionVerbs) -> SliceChange:
-            done = change(verbs, keys)
-            verbs.store.update_action(action_id, state=ActionState.RUNNING, count=before + len(done.changed))
+        def work(transaction: OwnTransactionMethods) -> SliceChange:
+            done = change(transaction, keys)
+            transaction.store.update_action(action_id, state=ActionState.RUNNING, count=before + len(done.changed))
             return done
 
         return in_own_transaction(self._scheduler, work)

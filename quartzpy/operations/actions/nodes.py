@@ -7,7 +7,7 @@ from quartzpy.operations.actions.base import BaseActions
 from quartzpy.operations.actions.log import Change
 from quartzpy.operations.results import ActionResult
 from quartzpy.operations.selection import Subject, named
-from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
+from quartzpy.scheduler.own_transaction import OwnTransactionMethods
 from quartzpy.states import NodeMode
 from quartzpy.texts import did_you_mean, quoted
 
@@ -40,9 +40,9 @@ class NodeActions(BaseActions):
         return self._command("resume_node", node, NodeMode.RUNNING, reason)
 
     def _command(self, action: str, node: str, mode: NodeMode, reason: str) -> ActionResult:
-        def change(verbs: OwnTransactionVerbs) -> Change:
-            nodes = {one.instance_id: one for one in verbs.store.list_nodes().nodes}
-            if node not in nodes or verbs.store.set_node_mode(node, mode) is None:
+        def change(transaction: OwnTransactionMethods) -> Change:
+            nodes = {one.instance_id: one for one in transaction.store.list_nodes().nodes}
+            if node not in nodes or transaction.store.set_node_mode(node, mode) is None:
                 hint = did_you_mean(node, nodes, "nodes") if nodes else "no node is running"
                 raise ObjectNotFoundError(f"there is no node {quoted(node)}; {hint}")
             return Change(f"Node {node} was told to be {mode}.", {"mode": nodes[node].mode}, {"mode": mode}, (node,))

@@ -11,7 +11,7 @@ from quartzpy.operations.actions.base import BaseActions, sorted_out, stored, va
 from quartzpy.operations.actions.log import Change, SliceChange
 from quartzpy.operations.results import ActionFailure, ActionResult
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, named
-from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
+from quartzpy.scheduler.own_transaction import OwnTransactionMethods
 from quartzpy.states import PAUSED_STATES, JobMode, Missed, TriggerState, missed_of
 from quartzpy.store.protocol import Notification, PauseNote
 from quartzpy.store.records import TriggerRecord
@@ -35,21 +35,21 @@ class PausingActions(BaseActions):
         if selected.kind not in (Subject.JOB, Subject.TRIGGER):
             return self._pause(selected, reason, note, missed=None)
 
-        def change(verbs: OwnTransactionVerbs, key: Any) -> Change:
+        def change(transaction: OwnTransactionMethods, key: Any) -> Change:
             if isinstance(key, JobKey):
-                verbs.pause_job(key, reason=note.reason, by=note.by)
+                transaction.pause_job(key, reason=note.reason, by=note.by)
             else:
-                _check_fires(verbs, key, "pause")
-                verbs.pause_trigger(key, reason=note.reason, by=note.by)
+                _check_fires(transaction, key, "pause")
+                transaction.pause_trigger(key, reason=note.reason, by=note.by)
             return Change()
 
-        def change_many(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
+        def change_many(transaction: OwnTransactionMethods, keys: Sequence[Any]) -> SliceChange:
             if selected.kind is Subject.JOB:
-                done = stored(verbs, selected, keys)
-                verbs.store.pause_jobs(done.changed, note)
+                done = stored(transaction, selected, keys)
+                transaction.store.pause_jobs(done.changed, note)
                 return done
-            done = _changing(verbs, selected, keys, "pause", lambda record: _is_new(record, note))
-            verbs.store.pause_triggers(done.changed, note)
+            done = _changing(transaction, selected, keys, "pause", lambda record: _is_new(record, note))
+            transaction.store.pause_triggers(done.changed, note)
             return done
 
         return self._each("pause", selected, reason, change, values=values_of, change_many=change_many)
@@ -65,24 +65,24 @@ class PausingActions(BaseActions):
         if selected.kind not in (Subject.JOB, Subject.TRIGGER):
             return self._pause(selected, reason, PauseNote(), missed=treatment)
 
-        def change(verbs: OwnTransactionVerbs, key: Any) -> Change:
+        def change(transaction: OwnTransactionMethods, key: Any) -> Change:
             if isinstance(key, JobKey):
-                verbs.resume_job(key, missed=treatment)
+                transaction.resume_job(key, missed=treatment)
             else:
-                _check_fires(verbs, key, "resume")
-                verbs.resume_trigger(key, missed=treatment)
-            held = _held(verbs, key)
+                _check_fires(transaction, key, "resume")
+                transaction.resume_trigger(key, missed=treatment)
+            held = _held(transaction, key)
             text = f"Resumed {named(selected.kind, key)}{f', but {held}' if held else ''}."
             return Change(text, after={"missed": treatment})
 
-        def change_many(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
+        def change_many(transaction: OwnTransactionMethods, keys: Sequence[Any]) -> SliceChange:
             if selected.kind is Subject.JOB:
-                done = stored(verbs, selected, keys)
-                due_at = verbs.store.resume_jobs(done.changed, treatment)
+                done = stored(transaction, selected, keys)
+                due_at = transaction.store.resume_jobs(done.changed, treatment)
             else:
-                done = _changing(verbs, selected, keys, "resume", lambda record: record.state in PAUSED_STATES)
-                due_at = verbs.store.resume_triggers(done.changed, treatment)
-            verbs._changed(due_at, Notification.RESUMED)
+                done = _changing(transaction, selected, keys, "resume", lambda record: record.state in PAUSED_STATES)
+                due_at = transaction.store.resume_triggers(done.changed, treatment)
+            transaction._changed(due_at, Notification.RESUMED)
             return done
 
         return self._each("resume", selected, reason, change, values=values_of, change_many=change_many)
@@ -95,12 +95,12 @@ class PausingActions(BaseActions):
         values = {"reason": note.reason, "by": note.by} if missed is None else {"missed": missed}
         verb = "pause" if missed is None else "resume"
 
-        def change(verbs: OwnTransactionVerbs) -> Change:
+        def change(transaction: OwnTransactionMethods) -> Change:
             if selected.kind is Subject.EVERYTHING:
-                groups = getattr(verbs, f"{verb}_all")(**values)
+                groups = getattr(transaction, f"{verb}_all")(**values)
             else:
                 what = "trigger_group" if selected.kind is Subject.TRIGGER_GROUP else "job_group"
-                groups = getattr(verbs, f"{verb}_{what}")(selected.filters["group"], **values)
+                groups = getattr(transaction, f"{verb}_{what}")(selected.filters["group"], **values)
             shown = ", ".join(sorted(groups)[:10]) or "no group"
             text = f"{verb.capitalize()}d {selected}: {shown}."
             return Change(text, None, {"groups": sorted(groups)[:100]}, tuple(sorted(groups)), len(groups))
@@ -115,9 +115,9 @@ class PausingActions(BaseActions):
             IllegalStateChangeError: it is COMPLETE or in ERROR, and does not fire.
         """
 
-        def change(verbs: OwnTransactionVerbs, key: TriggerKey) -> Change:
-            _check_fires(verbs, key, "skip")
-            following = verbs.skip_next(key, count)
+        def change(transaction: OwnTransactionMethods, key: TriggerKey) -> Change:
+            _check_fires(transaction, key, "skip")
+            following = transaction.skip_next(key, count)
             fires = "does not fire again" if following is None else f"fires next at {following.isoformat(sep=' ')}"
             text = f"Skipped {numbered(count, 'fire', 'fires')} of trigger {key}, which {fires}."
             return Change(text)
@@ -127,7 +127,7 @@ class PausingActions(BaseActions):
 
 
 def _changing(
-    verbs: OwnTransactionVerbs,
+    transaction: OwnTransactionMethods,
     selected: Keys | Selection,
     keys: Sequence[TriggerKey],
     what: str,
@@ -137,7 +137,7 @@ def _changing(
 
     A trigger that is in the state already belongs to neither.
     """
-    records = verbs.store.triggers(keys)
+    records = transaction.store.triggers(keys)
     found = SliceChange([key for key in keys if key in records and changes(records[key])])
     if isinstance(selected, Keys):
         found.failures = sorted_out(selected.kind, keys, records).failures
@@ -153,9 +153,9 @@ def _is_new(record: TriggerRecord, note: PauseNote) -> bool:
     return record.state not in _IDLE
 
 
-def _check_fires(verbs: OwnTransactionVerbs, key: TriggerKey, what: str) -> None:
+def _check_fires(transaction: OwnTransactionMethods, key: TriggerKey, what: str) -> None:
     """Refuse an action on a trigger that does not fire: the store would accept it, and nothing would change."""
-    record = verbs.store.trigger(key)
+    record = transaction.store.trigger(key)
     problem = None if record is None else _idle(record, what)
     if problem is not None:
         raise IllegalStateChangeError(problem)
@@ -169,16 +169,16 @@ def _idle(record: TriggerRecord, what: str) -> str | None:
     return f"trigger {record.key} is {record.state} and does not fire, so there is nothing to {what}; {cure}"
 
 
-def _held(verbs: OwnTransactionVerbs, key: JobKey | TriggerKey) -> str | None:
+def _held(transaction: OwnTransactionMethods, key: JobKey | TriggerKey) -> str | None:
     """Return the reason why a job or a trigger does not fire although it was resumed, if its mode is the reason."""
     job = key
     if isinstance(key, TriggerKey):
-        record = verbs.store.trigger(key)
+        record = transaction.store.trigger(key)
         if record is None or record.state not in (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED):
             return None
         job = record.job_key
     assert isinstance(job, JobKey)
-    match verbs.store.job_mode(job):
+    match transaction.store.job_mode(job):
         case JobMode.DISABLED:
             return f"it does not fire before its job {job} is enabled" if job is not key else "it is disabled"
         case JobMode.MANUAL:
@@ -187,4 +187,4 @@ def _held(verbs: OwnTransactionVerbs, key: JobKey | TriggerKey) -> str | None:
                 if job is not key
                 else "it runs only by hand"
             )
-    return "it does not fire before manual mode ends" if verbs.store.is_manual() else None
+    return "it does not fire before manual mode ends" if transaction.store.is_manual() else None

@@ -14,7 +14,7 @@ from quartzpy.operations.actions.log import Change
 from quartzpy.operations.data_fields import DataField, fields_of
 from quartzpy.operations.results import ActionResult
 from quartzpy.operations.selection import Selected, Subject, named
-from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
+from quartzpy.scheduler.own_transaction import OwnTransactionMethods
 from quartzpy.texts import number_of
 
 
@@ -38,8 +38,8 @@ class RunningActions(BaseActions):
         """
         key = checked_key(job, JobKey)
 
-        def change(verbs: OwnTransactionVerbs) -> Change:
-            triggered = verbs.trigger_job(key, data, even_if_paused=even_if_paused)
+        def change(transaction: OwnTransactionMethods) -> Change:
+            triggered = transaction.trigger_job(key, data, even_if_paused=even_if_paused)
             after = {"trigger": str(triggered.key), "data": self._redaction.of(_as_mapping(data))}
             return Change(f"Job {key} runs now, by trigger {triggered.key}.", None, after, (triggered.key,))
 
@@ -66,8 +66,8 @@ class RunningActions(BaseActions):
             IllegalStateChangeError: it has not ended, or the job cannot run now.
         """
 
-        def change(verbs: OwnTransactionVerbs, fire_id: int) -> Change:
-            triggered = verbs.run_again(fire_id, even_if_paused=even_if_paused)
+        def change(transaction: OwnTransactionMethods, fire_id: int) -> Change:
+            triggered = transaction.run_again(fire_id, even_if_paused=even_if_paused)
             after = {"trigger": str(triggered.key)}
             text = f"Execution {fire_id} of job {triggered.job_key} runs again, by trigger {triggered.key}."
             return Change(text, None, after, (triggered.key,))
@@ -91,8 +91,8 @@ class RunningActions(BaseActions):
         """
         key = checked_key(trigger, TriggerKey)
 
-        def change(verbs: OwnTransactionVerbs) -> Change:
-            runs = verbs.backfill(key, start, end, max_runs=max_runs, even_if_paused=even_if_paused)
+        def change(transaction: OwnTransactionMethods) -> Change:
+            runs = transaction.backfill(key, start, end, max_runs=max_runs, even_if_paused=even_if_paused)
             after = {"start": start.isoformat(), "end": end.isoformat(), "runs": len(runs)}
             stored = f"{number_of(len(runs), 'run')} of trigger {key} {'was' if len(runs) == 1 else 'were'} stored"
             text = f"{stored}, for its fire times from {start} until {end}."
@@ -114,9 +114,9 @@ class RunningActions(BaseActions):
             IllegalStateChangeError: it is not running.
         """
 
-        def change_execution(verbs: OwnTransactionVerbs, fire_id: int) -> Change:
-            if not verbs.store.request_cancel(fire_id):
-                record = verbs.execution(fire_id)
+        def change_execution(transaction: OwnTransactionMethods, fire_id: int) -> Change:
+            if not transaction.store.request_cancel(fire_id):
+                record = transaction.execution(fire_id)
                 if record is None:
                     raise ExecutionNotFoundError(f"execution {fire_id} is not known, or no longer in the history")
                 raise IllegalStateChangeError(
@@ -124,9 +124,9 @@ class RunningActions(BaseActions):
                 )
             return Change(f"Execution {fire_id} was asked to stop.")
 
-        def change_job(verbs: OwnTransactionVerbs, key: JobKey) -> Change:
-            asked = sorted(verbs.store.request_cancel_of_job(key))
-            if not asked and not verbs.check_exists(key):
+        def change_job(transaction: OwnTransactionMethods, key: JobKey) -> Change:
+            asked = sorted(transaction.store.request_cancel_of_job(key))
+            if not asked and not transaction.check_exists(key):
                 raise JobNotFoundError(f"job {key} is not stored, and no execution of it is running")
             text = f"No execution of job {key} is running."
             if asked:

@@ -13,8 +13,8 @@ from quartzpy.operations.actions.action import Action
 from quartzpy.operations.actions.inputs import Choice, Data, Flag, Instant, Number, Text
 from quartzpy.operations.actor import Role
 from quartzpy.operations.selection import Subject
-from quartzpy.scheduling.verbs.pausing import MOST_SKIPPED
-from quartzpy.scheduling.verbs.triggering import MOST_RUNS
+from quartzpy.scheduler.methods.pausing import MOST_SKIPPED
+from quartzpy.scheduler.methods.triggering import MOST_RUNS
 from quartzpy.states import ExecutionState, Missed, TriggerState
 
 _MISSED = Choice(

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect, sy
 from examples import shop
 from quartzpy import Scheduler
 from quartzpy.demo.jobs import DSN_VARIABLE, INSTANCE_VARIABLE
-from quartzpy.store.sql import migrations
+from quartzpy.store.postgresql import migrations
 from tests.dashboard.chromium import VARIABLE, find_chromium
 from tests.database import Server
 from tests.waiting import wait_until

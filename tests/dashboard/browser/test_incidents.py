@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 from quartzpy import Scheduler
 from quartzpy.dashboard import create_app
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.store.sql import migrations
+from quartzpy.store.postgresql import migrations
 from tests.dashboard import troubles
 from tests.dashboard.browser.conftest import Shop, Watched, address_of, process
 from tests.dashboard.browser.test_pages import width_beyond_screen

@@ -83,7 +83,7 @@ def behind_pooler(module: Any, change: Mapping[str, int]) -> None:
 
 
 Change = Callable[[Any, Mapping[str, int]], None]
-_CHANGES: Mapping[str, Change] = {"psycopg": _psycopg, "quartzpy.store.sql.store": behind_pooler}
+_CHANGES: Mapping[str, Change] = {"psycopg": _psycopg, "quartzpy.store.postgresql.store": behind_pooler}
 
 
 class _AfterImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):

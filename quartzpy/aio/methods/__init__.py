@@ -1,0 +1,1 @@
+"""The awaitable twins of the classes in `quartzpy.scheduler.methods`."""

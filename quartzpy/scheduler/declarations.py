@@ -1,0 +1,276 @@
+"""Read jobs, triggers and calendars that are declared in TOML or YAML.
+
+An unknown key is reported with the nearest known one.
+
+    [[job]]
+    type = "app.jobs:NightlyReport"
+    name = "nightly-report"
+    data = { region = "eu" }
+    timeout = "30m"
+    retry = { attempts = 3, delay = "1m" }
+
+      [[job.trigger]]
+      kind = "cron"
+      expression = "0 0 2 ? * MON-FRI"
+      time_zone = "Europe/Berlin"
+
+The keys are the parameters of `JobDetail`, `RetryPolicy` and the trigger classes. A trigger may be just a cron text, as
+in `trigger = ["0 0 2 * * ?"]`. A trigger without a name takes the job's name and group. Durations are texts such as
+"5s". `calendar_tables` describes the tables of calendars.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+import typing
+from collections.abc import Collection, Mapping
+from dataclasses import fields
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from quartzpy.errors import InvalidJobError, QuartzpyError, SettingsError
+from quartzpy.instants import as_instant
+from quartzpy.job_data import decode
+from quartzpy.jobs.continuation import Continuation
+from quartzpy.jobs.function_job import ARGS, KWARGS
+from quartzpy.jobs.job import Job, JobDetail, JobTypes, job_types
+from quartzpy.jobs.rate_limit import RateLimit
+from quartzpy.jobs.retry import RetryPolicy
+from quartzpy.keys import DEFAULT_GROUP, JobKey, check_name
+from quartzpy.scheduler.calendar_tables import read_calendar
+from quartzpy.scheduler.forms import as_trigger, bound
+from quartzpy.scheduler.sync import Declarations
+from quartzpy.texts import did_you_mean, quoted, reason, stored_object
+from quartzpy.triggers.kinds import stored_schedule, trigger_kind
+from quartzpy.triggers.trigger import Trigger
+
+_YAML = (".yaml", ".yml")
+_MOST_NESTED = 64
+STORED_DATA, SCHEDULE = "stored_data", "schedule"
+_JOB_WORDS = {one.name for one in fields(JobDetail)} - {"job"} | {"type", "trigger", ARGS, KWARGS, STORED_DATA}
+_CONTINUATION_WORDS = {"job", "group", "outcomes", "data", STORED_DATA}
+_RETRY_WORDS = {one.name for one in fields(RetryPolicy)}
+_RATE_LIMIT_WORDS = {one.name for one in fields(RateLimit)}
+
+
+def load_definitions(path: str | Path, *, types: JobTypes = job_types) -> Declarations:
+    """Return what a file declares; `.yaml` and `.yml` need the extra `yaml`, others are TOML.
+
+    The modules of the job types and of the users' classes of calendars are imported, so write access to this file gives
+    control over the executed code.
+
+    Raises:
+        SettingsError: The file cannot be read, or has an unknown key or a wrong value. The message names
+            the job or the calendar and the key.
+    """
+    where = Path(path)
+    try:
+        text = where.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"{where}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{where}: cannot be read: {error}") from error
+    return definitions(_parsed(where, text), str(where), types=types)
+
+
+def _parsed(where: Path, text: str) -> object:
+    if where.suffix.lower() not in _YAML:
+        try:
+            return tomllib.loads(text)
+        except RecursionError:
+            raise SettingsError(f"{where}: not TOML: nested too deep") from None
+        except ValueError as error:
+            # int() also raises ValueError, for a number of too many digits.
+            raise SettingsError(f"{where}: not TOML: {reason(error)}") from error
+    try:
+        import yaml
+    except ImportError:
+        raise SettingsError(f"{where}: YAML needs PyYAML: pip install 'quartzpy[yaml]'") from None
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        """Loads plain values only, refuses duplicate keys, and limits nesting."""
+
+        depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.depth += 1
+            if self.depth > _MOST_NESTED:
+                raise yaml.YAMLError(f"nested deeper than {_MOST_NESTED}")
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
+
+        def fetch_flow_collection_start(self, token: Any) -> None:
+            # The scanner reads ahead, and becomes slower with each open bracket.
+            if self.flow_level >= _MOST_NESTED:
+                raise yaml.YAMLError(f"nested deeper than {_MOST_NESTED}")
+            super().fetch_flow_collection_start(token)
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            # Duplicates are checked before << merges another mapping, whose keys may legally repeat.
+            seen: set[str] = set()
+            for key in [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
+                if key in seen:
+                    raise yaml.YAMLError(
+                        f"{quoted(key)} is given twice in one table, in line {node.start_mark.line + 1}"
+                    )
+                seen.add(key)
+            return super().construct_mapping(node, deep)
+
+    try:
+        return Loader(text).get_single_data()
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{where}: not YAML: {error}") from error
+    except Exception as error:
+        # PyYAML does not catch the errors of int(), date() and others for a value that only resembles their syntax.
+        raise SettingsError(f"{where}: not YAML: {reason(error)}") from error
+
+
+def definitions(document: object, where: str, *, types: JobTypes = job_types) -> Declarations:
+    """Return what a parsed document declares. Errors as for `load_definitions`."""
+    whole = _table(document, where, {"job", "calendar"})
+    if not whole:
+        # An empty file is more often an accident than an intent to have no jobs.
+        raise SettingsError(f"{where}: declares no job; if that is intended, write job = []")
+    jobs, calendars = whole.get("job", []), whole.get("calendar", {})
+    if not isinstance(jobs, list):
+        raise SettingsError(f"{where}: job is a list of tables ([[job]])")
+    if not isinstance(calendars, Mapping):
+        raise SettingsError(f"{where}: calendar is a table of tables ([calendar.NAME])")
+    return Declarations(
+        [_job(one, f"{where}: job {number}", types) for number, one in enumerate(jobs, start=1)],
+        {
+            check_name(name, f"{where}: calendar name"): read_calendar(one, f"{where}: calendar {quoted(name)}")
+            for name, one in calendars.items()
+        },
+    )
+
+
+def _job(given: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Trigger]]:
+    table = _table(given, where, _JOB_WORDS)
+    for word in ("type", "name"):
+        if not isinstance(table.get(word), str):
+            raise SettingsError(f"{where}: {word} is missing, or is not a text")
+    where = f"{where} ({table['name']})"
+    triggers = table.pop("trigger", [])
+    triggers = [triggers] if isinstance(triggers, str) else triggers
+    if not isinstance(triggers, list):
+        raise SettingsError(f"{where}: trigger is a list of tables ([[job.trigger]])")
+    name = table.pop("type")
+    try:
+        type_name = name if _loaded(name, types) else _type_name_of_class(name)
+        if type_name is None:
+            raise InvalidJobError(
+                f"type {quoted(name)} is not registered by any imported module; write module:class, or import the"
+                " module that defines it (--import of quartzpy plan and apply)"
+            )
+        job = JobDetail(types.find(type_name), **_job_values(table, where))
+        given = [
+            read_trigger(one, job.group, f"{where}: trigger {number}") for number, one in enumerate(triggers, start=1)
+        ]
+        return job, bound(given, job.key)
+    except SettingsError:
+        raise
+    except (QuartzpyError, ImportError, TypeError) as error:
+        raise SettingsError(f"{where}: {error}") from error
+
+
+def _loaded(name: str, types: JobTypes) -> bool:
+    """Import the module of a job type; return True if the type is registered then."""
+    try:
+        return types.load(name, (name.partition(":")[0],))
+    except ImportError:
+        raise
+    except Exception as error:
+        # The import runs user code, which may raise anything.
+        raise InvalidJobError(f"type {quoted(name)}: its module cannot be imported: {reason(error)}") from error
+
+
+def _type_name_of_class(path: str) -> str | None:
+    """Return the `type_name` of the class at "module:class", whose module was imported; None if there is none."""
+    module, _, name = path.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found.type_name if isinstance(found, type) and issubclass(found, Job) and found is not Job else None
+
+
+def _job_values(table: dict[str, Any], where: str) -> dict[str, Any]:
+    values = dict(table)
+    if ARGS in values or KWARGS in values:
+        function = {ARGS: values.pop(ARGS, []), KWARGS: values.pop(KWARGS, {})}
+        values["data"] = {**function, **values.get("data", {})}
+    _decode_data(values, where)
+    if isinstance(values.get("continuations"), list):
+        values["continuations"] = [_continuation(one, where) for one in values["continuations"]]
+    if "retry" in values:
+        retry = _table(values["retry"], f"{where}: retry", _RETRY_WORDS)
+        values["retry"] = RetryPolicy(**retry)
+    if isinstance(values.get("rate_limit"), Mapping):
+        values["rate_limit"] = RateLimit(**_table(values["rate_limit"], f"{where}: rate_limit", _RATE_LIMIT_WORDS))
+    return values
+
+
+def _decode_data(values: dict[str, Any], where: str) -> None:
+    """Replace the stored text of job data by the data."""
+    if STORED_DATA in values:
+        if "data" in values:
+            raise SettingsError(f"{where}: data and {STORED_DATA} are the same; give one of them")
+        values["data"] = decode(values.pop(STORED_DATA))
+
+
+def _continuation(given: object, where: str) -> Continuation | str:
+    if isinstance(given, str):
+        return given
+    values = _table(given, f"{where}: continuations", _CONTINUATION_WORDS)
+    _decode_data(values, f"{where}: continuations")
+    return Continuation(JobKey(values.pop("job", ""), values.pop("group", DEFAULT_GROUP)), **values)
+
+
+def read_trigger(given: object, group: str, where: str = "trigger") -> Trigger:
+    """Return the trigger of a table or of a cron text; without a group of its own, it belongs to `group`.
+
+    Raises:
+        SettingsError: a key is unknown. Others as the class of the trigger raises them.
+    """
+    if isinstance(given, str):
+        return as_trigger(given)
+    if not isinstance(given, Mapping):
+        raise SettingsError(f"{where}: a table is needed (got {quoted(given)})")
+    values = dict(given)
+    kind = trigger_kind(str(values.pop("kind", "cron")))
+    own = {one.name for one in fields(kind)} - {"job_key"}
+    common = {one.name for one in fields(Trigger)} | {"name", "group"}
+    stored = values.pop(SCHEDULE, None)
+    values = _table(values, where, (own if stored is None else own & common) | {SCHEDULE, STORED_DATA})
+    _decode_data(values, where)
+    hints = _hints(kind)
+    for word, value in values.items():
+        accepted = (hints[word], *typing.get_args(hints[word]))
+        if datetime in accepted and isinstance(value, datetime) and value.tzinfo is not None:
+            values[word] = as_instant(value, word)
+        elif isinstance(value, list):
+            values[word] = tuple(value)
+    if stored is not None:
+        schedule = stored_object(str(stored), f"{where}: {SCHEDULE}", SettingsError)
+        return stored_schedule(kind.kind, schedule, **{"group": group, **values})
+    return kind(**{"group": group, **values})
+
+
+# A file may declare many thousands of triggers of one kind.
+@cache
+def _hints(kind: type[Trigger]) -> Mapping[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _table(given: object, where: str, words: Collection[str]) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise SettingsError(f"{where}: a table is needed (got {quoted(given)})")
+    for word in given:
+        if word not in words:
+            hint = did_you_mean(str(word), sorted(words), "words")
+            raise SettingsError(f"{where}: {quoted(word)} is not known; {hint}")
+    return dict(given)

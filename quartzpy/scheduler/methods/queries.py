@@ -1,0 +1,359 @@
+"""The verbs that only read."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection
+from datetime import datetime
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from quartzpy.errors import ExecutionNotFoundError, InvalidValueError, QuartzpyError
+from quartzpy.jobs.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey, checked_key
+from quartzpy.matchers import GroupMatcher
+from quartzpy.scheduler.methods import reasons
+from quartzpy.scheduler.methods.base import Methods
+from quartzpy.scheduler.methods.filters import (
+    execution_query,
+    group_matcher,
+    job_query,
+    misfire_query,
+    trigger_query,
+)
+from quartzpy.scheduler.outdated import OutdatedJob, outdated
+from quartzpy.scheduler.paging import Query
+from quartzpy.scheduler.reading import Reading
+from quartzpy.states import (
+    ENDED,
+    PublicState,
+)
+from quartzpy.store.protocol import CheckIn, JobStore
+from quartzpy.store.queries import Position, TriggerOrder
+from quartzpy.store.records import ClusterLoad, ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
+from quartzpy.texts import quoted
+from quartzpy.triggers.trigger import Trigger
+
+MAX_FIRE_ID = 2**63 - 1
+_FIRE_ID_DIGITS = 19
+_Record = TypeVar("_Record")
+
+
+class HasFireId(Protocol):
+    """A record or context of an execution; a record has no id before its trigger is claimed."""
+
+    @property
+    def fire_id(self) -> int | None: ...
+
+
+FireRef: TypeAlias = int | str | HasFireId
+"""The id of an execution as a number or as its digits, or a record or context of the execution."""
+
+
+class QueryMethods(Methods):
+    """Read access to stored jobs and triggers, claims, executions and the history."""
+
+    def get_job_detail(self, key: JobKey) -> JobDetail | None:
+        """Return a stored job, or None if it is not stored."""
+        return self._usable_store().job(checked_key(key, JobKey))
+
+    def get_trigger(self, key: TriggerKey) -> Trigger | None:
+        """Return a stored trigger, or None if it is not stored."""
+        record = self.trigger_record(key)
+        return record.trigger if record else None
+
+    def trigger_record(self, key: TriggerKey) -> TriggerRecord | None:
+        """Return a trigger with its state and its fire times, or None if it is not stored."""
+        return self._usable_store().trigger(checked_key(key, TriggerKey))
+
+    def why(self, key: TriggerKey) -> list[str]:
+        """Explain why a trigger has not fired, or when it will fire.
+
+        The sentences cover its state, pauses and limits that hold it, the nodes that can run it and their free
+        workers, running executions of its job, and its last execution or misfire. A trigger that has ended is
+        explained from its history.
+
+        Raises:
+            TriggerNotFoundError: the trigger is not stored, and the history has no execution of it.
+        """
+        reading = Reading(self._usable_store)
+        return reasons.of_trigger(reading, checked_key(key, TriggerKey), self._config.misfire_threshold)()
+
+    def triggers_of_job(self, key: JobKey) -> list[Trigger]:
+        """Return the triggers of a job, sorted by key."""
+        return [record.trigger for record in self._usable_store().triggers_of_job(checked_key(key, JobKey))]
+
+    def trigger_state(self, key: TriggerKey) -> PublicState:
+        """Return the state of a trigger in Quartz's terms; NONE if it is not stored."""
+        checked = checked_key(key, TriggerKey)
+        return self._usable_store().trigger_states([checked])[checked]
+
+    def job_group_names(self) -> list[str]:
+        """Return the groups that have jobs, sorted."""
+        return self._usable_store().job_group_names()
+
+    def trigger_group_names(self) -> list[str]:
+        """Return the groups that have triggers, sorted."""
+        return self._usable_store().trigger_group_names()
+
+    def paused_trigger_groups(self) -> set[str]:
+        """Return the trigger groups that are paused."""
+        return self._usable_store().paused_trigger_groups()
+
+    def paused_job_groups(self) -> set[str]:
+        """Return the job groups that are paused."""
+        return self._usable_store().paused_job_groups()
+
+    @property
+    def is_all_paused(self) -> bool:
+        """Return True while `pause_all` is in force; triggers that are stored later are paused as well."""
+        return self._usable_store().all_paused()
+
+    def job_keys(self, group: str | GroupMatcher | None = None) -> set[JobKey]:
+        """Return the keys of the jobs whose group matches; None matches all groups."""
+        return self._usable_store().job_keys(group_matcher(group) or GroupMatcher.anything())
+
+    def trigger_keys(self, group: str | GroupMatcher | None = None) -> set[TriggerKey]:
+        """Return the keys of the triggers whose group matches; None matches all groups."""
+        return self._usable_store().trigger_keys(group_matcher(group) or GroupMatcher.anything())
+
+    def check_exists(self, key: JobKey | TriggerKey) -> bool:
+        """Return True if the job or trigger is stored."""
+        if isinstance(key, TriggerKey):
+            return self.trigger_state(key) is not PublicState.NONE
+        return self._usable_store().job_header(checked_key(key, JobKey)) is not None
+
+    # --- queries
+
+    def jobs(
+        self,
+        *,
+        group: str | GroupMatcher | None = None,
+        contains: str | None = None,
+        job_type: str | None = None,
+        mode: str | None = None,
+    ) -> Query[JobRecord]:
+        """Query the stored jobs, by group and name. Without a filter the query selects all.
+
+        Args:
+            group: a group, or a matcher of groups.
+            contains: a part of the name; upper and lower case differ.
+            job_type: the type of the job, as it is registered.
+            mode: "ENABLED", "MANUAL" or "DISABLED"; see `JobMode`.
+
+        Raises:
+            InvalidValueError: a filter has a value that it cannot have.
+        """
+        query = job_query(group=group, contains=contains, job_type=job_type, mode=mode)
+        return self._query("jobs", query, lambda store: store.find_jobs)
+
+    def triggers(
+        self,
+        *,
+        job: JobKey | None = None,
+        group: str | GroupMatcher | None = None,
+        contains: str | None = None,
+        state: str | Collection[str] | None = None,
+        calendar: str | None = None,
+        job_type: str | None = None,
+        kind: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        order_by: str = TriggerOrder.KEY,
+    ) -> Query[TriggerRecord]:
+        """Query the stored triggers. Without a filter the query selects all.
+
+        Args:
+            job: the key of the job that they fire.
+            group: a trigger group, or a matcher of groups.
+            contains: a part of the name; upper and lower case differ.
+            state: one or several states, of `TriggerState` ("WAITING", "ERROR", ...) or of `PublicState` ("NORMAL").
+                "PAUSED" includes "PAUSED_BLOCKED".
+            calendar: the name of a calendar that they use.
+            job_type: the type of the job, as it is registered.
+            kind: the type of the trigger: "simple", "cron", ...; see `TriggerRecord.kind`.
+            since: the earliest next fire time.
+            until: the next fire time is before this instant.
+            order_by: "key" (by group and name) or "next_fire_time" (the soonest first, then by priority; a trigger that
+                fires in the meantime may come twice).
+
+        Raises:
+            InvalidValueError: a filter has a value that it cannot have.
+        """
+        query = trigger_query(
+            job=job,
+            group=group,
+            contains=contains,
+            state=state,
+            calendar=calendar,
+            job_type=job_type,
+            kind=kind,
+            since=since,
+            until=until,
+            order_by=order_by,
+        )
+        return self._query(f"triggers by {query.order}", query, lambda store: store.find_triggers)
+
+    def executions(
+        self,
+        *,
+        state: str | Collection[str] = ENDED,
+        job: JobKey | None = None,
+        trigger: TriggerKey | None = None,
+        group: str | GroupMatcher | None = None,
+        job_type: str | None = None,
+        node: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        exhausted: bool = False,
+    ) -> Query[ExecutionRecord]:
+        """Query the executions of the whole cluster, the latest first. Without `state`, the query selects the history.
+
+        The latest is by end, else by fire, else by scheduled fire time. Executions that are SCHEDULED come after all
+        others, the soonest first.
+
+        Args:
+            state: one or several states of `ExecutionState`; those of the history are the outcomes ("FAILED", ...).
+            job: the key of the job.
+            trigger: the key of the trigger that fired.
+            group: the group of the job, or a matcher of groups.
+            job_type: the type of the job, as it is registered.
+            node: the instance id of the node that executed it.
+            since: the earliest scheduled fire time.
+            until: the scheduled fire time is before this instant.
+            exhausted: only executions that FAILED and that no retry follows: their retry policy is exhausted, or they
+                have none. `run_again` runs such an execution once more.
+
+        Raises:
+            InvalidValueError: a filter has a value that it cannot have.
+        """
+        query = execution_query(
+            state=state,
+            job=job,
+            trigger=trigger,
+            group=group,
+            job_type=job_type,
+            node=node,
+            since=since,
+            until=until,
+            exhausted=exhausted,
+        )
+        return self._query("executions", query, lambda store: store.find_executions)
+
+    def misfires(
+        self,
+        *,
+        trigger: TriggerKey | None = None,
+        job: JobKey | None = None,
+        action: str | None = None,
+        node: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Query[MisfireRecord]:
+        """Query the misfires that the cluster has handled, the latest first. Without a filter the query selects all.
+
+        Args:
+            trigger: the key of the trigger.
+            job: the key of its job.
+            action: the result of the misfire instruction: "FIRED_ONCE", "SKIPPED", ...; see `MisfireAction`.
+            node: the instance id of the node that handled the misfire.
+            since: the earliest scheduled fire time that was missed.
+            until: the scheduled fire time that was missed is before this instant.
+
+        Raises:
+            InvalidValueError: a filter has a value that it cannot have.
+        """
+        query = misfire_query(trigger=trigger, job=job, action=action, node=node, since=since, until=until)
+        return self._query("misfires", query, lambda store: store.find_misfires)
+
+    def _query(
+        self,
+        name: str,
+        query: Any,
+        find: Callable[[JobStore], Callable[[Any, int | None, Position | None], list[_Record]]],
+    ) -> Query[_Record]:
+        # If the scheduler is closed or its store cannot be reached, the error is raised here, not at the first record.
+        self._usable_store()
+        return Query(
+            name,
+            lambda limit, after: find(self._usable_store())(query, limit, after),
+            query.position,
+            query.shape,
+            lambda: self._usable_store().count(query),
+        )
+
+    def outdated_jobs(self) -> list[OutdatedJob]:
+        """Return where stored jobs differ from what the decorators of their classes declare in this release.
+
+        A stored job keeps what its class declared when it was stored. Jobs of types that this process does not know,
+        and rows that it cannot read, are left out.
+        """
+        known = set(self._job_types.names())
+        found: list[OutdatedJob] = []
+        for record in self.jobs():
+            if record.job_type in known:
+                with contextlib.suppress(QuartzpyError):
+                    found += outdated(record.job, self._job_types.find(record.job_type))
+        return found
+
+    def nodes(self) -> CheckIn:
+        """Return the nodes of the cluster, and the store's time."""
+        return self._usable_store().list_nodes()
+
+    def running(self) -> list[RunningRecord]:
+        """Return the claims and the running executions of the whole cluster."""
+        return self._usable_store().list_running()
+
+    def execution(self, fire_id: FireRef) -> ExecutionRecord | None:
+        """Return one execution, whether claimed, running or in the history; None if the id is not known.
+
+        Raises:
+            InvalidValueError: no execution can have this id.
+        """
+        return self._usable_store().execution(checked_fire_id(fire_id))
+
+    def execution_log(self, fire_id: FireRef) -> str | None:
+        """Return the log lines of an execution; None if none were captured.
+
+        A job with `capture_logs="INFO"` keeps the records that its executions log at this level and above, with any
+        logger: `print(scheduler.execution_log(record))`. The lines are stored together with the outcome. Of more than
+        `max_captured_log_bytes` the first and the last lines are kept. Of an execution that has been running for more
+        than a second, the last lines can be read, at most 8 KiB; they are one or two seconds old. They also remain of
+        an execution whose node died.
+
+        Raises:
+            ExecutionNotFoundError: the execution is not known, or no longer in the history.
+            InvalidValueError: no execution can have this id.
+        """
+        found = self.execution(fire_id)
+        if found is None:
+            raise ExecutionNotFoundError(
+                f"execution {checked_fire_id(fire_id)} is not known, or no longer in the history"
+            )
+        return found.log
+
+    def cluster_load(self) -> ClusterLoad:
+        """Return the load of the cluster in a few numbers: triggers that are due or late, executions and nodes.
+
+        The cost of the query does not grow with the number of jobs and triggers, so it may be repeated often.
+        """
+        return self._usable_store().cluster_load()
+
+    def counts(self) -> dict[str, Any]:
+        """Return the numbers of jobs, of triggers by state, and of running executions."""
+        return self._usable_store().counts()
+
+
+def checked_fire_id(fire_id: object) -> int:
+    """Return the id of an execution, which is given as a number, as its digits, or by a record or context of it.
+
+    Raises:
+        InvalidValueError: no execution can have this id.
+    """
+    found: object = getattr(fire_id, "fire_id", fire_id)
+    if isinstance(fire_id, str) and fire_id.isdecimal() and len(fire_id) <= _FIRE_ID_DIGITS:
+        found = int(fire_id)
+    if type(found) is int and 0 <= found <= MAX_FIRE_ID:
+        return found
+    raise InvalidValueError(
+        f"fire_id: must be a whole number, as context.fire_id is, or a record that has one (got {quoted(fire_id)})"
+    )

@@ -1,0 +1,292 @@
+"""All scheduling verbs, the same on a scheduler and inside a user's own transaction; and the handle of a stored job.
+
+The handle holds the job's key only. Each call queries the store, so a handle never becomes stale, no matter how long it
+is kept and which node changes the job.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from quartzpy.errors import InvalidTriggerError, JobNotFoundError
+from quartzpy.instants import Span
+from quartzpy.jobs.function_job import JobFunction
+from quartzpy.jobs.function_job import job as job_of_function
+from quartzpy.jobs.job import JobDetail
+from quartzpy.keys import (
+    DEFAULT_GROUP,
+    JobKey,
+    JobRef,
+    checked_key,
+)
+from quartzpy.name_hints import HANDLE_NAMES, Hinted
+from quartzpy.scheduler.forms import JobForm, TriggerForm, as_job_detail, as_triggers, bound, check_named
+from quartzpy.scheduler.methods.handles import TriggeredExecution, wait_for
+from quartzpy.scheduler.methods.pausing import PausingMethods
+from quartzpy.scheduler.methods.storing import Pairs
+from quartzpy.scheduler.methods.syncing import SyncMethods
+from quartzpy.scheduler.methods.triggering import TriggeringMethods
+from quartzpy.states import ENDED, Missed
+from quartzpy.store.protocol import JobStore
+from quartzpy.store.queries import ExecutionQuery
+from quartzpy.store.records import ExecutionRecord
+from quartzpy.triggers.trigger import Trigger
+
+
+class SchedulingMethods(TriggeringMethods, PausingMethods, SyncMethods):
+    """All verbs on jobs and triggers. Each verb takes effect completely or not at all.
+
+    A verb that names one job, trigger or calendar takes its key, its name in the group DEFAULT, or an object that has
+    a key, and raises JobNotFoundError, TriggerNotFoundError or CalendarNotFoundError if it is not stored. Methods on
+    several, on groups or on everything return the keys or groups that matched.
+    """
+
+    def schedule_job(
+        self,
+        job: JobForm,
+        triggers: TriggerForm | Iterable[TriggerForm] | None = None,
+        *,
+        name: str | None = None,
+        group: str = DEFAULT_GROUP,
+        data: Mapping[str, Any] | Any | None = None,
+        replace: bool = False,
+        **options: Any,
+    ) -> ScheduledJob:
+        """Store a job with its triggers, all or none; return a handle of the job.
+
+            scheduler.schedule_job(report, "0 0 2 * * ?", data={"region": "eu"})
+
+        `job` is a `Job` subclass, a function, a coroutine function, a `@job` function, or a `JobDetail`. `name`,
+        `group`, `data` and the options of `JobDetail` are for all but the last; without a name, the job takes the name
+        of the class or function. Items of a function's `data` that are named like its parameters are passed to it.
+
+        `triggers` are one or several of: a `Trigger`; a cron text, in Quartz's syntax if it has six or seven fields,
+        and in crontab's if it has five or is a word like `@daily`; an interval as a timedelta; an instant as an
+        aware datetime. A trigger without a name takes the job's name and group; further ones are `name-2`, `name-3`.
+        Without a trigger, a class or a function is stored as a durable job, to be run by `trigger_job`.
+
+        Storing the same again changes nothing, so a program may do it at each start, on any number of nodes. With
+        `replace`, differing values are replaced. A trigger whose schedule did not change keeps its fire times, its
+        misfires and its pause; a job that persists its data keeps that data. Other triggers of the job do not change.
+
+        Raises:
+            ObjectAlreadyExistsError: something different is stored under a key, and `replace` is false.
+            TriggerNeverFiresError: a trigger has no fire time.
+            CalendarNotFoundError: a trigger names a calendar that is not stored.
+            InvalidJobError, InvalidJobTypeError: `job` is not a job, or other nodes could not import it.
+            InvalidTriggerError: a trigger cannot be read, or names another job.
+            InvalidJobDataError: the job's data, with a trigger's over it, is not valid for the job's `data_type`.
+        """
+        several = as_triggers(triggers)
+        if not several and not isinstance(job, JobDetail):
+            options.setdefault("durable", True)
+        given = as_job_detail(job, name, group, data, options)
+        check_named(given, "replace=True" if replace else None)
+        detail = self._checked_job(given)
+        pairs: Pairs = [(detail, bound(several, detail.key))]
+        self._check_pairs(pairs)
+        self._store_pairs(pairs, replace=replace)
+        return ScheduledJob(self, detail.key)
+
+    def scheduled_job(
+        self,
+        triggers: TriggerForm | Iterable[TriggerForm],
+        name: str | None = None,
+        group: str = DEFAULT_GROUP,
+        *,
+        replace: bool = True,
+        **options: Any,
+    ) -> Callable[[Callable[..., Any]], JobFunction[..., Any]]:
+        """Make a job of the decorated function and schedule it; a stored job of the same name is replaced.
+
+        The name defaults to the function's. `options` are those of `schedule_job`. The decorator stores the job at
+        once, so use it where the program starts. Errors as for `schedule_job`. The decorator follows APScheduler.
+        """
+
+        def scheduled(function: Callable[..., Any]) -> JobFunction[..., Any]:
+            made = function if isinstance(function, JobFunction) else job_of_function(function)
+            self.schedule_job(made, triggers, name=name, group=group, replace=replace, **options)
+            return made
+
+        return scheduled
+
+    def schedule_jobs(
+        self,
+        jobs: Mapping[Any, Iterable[TriggerForm]] | Iterable[tuple[JobForm, Iterable[TriggerForm]]],
+        *,
+        replace: bool = False,
+    ) -> list[ScheduledJob]:
+        """Store many jobs with their triggers, all or none; return their handles. Errors as for `schedule_job`."""
+        pairs = self._bound_pairs(
+            jobs.items() if isinstance(jobs, Mapping) else jobs, again="replace=True" if replace else None
+        )
+        self._check_pairs(pairs)
+        self._store_pairs(pairs, replace=replace)
+        return [ScheduledJob(self, job.key) for job, _ in pairs]
+
+    def schedule(self, triggers: Trigger | Iterable[Trigger], *, replace: bool = False) -> datetime:
+        """Store triggers for jobs that are stored already; return the earliest fire time. Each needs its `job_key`.
+
+        The merged data of job and trigger is not validated here, but when the job runs.
+
+        Raises:
+            JobNotFoundError: the job of a trigger is not stored. Others as for `schedule_job`.
+        """
+        several = as_triggers(triggers)
+        found = []
+        for trigger in several:
+            if trigger.job_key is None:
+                raise InvalidTriggerError(f"trigger {trigger.label}: job_key is missing")
+            of_job = [one for one in several if one.job_key == trigger.job_key]
+            found.append(bound(of_job, trigger.job_key)[of_job.index(trigger)])
+        pairs: Pairs = [(None, found)]
+        self._check_pairs(pairs)
+        return self._store_pairs(pairs, replace=replace)[0]
+
+    @abstractmethod
+    def _inside(self, store: JobStore) -> SchedulingMethods:
+        """Return the same verbs on another view of the store."""
+
+    def job(self, key: JobRef) -> ScheduledJob:
+        """Return a handle of a stored job.
+
+        Raises:
+            JobNotFoundError: it is not stored.
+            InvalidKeyError: `key` is neither a key nor a name.
+        """
+        key = checked_key(key, JobKey)
+        self._require_job(key)
+        return ScheduledJob(self, key)
+
+
+_LAST = 20
+
+
+"""The number of recent executions among which one that has ended is looked for."""
+
+
+class ScheduledJob(Hinted):
+    """A stored job. `schedule_job` returns one; `Scheduler.job` makes one for a job that is stored already."""
+
+    _other_names = HANDLE_NAMES
+
+    def __init__(self, scheduler: SchedulingMethods, key: JobKey) -> None:
+        self._scheduler = scheduler
+        self._key = key
+
+    @property
+    def key(self) -> JobKey:
+        """The key of the job."""
+        return self._key
+
+    @property
+    def detail(self) -> JobDetail:
+        """The job as it is stored now. Raises JobNotFoundError if it is no longer stored."""
+        found = self._scheduler.get_job_detail(self._key)
+        if found is None:
+            raise JobNotFoundError(f"job {self._key} is not stored: it was deleted, or its last trigger has ended")
+        return found
+
+    @property
+    def triggers(self) -> list[Trigger]:
+        """The job's triggers as they are stored now, sorted by key; an empty list if it has none."""
+        return self._scheduler.triggers_of_job(self._key)
+
+    @property
+    def next_fire_time(self) -> datetime | None:
+        """The earliest next fire time of the job's triggers, or None if the job will not fire again.
+
+        Paused triggers count as well.
+        """
+        records = [self._scheduler.trigger_record(trigger.key) for trigger in self.triggers]
+        times = [record.progress.next_fire_time for record in records if record is not None]
+        return min((at for at in times if at is not None), default=None)
+
+    def pause(self, *, reason: str | None = None, by: str | None = None) -> None:
+        """Pause all triggers that the job has now; values and errors as in `Scheduler.pause_job`."""
+        self._scheduler.pause_job(self._key, reason=reason, by=by)
+
+    def resume(self, *, missed: str = Missed.MISFIRE) -> None:
+        """Resume all triggers; `missed` and errors as for `Scheduler.resume_job`."""
+        self._scheduler.resume_job(self._key, missed=missed)
+
+    def trigger(self, data: Mapping[str, Any] | Any | None = None, *, delay: Span | None = None) -> TriggeredExecution:
+        """Run the job once, now or after `delay`; arguments and errors as for `Scheduler.trigger_job`."""
+        return self._scheduler.trigger_job(self._key, data, delay=delay)
+
+    def modify(self, **changes: Any) -> JobDetail:
+        """Change values of the job; names and errors as for `Scheduler.modify_job`. Its triggers do not change."""
+        return self._scheduler.modify_job(self._key, **changes)
+
+    def reschedule(self, trigger: Trigger | str | timedelta | datetime) -> datetime:
+        """Replace the job's only trigger with another schedule; return the new trigger's first fire time.
+
+        The trigger takes any form that `Scheduler.schedule_job` accepts. A trigger without a name takes the name of
+        the old one.
+
+        Raises:
+            JobNotFoundError: the job is no longer stored.
+            InvalidTriggerError: the job has no trigger or several; use `Scheduler.reschedule_job` for one of several.
+            Others as for `Scheduler.reschedule_job`.
+        """
+        keys = [one.key for one in self.triggers]
+        if len(keys) != 1:
+            if not keys:
+                self.detail  # noqa: B018  raises JobNotFoundError if the job is not stored
+            listed = ", ".join(map(str, keys)) or "none"
+            raise InvalidTriggerError(
+                f"job {self._key}: reschedule needs a job with one trigger (it has {listed});"
+                " use scheduler.reschedule_job(trigger_key, trigger), or schedule(trigger)"
+            )
+        return self._scheduler.reschedule_job(keys[0], trigger)
+
+    def delete(self, *, missing_ok: bool = False) -> bool:
+        """Remove the job with its triggers; return value and errors as for `Scheduler.delete_job`."""
+        return self._scheduler.delete_job(self._key, missing_ok=missing_ok)
+
+    def wait(self, timeout: Span | None = None) -> ExecutionRecord:
+        """Wait until the job's next execution has ended, on any node; return its record with its log lines.
+
+        Only executions that end after the call count. If the job is no longer stored because its last trigger has
+        fired, return the record of its last execution.
+
+        Raises:
+            WaitTimeoutError: no execution ended within `timeout` (None: wait without a limit).
+            JobNotFoundError: the job is not stored, and no execution of it is known.
+        """
+        query = ExecutionQuery(states=ENDED, job_key=self._key)
+        store = self._scheduler._usable_store()
+        since = store.now()
+
+        def look() -> ExecutionRecord | None:
+            ended = store.find_executions(query, _LAST)
+            new = [one for one in ended if one.ended_at is not None and one.ended_at > since]
+            if new:
+                return min(new, key=lambda one: one.ended_at or since)
+            if store.job_mode(self._key) is not None or self._is_running():
+                return None
+            # The execution may have ended between the two queries.
+            ended = store.find_executions(query, _LAST)
+            if not ended:
+                raise JobNotFoundError(f"job {self._key} is not stored, and no execution of it is known")
+            return max(ended, key=lambda one: one.ended_at or one.scheduled_fire_time)
+
+        def has_begun() -> bool:
+            return self._is_running() or look() is not None
+
+        return wait_for(self._scheduler, store, look, has_begun, timeout, f"no execution of job {self._key} ended")
+
+    def _is_running(self) -> bool:
+        return any(row.job_key == self._key for row in self._scheduler._usable_store().list_running())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ScheduledJob) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"ScheduledJob({str(self._key)!r})"

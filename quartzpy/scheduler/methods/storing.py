@@ -1,0 +1,391 @@
+"""The verbs' part that stores definitions: jobs and triggers, their changes and removal, and calendars."""
+
+from __future__ import annotations
+
+import difflib
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace as replace_in
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from quartzpy import job_data
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.errors import CalendarNotFoundError, InvalidJobError, InvalidTriggerError, InvalidValueError
+from quartzpy.events.events import (
+    JobAdded,
+    JobDeleted,
+    JobScheduled,
+    JobUnscheduled,
+    SchedulingDataCleared,
+    TriggerFinalized,
+)
+from quartzpy.jobs import typed_data
+from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.trace_context import with_trace
+from quartzpy.keys import (
+    DEFAULT_GROUP,
+    JobKey,
+    JobRef,
+    Key,
+    TriggerKey,
+    TriggerRef,
+    check_name,
+    checked_key,
+    checked_keys,
+)
+from quartzpy.name_hints import SCHEDULING_ARGUMENTS, refuses
+from quartzpy.scheduler.forms import JobForm, TriggerForm, as_job_detail, as_trigger, as_triggers, bound, check_named
+from quartzpy.scheduler.methods.base import Methods
+from quartzpy.states import TriggerState
+from quartzpy.store import refusals
+from quartzpy.store.protocol import JobEntry, JobStore, TriggerMove
+from quartzpy.store.queries import TriggerQuery
+from quartzpy.texts import quoted
+from quartzpy.triggers.trigger import Trigger
+from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes, moved_to, prepare
+
+Pairs: TypeAlias = Sequence[tuple[JobDetail | None, Sequence[Trigger]]]
+"""Jobs with their triggers; None means a job that is stored already."""
+_UPDATE_TRIES = 5
+
+
+class StoringMethods(Methods):
+    """Stores, changes and removes definitions, each time either all of them or none and an error."""
+
+    @abstractmethod
+    def _inside(self, store: JobStore) -> StoringMethods:
+        """Return the verbs on another view of the store."""
+
+    @refuses(SCHEDULING_ARGUMENTS)
+    def add_job(
+        self,
+        job: JobDetail,
+        *,
+        replace: bool = False,
+        store_non_durable_while_awaiting_scheduling: bool = False,
+    ) -> None:
+        """Store a job without a trigger. Storing the same again changes nothing.
+
+        Raises:
+            InvalidJobError: the job is not durable, so it would be deleted with its last trigger, and
+                `store_non_durable_while_awaiting_scheduling` is false.
+            ObjectAlreadyExistsError: a different job has its key, and `replace` is false.
+            InvalidJobDataError: its data has names that its `data_type` does not have. Missing names are no error,
+                because a trigger may provide them.
+        """
+        job = self._checked_job(job)
+        self._check_data(job)
+        self._check_typed_data(job)
+        if not job.durable and not store_non_durable_while_awaiting_scheduling:
+            raise InvalidJobError(f"job {job.key} has no trigger and is not durable; pass durable=True")
+        self._usable_store().store_jobs([JobEntry(job)], replace=replace)
+        if replace:
+            # As for `modify_job`: its triggers may fire earlier.
+            self._changed(self._clock.now())
+        self._emit(JobAdded(job))
+
+    def _checked_job(self, job: object) -> JobDetail:
+        """Return a job with the scheduler's defaults for values that were not passed to it."""
+        if not isinstance(job, JobDetail):
+            raise InvalidJobError(
+                f"job: a JobDetail is needed (got {quoted(job)}); schedule_job takes classes and functions as well"
+            )
+        return job.with_defaults(self._job_defaults)
+
+    def _bound_pairs(
+        self, given: Iterable[tuple[JobForm, object]], *, again: str | None = None
+    ) -> list[tuple[JobDetail, list[Trigger]]]:
+        """Return the jobs, each with its triggers bound to it. `again` is as for `check_named`."""
+        found = []
+        for form, triggers in given:
+            detail = as_job_detail(form, None, DEFAULT_GROUP, None, {})
+            check_named(detail, again)
+            job = self._checked_job(detail)
+            found.append((job, bound(as_triggers(triggers), job.key)))
+        return found
+
+    def _store_pairs(
+        self, pairs: Pairs, *, replace: bool, keep_data: Collection[JobKey] = ()
+    ) -> tuple[datetime, list[Trigger]]:
+        """Store jobs with their triggers; return the earliest fire time and the triggers."""
+        if self._current_trace is not None and (trace := self._current_trace()):
+            pairs = [(job, [with_trace(trigger, trace) for trigger in triggers]) for job, triggers in pairs]
+        everything = [trigger for _, triggers in pairs for trigger in triggers]
+        if twice := _given_twice([job for job, _ in pairs if job is not None]):
+            raise InvalidJobError(f"job {twice} is given twice; give it once, with all its triggers")
+        if twice := _given_twice(everything):
+            raise InvalidTriggerError(f"trigger {twice} is given twice; each trigger needs a key of its own")
+        prepare_one = self._preparation(everything)
+        entries = [
+            JobEntry(
+                job,
+                [UnpreparedTrigger(trigger, prepare_one) for trigger in triggers],
+                job is not None and job.key in keep_data,
+            )
+            for job, triggers in pairs
+        ]
+        earliest = self._usable_store().store_jobs(entries, replace=replace)
+        self._changed(earliest)
+        self._emit_stored(pairs)
+        return earliest if earliest is not None else self._usable_store().now(), everything
+
+    def _emit_stored(self, pairs: Pairs) -> None:
+        for job, triggers in pairs:
+            if job is not None:
+                self._emit(JobAdded(job))
+            for trigger in triggers:
+                self._emit(JobScheduled(trigger))
+
+    def _check_pairs(self, pairs: Pairs) -> None:
+        for job, triggers in pairs:
+            for trigger in triggers:
+                self._check_data(trigger)
+            if job is not None:
+                self._check_data(job)
+                if not triggers and not job.durable:
+                    raise InvalidJobError(
+                        f"job {job.key} has no trigger and is not durable: it would be deleted at once"
+                    )
+                for trigger in triggers:
+                    if trigger.follows_end and job.max_concurrent != 1:
+                        raise InvalidTriggerError(
+                            f"trigger {trigger.label}: {trigger.kind} counts from the end of an execution;"
+                            f" job {job.key} must disallow concurrent execution (disallow_concurrent=True)"
+                        )
+                self._check_typed_data(job, triggers)
+
+    def _check_data(self, of: JobDetail | Trigger) -> None:
+        job_data.encode(of.data, max_bytes=self._config.max_job_data_bytes)
+
+    def _check_typed_data(self, job: JobDetail, triggers: Sequence[Trigger] = ()) -> None:
+        """Build the typed data for each trigger, if the job's class is known in this process and has a data type."""
+        data_type = self._job_types.data_type(job.job)
+        if data_type is None:
+            return
+        own = job.data or {}
+        if not triggers:
+            typed_data.refuse_unknown(data_type, own, f"job {job.key}")
+        for trigger in triggers:
+            typed_data.build(data_type, {**own, **(trigger.data or {})}, f"job {job.key}, trigger {trigger.key}")
+
+    def _preparation(self, triggers: Sequence[Trigger]) -> Callable[[Trigger, datetime], PreparedTrigger]:
+        """Return a function that prepares a trigger with the calendar that it needs."""
+        store = self._usable_store()
+        names = {trigger.calendar for trigger in triggers if trigger.calendar is not None}
+        calendars = store.calendars(names) if names else {}
+        for name in sorted(names):
+            if name not in calendars:
+                raise refusals.calendar_not_stored(name, store.calendar_names())
+
+        def prepare_one(trigger: Trigger, now: datetime) -> PreparedTrigger:
+            stored = calendars.get(trigger.calendar) if trigger.calendar else None
+            if stored is None:
+                return prepare(trigger, now, None)
+            return prepare(trigger, now, stored.calendar, stored.revision)
+
+        return prepare_one
+
+    def modify_job(self, key: JobRef, **changes: Any) -> JobDetail:
+        """Change values of a stored job, named as in `JobDetail`; return the changed job.
+
+        Its triggers and its other values do not change, even if another program changes them at the same time.
+
+        Raises:
+            JobNotFoundError: it is not stored.
+            InvalidJobError: a value is wrong, or a name is not that of a value that can be changed.
+            InvalidJobDataError: as for `add_job`, if `data` or `job` is changed.
+            InvalidKeyError: `key` is neither a key nor a name.
+        """
+        key = checked_key(key, JobKey)
+
+        def change(known: JobDetail) -> JobDetail:
+            changed = known.with_values(changes)
+            self._check_data(changed)
+            # Stored data that the current class no longer accepts must not prevent a change of other values.
+            if not changes.keys().isdisjoint(("data", "job")):
+                self._check_typed_data(changed)
+            return changed
+
+        changed = self._usable_store().modify_job(key, change, keeps_data="data" not in changes)
+        if changed is None:
+            raise self._no_job(key)
+        # A limit that was raised, for example, lets triggers fire earlier than this node expects.
+        self._changed(self._clock.now())
+        self._emit(JobAdded(changed))
+        return changed
+
+    def unschedule_job(self, key: TriggerRef, *, missing_ok: bool = False) -> bool:
+        """Remove a trigger; remove its job as well if it has no other trigger and is not durable.
+
+        Return True, or False if the trigger was not stored and `missing_ok` is true.
+
+        Raises:
+            TriggerNotFoundError: it is not stored, and `missing_ok` is false.
+            InvalidKeyError: `key` is neither a key nor a name.
+        """
+        key = checked_key(key, TriggerKey)
+        if self.unschedule_jobs([key]):
+            return True
+        if missing_ok:
+            return False
+        raise self._no_trigger(key)
+
+    def unschedule_jobs(self, keys: Collection[TriggerRef]) -> set[TriggerKey]:
+        """Remove triggers, and jobs as `unschedule_job` does; return the keys of those that were stored."""
+        removed = self._usable_store().delete_triggers(checked_keys(keys, TriggerKey))
+        for key in sorted(removed):
+            self._emit(JobUnscheduled(key))
+        return removed
+
+    def reschedule_job(self, key: TriggerRef, trigger: TriggerForm) -> datetime:
+        """Replace a stored trigger with a new one of the same job; return the new trigger's first fire time.
+
+        The trigger takes the forms that `schedule_job` accepts. A trigger without a name takes the old one's key.
+
+        Raises:
+            TriggerNotFoundError: no trigger is stored under `key`; nothing is changed.
+            InvalidKeyError: `key` is neither a key nor a name.
+            Others as for `schedule_job`.
+        """
+        key = checked_key(key, TriggerKey)
+        new = as_trigger(trigger)
+        old = self._usable_store().trigger(key)
+        if old is None:
+            raise self._no_trigger(key)
+        if new.name is None:
+            new = replace_in(new, name=key.name, group=key.group)
+        self._check_data(new)
+        new = replace_in(new, job_key=old.job_key)
+        start = self._usable_store().now() if new.start_time is None else new.start_time
+        earliest = self._usable_store().replace_trigger(key, self._preparation([new])(new, start))
+        if earliest is None:
+            raise self._no_trigger(key)
+        self._changed(earliest)
+        self._emit(JobUnscheduled(key))
+        self._emit(JobScheduled(new))
+        return earliest
+
+    def delete_job(self, key: JobRef, *, missing_ok: bool = False) -> bool:
+        """Remove a job with all its triggers. Running executions continue.
+
+        Return True, or False if the job was not stored and `missing_ok` is true.
+
+        Raises:
+            JobNotFoundError: it is not stored, and `missing_ok` is false.
+            InvalidKeyError: `key` is neither a key nor a name.
+        """
+        key = checked_key(key, JobKey)
+        if self.delete_jobs([key]):
+            return True
+        if missing_ok:
+            return False
+        raise self._no_job(key)
+
+    def delete_jobs(self, keys: Collection[JobRef]) -> set[JobKey]:
+        """Remove jobs with all their triggers; return the keys of those that were stored."""
+        removed = self._usable_store().delete_jobs(checked_keys(keys, JobKey))
+        for key in sorted(removed):
+            for trigger in sorted(removed[key]):
+                self._emit(JobUnscheduled(trigger))
+            self._emit(JobDeleted(key))
+        return set(removed)
+
+    def clear(self) -> None:
+        """Remove all jobs, triggers, calendars and pauses of this scheduler. Running executions continue."""
+        self._usable_store().clear()
+        self._emit(SchedulingDataCleared())
+
+    def add_calendar(
+        self, name: str, calendar: Calendar, *, replace: bool = False, update_triggers: bool = False
+    ) -> None:
+        """Store a calendar that triggers can refer to. Storing the same calendar again changes nothing.
+
+        With `replace`, the calendar replaces one that is stored under the same name: triggers that use it keep their
+        current next fire time, and follow the new calendar after that. With `update_triggers`, their next fire times
+        are recomputed as well; paused, blocked and failed triggers keep their state. A trigger for which the new
+        calendar leaves no fire time becomes COMPLETE, like a trigger whose schedule has ended: it remains stored with
+        its job, listeners receive `TriggerFinalized`, and it fires again only after it has been rescheduled.
+
+        Raises:
+            ObjectAlreadyExistsError: a different calendar is stored under the name, and `replace` is false.
+            InvalidCalendarError: `calendar` is not a calendar, or cannot be stored.
+        """
+        check_name(name, "calendar name")
+        if not self._is_stored(name, calendar):
+            self._usable_store().put_calendar(name, calendar, replace=replace)
+        if update_triggers:
+            self._update_triggers(name)
+        if replace or update_triggers:
+            self._changed(self._clock.now())
+
+    def _is_stored(self, name: str, calendar: Calendar) -> bool:
+        stored = self._readable_calendar(name)
+        return stored is not None and stored == calendar
+
+    def _readable_calendar(self, name: str) -> Calendar | None:
+        """Return a calendar, or None if it is not stored, or cannot be read in this process."""
+        try:
+            stored = self._usable_store().calendars([name]).get(name)
+        except InvalidValueError:
+            # The caller must be able to replace it.
+            return None
+        return None if stored is None else stored.calendar
+
+    def _update_triggers(self, name: str) -> None:
+        """Recompute the next fire times of the triggers that use a calendar."""
+        store = self._usable_store()
+        # A trigger that fires in the meantime is read again.
+        for _ in range(_UPDATE_TRIES):
+            stored = store.calendars([name]).get(name)
+            if stored is None:
+                return
+            now = store.now()
+            moves = []
+            for record in store.find_triggers(TriggerQuery(calendar=name), None):
+                late_after = record.trigger.misfire_threshold or self._config.misfire_threshold
+                progress = record.trigger.with_new_calendar(
+                    record.progress, stored.calendar, now=now, late_after=late_after
+                )
+                if progress != record.progress and record.state is not TriggerState.COMPLETE:
+                    there = PreparedTrigger(record.trigger, progress, UpcomingFireTimes(), stored.revision)
+                    moves.append(TriggerMove(record, moved_to(there, progress, stored.calendar)))
+            moved = store.move_triggers(moves)
+            for move in moves:
+                if move.to.trigger.key in moved and move.to.progress.next_fire_time is None:
+                    self._emit(TriggerFinalized(move.to.trigger.key))
+            if len(moved) == len(moves):
+                return
+
+    def delete_calendar(self, name: str, *, missing_ok: bool = False) -> bool:
+        """Remove a calendar. Return True if it was stored; False is possible only with `missing_ok`.
+
+        Raises:
+            CalendarNotFoundError: no calendar is stored under the name, and `missing_ok` is false.
+            CalendarInUseError: triggers use it.
+        """
+        found = self._usable_store().delete_calendar(check_name(name, "calendar name"))
+        if not found and not missing_ok:
+            near = difflib.get_close_matches(name, self.calendar_names(), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise CalendarNotFoundError(f"calendar {quoted(name)} is not stored{hint}")
+        return found
+
+    def get_calendar(self, name: str) -> Calendar | None:
+        """Return the calendar that is stored under the name, or None if there is none."""
+        check_name(name, "calendar name")
+        stored = self._usable_store().calendars([name]).get(name)
+        return None if stored is None else stored.calendar
+
+    def calendar_names(self) -> list[str]:
+        """Return the names of all stored calendars, sorted."""
+        return self._usable_store().calendar_names()
+
+
+def _given_twice(things: Sequence[JobDetail | Trigger]) -> Key | None:
+    """Return a key that several of these jobs or triggers have."""
+    # Tuples, because there may be a million of them.
+    if len({(one.group, one.name) for one in things}) == len(things):
+        return None
+    return next(key for key, number in Counter(one.key for one in things).items() if number > 1)

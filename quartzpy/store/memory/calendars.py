@@ -1,0 +1,69 @@
+"""Stores, replaces and removes calendars, and moves the triggers that use one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.calendars.kinds import storable_json
+from quartzpy.keys import TriggerKey
+from quartzpy.states import Missed, TriggerState
+from quartzpy.store import refusals
+from quartzpy.store.memory.rows import TriggerRow
+from quartzpy.store.memory.tables import Tables
+from quartzpy.store.protocol import StoredCalendar, TriggerMove
+from quartzpy.triggers.upcoming import UpcomingFireTimes
+
+
+def put(tables: Tables, name: str, calendar: Calendar, *, replace: bool) -> None:
+    """Store a calendar; see `JobStore.put_calendar`."""
+    storable_json(calendar)  # raises for a calendar that no store can keep
+    if name in tables.calendars and not replace:
+        raise refusals.calendar_exists(name)
+    tables.calendars[name] = StoredCalendar(calendar, tables.next_number())
+    tables.calendar_owners.pop(name, None)
+    for row in naming(tables, name):
+        if row.state is TriggerState.COMPLETE:
+            continue
+        if row.state is TriggerState.ACQUIRED:
+            tables.move(row, TriggerState.WAITING)
+        row.upcoming = UpcomingFireTimes()
+
+
+def naming(tables: Tables, name: str) -> list[TriggerRow]:
+    """Return the triggers that use a calendar."""
+    return [row for row in tables.triggers.values() if row.bare.calendar == name]
+
+
+def delete(tables: Tables, name: str) -> bool:
+    """Remove a calendar; see `JobStore.delete_calendar`."""
+    if naming(tables, name):
+        raise refusals.calendar_in_use(name)
+    tables.calendar_owners.pop(name, None)
+    return tables.calendars.pop(name, None) is not None
+
+
+def move(tables: Tables, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
+    """Change the fire times of triggers; see `JobStore.move_triggers`."""
+    moved = set()
+    for one in moves:
+        row = tables.triggers.get(one.to.trigger.key)
+        if row is None or row.generation != one.seen.generation:
+            continue
+        if row.progress.next_fire_time != one.seen.progress.next_fire_time:
+            continue
+        if row.state is TriggerState.COMPLETE or (row.state is TriggerState.ACQUIRED and not one.releases_claim):
+            continue
+        moved.add(row.key)
+        if one.to.progress.next_fire_time is None:
+            tables.move(
+                row,
+                TriggerState.COMPLETE,
+                progress=one.to.progress,
+                upcoming=UpcomingFireTimes(is_complete=True),
+                missed_policy=Missed.MISFIRE,
+            )
+        else:
+            state = TriggerState.WAITING if row.state is TriggerState.ACQUIRED else row.state
+            tables.move(row, state, progress=one.to.progress, upcoming=one.to.upcoming, missed_policy=Missed.MISFIRE)
+    return moved

@@ -1,0 +1,279 @@
+"""The complete step: ends executions by fire_id, if the claim still belongs to the calling epoch."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from quartzpy.jobs.progress import Progress
+from quartzpy.keys import JobKey
+from quartzpy.states import FiredState, Outcome, TriggerState
+from quartzpy.store.memory import actions
+from quartzpy.store.memory.pausing import pause_schedule
+from quartzpy.store.memory.rerun import follow, retry
+from quartzpy.store.memory.rows import FiredRow, TriggerRow
+from quartzpy.store.memory.tables import HISTORY, Tables
+from quartzpy.store.protocol import (
+    ACTION_SILENCE,
+    Completion,
+    CompletionOutcome,
+    FiredTrigger,
+    Node,
+    Notification,
+    PauseNote,
+)
+from quartzpy.store.protocol.outcomes import NOT_FAILED
+from quartzpy.store.records import ExecutionRecord
+from quartzpy.triggers.upcoming import UpcomingFireTimes
+
+
+def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
+    """End executions; see `JobStore.complete`."""
+    now = tables.now()
+    ended: list[Completion] = []
+    fenced: set[int] = set()
+    released: set[tuple[JobKey, str]] = set()
+    retries: list[TriggerRow] = []
+    followers: list[TriggerRow] = []
+    stopped: set[int] = set()
+    for completion in completions:
+        row = tables.fired.get(completion.fired.fire_id)
+        if row is None or row.epoch != node.epoch or row.state is not FiredState.EXECUTING:
+            if not _was_recorded(tables, node, completion.fired.fire_id):
+                fenced.add(completion.fired.fire_id)
+            continue
+        tables.drop(row)
+        job = tables.jobs.get(row.job_key)
+        if row.cancel_requested and completion.retry_after is not None:
+            stopped.add(row.fire_id)
+            completion = _not_again(completion)
+        tables.history.append(
+            row.ended(
+                completion.outcome,
+                _between(row, completion.ended_at, now),
+                started_at=_between(row, completion.started_at, now),
+                error=completion.error,
+                result_text=completion.result,
+                log_text=completion.log,
+                retry_at=now + completion.retry_after if completion.retry_after is not None and job else None,
+            )
+        )
+        _store_data(tables, row, completion)
+        if row.limited:
+            released.add((row.job_key, row.concurrency_key))
+        if job is not None and completion.outcome is Outcome.SUCCEEDED:
+            job.node_deaths = 0
+        if completion.retry_after is not None and job is not None:
+            after, outcome = completion.retry_after, completion.outcome
+            retries.append(retry(tables, row, job, after, outcome, keeps_admission=completion.is_handed_back))
+        elif job is not None:
+            followers += follow(tables, row, job, completion.outcome, completion.result)
+        ended.append(completion)
+    unblocked = [*tables.unblock(released), *(row for row in retries + followers if row.state is TriggerState.WAITING)]
+    paused = _count_failures(tables, ended)
+    for completion in ended:
+        _end_trigger(tables, completion)
+    times = [row.progress.next_fire_time for row in unblocked if row.progress.next_fire_time]
+    earliest = min(times, default=None)
+    return CompletionOutcome(
+        now, fenced=frozenset(fenced), earliest_unblocked=earliest, paused=paused, stopped=frozenset(stopped)
+    )
+
+
+def _not_again(completion: Completion) -> Completion:
+    """Return the end of an execution that was to run again, and that somebody has asked to stop."""
+    if completion.outcome is not Outcome.SNOOZED:
+        return replace(completion, retry_after=None)
+    error = None if completion.is_handed_back else completion.error
+    return replace(completion, retry_after=None, outcome=Outcome.CANCELLED, error=error)
+
+
+def _between(row: FiredRow, instant: datetime, now: datetime) -> datetime:
+    """Return a node's estimate of an instant, limited to the time between the fire and now by the store's clock."""
+    return min(max(instant, row.fire_time), now)
+
+
+def _count_failures(tables: Tables, ended: Sequence[Completion]) -> set[JobKey]:
+    """Count failures in a row of jobs that ask for it; pause those that have reached their limit, and return them."""
+    grown: dict[JobKey, bool] = {}
+    for completion in ended:
+        job = tables.jobs.get(completion.fired.job_key)
+        if job is None or completion.fired.pause_after_failures is None or completion.retry_after is not None:
+            continue
+        if completion.outcome is Outcome.SUCCEEDED:
+            job.consecutive_failures = 0
+            grown[job.key] = False
+        elif completion.outcome is Outcome.FAILED:
+            job.consecutive_failures += 1
+            grown[job.key] = True
+    paused = set()
+    for key in (key for key, has_failed_last in grown.items() if has_failed_last):
+        job = tables.jobs[key]
+        if job.pause_after_failures is not None and job.consecutive_failures >= job.pause_after_failures:
+            note = PauseNote(f"{job.consecutive_failures} executions in a row failed", "pause_after_failures")
+            if pause_schedule(tables, job, note):
+                paused.add(key)
+    return paused
+
+
+def _was_recorded(tables: Tables, node: Node, fire_id: int) -> bool:
+    """Return True if this node ended the execution before and repeats the call because the answer was lost."""
+    return any(
+        record.fire_id == fire_id
+        and record.instance_id == node.instance_id
+        and record.outcome is not Outcome.TERMINATED
+        for record in tables.history
+    )
+
+
+def _store_data(tables: Tables, row: FiredRow, completion: Completion) -> None:
+    job = tables.jobs.get(row.job_key)
+    if job is not None and completion.job_data is not None:
+        job.data = None if completion.job_data == "{}" else completion.job_data
+
+
+def _end_trigger(tables: Tables, completion: Completion) -> None:
+    """Apply the completion's instruction to the trigger that fired, unless it was replaced in the meantime."""
+    fired = completion.fired
+    row = _same_generation(tables, fired)
+    state = completion.instruction.state
+    if state is not None:
+        job = tables.jobs.get(fired.job_key)
+        about_all = completion.instruction.is_about_all_triggers and job is not None
+        for asked in list(job.triggers.values()) if job is not None and about_all else [row]:
+            if asked is not None:
+                tables.move(asked, state)
+                asked.error = (completion.error or NOT_FAILED) if state is TriggerState.ERROR else None
+    elif completion.instruction.deletes:
+        if row is not None:
+            tables.remove_trigger(row)
+        tables.drop_orphans([fired.job_key])
+    elif completion.ends_its_trigger:
+        # A declared trigger is kept when it has ended; otherwise the next sync would store it again.
+        if row is not None and row.state is TriggerState.COMPLETE and row.owner is None:
+            tables.remove_trigger(row)
+        tables.drop_orphans([fired.job_key])
+    elif row is not None and completion.moves_its_trigger():
+        _move_by_end(tables, row, completion)
+    elif row is not None and completion.refill is not None:
+        calendar = tables.calendar_of(row)
+        if (None if calendar is None else calendar.revision) == fired.calendar_revision:
+            _append(tables, row, fired, completion.refill)
+
+
+def _same_generation(tables: Tables, fired: FiredTrigger) -> TriggerRow | None:
+    row = tables.triggers.get(fired.trigger_key)
+    return row if row is not None and row.generation == fired.generation else None
+
+
+def _move_by_end(tables: Tables, row: TriggerRow, completion: Completion) -> None:
+    """Set the fire time that follows from the end of the execution, unless the trigger was moved in the meantime."""
+    if row.progress.next_fire_time != completion.fired.next_fire_time or row.state is TriggerState.COMPLETE:
+        return
+    following = completion.next_by_end()
+    state = TriggerState.COMPLETE if following is None else row.state
+    tables.move(row, state, progress=replace(row.progress, next_fire_time=following))
+
+
+def _append(tables: Tables, row: TriggerRow, fired: FiredTrigger, more: UpcomingFireTimes) -> None:
+    """Append fire times if nothing else has; they continue the last stored instant, from which they were computed."""
+    computed_from = fired.last_known_fire_time
+    last = (row.progress.next_fire_time, *row.upcoming.instants)[-1]
+    if last is not None and last == computed_from and not row.upcoming.is_complete:
+        row.upcoming = UpcomingFireTimes(row.upcoming.instants + more.instants, more.is_complete)
+
+
+def request_cancel(tables: Tables, fire_id: int) -> bool:
+    """Ask an execution to stop; see `JobStore.request_cancel`."""
+    row = tables.fired.get(fire_id)
+    if row is None or row.state is not FiredState.EXECUTING:
+        return False
+    row.cancel_requested = True
+    tables.notifications.add(Notification.CANCELLED)
+    return True
+
+
+def request_cancel_of_job(tables: Tables, job: JobKey) -> set[int]:
+    """Ask all executions of a job to stop; see `JobStore.request_cancel_of_job`."""
+    rows = [row for row in tables.fired.values() if row.job_key == job and row.state is FiredState.EXECUTING]
+    for row in rows:
+        row.cancel_requested = True
+    return {row.fire_id for row in rows}
+
+
+def cancel_requests(tables: Tables, node: Node) -> set[int]:
+    """Return this epoch's executions that were asked to stop; see `JobStore.cancel_requests`."""
+    return {row.fire_id for row in tables.fired.values() if row.epoch == node.epoch and row.cancel_requested}
+
+
+def report_progress(tables: Tables, node: Node, reports: Mapping[int, Progress], logs: Mapping[int, str]) -> set[int]:
+    """Store the progress and the log lines of executions; see `JobStore.report_progress`."""
+    stored = set()
+    for fire_id in reports.keys() | logs.keys():
+        row = tables.fired.get(fire_id)
+        if row is not None and row.epoch == node.epoch and row.state is FiredState.EXECUTING:
+            row.progress = reports.get(fire_id, row.progress)
+            row.recent_log = logs.get(fire_id, row.recent_log)
+            stored.add(fire_id)
+    return stored
+
+
+def purge(
+    tables: Tables,
+    older_than: timedelta | None,
+    limit: int,
+    ended_triggers: timedelta | None,
+    of_actions: timedelta | None,
+    before: datetime | None,
+) -> int:
+    """Delete old history and ended triggers; see `JobStore.purge_history`."""
+    if ended_triggers is not None:
+        _purge_ended(tables, tables.now() - ended_triggers)
+    actions.interrupt(tables, ACTION_SILENCE)
+    purged = 0 if of_actions is None else actions.purge(tables, of_actions, limit)
+    oldest = None if older_than is None else tables.now() - older_than
+    ends = [end for end in (oldest, before) if end is not None]
+    if ends:
+        purged += _purge_executions(tables, max(ends), limit)
+    if oldest is not None:
+        purged += _purge_misfires(tables, oldest, limit)
+    return purged
+
+
+def history_cutoff(tables: Tables, keep: int) -> datetime | None:
+    """Return the instant that parts the latest executions from the others; see `JobStore.history_cutoff`."""
+    ends = sorted(record.ended_at for record in tables.history if record.ended_at is not None)
+    return ends[-keep - 1] + timedelta(microseconds=1) if len(ends) > keep else None
+
+
+def _purge_executions(tables: Tables, before: datetime, limit: int) -> int:
+    executions: deque[ExecutionRecord] = deque(maxlen=HISTORY)
+    purged = 0
+    for record in tables.history:
+        if record.ended_at is not None and record.ended_at < before and purged < limit:
+            purged += 1
+        else:
+            executions.append(record)
+    tables.history = executions
+    return purged
+
+
+def _purge_misfires(tables: Tables, before: datetime, limit: int) -> int:
+    misfires = tables.misfires
+    deleted = 0
+    while deleted < limit and misfires and misfires[0].handled_at < before:
+        misfires.popleft()
+        deleted += 1
+    return deleted
+
+
+def _purge_ended(tables: Tables, before: datetime) -> None:
+    """Remove triggers that a job or a misfire ended. Declared ones are kept: their owner would store them again."""
+    for row in list(tables.by_state[TriggerState.COMPLETE].values()):
+        progress = row.progress
+        last = progress.next_fire_time or progress.previous_fire_time or row.bare.anchor
+        if row.fire_id is None and row.owner is None and last < before:
+            tables.remove_trigger(row)
+            tables.drop_orphans([row.job.key])

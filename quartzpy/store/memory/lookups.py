@@ -1,0 +1,167 @@
+"""Queries by key and by group, and totals; `pages` has the queries with filters and pages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from heapq import nlargest, nsmallest
+from typing import Any, TypeVar
+
+from quartzpy.jobs.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.matchers import GroupMatcher
+from quartzpy.states import PAUSED_STATES, PUBLIC, FiredState, PublicState, TriggerState
+from quartzpy.store.memory.rows import FiredRow, TriggerRow, load_trigger
+from quartzpy.store.memory.tables import Tables
+from quartzpy.store.protocol import NO_NOTE
+from quartzpy.store.records import LATE_AFTER, ClusterLoad, ExecutionRecord, RunningRecord, TriggerRecord
+
+_Key = TypeVar("_Key", JobKey, TriggerKey)
+
+
+def trigger_record(row: TriggerRow) -> TriggerRecord:
+    """Return the record of a trigger's row."""
+    paused_at, note = row.pause if row.pause and row.state in PAUSED_STATES else (None, NO_NOTE)
+    return TriggerRecord(
+        key=row.key,
+        job_key=row.job.key,
+        load_trigger=partial(load_trigger, row.bare, row.data),
+        job_type=row.job.job_type,
+        state=row.state,
+        progress=row.progress,
+        generation=row.generation,
+        upcoming=row.upcoming.instants,
+        error=row.error,
+        catch_up_until=row.catch_up_until,
+        rate_limited_until=row.rate_limited_until,
+        kind=row.bare.kind,
+        calendar=row.bare.calendar,
+        priority=row.bare.priority,
+        description=row.bare.description,
+        schedule_hash=row.schedule_hash,
+        paused_at=paused_at,
+        paused_by=note.by,
+        pause_reason=note.reason,
+    )
+
+
+def jobs(tables: Tables, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
+    return {key: tables.jobs[key].load() for key in keys if key in tables.jobs}
+
+
+def triggers(tables: Tables, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
+    return {key: trigger_record(tables.triggers[key]) for key in keys if key in tables.triggers}
+
+
+def triggers_of_job(tables: Tables, key: JobKey) -> list[TriggerRecord]:
+    job = tables.jobs.get(key)
+    return [] if job is None else [trigger_record(job.triggers[name]) for name in sorted(job.triggers)]
+
+
+def trigger_states(tables: Tables, keys: Collection[TriggerKey]) -> dict[TriggerKey, PublicState]:
+    rows = {key: tables.triggers.get(key) for key in keys}
+    return {key: PublicState.NONE if row is None else PUBLIC[row.state] for key, row in rows.items()}
+
+
+def job_keys(tables: Tables, matcher: GroupMatcher) -> set[JobKey]:
+    return {key for key in tables.jobs if matcher.matches(key.group)}
+
+
+def trigger_keys(tables: Tables, matcher: GroupMatcher) -> set[TriggerKey]:
+    return {key for key in tables.triggers if matcher.matches(key.group)}
+
+
+def near_keys(tables: Tables, key: _Key, limit: int) -> set[_Key]:
+    """See `JobStore.near_keys`."""
+    keys = [*tables.jobs] if isinstance(key, JobKey) else [*tables.triggers]
+    of_group: dict[str, list[str]] = {}
+    for one in keys:
+        of_group.setdefault(one.group, []).append(one.name)
+    found = {(one.group, one.name) for one in nsmallest(limit, keys)}
+    for group in nsmallest(limit, of_group):
+        found |= {(group, name) for name in _beside(of_group[group], key.name, 1)}
+    own: list[str] = of_group.get(key.group, [])
+    found |= {(key.group, name) for name in [*nsmallest(limit, own), *_beside(own, key.name, limit)]}
+    if key.group in of_group.get(key.name, ()):
+        found.add((key.name, key.group))
+    return {type(key)(name, group) for group, name in found}
+
+
+def _beside(names: list[str], name: str, limit: int) -> list[str]:
+    before = nlargest(limit, (one for one in names if one < name))
+    return before + nsmallest(limit + 1, (one for one in names if one >= name))
+
+
+def groups(keys: Iterable[JobKey] | Iterable[TriggerKey]) -> list[str]:
+    return sorted({key.group for key in keys})
+
+
+def list_running(tables: Tables) -> list[RunningRecord]:
+    return [_running(row) for row in sorted(tables.fired.values(), key=lambda row: (row.fire_time, row.fire_id))]
+
+
+def _running(row: FiredRow) -> RunningRecord:
+    return RunningRecord(
+        fire_id=row.fire_id,
+        trigger_key=row.trigger_key,
+        job_key=row.job_key,
+        instance_id=row.instance_id,
+        epoch=row.epoch,
+        state=row.state,
+        scheduled_fire_time=row.scheduled_time,
+        fire_time=row.fire_time,
+        attempt=row.attempt,
+        cancel_requested=row.cancel_requested,
+        progress=None if row.progress is None else row.progress.fraction,
+        progress_message=None if row.progress is None else row.progress.message,
+    )
+
+
+def execution(tables: Tables, fire_id: int) -> ExecutionRecord | None:
+    fired = tables.fired.get(fire_id)
+    if fired is not None:
+        return replace(fired.record(), log_is_read=True)
+    found = next((record for record in reversed(tables.history) if record.fire_id == fire_id), None)
+    return None if found is None else replace(found, log_is_read=True)
+
+
+def cluster_load(tables: Tables) -> ClusterLoad:
+    now = tables.now()
+    by_state = tables.by_state
+    waiting = [(at, row) for row in by_state[TriggerState.WAITING].values() if (at := _next(row)) <= now]
+    held = [row for state in (TriggerState.ACQUIRED, TriggerState.BLOCKED) for row in by_state[state].values()]
+    states = Counter(row.state for row in tables.fired.values())
+    alive = sum(node.last_checkin >= now - node.failure_window for node in tables.nodes.values())
+    return ClusterLoad(
+        due=sum(row.rate_limited_until is None or row.rate_limited_until <= now for _, row in waiting),
+        late=sum(_next(row) < now - LATE_AFTER for row in [*held, *(row for _, row in waiting)]),
+        longest_due=now - min(at for at, _ in waiting) if waiting else None,
+        in_error=len(by_state[TriggerState.ERROR]),
+        claimed=states[FiredState.ACQUIRED],
+        executing=states[FiredState.EXECUTING],
+        nodes_alive=alive,
+        nodes_silent=len(tables.nodes) - alive,
+    )
+
+
+def _next(row: TriggerRow) -> datetime:
+    return row.progress.next_fire_time or datetime.max.replace(tzinfo=UTC)
+
+
+def counts(tables: Tables) -> dict[str, Any]:
+    return {
+        "jobs": len(tables.jobs),
+        "triggers": {str(state): len(rows) for state, rows in tables.by_state.items() if rows},
+        "running": sum(row.state is FiredState.EXECUTING for row in tables.fired.values()),
+    }
+
+
+def paused_trigger_groups(tables: Tables) -> set[str]:
+    """Return the paused groups. Under `pause_all`, a group that was first stored later is paused as well."""
+    groups = set(tables.pauses.trigger_groups)
+    if tables.pauses.everything:
+        groups |= {key.group for state in PAUSED_STATES for key in tables.by_state[state]}
+    return groups

@@ -1,0 +1,92 @@
+"""The misfire step: applies the misfire instructions of late triggers, and records the misfires."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import islice
+
+from quartzpy.keys import TriggerKey
+from quartzpy.states import Missed, TriggerState
+from quartzpy.store.memory.rows import TriggerRow
+from quartzpy.store.memory.tables import Tables
+from quartzpy.store.protocol import DispatchKey, MisfireOutcome, Node
+from quartzpy.store.records import MisfireRecord
+from quartzpy.triggers.misfire import MOST_MISSED, Misfire, misfired
+
+logger = logging.getLogger(__name__)
+
+
+def recover_misfires(
+    tables: Tables, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int
+) -> MisfireOutcome:
+    """Handle one batch; see `JobStore.recover_misfires`."""
+    now = tables.require(node)
+    late = list(islice(tables.due.misfired(dispatch_keys, now, threshold), limit + 1))
+    handled = {}
+    for entry in late[:limit]:
+        row = tables.triggers[TriggerKey(entry.name, entry.group)]
+        try:
+            handled[row.key] = _misfire(tables, node, row, now)
+        except Exception as error:
+            logger.exception("the next fire time of trigger %s cannot be computed; it is in ERROR", row.key)
+            tables.move(row, TriggerState.ERROR)
+            row.error = f"its next fire time cannot be computed: {type(error).__name__}: {error}"
+    moved = {key: one.to.progress.next_fire_time for key, one in handled.items()}
+    times = [at for at in moved.values() if at is not None]
+    over = tuple(key for key, at in moved.items() if at is None)
+    missed = {key: one.missed for key, one in handled.items()}
+    return MisfireOutcome(now, missed, over, min(times, default=None), more=len(late) > limit)
+
+
+def _misfire(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Misfire:
+    """Apply a trigger's misfire instruction. A trigger without a further fire time becomes COMPLETE."""
+    stored = tables.calendar_of(row)
+    calendar = None if stored is None else stored.calendar
+    late = row.progress.next_fire_time
+    assert late is not None
+    # What comes due after the resumption is not skipped.
+    until = row.resumed_at if row.missed_policy is Missed.SKIP else None
+    misfire = misfired(
+        row.load(),
+        row.progress,
+        calendar,
+        now=until or now,
+        coalesced=bool(row.coalesced_fire_times),
+        missed_policy=row.missed_policy,
+    )
+    progress, pending = misfire.to.progress, misfire.to.upcoming
+    if progress.next_fire_time is None:
+        tables.move(row, TriggerState.COMPLETE, progress=progress, upcoming=pending, missed_policy=Missed.MISFIRE)
+    else:
+        row.coalesced_fire_times = (
+            (row.coalesced_fire_times + misfire.missed)[:MOST_MISSED] if misfire.coalesces else ()
+        )
+        row.bare = replace(misfire.to.trigger, data=None)
+        tables.move(
+            row,
+            TriggerState.WAITING,
+            progress=progress,
+            upcoming=pending,
+            catch_up_until=now if misfire.caught_up else None,
+            missed_policy=Missed.MISFIRE,
+        )
+    tables.misfires.append(
+        MisfireRecord(
+            misfire_id=tables.next_number(),
+            trigger_key=row.key,
+            job_key=row.job.key,
+            instance_id=node.instance_id,
+            handled_at=now,
+            misfire=str(row.bare.misfire),
+            action=misfire.action,
+            scheduled_fire_time=late,
+            missed=misfire.missed,
+            has_more=misfire.has_more,
+            caught_up=misfire.caught_up,
+            next_fire_time=progress.next_fire_time,
+        )
+    )
+    return misfire

@@ -1,0 +1,252 @@
+"""Queries with filters and pages: the records that a query selects, in its order, after a position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from heapq import nsmallest
+from typing import Any, TypeVar
+
+from quartzpy.keys import Key
+from quartzpy.matchers import GroupMatcher
+from quartzpy.states import ExecutionState, TriggerState
+from quartzpy.store.memory import actions as audit_log
+from quartzpy.store.memory.lookups import trigger_record
+from quartzpy.store.memory.rows import JobRow, TriggerRow, load_job
+from quartzpy.store.memory.tables import Tables
+from quartzpy.store.queries import (
+    MISFIRE_MARGIN,
+    ActionQuery,
+    AnyQuery,
+    ExecutionQuery,
+    JobQuery,
+    MisfireQuery,
+    Position,
+    TriggerOrder,
+    TriggerQuery,
+)
+from quartzpy.store.records import ActionRecord, ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_FIRE_FOLLOWS = (TriggerState.ERROR, TriggerState.COMPLETE)
+_T = TypeVar("_T")
+
+
+def jobs(tables: Tables, query: JobQuery, limit: int | None, after: Position | None) -> list[JobRecord]:
+    rows = [row for row in tables.jobs.values() if _job_matches(row, query)]
+    if query.walk is not None:
+        examined = {record.key for record in jobs(tables, query.walk, query.among, after)}
+        rows = [row for row in rows if row.key in examined]
+    page = _page(rows, lambda row: (row.key.group, row.key.name), limit, after)
+    return [_job_record(row, query.most_triggers) for row in page]
+
+
+def _job_matches(row: JobRow, query: JobQuery) -> bool:
+    return (
+        query.job_key in (None, row.key)
+        and _in_group(row.key, query.group)
+        and _contains(row.key, query.contains)
+        and query.job_type in (None, row.job_type)
+        and query.mode in (None, row.mode)
+    )
+
+
+def _job_record(row: JobRow, most_triggers: int | None) -> JobRecord:
+    has_more = most_triggers is not None and len(row.triggers) > most_triggers
+    triggers = () if has_more else row.triggers.values()
+    following = [t.progress.next_fire_time for t in triggers if t.state not in _NO_FIRE_FOLLOWS]
+    previous = [t.progress.previous_fire_time for t in triggers]
+    return JobRecord(
+        key=row.key,
+        job_type=row.job_type,
+        load_job=partial(load_job, *row.loader()),
+        trigger_count=most_triggers if has_more and most_triggers is not None else len(row.triggers),
+        mode=row.mode,
+        display_name=row.display_name,
+        next_fire_time=min((at for at in following if at is not None), default=None),
+        previous_fire_time=max((at for at in previous if at is not None), default=None),
+        has_more_triggers=has_more,
+    )
+
+
+def triggers(tables: Tables, query: TriggerQuery, limit: int | None, after: Position | None) -> list[TriggerRecord]:
+    records = [trigger_record(row) for row in tables.triggers.values() if _trigger_matches(row, query)]
+    if query.walk is not None and not _are_few(tables, query):
+        examined = {record.key for record in triggers(tables, query.walk, query.among, after)}
+        records = [record for record in records if record.key in examined]
+
+    def place(position: Position) -> Position:
+        if query.order is TriggerOrder.KEY:
+            return position
+        at, *rest = position
+        return at or _NEVER, *rest
+
+    return _page(records, lambda record: place(query.position(record)), limit, after and place(after))
+
+
+def _are_few(tables: Tables, query: TriggerQuery) -> bool:
+    """Return whether a page examines all triggers of `query.few`, because they are not more than it may examine."""
+    few = query.few
+    if few is None or query.among is None:
+        return False
+    return sum(_trigger_matches(row, few) for row in tables.triggers.values()) <= query.among
+
+
+def _trigger_matches(row: TriggerRow, query: TriggerQuery) -> bool:
+    at = row.progress.next_fire_time
+    return (
+        query.job_key in (None, row.job.key)
+        and _in_group(row.key, query.group)
+        and _contains(row.key, query.contains)
+        and (query.states is None or row.state in query.states)
+        and query.calendar in (None, row.bare.calendar)
+        and query.job_type in (None, row.job.job_type)
+        and query.kind in (None, row.bare.kind)
+        and (query.since is None or (at is not None and at >= query.since))
+        and (query.until is None or (at is not None and at < query.until))
+    )
+
+
+def executions(
+    tables: Tables, query: ExecutionQuery, limit: int | None, after: Position | None
+) -> list[ExecutionRecord]:
+    records = [*tables.history, *(row.record() for row in tables.fired.values())]
+    if ExecutionState.SCHEDULED in query.states:
+        records += (_scheduled(row) for row in tables.by_state[TriggerState.WAITING].values())
+
+    def place(position: Position) -> Position:
+        is_to_come, instant, fire_id, group, name = position
+        since_epoch = instant - _EPOCH
+        return is_to_come, since_epoch if is_to_come else -since_epoch, -fire_id, group, name
+
+    found = (record for record in _examined(records, query, after, place) if _execution_matches(record, query))
+    page = _page(found, lambda record: place(query.position(record)), limit, after and place(after))
+    # As in the database, a page does not contain the log lines.
+    return [record if record.log_text is None else replace(record, log_text=None) for record in page]
+
+
+def _examined(
+    records: Iterable[ExecutionRecord],
+    query: ExecutionQuery,
+    after: Position | None,
+    place: Callable[[Position], tuple[Any, ...]],
+) -> list[ExecutionRecord]:
+    """Return the executions among which a query selects: of those that have ended, at most the first `among`."""
+    every = list(records)
+    if query.among is None or query.trigger_key is not None:
+        return every
+    ended = [record for record in every if record.ended_at is not None]
+    first = _page(ended, lambda record: place(query.position(record)), query.among, after and place(after))
+    return [*first, *(record for record in every if record.ended_at is None)]
+
+
+def last_examined(tables: Tables, query: AnyQuery, after: Position | None) -> Position | None:
+    """See `OperationsStore.last_examined`."""
+    examined: list[Position] = []
+    match query:
+        case JobQuery(walk=JobQuery() as of_jobs):
+            examined = [query.position(one) for one in jobs(tables, of_jobs, query.among, after)]
+        case TriggerQuery(walk=TriggerQuery() as of_triggers) if not _are_few(tables, query):
+            examined = [query.position(one) for one in triggers(tables, of_triggers, query.among, after)]
+        case ActionQuery(walk=ActionQuery() as of_actions):
+            examined = [query.position(one) for one in actions(tables, of_actions, query.among, after)]
+        case MisfireQuery(walk=MisfireQuery() as of_misfires):
+            walked = misfires(tables, of_misfires, query.among, after)
+            if query.since is not None and walked and walked[-1].handled_at < query.since - MISFIRE_MARGIN:
+                return None
+            examined = [query.position(one) for one in walked]
+        case ExecutionQuery(among=int()) if after is None or not after[0]:
+            examined = [query.position(one) for one in executions(tables, ExecutionQuery(), query.among, after)]
+    return examined[-1] if len(examined) == query.among else None
+
+
+def _execution_matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:
+    return (
+        record.state in query.states
+        and query.job_key in (None, record.job_key)
+        and query.trigger_key in (None, record.trigger_key)
+        and _in_group(record.job_key, query.job_group)
+        and query.job_type in (None, record.job_type)
+        and query.instance_id in (None, record.instance_id)
+        and _is_between(record.scheduled_fire_time, query)
+        and (record.exhausted or not query.exhausted)
+    )
+
+
+def _scheduled(row: TriggerRow) -> ExecutionRecord:
+    return ExecutionRecord(
+        state=ExecutionState.SCHEDULED,
+        fire_id=None,
+        trigger_key=row.key,
+        job_key=row.job.key,
+        job_type=row.job.job_type,
+        instance_id=None,
+        scheduled_fire_time=row.entry.at,
+        fire_time=None,
+        started_at=None,
+        ended_at=None,
+        attempt=row.attempt,
+        error=None,
+        trigger_data_text=row.data,
+    )
+
+
+def misfires(tables: Tables, query: MisfireQuery, limit: int | None, after: Position | None) -> list[MisfireRecord]:
+    found = [
+        record
+        for record in tables.misfires
+        if query.trigger_key in (None, record.trigger_key)
+        and query.job_key in (None, record.job_key)
+        and query.action in (None, record.action)
+        and query.instance_id in (None, record.instance_id)
+        and _is_between(record.scheduled_fire_time, query)
+    ]
+    if query.walk is not None:
+        examined = {record.misfire_id for record in misfires(tables, query.walk, query.among, after)}
+        found = [record for record in found if record.misfire_id in examined]
+    return _page(found, lambda record: (-record.misfire_id,), limit, after and (-after[0],))
+
+
+def actions(tables: Tables, query: ActionQuery, limit: int | None, after: Position | None) -> list[ActionRecord]:
+    found = [record for record in tables.actions.values() if audit_log.matches(record, query)]
+    if query.walk is not None:
+        examined = {record.action_id for record in actions(tables, query.walk, query.among, after)}
+        found = [record for record in found if record.action_id in examined]
+    return _page(found, lambda record: (-record.action_id,), limit, after and (-after[0],))
+
+
+def count(tables: Tables, query: AnyQuery) -> int:
+    match query:
+        case JobQuery():
+            return len(jobs(tables, query, None, None))
+        case TriggerQuery():
+            return len(triggers(tables, query, None, None))
+        case ExecutionQuery():
+            return len(executions(tables, query, None, None))
+        case MisfireQuery():
+            return len(misfires(tables, query, None, None))
+        case ActionQuery():
+            return len(actions(tables, query, None, None))
+
+
+def _page(
+    rows: Iterable[_T], place: Callable[[_T], tuple[Any, ...]], limit: int | None, after: tuple[Any, ...] | None
+) -> list[_T]:
+    """Return the first `limit` rows after `after`, in the order of their places."""
+    left = rows if after is None else (row for row in rows if place(row) > after)
+    return sorted(left, key=place) if limit is None else nsmallest(limit, left, key=place)
+
+
+def _in_group(key: Key, matcher: GroupMatcher | None) -> bool:
+    return matcher is None or matcher.matches(key.group)
+
+
+def _contains(key: Key, part: str | None) -> bool:
+    return part is None or part in key.name
+
+
+def _is_between(instant: datetime, query: ExecutionQuery | MisfireQuery) -> bool:
+    return (query.since is None or instant >= query.since) and (query.until is None or instant < query.until)

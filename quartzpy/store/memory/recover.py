@@ -1,0 +1,173 @@
+"""The membership of nodes: registration, check-in, departure, and the recovery of dead nodes.
+
+A claim of an epoch that is not registered has no owner. So recovery first removes the dead nodes, and then one rule
+releases both their claims and those that any earlier accident left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from quartzpy.keys import JobKey
+from quartzpy.placement import Capabilities
+from quartzpy.states import FiredState, Outcome, OverlapPolicy, TriggerState
+from quartzpy.store import refusals
+from quartzpy.store.memory.fire import give_back
+from quartzpy.store.memory.rerun import follow, recovery
+from quartzpy.store.memory.tables import AFTER_UNBLOCKING, Tables
+from quartzpy.store.protocol import CheckIn, Node, RecoveryOutcome
+from quartzpy.store.records import NodeRecord
+
+
+def register(
+    tables: Tables,
+    instance_id: str,
+    *,
+    host: str,
+    pid: int,
+    checkin_interval: timedelta,
+    window: timedelta,
+    process: str,
+    ended_epoch: int | None,
+    max_node_deaths: int,
+) -> Node:
+    """Begin an epoch; see `JobStore.register`."""
+    now = tables.now()
+    other = tables.nodes.get(instance_id)
+    if other is not None and other.epoch != ended_epoch and other.last_checkin >= now - other.failure_window:
+        raise refusals.instance_id_in_use(other)
+    node = Node(instance_id, tables.next_epoch())
+    tables.nodes[instance_id] = NodeRecord(
+        instance_id, node.epoch, host, pid, now, now, 0, checkin_interval, window, process
+    )
+    _free(tables, now, () if other is None else (other.epoch,))
+    _quarantine(tables, max_node_deaths)
+    return node
+
+
+def check_in(tables: Tables, node: Node) -> CheckIn:
+    """Renew the lease; see `JobStore.check_in`."""
+    now = tables.require(node)
+    record = tables.nodes[node.instance_id]
+    tables.nodes[node.instance_id] = replace(record, last_checkin=now, checkin_count=record.checkin_count + 1)
+    return list_nodes(tables)
+
+
+def publish(tables: Tables, node: Node, capabilities: Capabilities) -> None:
+    """Record what the node can run; see `JobStore.publish`."""
+    tables.require(node)
+    tables.nodes[node.instance_id] = replace(tables.nodes[node.instance_id], capabilities=capabilities)
+
+
+def list_nodes(tables: Tables) -> CheckIn:
+    return CheckIn(tables.now(), tuple(tables.nodes[name] for name in sorted(tables.nodes)))
+
+
+def leave(tables: Tables, node: Node) -> None:
+    """Release the node's claims and remove the node; see `JobStore.leave`."""
+    for row in list(tables.fired.values()):
+        if row.epoch == node.epoch and row.state is FiredState.ACQUIRED:
+            give_back(tables, row)
+    record = tables.nodes.get(node.instance_id)
+    if record is not None and record.epoch == node.epoch:
+        del tables.nodes[node.instance_id]
+
+
+def forgive(tables: Tables, jobs: Collection[JobKey]) -> None:
+    """Subtract node deaths; see `JobStore.forgive`."""
+    for key in jobs:
+        job = tables.jobs.get(key)
+        if job is not None and job.node_deaths:
+            job.node_deaths -= 1
+
+
+def recover(tables: Tables, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int) -> RecoveryOutcome:
+    """Remove dead nodes and release what they held; see `JobStore.recover`."""
+    now = tables.require(node)
+    removed = []
+    for judged in dead:
+        record = tables.nodes.get(judged.instance_id)
+        if record is not None and (record.epoch, record.checkin_count) == (
+            judged.epoch,
+            judged.checkin_count,
+        ):
+            del tables.nodes[judged.instance_id]
+            removed.append(judged.instance_id)
+    recovered, lost, released = _free(tables, now, [record.epoch for record in dead])
+    quarantined = _quarantine(tables, max_node_deaths)
+    return RecoveryOutcome(tuple(removed), recovered, lost, released, _repair(tables), quarantined)
+
+
+def _quarantine(tables: Tables, max_node_deaths: int) -> tuple[JobKey, ...]:
+    """Put the triggers of jobs into ERROR during whose executions too many nodes have died."""
+    poison = [job for job in tables.jobs.values() if job.node_deaths >= max_node_deaths]
+    for job in poison:
+        reason = f"{job.node_deaths} nodes died in a row while they executed its job (max_node_deaths)"
+        job.node_deaths = 0
+        for row in list(job.triggers.values()):
+            if row.state in (TriggerState.COMPLETE, TriggerState.ERROR):
+                continue
+            claim = tables.fired.get(row.fire_id or 0)
+            if claim is not None and claim.state is FiredState.ACQUIRED:
+                tables.drop(claim)
+            tables.move(row, TriggerState.ERROR)
+            row.error = reason
+    return tuple(sorted(job.key for job in poison))
+
+
+def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, int, int]:
+    """Release the claims of epochs that are not registered; return the numbers of recovered, lost and released ones.
+
+    The epochs in `died` count as node deaths for the jobs that they executed.
+    """
+    registered = {record.epoch for record in tables.nodes.values()}
+    recovered = lost = released = 0
+    unblocked: set[tuple[JobKey, str]] = set()
+    suspects: set[JobKey] = set()
+    for row in [row for row in tables.fired.values() if row.epoch not in registered]:
+        if row.state is FiredState.ACQUIRED:
+            released += give_back(tables, row)
+            continue
+        tables.drop(row)
+        if row.limited:
+            unblocked.add((row.job_key, row.concurrency_key))
+        if row.epoch in died:
+            suspects.add(row.job_key)
+        job = tables.jobs.get(row.job_key)
+        if job is not None and row.requests_recovery and not row.cancel_requested:
+            recovery(tables, row, job)
+            recovered += 1
+        else:
+            tables.history.append(row.ended(Outcome.TERMINATED, now, error="its node stopped while executing it"))
+            lost += 1
+            if job is not None:
+                follow(tables, row, job, Outcome.TERMINATED, None)
+    tables.unblock(unblocked)
+    for key in suspects & tables.jobs.keys():
+        tables.jobs[key].node_deaths += 1
+    return recovered, lost, released
+
+
+def _repair(tables: Tables) -> int:
+    """Free triggers whose state means that something holds them, if nothing does; return their number.
+
+    A COMPLETE trigger whose node died before it could remove it is not wrong: it is removed and not counted.
+    """
+    odd = 0
+    for row in list(tables.by_state[TriggerState.ACQUIRED].values()):
+        claim = tables.fired.get(row.fire_id or 0)
+        if claim is None or claim.state is not FiredState.ACQUIRED:
+            tables.move(row, TriggerState.WAITING)
+            odd += 1
+    for state, freed in AFTER_UNBLOCKING.items():
+        for row in list(tables.by_state[state].values()):
+            if row.job.overlap_policy is OverlapPolicy.SKIP or tables.free_slots(row) != 0:
+                tables.move(row, freed)
+                odd += 1
+    for row in list(tables.by_state[TriggerState.COMPLETE].values()):
+        if row.fire_id is not None and row.owner is None and row.fire_id not in tables.fired:
+            tables.remove_trigger(row)
+            tables.drop_orphans([row.job.key])
+    return odd

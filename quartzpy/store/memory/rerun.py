@@ -1,0 +1,90 @@
+"""One-shot triggers that run a job again (recovery, retry), or after another one (continuation)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from quartzpy.job_data import encode
+from quartzpy.jobs.continuation import Predecessor
+from quartzpy.jobs.repetition import LostExecution, continuation_data, recovery_data, repeats
+from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS
+from quartzpy.states import Outcome, TriggerState
+from quartzpy.store.memory.concurrency import concurrency_key
+from quartzpy.store.memory.rows import Admission, FiredRow, JobRow, TriggerRow
+from quartzpy.store.memory.tables import Tables
+from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import UpcomingFireTimes
+
+
+def recovery(tables: Tables, row: FiredRow, job: JobRow) -> None:
+    """Store a one-shot trigger that repeats an execution whose node died. The names are Quartz's."""
+    original = recovery_data(LostExecution(row.trigger_key, row.fire_time, row.scheduled_time))
+    name = f"recover_{row.instance_id[:150]}_{row.fire_id}"
+    _store(tables, row, job, RECOVERING_JOBS, name, row.scheduled_time, row.attempt, original)
+
+
+def retry(
+    tables: Tables, row: FiredRow, job: JobRow, after: timedelta, outcome: Outcome, *, keeps_admission: bool
+) -> TriggerRow:
+    """Store a trigger that fires once, for the next attempt at an execution that failed, or that was snoozed.
+
+    With `keeps_admission`, the rate limit was charged for this run already.
+    """
+    original = repeats(row.trigger_key, row.scheduled_time, {})
+    attempt = row.attempt + (outcome is Outcome.FAILED)
+    name = f"retry_{row.attempt}_{row.fire_id}"
+    at = tables.now() + after
+    return _store(tables, row, job, RETRYING_JOBS, name, at, attempt, original, keeps_admission=keeps_admission)
+
+
+def follow(tables: Tables, row: FiredRow, job: JobRow, outcome: Outcome, result: str | None) -> list[TriggerRow]:
+    """Store a trigger that fires once for each job that runs after an execution which ended so."""
+    stored = []
+    for place, link in enumerate(job.continuations, start=1):
+        target = tables.jobs.get(link.key)
+        if target is None or outcome not in link.outcomes:
+            continue
+        ended = Predecessor(job.key, row.fire_id, outcome, None if result is None else json.loads(result))
+        after = replace(row, job_key=target.key, trigger_data=encode(link.data), fired=None)
+        after.concurrency_key = concurrency_key(target.concurrency_key, target.data, after.trigger_data)
+        name = f"after_{row.fire_id}_{place}"
+        stored.append(_store(tables, after, target, CONTINUATIONS, name, tables.now(), 1, continuation_data(ended)))
+    return stored
+
+
+def _store(
+    tables: Tables,
+    row: FiredRow,
+    job: JobRow,
+    group: str,
+    name: str,
+    at: datetime,
+    attempt: int,
+    original: Mapping[str, Any],
+    *,
+    keeps_admission: bool = False,
+) -> TriggerRow:
+    trigger = SimpleTrigger(
+        name=name,
+        group=group,
+        job_key=row.job_key,
+        start_time=at,
+        repeat_count=0,
+        priority=row.priority,
+        misfire="ignore",
+    )
+    again = TriggerRow(trigger, job, tables.next_number(), trigger.started(), UpcomingFireTimes(is_complete=True))
+    # An execution that is itself a repetition already carries the keys of the first original; those are kept.
+    again.data = json.dumps({**original, **json.loads(row.trigger_data or "{}")}, ensure_ascii=False)
+    again.attempt = attempt
+    again.concurrency_key = row.concurrency_key
+    again.coalesced_fire_times = () if row.fired is None else row.fired.coalesced_fire_times
+    if keeps_admission:
+        again.admission = Admission.KEPT
+    paused = tables.pauses.cover(again.key, job)
+    tables.add_trigger(again, TriggerState.PAUSED if paused else TriggerState.WAITING)
+    return again

@@ -1,0 +1,308 @@
+"""The rows of the in-memory store, which resemble those of the SQL store's tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import Any
+
+from quartzpy.job_data import decode, encode
+from quartzpy.jobs.continuation import as_continuations
+from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.progress import Progress
+from quartzpy.jobs.rate_limit import RateLimit
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.states import (
+    ExecutionState,
+    FiredState,
+    JobMode,
+    Missed,
+    Outcome,
+    OverlapPolicy,
+    TriggerState,
+)
+from quartzpy.store.memory.concurrency import concurrency_key
+from quartzpy.store.memory.index import RATE_LIMITED, Entry, MisfireRule
+from quartzpy.store.protocol import DispatchKey, FiredTrigger, PauseNote
+from quartzpy.store.records import ExecutionRecord
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
+from quartzpy.triggers.upcoming import UpcomingFireTimes
+
+_NEVER_LATE = MisfireRule(True, None)
+_LATE_AT_ONCE = MisfireRule(False, timedelta())
+
+
+class Admission(Enum):
+    """The part of a job's rate limit in the next fire of a trigger."""
+
+    ASKED = auto()
+    """The limit is asked before the trigger fires."""
+    ADMITTED = auto()
+    """The limit allows the trigger to fire in the present step."""
+    KEPT = auto()
+    """The limit was charged for the fire that the trigger repeats, and whose job had not begun."""
+    LATE = auto()
+    """The trigger is late, and not because of the limit: the misfire step decides."""
+
+
+_RULES = {
+    Admission.ASKED: RATE_LIMITED,
+    Admission.ADMITTED: _NEVER_LATE,
+    Admission.KEPT: _NEVER_LATE,
+    Admission.LATE: _LATE_AT_ONCE,
+}
+
+
+@dataclass(slots=True)
+class RateRow:
+    """The state of the rate limit of a job for one value of its concurrency key; see `RateLimit`."""
+
+    tat: datetime | None = None
+    queued_until: datetime | None = None
+    """The last turn that was given to a trigger."""
+    queued_interval: timedelta | None = None
+    """The interval between turns at that time."""
+
+
+class JobRow:
+    """A job. Its data is stored as text, so that a job that mutates its data does not change the stored value."""
+
+    __slots__ = (
+        "_detail",
+        "concurrency_key",
+        "consecutive_failures",
+        "continuations",
+        "data",
+        "dispatch_key",
+        "job_type",
+        "key",
+        "limit",
+        "mode",
+        "node_deaths",
+        "overlap_policy",
+        "owner",
+        "rate_limit",
+        "retry",
+        "triggers",
+    )
+
+    def __init__(self, detail: JobDetail) -> None:
+        self.key = detail.key
+        self.triggers: dict[TriggerKey, TriggerRow] = {}
+        self.mode = JobMode.ENABLED
+        self.node_deaths = 0
+        self.consecutive_failures = 0
+        self.become(detail)
+
+    def become(self, detail: JobDetail) -> None:
+        self.job_type = detail.job_type
+        self.limit = detail.max_concurrent
+        self.concurrency_key = detail.concurrency_key
+        self.overlap_policy = OverlapPolicy(detail.overlap_policy)
+        self.dispatch_key = DispatchKey(self.job_type, detail.placement.as_text())
+        self.owner: str | None = None
+        self.retry = detail.retry.as_text() if detail.retry else None
+        self.data = encode(detail.data)
+        self.continuations = as_continuations(detail.continuations)
+        self.rate_limit: RateLimit | None = detail.rate_limit
+        self._detail = replace(detail, job=self.job_type, data=None)
+
+    @property
+    def capture_logs(self) -> str | None:
+        return self._detail.capture_logs
+
+    @property
+    def continuations_text(self) -> str | None:
+        return self._detail.continuations_text
+
+    @property
+    def display_name(self) -> str | None:
+        return self._detail.display_name
+
+    @property
+    def is_durable(self) -> bool:
+        return self._detail.durable
+
+    @property
+    def persists_data(self) -> bool:
+        return bool(self._detail.persist_data)
+
+    @property
+    def requests_recovery(self) -> bool:
+        return self._detail.requests_recovery
+
+    @property
+    def timeout(self) -> timedelta | None:
+        return self._detail.timeout
+
+    @property
+    def pause_after_failures(self) -> int | None:
+        return self._detail.pause_after_failures
+
+    def load(self) -> JobDetail:
+        return load_job(self._detail, self.data)
+
+    def loader(self) -> tuple[JobDetail, str | None]:
+        """Return the arguments with which `load_job` builds the job as it is now."""
+        return self._detail, self.data
+
+
+def load_job(detail: JobDetail, data: str | None) -> JobDetail:
+    return detail if data is None else replace(detail, data=decode(data) or None)
+
+
+def load_trigger(trigger: Trigger, data: str | None) -> Trigger:
+    return trigger if data is None else replace(trigger, data=decode(data) or None)
+
+
+class TriggerRow:
+    """A trigger and its mutable state. Only `Tables` assigns `state`, `progress`, `upcoming`, `fire_id` and
+    `catch_up_until`."""
+
+    __slots__ = (
+        "_usual_rule",
+        "admission",
+        "attempt",
+        "bare",
+        "catch_up_until",
+        "coalesced_fire_times",
+        "concurrency_key",
+        "data",
+        "error",
+        "fire_id",
+        "generation",
+        "held_by_mode",
+        "job",
+        "key",
+        "missed_policy",
+        "owner",
+        "pause",
+        "progress",
+        "rate_limited_until",
+        "resumed_at",
+        "schedule_hash",
+        "state",
+        "upcoming",
+    )
+
+    def __init__(
+        self,
+        trigger: Trigger,
+        job: JobRow,
+        generation: int,
+        progress: TriggerProgress,
+        upcoming: UpcomingFireTimes,
+        schedule_hash: int | None = None,
+    ) -> None:
+        self.key = trigger.key
+        self.job = job
+        self.generation = generation
+        self.schedule_hash = schedule_hash
+        self.held_by_mode = False
+        self.pause: tuple[datetime, PauseNote] | None = None
+        """When and why a verb paused it last; it means something only while it is paused."""
+        self.become(trigger)
+        self.catch_up_until: datetime | None = None
+        self.missed_policy = Missed.MISFIRE
+        self.resumed_at: datetime | None = None
+        """The instant of the last resumption. The policy SKIP does not concern what comes due after it."""
+        self.admission = Admission.ASKED
+        self.rate_limited_until: datetime | None = None
+        self.state = TriggerState.COMPLETE
+        self.progress = progress
+        self.upcoming = upcoming
+        self.attempt = 1
+        self.coalesced_fire_times: tuple[datetime, ...] = ()
+        self.owner: str | None = None
+        self.fire_id: int | None = None
+        self.error: str | None = None
+
+    def become(self, trigger: Trigger) -> None:
+        self.data = encode(trigger.data)
+        self.concurrency_key = concurrency_key(self.job.concurrency_key, self.job.data, self.data)
+        self.bare = replace(trigger, data=None)
+        own = None if trigger.ignores_misfires else trigger.misfire_threshold
+        self._usual_rule = MisfireRule(trigger.ignores_misfires, own)
+
+    def load(self) -> Trigger:
+        return load_trigger(self.bare, self.data)
+
+    @property
+    def rule(self) -> MisfireRule:
+        """The rule by which the trigger misfires. A trigger that is catching up never misfires, because its missed
+        fires were handled already. One that was resumed with a `missed` policy of its own misfires at once, so that
+        only the misfire step takes it."""
+        if self.missed_policy is not Missed.MISFIRE:
+            return _LATE_AT_ONCE
+        if self.job.rate_limit is not None:
+            return _RULES[self.admission]
+        return self._usual_rule if self.catch_up_until is None else _NEVER_LATE
+
+    @property
+    def bucket(self) -> tuple[JobKey, str]:
+        """The job and the concurrency key, for which a rate limit holds."""
+        return self.job.key, self.concurrency_key
+
+    @property
+    def entry(self) -> Entry:
+        at = self.progress.next_fire_time
+        assert at is not None
+        if self.rate_limited_until is not None and self.rule is RATE_LIMITED:
+            at = max(at, self.rate_limited_until)
+        return Entry(at, -self.bare.priority, self.key.group, self.key.name)
+
+
+@dataclass(slots=True)
+class FiredRow:
+    """A claim or a running execution."""
+
+    fire_id: int
+    trigger_key: TriggerKey
+    generation: int
+    job_key: JobKey
+    job_type: str
+    instance_id: str
+    epoch: int
+    state: FiredState
+    fire_time: datetime
+    scheduled_time: datetime
+    priority: int
+    limited: bool
+    concurrency_key: str
+    requests_recovery: bool
+    attempt: int
+    trigger_data: str | None
+    cancel_requested: bool = False
+    progress: Progress | None = None
+    recent_log: str | None = None
+    fired: FiredTrigger | None = None
+
+    def ended(self, outcome: Outcome, at: datetime, **rest: Any) -> ExecutionRecord:
+        """Return the record of the ended execution for the history."""
+        return replace(self.record(), state=ExecutionState(outcome), ended_at=at, **rest)
+
+    def record(self) -> ExecutionRecord:
+        """Return the record of an execution that has not ended."""
+        is_claim = self.state is FiredState.ACQUIRED
+        return ExecutionRecord(
+            state=ExecutionState.ENQUEUED if is_claim else ExecutionState.PROCESSING,
+            fire_id=self.fire_id,
+            trigger_key=self.trigger_key,
+            job_key=self.job_key,
+            job_type=self.job_type,
+            instance_id=self.instance_id,
+            scheduled_fire_time=self.scheduled_time,
+            fire_time=None if is_claim else self.fire_time,
+            started_at=None,
+            ended_at=None,
+            attempt=self.attempt,
+            error=None,
+            trigger_data_text=self.trigger_data,
+            log_text=self.recent_log,
+        )
+
+    @property
+    def counts(self) -> bool:
+        """True if the execution counts against its job's limit."""
+        return self.limited and self.state is FiredState.EXECUTING

@@ -1,0 +1,327 @@
+"""The tables of the in-memory store, and the changes of their rows' states.
+
+Every change of a trigger's state or fire time goes through `Tables.move`, which also updates the index of due triggers,
+the sets by state and the claim. A trigger has a fire_id while it is ACQUIRED, and while its last fire runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Collection, Iterable
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from quartzpy.clock import Clock
+from quartzpy.jobs.job import JobDetail
+from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
+from quartzpy.states import (
+    PAUSED_STATES,
+    FiredState,
+    JobMode,
+    Missed,
+    OverlapPolicy,
+    TriggerState,
+)
+from quartzpy.store import refusals
+from quartzpy.store.memory.concurrency import concurrency_key
+from quartzpy.store.memory.index import DueIndex
+from quartzpy.store.memory.rows import Admission, FiredRow, JobRow, RateRow, TriggerRow
+from quartzpy.store.protocol import Node, Notification, StoredCalendar
+from quartzpy.store.records import ActionRecord, ExecutionRecord, MisfireRecord, NodeRecord
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
+from quartzpy.triggers.upcoming import UpcomingFireTimes
+
+HISTORY = 10_000
+"""The maximum number of ended executions in the history, of recorded misfires, and of actions in the audit log."""
+
+BLOCKED_STATES = (TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED)
+AFTER_UNBLOCKING = {
+    TriggerState.BLOCKED: TriggerState.WAITING,
+    TriggerState.PAUSED_BLOCKED: TriggerState.PAUSED,
+}
+
+
+class _Epochs:
+    """The epochs of all stores of this process; a process recognises its own epochs by their numbers."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._lock = threading.Lock()
+
+    def next(self, above: int) -> int:
+        """Return an epoch above `above` and above all that were returned before."""
+        with self._lock:
+            self._last = max(self._last, above) + 1
+            return self._last
+
+
+_EPOCHS = _Epochs()
+
+
+@dataclass
+class Pauses:
+    """The pauses that also apply to triggers that are stored later."""
+
+    everything: bool = False
+    manual: bool = False
+    trigger_groups: set[str] = field(default_factory=set)
+    job_groups: set[str] = field(default_factory=set)
+
+    def cover(self, trigger_key: TriggerKey, job: JobRow) -> bool:
+        """Return True if a trigger of this job that is stored now starts paused."""
+        return self._cover_groups(trigger_key, job) or self.forbid(trigger_key, job)
+
+    def hold_by_mode(self, trigger_key: TriggerKey, job: JobRow) -> bool:
+        """Return True if only a mode pauses a trigger of this job that is stored now."""
+        return self.forbid(trigger_key, job) and not self._cover_groups(trigger_key, job)
+
+    def _cover_groups(self, trigger_key: TriggerKey, job: JobRow) -> bool:
+        return self.everything or trigger_key.group in self.trigger_groups or job.key.group in self.job_groups
+
+    def forbid(self, trigger_key: TriggerKey, job: JobRow) -> bool:
+        """Return True if manual mode, or the mode of its job, prevents a trigger from firing."""
+        if self.manual or job.mode is JobMode.MANUAL:
+            return trigger_key.group not in UNSCHEDULED_GROUPS or job.mode is JobMode.DISABLED
+        return job.mode is JobMode.DISABLED
+
+
+class Tables:
+    """All rows, and the changes that several steps share. The caller holds the store's lock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.jobs: dict[JobKey, JobRow] = {}
+        self.triggers: dict[TriggerKey, TriggerRow] = {}
+        self.fired: dict[int, FiredRow] = {}
+        self.nodes: dict[str, NodeRecord] = {}
+        self.calendars: dict[str, StoredCalendar] = {}
+        self.calendar_owners: dict[str, str] = {}
+        self.pauses = Pauses()
+        self.versions: dict[str, str] = {}
+        self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)
+        self.misfires: deque[MisfireRecord] = deque(maxlen=HISTORY)
+        self.actions: dict[int, ActionRecord] = {}
+        self.rate_limits: dict[tuple[JobKey, str], RateRow] = {}
+        self.due = DueIndex()
+        self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
+        self.notifications: set[Notification] = set()
+        """The notifications that are not sent yet."""
+        self._running: Counter[tuple[JobKey, str]] = Counter()
+        self._last_number = 0
+        self._last_epoch = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_clock"}
+
+    def take_time_from(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def copied(self) -> Tables:
+        """Return a copy of all rows, which shares the clock."""
+        copy = deepcopy(self)
+        copy.take_time_from(self._clock)
+        return copy
+
+    def continue_numbers_of(self, other: Tables) -> None:
+        """Continue the numbering of `other`, so that no number is assigned twice."""
+        self._last_number = max(self._last_number, other._last_number)
+        self._last_epoch = max(self._last_epoch, other._last_epoch)
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    def calendar_of(self, row: TriggerRow) -> StoredCalendar | None:
+        """Return the calendar that a trigger uses."""
+        return None if row.bare.calendar is None else self.calendars[row.bare.calendar]
+
+    def next_number(self) -> int:
+        """Return a new fire_id or generation, higher than all before."""
+        self._last_number += 1
+        return self._last_number
+
+    def next_epoch(self) -> int:
+        self._last_epoch = _EPOCHS.next(self._last_epoch)
+        return self._last_epoch
+
+    def require(self, node: Node) -> datetime:
+        """Return the current time for a step of a registered node.
+
+        Raises:
+            LeaseLostError: the node's epoch is no longer registered.
+        """
+        record = self.nodes.get(node.instance_id)
+        if record is None or record.epoch != node.epoch:
+            raise refusals.declared_dead(node)
+        return self.now()
+
+    # --- triggers
+
+    def add_trigger(self, row: TriggerRow, state: TriggerState) -> None:
+        self.triggers[row.key] = row
+        row.job.triggers[row.key] = row
+        row.state = state
+        row.held_by_mode = self.pauses.hold_by_mode(row.key, row.job)
+        self._enter(row)
+
+    def redefine_trigger(self, row: TriggerRow, given: Trigger) -> None:
+        """Replace all values of a trigger except its schedule: its progress, pause and claim do not change."""
+        waits = row.state is TriggerState.WAITING
+        if waits:
+            self.due.remove(row.job.dispatch_key, row.rule, row.entry)
+        if (row.bare.misfire, row.bare.misfire_threshold) != (given.misfire, given.misfire_threshold):
+            row.catch_up_until = None
+        key = row.concurrency_key
+        row.become(row.bare.with_values_of(given))
+        if waits:
+            self.due.add(row.job.dispatch_key, row.rule, row.entry)
+        if row.concurrency_key != key:
+            self._wait_for_key(row)
+
+    def _wait_for_key(self, row: TriggerRow) -> None:
+        """Put a trigger that has another concurrency key now into the state that this gives it."""
+        blocked = self.is_blocked(row)
+        if row.state in PAUSED_STATES:
+            self.move(row, TriggerState.PAUSED_BLOCKED if blocked else TriggerState.PAUSED)
+        elif row.state in (TriggerState.WAITING, TriggerState.ACQUIRED, TriggerState.BLOCKED):
+            self.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING)
+
+    def remove_trigger(self, row: TriggerRow) -> None:
+        """Remove a trigger and the claim on it; a running execution continues."""
+        self._exit(row)
+        del self.triggers[row.key], row.job.triggers[row.key]
+
+    def move(
+        self,
+        row: TriggerRow,
+        state: TriggerState,
+        *,
+        progress: TriggerProgress | None = None,
+        upcoming: UpcomingFireTimes | None = None,
+        fire_id: int | None = None,
+        catch_up_until: datetime | None = None,
+        missed_policy: Missed | None = None,
+    ) -> None:
+        """Set `state` and drop its claim if it leaves ACQUIRED. A trigger that caught up may misfire again."""
+        self._exit(row)
+        if missed_policy is not None:
+            row.missed_policy = missed_policy
+            row.catch_up_until = row.catch_up_until if missed_policy is Missed.MISFIRE else None
+        if row.admission is not Admission.KEPT:
+            row.admission = Admission.ASKED
+        row.state = state
+        row.fire_id = fire_id
+        if progress is not None:
+            row.progress = progress
+            until, following = catch_up_until or row.catch_up_until, progress.next_fire_time
+            row.catch_up_until = until if until and following and following <= until else None
+        if upcoming is not None:
+            row.upcoming = upcoming
+        self._enter(row)
+
+    def set_admission(self, row: TriggerRow, admission: Admission) -> None:
+        """Change the part of the rate limit in the next fire of a waiting trigger."""
+        self._exit(row)
+        row.admission = admission
+        self._enter(row)
+
+    def hold_back(self, row: TriggerRow, until: datetime) -> None:
+        """Let a waiting trigger wait for its rate limit until this instant."""
+        self._exit(row)
+        row.rate_limited_until = until
+        self._enter(row)
+
+    def redefine(self, job: JobRow, detail: JobDetail) -> None:
+        """Replace a job's definition; re-index its triggers, and void the claims that the old definition allowed."""
+        was = (job.dispatch_key, job.limit, job.overlap_policy, job.rate_limit)
+        had_key = job.concurrency_key
+        waiting = [row for row in job.triggers.values() if row.state is TriggerState.WAITING]
+        for row in waiting:
+            self.due.remove(job.dispatch_key, row.rule, row.entry)
+        job.become(detail)
+        if job.rate_limit != was[-1]:
+            for row in job.triggers.values():
+                row.rate_limited_until = None
+                row.admission = Admission.ASKED
+        for row in waiting:
+            self.due.add(job.dispatch_key, row.rule, row.entry)
+        is_other = was != (job.dispatch_key, job.limit, job.overlap_policy, job.rate_limit)
+        if had_key is not None or job.concurrency_key is not None:
+            for row in job.triggers.values():
+                key = concurrency_key(job.concurrency_key, job.data, row.data)
+                if key != row.concurrency_key:
+                    row.concurrency_key = key
+                    self._wait_for_key(row)
+        if is_other:
+            for row in job.triggers.values():
+                if row.state is TriggerState.ACQUIRED:
+                    self.move(row, TriggerState.WAITING)
+
+    def _enter(self, row: TriggerRow) -> None:
+        self.by_state[row.state][row.key] = row
+        if row.state is TriggerState.WAITING:
+            self.due.add(row.job.dispatch_key, row.rule, row.entry)
+
+    def _exit(self, row: TriggerRow) -> None:
+        del self.by_state[row.state][row.key]
+        if row.state is TriggerState.WAITING:
+            self.due.remove(row.job.dispatch_key, row.rule, row.entry)
+        if row.fire_id is not None:
+            claim = self.fired.get(row.fire_id)
+            if claim is not None and claim.state is FiredState.ACQUIRED:
+                self.drop(claim)
+
+    def state_of_new(self, row: TriggerRow) -> TriggerState:
+        """The state of a trigger that is stored now."""
+        blocked = self.is_blocked(row)
+        if self.pauses.cover(row.key, row.job):
+            return TriggerState.PAUSED_BLOCKED if blocked else TriggerState.PAUSED
+        return TriggerState.BLOCKED if blocked else TriggerState.WAITING
+
+    def drop_orphans(self, keys: Collection[JobKey]) -> None:
+        """Remove the given jobs that are not durable and have no trigger left."""
+        for key in keys:
+            job = self.jobs.get(key)
+            if job is not None and not job.is_durable and not job.triggers:
+                del self.jobs[key]
+
+    # --- claims and fires
+
+    def free_slots(self, row: TriggerRow) -> int | None:
+        """The number of executions that the job of a trigger may start now for its concurrency key; None: any."""
+        limit = row.job.limit
+        return None if limit is None else max(0, limit - self._running[row.job.key, row.concurrency_key])
+
+    def is_blocked(self, row: TriggerRow) -> bool:
+        """Return True if the trigger has to wait because its job is at its limit for the trigger's concurrency key."""
+        return row.job.overlap_policy is OverlapPolicy.BLOCK and self.free_slots(row) == 0
+
+    def claim(self, row: FiredRow) -> None:
+        self.fired[row.fire_id] = row
+        if row.counts:
+            self._running[row.job_key, row.concurrency_key] += 1
+
+    def drop(self, row: FiredRow) -> None:
+        del self.fired[row.fire_id]
+        if row.counts:
+            counted = row.job_key, row.concurrency_key
+            self._running[counted] -= 1
+            if not self._running[counted]:
+                del self._running[counted]
+
+    def unblock(self, ended: Iterable[tuple[JobKey, str]]) -> list[TriggerRow]:
+        """Release the blocked triggers of jobs that may run again for these concurrency keys.
+
+        Returns those that wait for their next fire time again.
+        """
+        waiting = []
+        for job_key, key in ended:
+            job = self.jobs.get(job_key)
+            for row in () if job is None else job.triggers.values():
+                if row.state in BLOCKED_STATES and row.concurrency_key == key and not self.is_blocked(row):
+                    self.move(row, AFTER_UNBLOCKING[row.state])
+                    if row.state is TriggerState.WAITING:
+                        waiting.append(row)
+        return waiting

@@ -1,0 +1,112 @@
+"""Stores, replaces and removes calendars, and moves the triggers that use one.
+
+Replacing a calendar voids all values that were computed from it. A transaction that stores triggers holds a shared lock
+on its calendars' rows from the read until the commit, so no calendar changes between the computation and its storage.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+
+import psycopg
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.calendars.kinds import calendar_from_json, storable_json
+from quartzpy.keys import TriggerKey
+from quartzpy.store import refusals
+from quartzpy.store.postgresql.db.listen import news
+from quartzpy.store.postgresql.db.session import SqlSession, Transaction
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.lookups import column
+from quartzpy.store.protocol import StoredCalendar, TriggerMove
+
+_SQL = SqlFile("calendars.sql")
+PUT = _SQL("put")
+CLEAR_UPCOMING = _SQL("clear_upcoming")
+VOID_CLAIMS = _SQL("void_claims")
+DELETE = _SQL("delete")
+CALENDARS = _SQL("calendars")
+NAMES = _SQL("names")
+HOLD = _SQL("hold")
+MOVE = _SQL("move")
+
+
+def put_calendar(session: SqlSession, name: str, calendar: Calendar, *, replace: bool) -> None:
+    """Store a calendar; see `JobStore.put_calendar`."""
+    text = json.dumps(storable_json(calendar))
+
+    def work(transaction: Transaction) -> None:
+        if not transaction.send(session.send(PUT, name=name, calendar=text, replace=replace))[0].rows:
+            raise refusals.calendar_exists(name)
+        transaction.commit(session.send(CLEAR_UPCOMING, name=name), session.send(VOID_CLAIMS, name=name), news(session))
+
+    session.transaction(work)
+
+
+def delete_calendar(session: SqlSession, name: str) -> bool:
+    """Remove a calendar; see `JobStore.delete_calendar`."""
+
+    def work(transaction: Transaction) -> bool:
+        try:
+            return bool(transaction.commit(session.send(DELETE, name=name))[0].rows)
+        except psycopg.errors.ForeignKeyViolation as error:
+            raise refusals.calendar_in_use(name) from error
+
+    return session.transaction(work)
+
+
+def calendars(session: SqlSession, names: Collection[str]) -> dict[str, StoredCalendar]:
+    """Return the stored ones of these calendars; see `JobStore.calendars`."""
+    if not names:
+        return {}
+    found = session.read_one(CALENDARS, names=list(names))
+    return {name: StoredCalendar(calendar_from_json(json.loads(text)), revision) for name, text, revision in found}
+
+
+def held_revisions(session: SqlSession, transaction: Transaction, names: Collection[str]) -> dict[str, int]:
+    """Return the current revisions of calendars, and lock them against changes until the transaction ends.
+
+    Raises:
+        CalendarNotFoundError: a calendar is not stored.
+    """
+    if not names:
+        return {}
+    revisions: dict[str, int] = dict(transaction.send(session.send(HOLD, names=sorted(names)))[0].rows)
+    for name in sorted(names):
+        if name not in revisions:
+            raise refusals.calendar_not_stored(name)
+    return revisions
+
+
+def move_triggers(session: SqlSession, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
+    """Change the fire times of triggers; see `JobStore.move_triggers`."""
+    if not moves:
+        return set()
+    targets = [one.to for one in moves]
+
+    def work(transaction: Transaction) -> set[TriggerKey]:
+        moved = transaction.send(
+            session.send(
+                MOVE,
+                groups=[to.trigger.group for to in targets],
+                names=[to.trigger.name for to in targets],
+                generations=[one.seen.generation for one in moves],
+                seen=[one.seen.progress.next_fire_time for one in moves],
+                next=[to.progress.next_fire_time for to in targets],
+                previous=[to.progress.previous_fire_time for to in targets],
+                upcoming=[to.upcoming.instants for to in targets],
+                complete=[to.upcoming.is_complete for to in targets],
+                times=[to.progress.times_triggered for to in targets],
+                releases=[one.releases_claim for one in moves],
+            )
+        )[0].rows
+        transaction.commit(news(session))
+        return {TriggerKey(name, group) for group, name in moved}
+
+    return session.transaction(work)
+
+
+def calendar_names(session: SqlSession) -> list[str]:
+    """See `QueryStore.calendar_names`."""
+    return column(session, NAMES)

@@ -1,0 +1,91 @@
+"""Pages of executions: of the history, of those that run, and of those that are to come.
+
+The history is walked from its end. Where a query bounds the scheduled time, the walk is bounded too: an execution ends
+at most an hour after its scheduled time, or it is among the few of a partial index. The history of a trigger is read
+through its own index, which has the order of scheduled times: the executions that end last are among those that were
+scheduled last, or scheduled at most an hour before these, or again among the few.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quartzpy.states import ENDED, ExecutionState, FiredState
+from quartzpy.store.postgresql.db.session import SqlSession
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.lookups import group_matcher
+from quartzpy.store.postgresql.trigger_pages import FEW
+from quartzpy.store.queries import ExecutionQuery, Position
+
+_SQL = SqlFile("execution_pages.sql")
+_FIRED_STATES = {FiredState.ACQUIRED: ExecutionState.ENQUEUED, FiredState.EXECUTING: ExecutionState.PROCESSING}
+
+
+def executions_text(query: ExecutionQuery, after: Position | None, *, count: bool = False) -> str:
+    """Return a statement of the parts that are needed only; a position in the SCHEDULED part excludes the others.
+
+    It is empty if nothing can match.
+    """
+    past = after is None or not after[0]
+    ended = query.states & (frozenset({ExecutionState.FAILED}) if query.exhausted else ENDED)
+    parts = {
+        "ended": past and bool(ended),
+        "fired": past and bool(_fired_states(query)) and not query.exhausted,
+        "to_come": ExecutionState.SCHEDULED in query.states and not query.exhausted and not query.instance_id,
+    }
+    if not any(parts.values()):
+        return ""
+    return _SQL(
+        "page",
+        **parts,
+        count=count,
+        examined=query.among is not None,
+        exhausted=query.exhausted,
+        of_trigger=query.trigger_key is not None,
+        of_job=query.job_key is not None,
+        in_group=group_matcher(query.job_group) is not None,
+        of_type=query.job_type is not None,
+        of_node=query.instance_id is not None,
+        since=query.since is not None,
+        until=query.until is not None,
+        after=past and after is not None,
+        after_scheduled=not past,
+    )
+
+
+def _fired_states(query: ExecutionQuery) -> list[str]:
+    return [fired for fired, state in _FIRED_STATES.items() if state in query.states]
+
+
+def last_examined(session: SqlSession, query: ExecutionQuery, after: Position | None) -> Position | None:
+    """Return the position of the last execution that a query examines; None if it examines all that are left."""
+    if query.among is None or (after is not None and after[0]):
+        return None
+    text = _SQL("last", since=query.since is not None, until=query.until is not None, after=after is not None)
+    found = session.read_one(text, **values_of_executions(query, after))
+    return (False, *found[0], "", "") if found else None
+
+
+def values_of_executions(query: ExecutionQuery, after: Position | None) -> dict[str, Any]:
+    _, at, fire_id, group, name = after or (None,) * 5
+    job, trigger, group_filter = query.job_key, query.trigger_key, group_matcher(query.job_group)
+    return {
+        "outcomes": sorted(query.states & ENDED),
+        "fired_states": _fired_states(query),
+        "job_group": job and job.group,
+        "job_name": job and job.name,
+        "trigger_group": trigger and trigger.group,
+        "trigger_name": trigger and trigger.name,
+        "operator": group_filter and group_filter.operator,
+        "group": group_filter and group_filter.value,
+        "job_type": query.job_type,
+        "instance": query.instance_id,
+        "since": query.since,
+        "until": query.until,
+        "after_at": at,
+        "after_id": fire_id,
+        "after_group": group,
+        "after_name": name,
+        "among": query.among,
+        "most_few": FEW,
+    }

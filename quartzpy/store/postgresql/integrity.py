@@ -1,0 +1,321 @@
+"""Integrity checks of the tables, and the repairs that are safe while nodes are working.
+
+Each check is a query without results if all is well. The checks take no lock; the repair takes both locks, and checks
+again under them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Dialect
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateIndex
+
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.placement import Capabilities, placement_from_text
+from quartzpy.store import node_facts
+from quartzpy.store.findings import MOST_ROWS, Finding, Severity
+from quartzpy.store.postgresql.db.flight import Result
+from quartzpy.store.postgresql.db.listen import news
+from quartzpy.store.postgresql.db.locks import MAKE, LockName
+from quartzpy.store.postgresql.db.naming import renamed, renamed_sql
+from quartzpy.store.postgresql.db.session import SqlSession
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.db.tables import metadata
+from quartzpy.store.postgresql.steps import facts
+from quartzpy.store.postgresql.steps.checkin import list_nodes
+from quartzpy.store.postgresql.steps.recover import FREE, REPAIR, STUCK
+from quartzpy.store.protocol import Repairs
+from quartzpy.texts import numbered
+
+_DIALECT: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+LONG_TRANSACTION = timedelta(minutes=10)
+HELD_LONG = timedelta(seconds=5)
+
+_SQL = SqlFile("integrity.sql")
+LOCK_ROWS = _SQL("lock_rows")
+UNKNOWN_EPOCHS = _SQL("unknown_epochs")
+COPIES = _SQL("copies")
+REPAIR_COPIES = _SQL("repair_copies")
+OVERDUE = _SQL("overdue")
+IN_ERROR = _SQL("in_error")
+INDEXES = _SQL("indexes")
+CONSTRAINTS = _SQL("constraints")
+DEAD = _SQL("dead")
+AUTOVACUUM = _SQL("autovacuum")
+TRANSACTIONS = _SQL("transactions")
+
+
+def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
+    """Return all problems of a scheduler's tables that queries can detect."""
+    late = config.misfire_threshold + timedelta(minutes=1)
+    prefix = {"prefix": config.table_prefix}
+    questions: list[tuple[str, dict[str, Any], Callable[[Result], list[Finding]]]] = [
+        (LOCK_ROWS, {}, _lock_rows),
+        (UNKNOWN_EPOCHS, {}, _unknown_epochs),
+        (STUCK, {}, _stuck),
+        (COPIES, {}, _copies),
+        (IN_ERROR, {"limit": MOST_ROWS}, _in_error),
+        (INDEXES, prefix, partial(_indexes, config.table_prefix)),
+        (CONSTRAINTS, prefix, partial(_constraints, config.table_prefix)),
+        (DEAD, prefix, _dead),
+        (AUTOVACUUM, {}, _autovacuum),
+        (TRANSACTIONS, {"long": LONG_TRANSACTION}, _transactions),
+    ]
+    found: list[Finding] = []
+    for text, values, judged in questions:
+        found += judged(session.read(session.send(text, **values))[0])
+    return found + _overdue(session, late) + _nodes(session, config) + _holders(session)
+
+
+def repair(session: SqlSession) -> Repairs:
+    """Repair whatever is safe to repair; take no lock if there is nothing to repair."""
+    locks, unknown, stuck, copies = session.read(
+        session.send(LOCK_ROWS), session.send(UNKNOWN_EPOCHS), session.send(STUCK), session.send(COPIES)
+    )
+    missing = len(LockName) - len(locks.rows)
+    if missing:
+        session.unlocked(session.send(MAKE, names=list(LockName)))
+    if not (unknown.rows or stuck.rows or copies.rows):
+        return Repairs(lock_rows=missing)
+    copies, released, remaining, repaired = session.locked(
+        session.lock(LockName.TRIGGER_ACCESS),
+        session.send(REPAIR_COPIES),
+        session.send(FREE, died=[]),
+        session.send(UNKNOWN_EPOCHS),
+        session.send(REPAIR),
+        news(session),
+        name=LockName.STATE_ACCESS,
+    )[1:5]
+    recovered, lost, *_ = released.rows[0]
+    return Repairs(
+        lock_rows=missing,
+        copies=copies.touched,
+        executions=recovered + lost,
+        claims=max(0, len(unknown.rows) - len(remaining.rows) - recovered - lost),
+        stuck=len(repaired.rows),
+    )
+
+
+def _listed(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(names[:MOST_ROWS])
+
+
+def _lock_rows(result: Result) -> list[Finding]:
+    missing = sorted(set(LockName) - {name for (name,) in result.rows})
+    if not missing:
+        return []
+    what = numbered(len(missing), "lock row is missing", "lock rows are missing")
+    return [
+        Finding(Severity.ERROR, "lock-rows", what, "the next use, or --repair, restores them", _listed(missing), True)
+    ]
+
+
+def _unknown_epochs(result: Result) -> list[Finding]:
+    if not result.rows:
+        return []
+    rows = [f"{fire_id}: {trigger} ({state}, by {node})" for fire_id, trigger, state, node in result.rows]
+    what = numbered(
+        len(rows),
+        "claim or execution belongs to a node that is not in the cluster",
+        "claims and executions belong to nodes that are not in the cluster",
+    )
+    return [
+        Finding(
+            Severity.ERROR,
+            "unknown-epoch",
+            what,
+            "--repair releases claims and recovers executions",
+            _listed(rows),
+            True,
+        )
+    ]
+
+
+_HELD = {
+    "ACQUIRED": (
+        "claim-without-owner",
+        "trigger is ACQUIRED without a claim",
+        "triggers are ACQUIRED without a claim",
+    ),
+    "BLOCKED": (
+        "blocked-for-nothing",
+        "trigger is BLOCKED without a running execution of its job",
+        "triggers are BLOCKED without a running execution of their job",
+    ),
+    "PAUSED_BLOCKED": (
+        "blocked-for-nothing",
+        "paused trigger is BLOCKED without a running execution of its job",
+        "paused triggers are BLOCKED without a running execution of their job",
+    ),
+    "COMPLETE": (
+        "never-ended",
+        "trigger is COMPLETE, and its last execution no longer exists",
+        "triggers are COMPLETE, and their last execution no longer exists",
+    ),
+}
+
+
+def _stuck(result: Result) -> list[Finding]:
+    found = []
+    for state, (check, one, several) in _HELD.items():
+        rows = sorted(f"{group}.{name}" for group, name, is_in, *_ in result.rows if is_in == state)
+        if rows:
+            what = numbered(len(rows), one, several)
+            found.append(Finding(Severity.ERROR, check, what, "--repair releases such triggers", _listed(rows), True))
+    return found
+
+
+def _copies(result: Result) -> list[Finding]:
+    if not result.rows:
+        return []
+    what = numbered(
+        len(result.rows),
+        "trigger differs from its job in type, limit or placement",
+        "triggers differ from their job in type, limit or placement",
+    )
+    rows = _listed([name for (name,) in result.rows])
+    return [Finding(Severity.ERROR, "stale-copies", what, "--repair copies the values again", rows, True)]
+
+
+def _in_error(result: Result) -> list[Finding]:
+    if not result.rows:
+        return []
+    rows = tuple(text for _, text in result.rows)
+    what = numbered(result.rows[0][0], "trigger is in state ERROR", "triggers are in state ERROR")
+    return [Finding(Severity.WARNING, "in-error", what, "remove the cause, then run `quartzpy reset TRIGGER`", rows)]
+
+
+def _indexes(prefix: str, result: Result) -> list[Finding]:
+    there = dict(result.rows)
+    wanted = {renamed(str(index.name), prefix): index for table in metadata.sorted_tables for index in table.indexes}
+    found = []
+    missing = sorted(wanted.keys() - there.keys())
+    if missing:
+        made = [renamed_sql(str(CreateIndex(wanted[name]).compile(dialect=_DIALECT)), prefix) for name in missing]
+        what = f"{numbered(len(missing), 'index is', 'indexes are')} missing: {', '.join(missing)}"
+        found.append(Finding(Severity.ERROR, "missing-index", what, "create what is missing", _listed(made)))
+    invalid = sorted(name for name, valid in there.items() if not valid)
+    if invalid:
+        what = f"{numbered(len(invalid), 'index is', 'indexes are')} invalid: {', '.join(invalid)}"
+        advice = "repair each by REINDEX INDEX CONCURRENTLY"
+        found.append(Finding(Severity.ERROR, "invalid-index", what, advice, _listed(invalid)))
+    return found
+
+
+def _constraints(prefix: str, result: Result) -> list[Finding]:
+    there = dict(result.rows)
+    wanted = {renamed(str(one.name), prefix) for table in metadata.sorted_tables for one in table.constraints}
+    missing = sorted(name for name in wanted if not there.get(name))
+    if not missing:
+        return []
+    what = (
+        f"{numbered(len(missing), 'constraint is', 'constraints are')} missing or not validated: {', '.join(missing)}"
+    )
+    advice = "`quartzpy db sql` prints the statements that create the constraints"
+    return [Finding(Severity.ERROR, "missing-constraint", what, advice, _listed(missing))]
+
+
+def _dead(result: Result) -> list[Finding]:
+    rows = [
+        f"{table}: {dead} dead rows, {live} live, last autovacuum {when or 'never'}"
+        for table, dead, live, when in result.rows
+    ]
+    if not rows:
+        return []
+    what = numbered(len(rows), "table is not vacuumed often enough", "tables are not vacuumed often enough")
+    return [Finding(Severity.WARNING, "dead-rows", what, "check autovacuum, or run VACUUM", _listed(rows))]
+
+
+def _autovacuum(result: Result) -> list[Finding]:
+    if result.rows[0][0] != "off":
+        return []
+    return [Finding(Severity.WARNING, "autovacuum", "autovacuum is off: each fire leaves dead rows", "enable it")]
+
+
+def _transactions(result: Result) -> list[Finding]:
+    if not result.rows:
+        return []
+    number = numbered(len(result.rows), "transaction is", "transactions are")
+    what = f"{number} older than {LONG_TRANSACTION}: dead rows cannot be removed until the end of such a transaction"
+    rows = _listed([text for (text,) in result.rows])
+    return [Finding(Severity.WARNING, "long-transaction", what, "end it, or call pg_terminate_backend(pid)", rows)]
+
+
+def _overdue(session: SqlSession, late: timedelta) -> list[Finding]:
+    waiting = session.read_one(OVERDUE, patience=late)
+    if not waiting:
+        return []
+    nodes = [record.capabilities for record in list_nodes(session).nodes]
+    homeless: list[str] = []
+    left: list[str] = []
+    for job_type, placement, count, since in waiting:
+        row = f"{count} of type {job_type}{' at ' + placement if placement else ''}, due since {since.isoformat()}"
+        (left if any(_runs(one, job_type, placement) for one in nodes) else homeless).append(row)
+    found = []
+    if homeless:
+        what = f"triggers of {numbered(len(homeless), 'kind', 'kinds')} are overdue, and no node can run them"
+        advice = "start a node that knows the job type and has the executor and labels"
+        found.append(Finding(Severity.ERROR, "no-node", what, advice, _listed(homeless)))
+    if left:
+        what = f"triggers of {numbered(len(left), 'kind', 'kinds')} are overdue, although nodes can run them"
+        advice = "run `quartzpy why TRIGGER`, and check for busy nodes, wrong clocks and a slow database"
+        found.append(Finding(Severity.WARNING, "overdue", what, advice, _listed(left)))
+    return found
+
+
+def _runs(node: Capabilities, job_type: str, placement: str) -> bool:
+    return job_type in node.job_types and node.allows(placement_from_text(placement))
+
+
+def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
+    answer, of_nodes = list_nodes(session), facts.node_facts(session)
+    found = []
+    silent = [
+        f"{record.instance_id} on {record.host}, since {record.last_checkin.isoformat()}"
+        for record in answer.nodes
+        if answer.now - record.last_checkin > config.failure_window
+    ]
+    if silent:
+        what = numbered(
+            len(silent),
+            "node is silent, and none of the others has recovered its work",
+            "nodes are silent, and none of the others has recovered their work",
+        )
+        advice = "start a node: it recovers the work within its failure_window"
+        found.append(Finding(Severity.WARNING, "silent-node", what, advice, _listed(silent)))
+    if not answer.nodes:
+        found.append(
+            Finding(Severity.INFO, "no-nodes", "no node is running", "start one: quartzpy node --app module:name")
+        )
+    for subject, values in node_facts.differences(of_nodes).items():
+        check = "tzdata" if subject == node_facts.TZDATA else "nodes-differ"
+        advice = (
+            "fire times may differ: bring all nodes to one version"
+            if check == "tzdata"
+            else "use the same value everywhere"
+        )
+        what = f"nodes differ in {subject}: {node_facts.described(values)}"
+        found.append(Finding(Severity.WARNING, check, what, advice))
+    skewed = [
+        f"{name}: {ahead:+.1f} s"
+        for name, one in of_nodes.items()
+        if abs(ahead := float(one.get(node_facts.CLOCK_AHEAD, 0))) > node_facts.MOST_SKEW
+    ]
+    if skewed:
+        what = numbered(len(skewed), "node has a clock", "nodes have clocks") + " that differs from the database's"
+        advice = "synchronize the nodes by NTP; fire times follow the database's clock and are not affected"
+        found.append(Finding(Severity.WARNING, "clock-skew", what, advice, _listed(skewed)))
+    return found
+
+
+def _holders(session: SqlSession) -> list[Finding]:
+    long = [text for text, seconds in session.diagnosis.held() if seconds > HELD_LONG.total_seconds()]
+    if not long:
+        return []
+    what = "rows of our tables have been locked for a long time, which may block the cluster"
+    return [Finding(Severity.WARNING, "lock-held", what, "end that transaction", _listed(long))]

@@ -1,0 +1,88 @@
+"""Pages of jobs, along the primary key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from quartzpy.keys import JobKey
+from quartzpy.matchers import MatchOperator
+from quartzpy.states import JobMode
+from quartzpy.store.postgresql.db.rows import JobColumns
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.lookups import group_matcher
+from quartzpy.store.queries import JobQuery, Position
+from quartzpy.store.records import JobRecord
+
+_SQL = SqlFile("job_pages.sql")
+
+
+def jobs_text(query: JobQuery, after: Position | None, *, count: bool = False) -> str:
+    """Return the statement of a page."""
+    group = group_matcher(query.group)
+    return _SQL(
+        "page",
+        count=count,
+        examined=query.walk is not None,
+        of_job=query.job_key is not None,
+        in_group=group is not None and group.operator is MatchOperator.EQUALS,
+        after=after is not None,
+        group_like=group is not None and group.operator is not MatchOperator.EQUALS,
+        contains=query.contains is not None,
+        of_type=query.job_type is not None,
+        in_mode=query.mode is not None,
+    )
+
+
+def last_text(query: JobQuery, after: Position | None) -> str:
+    """Return the statement that finds the last job that a page examines."""
+    in_group = query.group is not None and query.group.operator is MatchOperator.EQUALS
+    return _SQL("last", in_group=in_group, after=after is not None)
+
+
+def values_of_jobs(query: JobQuery, after: Position | None) -> dict[str, Any]:
+    group, name = after or (None, None)
+    return {
+        "job_group": query.job_key and query.job_key.group,
+        "job_name": query.job_key and query.job_key.name,
+        "operator": query.group and query.group.operator,
+        "group": query.group and query.group.value,
+        "contains": query.contains,
+        "job_type": query.job_type,
+        "mode": query.mode,
+        "most_triggers": query.most_triggers,
+        "after_group": group,
+        "after_name": name,
+        "among": query.among,
+    }
+
+
+class JobSummaryColumns(NamedTuple):
+    """What a page says of a job's triggers, and its mode; the columns of the job follow."""
+
+    trigger_count: int
+    next_fire_time: datetime | None
+    previous_fire_time: datetime | None
+    mode: str
+
+
+JOB_OF_PAGE = (*JobSummaryColumns._fields, *JobColumns._fields)
+"""The columns of a page of jobs, in their order."""
+
+
+def job_of(row: Sequence[Any], most_triggers: int | None) -> JobRecord:
+    summarised = len(JobSummaryColumns._fields)
+    about, columns = JobSummaryColumns._make(row[:summarised]), JobColumns._make(row[summarised:])
+    has_more = most_triggers is not None and about.trigger_count > most_triggers
+    return JobRecord(
+        key=JobKey(columns.job_name, columns.job_group),
+        job_type=columns.job_type,
+        load_job=columns.job,
+        trigger_count=about.trigger_count - has_more,
+        mode=JobMode(about.mode),
+        next_fire_time=None if has_more else about.next_fire_time,
+        previous_fire_time=None if has_more else about.previous_fire_time,
+        display_name=columns.display_name,
+        has_more_triggers=has_more,
+    )

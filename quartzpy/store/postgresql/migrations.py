@@ -1,0 +1,239 @@
+"""The migrations of the schema, which alembic runs. Only the commands and functions that migrate import this module.
+
+The scripts are in `schema/`, next to the package or in the wheel.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from sqlalchemy import Connection, create_engine, event, text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
+from quartzpy.errors import SchemaError
+from quartzpy.store.postgresql.db.database import translate
+from quartzpy.store.postgresql.db.moved_tables import tables_of
+from quartzpy.store.postgresql.db.naming import renamed, renamed_sql, version_table
+from quartzpy.store.postgresql.db.urls import parse_dsn
+from quartzpy.store.postgresql.db.views import VIEWS
+from quartzpy.store.postgresql.schema_version import HEAD, columns, stamped, verify, verify_revision, version_place
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+# Alembic's context is one per process.
+_ALEMBIC = threading.Lock()
+_VIEW_KINDS = ["v"]
+MOST_DIFFERENCES = 10
+"""The number of differences between tables that `check` lists."""
+_UPGRADE_LOCK = "SELECT pg_advisory_xact_lock(hashtext('quartzpy:' || :place))"
+
+
+def scripts() -> Path:
+    """Return the directory of the migration scripts: in the wheel, or next to the package in a checkout.
+
+    Raises:
+        SchemaError: neither of them exists.
+    """
+    package = Path(str(files("quartzpy")))
+    for place in (package / "_schema", package.parent / "schema"):
+        if (place / "env.py").is_file():
+            return place
+    raise SchemaError("the migration scripts are missing from this installation; install quartzpy again")
+
+
+def _config(
+    schema: str | None, prefix: str, connection: Connection | None, output: io.StringIO | None = None
+) -> Config:
+    from alembic.config import Config
+
+    config = Config(output_buffer=output) if output is not None else Config()
+    config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
+    config.attributes.update(
+        connection=connection, schema=schema, table_prefix=prefix, metadata=tables_of(schema, prefix)
+    )
+    if connection is not None and prefix != DEFAULT_TABLE_PREFIX:
+        _apply_prefix(connection, prefix)
+    return config
+
+
+def _apply_prefix(connection: Connection, prefix: str) -> None:
+    """Replace the default prefix, which the scripts use in all names, by this one."""
+
+    def with_prefix(*given: Any) -> tuple[str, Any]:
+        _, _, statement, parameters, *_ = given
+        return renamed_sql(statement, prefix), parameters
+
+    event.listen(connection, "before_cursor_execute", with_prefix, retval=True)
+
+
+@contextmanager
+def _connected(dsn: str, schema: str | None, prefix: str) -> Iterator[Connection]:
+    """Open a transaction that only one process at a time can have for this schema and prefix."""
+    checked_schema(schema)
+    checked_table_prefix(prefix)
+    arguments = {"client_encoding": "UTF8", "application_name": "quartzpy:db"}
+    url = parse_dsn(dsn)
+    if "connect_timeout" not in url.query:
+        arguments["connect_timeout"] = "5"
+    engine = create_engine(
+        url.as_sqlalchemy(), poolclass=NullPool, isolation_level="READ COMMITTED", connect_args=arguments
+    )
+    try:
+        with _ALEMBIC, engine.begin() as connection:
+            connection.execute(text("SET LOCAL lock_timeout = '30s'"))
+            connection.execute(text(_UPGRADE_LOCK), {"place": _place(schema, prefix)})
+            yield connection
+    except (SQLAlchemyError, psycopg.Error) as error:
+        raise translate(error) from error
+    finally:
+        engine.dispose()
+
+
+def _place(schema: str | None, prefix: str) -> str:
+    """Return the key of the lock that serializes upgrades; it is the same in all releases."""
+    return (schema or "") + ("" if prefix == DEFAULT_TABLE_PREFIX else f"/{prefix}")
+
+
+def upgrade(dsn: str, schema: str | None = None, revision: str = "head", *, prefix: str = DEFAULT_TABLE_PREFIX) -> None:
+    """Create our tables, or upgrade them to a later revision. Several machines may call it at the same time.
+
+    Raises:
+        SettingsError, StoreUnavailableError, AuthenticationError: the database cannot be used.
+    """
+    from alembic import command
+
+    with _connected(dsn, schema, prefix) as connection:
+        if schema is not None:
+            connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'))
+        command.upgrade(_config(schema, prefix, connection), revision)
+
+
+def downgrade(
+    dsn: str, schema: str | None = None, revision: str = "base", *, prefix: str = DEFAULT_TABLE_PREFIX
+) -> None:
+    """Go back to an earlier revision; "base" removes our tables with all their rows."""
+    from alembic import command
+
+    with _connected(dsn, schema, prefix) as connection:
+        command.downgrade(_config(schema, prefix, connection), revision)
+        if revision == "base":
+            connection.execute(text(f"DROP TABLE IF EXISTS {version_place(schema, prefix)}"))
+
+
+def current(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> str | None:
+    """Return the revision of the database; None if it has no tables of ours."""
+    with _connected(dsn, schema, prefix) as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        return stamped(driver, schema, prefix)
+
+
+def check(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> None:
+    """Compare the database with this release, down to column types and indexes.
+
+    Newer tables that this release can use are not compared.
+
+    Raises:
+        SchemaError: they differ; the message lists the differences.
+    """
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    with _connected(dsn, schema, prefix) as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        where, option = verify_revision(driver, schema, prefix)
+        if stamped(driver, schema, prefix) != HEAD:
+            # The tables of a newer release, which this one can use, may have more columns.
+            verify(driver, schema, prefix)
+            return
+        context = MigrationContext.configure(connection, opts=comparison_options(schema, prefix))
+        differences = compare_metadata(context, tables_of(schema, prefix))
+        if differences:
+            shown = "; ".join(in_words(difference) for difference in differences[:MOST_DIFFERENCES])
+            more = f"; and {len(differences) - MOST_DIFFERENCES} more" * (len(differences) > MOST_DIFFERENCES)
+            raise SchemaError(
+                f"the tables in {where} differ from those of revision {HEAD}: {shown}{more}. Something other than"
+                " `quartzpy db upgrade` has changed them: restore them from a backup, or change them to what"
+                f" `quartzpy db sql{option}` prints"
+            )
+        _verify_views(driver, schema, prefix)
+
+
+def in_words(difference: Any) -> str:
+    """Return a difference that alembic found, from the tables as they should be: "table t lacks column c (TEXT)"."""
+    match difference:
+        case ("add_table", table):
+            return f"table {table.name} is missing"
+        case ("remove_table", table):
+            return f"table {table.name} does not belong there"
+        case ("add_column", _, table, column):
+            return f"table {table} lacks column {column.name} ({column.type})"
+        case ("remove_column", _, table, column):
+            return f"column {column.name} of table {table} does not belong there"
+        case ("add_index", index):
+            return f"index {index.name} of table {index.table.name} is missing or different"
+        case ("remove_index", index):
+            return f"index {index.name} of table {index.table.name} does not belong there or is different"
+        case [(str(kind), _, table, column, _, found, wanted), *_]:
+            return f"{kind.removeprefix('modify_')} of column {column} of table {table} is {found}, not {wanted}"
+        case _:
+            return str(difference)
+
+
+def comparison_options(schema: str | None, prefix: str) -> dict[str, Any]:
+    """Return the options that restrict alembic's comparison to our tables in our schema."""
+    wanted = {table.name for table in tables_of(schema, prefix).sorted_tables}
+
+    def ours(name: str | None, kind: str, parents: Any) -> bool:
+        if kind == "schema":
+            return name == schema
+        if kind == "table":
+            return name in wanted
+        return True
+
+    return {
+        "version_table": version_table(prefix),
+        "version_table_schema": schema,
+        "include_schemas": schema is not None,
+        "include_name": ours,
+        "compare_type": True,
+    }
+
+
+def sql(schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> str:
+    """Return the statements that create all tables, for users who run DDL by hand. No database is needed."""
+    from alembic import command
+
+    checked_schema(schema)
+    checked_table_prefix(prefix)
+    output = io.StringIO()
+    with _ALEMBIC:
+        command.upgrade(_config(schema, prefix, None, output), "head", sql=True)
+    lines = [
+        line.rstrip()
+        for line in renamed_sql(output.getvalue(), prefix).splitlines()
+        if not line.startswith("-- Running upgrade")
+    ]
+    return "\n".join(lines).strip() + "\n"
+
+
+def _verify_views(connection: psycopg.Connection[Any], schema: str | None, prefix: str) -> None:
+    found = columns(connection, schema, prefix, _VIEW_KINDS)
+    for view, described in VIEWS.items():
+        name = renamed(view, prefix)
+        if found.get(name) != set(described.columns):
+            raise SchemaError(
+                f"view {name} is missing, or is not this release's; create it with the statement that"
+                " `quartzpy db sql` prints"
+            )

@@ -1,0 +1,71 @@
+"""Pages of the misfires that were handled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.states import MisfireAction
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.queries import MISFIRE_MARGIN, MisfireQuery, Position
+from quartzpy.store.records import MisfireRecord
+
+_SQL = SqlFile("misfire_pages.sql")
+
+
+def misfires_text(query: MisfireQuery, after: Position | None, *, count: bool = False) -> str:
+    """Return the statement of a page."""
+    return _SQL(
+        "page",
+        count=count,
+        examined=query.walk is not None,
+        of_trigger=query.trigger_key is not None,
+        after=after is not None,
+        of_job=query.job_key is not None,
+        of_action=query.action is not None,
+        of_node=query.instance_id is not None,
+        since=query.since is not None,
+        until=query.until is not None,
+    )
+
+
+def last_text(query: MisfireQuery, after: Position | None) -> str:
+    """Return the statement that finds the last misfire that a page examines."""
+    return _SQL("last", of_trigger=query.trigger_key is not None, after=after is not None)
+
+
+def values_of_misfires(query: MisfireQuery, after: Position | None) -> dict[str, Any]:
+    job, trigger = query.job_key, query.trigger_key
+    return {
+        "trigger_group": trigger and trigger.group,
+        "trigger_name": trigger and trigger.name,
+        "job_group": job and job.group,
+        "job_name": job and job.name,
+        "misfire_action": query.action,
+        "instance": query.instance_id,
+        "since": query.since,
+        "until": query.until,
+        "after_id": after and after[0],
+        "among": query.among,
+        "margin": MISFIRE_MARGIN,
+    }
+
+
+def misfire_of(row: Sequence[Any]) -> MisfireRecord:
+    number, group, name, job_group, job_name, instance_id, handled_at, instruction, action, *rest = row
+    scheduled, missed, has_more, caught_up, following = rest
+    return MisfireRecord(
+        misfire_id=number,
+        trigger_key=TriggerKey(name, group),
+        job_key=JobKey(job_name, job_group),
+        instance_id=instance_id,
+        handled_at=handled_at,
+        misfire=instruction,
+        action=MisfireAction(action),
+        scheduled_fire_time=scheduled,
+        missed=tuple(missed),
+        has_more=has_more,
+        caught_up=caught_up,
+        next_fire_time=following,
+    )

@@ -1,0 +1,66 @@
+"""Aggregates of the history: throughput and lateness by minute, and the last executions of triggers and jobs.
+
+Each query walks an index from its end and stops after a number of rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from datetime import datetime, timedelta
+
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.states import Outcome
+from quartzpy.store.postgresql.db.session import SqlSession
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.lookups import ExecutionColumns
+from quartzpy.store.protocol import MinuteRecord, Minutes
+from quartzpy.store.records import ExecutionRecord
+
+_SQL = SqlFile("operations/history.sql")
+MINUTES = _SQL("minutes")
+LAST = _SQL("last")
+LAST_OF_JOB = _SQL("last_of_job")
+BETWEEN = _SQL("between")
+ATTEMPTS = _SQL("attempts")
+
+
+def minutes(session: SqlSession, since: datetime, *, most: int) -> Minutes:
+    found = session.read_one(MINUTES, since=since, most=most)
+    records = [
+        MinuteRecord(at, {Outcome(name): number for name, number in json.loads(outcomes).items()}, p50, p99)
+        for at, outcomes, p50, p99, _ in found
+    ]
+    return Minutes(records, found[0][-1] if found else since)
+
+
+def last_executions(
+    session: SqlSession, keys: Collection[TriggerKey], limit: int
+) -> dict[TriggerKey, list[ExecutionRecord]]:
+    values = {"groups": [key.group for key in keys], "names": [key.name for key in keys], "limit": limit}
+    found: dict[TriggerKey, list[ExecutionRecord]] = {}
+    for row in session.read_one(LAST, **values):
+        record = ExecutionColumns._make(row).record()
+        found.setdefault(record.trigger_key, []).append(record)
+    return found
+
+
+def last_executions_of_job(session: SqlSession, key: JobKey, limit: int, *, among: int) -> list[ExecutionRecord]:
+    rows = session.read_one(LAST_OF_JOB, group=key.group, name=key.name, limit=limit, among=among)
+    return [ExecutionColumns._make(row).record() for row in rows]
+
+
+def attempts(session: SqlSession, fire_ids: Collection[int], limit: int) -> dict[int, list[ExecutionRecord]]:
+    found: dict[int, list[ExecutionRecord]] = {}
+    for root, _, *row in session.read_one(ATTEMPTS, fire_ids=list(fire_ids), limit=limit):
+        found.setdefault(root, []).append(ExecutionColumns._make(row).record())
+    return {root: chain[:limit] for root, chain in found.items()}
+
+
+def executions_between(
+    session: SqlSession, start: datetime, end: datetime, limit: int, *, margin: timedelta
+) -> list[ExecutionRecord]:
+    return [
+        ExecutionColumns._make(row).record()
+        for row in session.read_one(BETWEEN, start=start, end=end, limit=limit, margin=margin)
+    ]

@@ -1,0 +1,23 @@
+"""The tables and locks, as the server's catalogs describe them."""
+
+from __future__ import annotations
+
+from quartzpy.store.postgresql.db.session import SqlSession
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.protocol import LockRecord, TableRecord
+
+_SQL = SqlFile("operations/server.sql")
+TABLES = _SQL("tables")
+LOCKS = _SQL("locks")
+
+
+def tables(session: SqlSession) -> list[TableRecord]:
+    return [TableRecord(*row) for row in session.read_one(TABLES, prefix=session.names.prefix)]
+
+
+def locks(session: SqlSession, limit: int) -> list[LockRecord]:
+    found = session.read_one(LOCKS, limit=limit, prefix=session.names.prefix)
+    return [
+        LockRecord(table or "", mode, granted, pid, application, state, since, tuple(blockers))
+        for table, mode, granted, pid, application, state, since, blockers in found
+    ]

@@ -1,0 +1,116 @@
+"""Queries with filters, page by page, without a lock.
+
+The text of a query contains only the conditions that are needed, so each text has one plan, whatever its values are. A
+page starts after a position (keyset pagination), never at an offset, and walks an index from there:
+
+- jobs: see `job_pages`.
+- triggers: see `trigger_pages`.
+- executions: see `execution_pages`. Exhausted executions have an index by their end. There is no index by job, because
+  it would slow down each completion.
+- misfires and actions: the primary key from its end, or the index of the trigger or the subject.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quartzpy.store.postgresql import actions as audit_log
+from quartzpy.store.postgresql import execution_pages, job_pages, misfire_pages, trigger_pages
+from quartzpy.store.postgresql.db.session import SqlSession
+from quartzpy.store.postgresql.lookups import ExecutionColumns, trigger_record
+from quartzpy.store.queries import (
+    ActionQuery,
+    AnyQuery,
+    ExecutionQuery,
+    JobQuery,
+    MisfireQuery,
+    Position,
+    TriggerQuery,
+)
+from quartzpy.store.records import ActionRecord, ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
+
+
+def find_jobs(
+    session: SqlSession, query: JobQuery, limit: int | None, after: Position | None = None
+) -> list[JobRecord]:
+    return [job_pages.job_of(row, query.most_triggers) for row in _rows(session, query, limit, after)]
+
+
+def find_triggers(
+    session: SqlSession, query: TriggerQuery, limit: int | None, after: Position | None = None
+) -> list[TriggerRecord]:
+    return [trigger_record(row) for row in _rows(session, query, limit, after)]
+
+
+def find_executions(
+    session: SqlSession, query: ExecutionQuery, limit: int | None, after: Position | None = None
+) -> list[ExecutionRecord]:
+    return [ExecutionColumns._make(row).record() for row in _rows(session, query, limit, after)]
+
+
+def find_misfires(
+    session: SqlSession, query: MisfireQuery, limit: int | None, after: Position | None = None
+) -> list[MisfireRecord]:
+    return [misfire_pages.misfire_of(row) for row in _rows(session, query, limit, after)]
+
+
+def find_actions(
+    session: SqlSession, query: ActionQuery, limit: int | None, after: Position | None = None
+) -> list[ActionRecord]:
+    return [audit_log.record_of(row) for row in _rows(session, query, limit, after)]
+
+
+def text_and_values(
+    query: AnyQuery, after: Position | None, limit: int | None, *, count: bool = False
+) -> tuple[str, dict[str, Any]]:
+    """Return the statement of a page, or of the count, and its values; an empty text if nothing can match."""
+    match query:
+        case JobQuery():
+            text, values = job_pages.jobs_text(query, after, count=count), job_pages.values_of_jobs(query, after)
+        case TriggerQuery():
+            text = trigger_pages.triggers_text(query, after, count=count)
+            values = trigger_pages.values_of_triggers(query, after)
+            values["walked"] = limit if query.walk is None else query.among
+        case ExecutionQuery():
+            text = execution_pages.executions_text(query, after, count=count)
+            values = execution_pages.values_of_executions(query, after)
+        case MisfireQuery():
+            text = misfire_pages.misfires_text(query, after, count=count)
+            values = misfire_pages.values_of_misfires(query, after)
+        case ActionQuery():
+            text, values = audit_log.text(query, after, count=count), audit_log.values(query, after)
+    return text, {**values, "limit": limit}
+
+
+def last_examined(session: SqlSession, query: AnyQuery, after: Position | None) -> Position | None:
+    """See `OperationsStore.last_examined`."""
+    match query:
+        case ExecutionQuery():
+            return execution_pages.last_examined(session, query, after)
+        case JobQuery(walk=JobQuery()):
+            text, values = job_pages.last_text(query, after), job_pages.values_of_jobs(query, after)
+        case TriggerQuery(walk=TriggerQuery()):
+            text = trigger_pages.triggers_text(query, after, last=True)
+            values = trigger_pages.values_of_triggers(query, after)
+            values["walked"] = query.among
+        case MisfireQuery(walk=MisfireQuery()):
+            text, values = misfire_pages.last_text(query, after), misfire_pages.values_of_misfires(query, after)
+        case ActionQuery(walk=ActionQuery()):
+            text, values = audit_log.text(query, after, last=True), {**audit_log.values(query, after), "limit": 1}
+        case _:
+            return None
+    found = session.read_one(text, **values) if text else []
+    return tuple(found[0]) if found else None
+
+
+def _rows(session: SqlSession, query: AnyQuery, limit: int | None, after: Position | None) -> list[tuple[Any, ...]]:
+    text, values = text_and_values(query, after, limit)
+    return session.read_one(text, **values) if text else []
+
+
+def count(session: SqlSession, query: AnyQuery) -> int:
+    text, values = text_and_values(query, None, None, count=True)
+    if not text:
+        return 0
+    [(total,)] = session.read_one(text, **values)
+    return int(total)

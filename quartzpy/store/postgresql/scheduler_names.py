@@ -1,0 +1,13 @@
+"""The names of all schedulers that share a database."""
+
+from __future__ import annotations
+
+from quartzpy.store.postgresql.db.session import SqlSession
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+
+NAMES = SqlFile("scheduler_names.sql")("names")
+
+
+def scheduler_names(session: SqlSession) -> list[str]:
+    """Return the names of the schedulers that have a job, a calendar, a node or a history, sorted."""
+    return [name for (name,) in session.read_one(NAMES)]

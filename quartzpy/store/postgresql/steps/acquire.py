@@ -1,0 +1,270 @@
+"""The acquire step. Lock: TRIGGER_ACCESS. Claims due triggers, and fires those that are due already.
+
+There are two statements. `ACQUIRE_UNLIMITED` takes triggers of jobs without a limit, as nothing has to be decided about
+them; `ACQUIRE` takes all. The first leaves triggers of jobs with a limit where they are, and `NEXT_DUE`, which follows
+in the same flight, tells that they are due. So a wrong expectation costs a second flight, and never a fire.
+
+A node that expects nothing looks first, without the lock. If it was told that a trigger is due, it claims at once, in a
+flight that takes the lock only if a trigger is due and the lock is free, and looks afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from quartzpy.store.postgresql.db.database import RefusedRowError
+from quartzpy.store.postgresql.db.expectation import Look
+from quartzpy.store.postgresql.db.flight import Send
+from quartzpy.store.postgresql.db.rows import CLAIMED, by_outcome
+from quartzpy.store.postgresql.db.session import SqlSession, require_epoch
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.steps.bad_rows import set_aside_waiting
+from quartzpy.store.postgresql.steps.rate_limits import around
+from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Node
+
+BACKLOG = 50
+"""The size of a full batch after which the next step expects to find more."""
+ANY_TIME = "-infinity"
+# The positions of these columns in a row of `ACQUIRE`.
+_AT, _SCHEDULED_TIME = CLAIMED.index("fire_time"), CLAIMED.index("scheduled_fire_time")
+
+_SQL = SqlFile("steps/acquire.sql")
+ACQUIRE = _SQL("acquire")
+ACQUIRE_UNLIMITED = _SQL("acquire_unlimited", several_pools=True)
+# Most nodes have one executor and no groups.
+ACQUIRE_UNLIMITED_OF_ONE_POOL = _SQL("acquire_unlimited")
+# The same after `LOCK_IF_DUE`. They find nothing, and write nothing, if that has not taken the lock.
+_IF_LOCKED = {
+    ACQUIRE_UNLIMITED: _SQL("acquire_unlimited", several_pools=True, if_locked=True),
+    ACQUIRE_UNLIMITED_OF_ONE_POOL: _SQL("acquire_unlimited", if_locked=True),
+}
+LOCK_IF_DUE = _SQL("lock_if_due")
+NEXT_DUE = _SQL("next_due")
+RECONCILE_NEW = _SQL("reconcile_new")
+
+
+def acquire(
+    session: SqlSession,
+    node: Node,
+    available_slots: Sequence[AvailableSlots],
+    *,
+    limit: int,
+    look_ahead: timedelta,
+    misfire_threshold: timedelta,
+    passed_over: Collection[int] = (),
+) -> Acquisition:
+    """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
+    step = _Step(session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over)
+    try:
+        return _acquire(session, step, limit, look_ahead)
+    except RefusedRowError:
+        if not step.set_bad_rows_aside():
+            raise
+    return _acquire(session, step, limit, look_ahead)
+
+
+def _acquire(session: SqlSession, step: _Step, limit: int, look_ahead: timedelta) -> Acquisition:
+    slots = step.slots
+    is_announced = session.expectation.take_announcement()
+    if not session.has_new and not session.has_rate_limits:
+        if not session.expectation.is_due(slots, look_ahead):
+            if is_announced and (taken := step.claim_if_due()):
+                return _outcome_without_look(taken)
+            # This look takes no lock and writes nothing, so it costs the cluster much less than a step that finds
+            # nothing.
+            found = step.peek()
+            if not found.is_due(look_ahead):
+                return found.outcome()
+        elif (since := session.expectation.backlog(slots)) is not None:
+            # At high load: what is left need not be looked up after each batch.
+            taken = step.claim_backlog(since)
+            return _outcome_of_backlog(session, slots, taken) if len(taken) == limit else step.peek(taken).outcome()
+    applied = session.has_new, session.has_rate_limits
+    everything = any(applied) or session.expectation.limited_is_due(slots, look_ahead)
+    done = step.claim(ACQUIRE if everything else step.unlimited)
+    needed = session.has_new, session.has_rate_limits
+    is_incomplete = any(need and not was for need, was in zip(needed, applied, strict=True))
+    if not done.taken and (is_incomplete or (not everything and done.limited_is_due(look_ahead))):
+        # Triggers that this step has not looked at may be due already.
+        applied = needed
+        done = step.claim(ACQUIRE)
+    if session.has_rate_limits and not applied[1]:
+        done = replace(done, turn=done.left.now)
+    if len(done.taken) == limit >= BACKLOG and not done.limited_is_due(look_ahead) and done.left.new is None:
+        session.expectation.note_backlog(slots, done.taken[-1][_SCHEDULED_TIME])
+    return done.outcome()
+
+
+class _Step:
+    """The statements of one acquire step, with their values."""
+
+    def __init__(
+        self,
+        session: SqlSession,
+        node: Node,
+        available_slots: Sequence[AvailableSlots],
+        limit: int,
+        look_ahead: timedelta,
+        misfire_threshold: timedelta,
+        passed_over: Collection[int],
+    ) -> None:
+        self._session = session
+        self._node = node
+        self._due: dict[str, Any] = {
+            "instance": node.instance_id,
+            "epoch": node.epoch,
+            "job_types": [slots.job_type for slots in available_slots],
+            "placements": [slots.placement for slots in available_slots],
+            "threshold": misfire_threshold,
+            "passed_over": list(passed_over),
+        }
+        of_one_pool = len({(slots.executor, slots.group) for slots in available_slots}) == 1
+        pool_limit = min(min(slots.workers, slots.group_slots) for slots in available_slots) if of_one_pool else limit
+        self._take: dict[str, Any] = {
+            "executors": [slots.executor for slots in available_slots],
+            "workers": [slots.workers for slots in available_slots],
+            "groups": [slots.group for slots in available_slots],
+            "group_slots": [slots.group_slots for slots in available_slots],
+            "limit": min(limit, pool_limit),
+            "look_ahead": look_ahead,
+            "channel": session.channel,
+        }
+        self.unlimited = ACQUIRE_UNLIMITED_OF_ONE_POOL if of_one_pool else ACQUIRE_UNLIMITED
+        self.slots = (tuple(self._due["job_types"]), tuple(self._due["placements"]), tuple(self._due["passed_over"]))
+
+    def _next_look(self) -> Look:
+        session = self._session
+        # What is reconciled, or released by a rate limit, may be due at any time.
+        return session.expectation.next_look(self.slots, sees_all=session.has_new or session.has_rate_limits)
+
+    def peek(self, taken: Sequence[tuple[Any, ...]] = ()) -> _Flight:
+        """Look at what waits, without a lock. `taken` are triggers that this step has claimed already."""
+        session, look = self._session, self._next_look()
+        [left] = session.read(session.send(NEXT_DUE, **self._due, since=look.since or ANY_TIME))
+        return _noted(session, self.slots, _Flight(_Left(*require_epoch(self._node, left)), taken, None, look))
+
+    def claim_if_due(self) -> Sequence[tuple[Any, ...]]:
+        """Claim triggers if the soonest is due and its job has no limit, unless another transaction has the lock.
+
+        What is left is not looked at: that would delay the start of the jobs.
+        """
+        session, since = self._session, self._next_look().since or ANY_TIME
+        _, taken = session.unlocked(
+            session.send(LOCK_IF_DUE, **self._due, look_ahead=self._take["look_ahead"], since=since),
+            session.send(_IF_LOCKED[self.unlimited], **self._due, **self._take, since=since),
+        )
+        return taken.rows
+
+    def claim(self, text: str) -> _Flight:
+        """Claim triggers, and look at what waits then."""
+        session, look = self._session, self._next_look()
+        limits = session.has_rate_limits
+        *results, left = session.locked(*self._sends(text, look.since or ANY_TIME), keeps_expectation=True)
+        taken, turn = (results[-4], results[-1].rows[0][0]) if limits else (results[-1], None)
+        found = _Flight(_Left(*require_epoch(self._node, left)), taken.rows, turn, look)
+        return _noted(session, self.slots, found)
+
+    def _sends(self, text: str, since: datetime | str, **values: Any) -> list[Send]:
+        session, due = self._session, {**self._due, **values, "since": since}
+        reconcile = [session.send(RECONCILE_NEW)] if session.has_new else []
+        claim = session.send(text, **due, **self._take)
+        return [
+            *reconcile,
+            *(around(session, claim) if session.has_rate_limits else [claim]),
+            session.send(NEXT_DUE, **due),
+        ]
+
+    def set_bad_rows_aside(self) -> bool:
+        """Put the triggers into ERROR that make this step fail. Return whether there were any."""
+        due = self._due
+        return set_aside_waiting(
+            self._session,
+            {"instance": due["instance"], "epoch": due["epoch"]},
+            due["job_types"],
+            self._take["look_ahead"],
+            due["passed_over"],
+            lambda passed_over: self._sends(ACQUIRE, ANY_TIME, passed_over=list(passed_over)),
+        )
+
+    def claim_backlog(self, since: datetime) -> Sequence[tuple[Any, ...]]:
+        """Claim triggers that are due since `since`, and do not look at what is left."""
+        claim = self._session.send(self.unlimited, **self._due, **self._take, since=since)
+        [taken] = self._session.locked(claim, keeps_expectation=True)
+        return taken.rows
+
+
+def _outcome_of_backlog(session: SqlSession, slots: Hashable, taken: Sequence[tuple[Any, ...]]) -> Acquisition:
+    session.expectation.note_backlog(slots, taken[-1][_SCHEDULED_TIME])
+    return _outcome_without_look(taken)
+
+
+def _outcome_without_look(taken: Sequence[tuple[Any, ...]]) -> Acquisition:
+    """Return what was taken: the next trigger is due when the last one was, as far as is known without a look."""
+    fired, acquired, skipped = by_outcome(taken)
+    return Acquisition(taken[-1][_AT], fired, acquired, taken[-1][_SCHEDULED_TIME], skipped)
+
+
+class _Left(NamedTuple):
+    """The answer of `NEXT_DUE`: what waits after the statements before it."""
+
+    now: datetime
+    new: datetime | None
+    """The soonest trigger that waits to be reconciled, which must happen before the next acquire step."""
+    soonest: datetime | None
+    soonest_limited: datetime | None
+    """The soonest trigger of a job with a limit."""
+    has_rate_limits: bool
+    placed_job_types: list[str]
+    placements: list[str]
+    took: float
+    """The time of this look on the server, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    """What is left, the rows of the statement before it, the next turn by a rate limit, and where the look began."""
+
+    left: _Left
+    taken: Sequence[tuple[Any, ...]]
+    turn: datetime | None
+    look: Look
+
+    def is_due(self, look_ahead: timedelta) -> bool:
+        """Return whether a trigger is left that is due, has yet to be reconciled, or may wait for a rate limit."""
+        left = self.left
+        return (
+            left.new is not None
+            or left.has_rate_limits
+            or (left.soonest is not None and left.soonest <= left.now + look_ahead)
+        )
+
+    def limited_is_due(self, look_ahead: timedelta) -> bool:
+        """Return whether a trigger of a job with a limit is left that is due."""
+        return self.left.soonest_limited is not None and self.left.soonest_limited <= self.left.now + look_ahead
+
+    def outcome(self) -> Acquisition:
+        left = self.left
+        fired, acquired, skipped = by_outcome(self.taken)
+        # What a look did not see, the next one that sees everything does.
+        next_look = None if self.look.since is None else left.now + timedelta(seconds=self.look.valid_for)
+        return Acquisition(
+            left.now,
+            fired,
+            acquired,
+            min((at for at in (left.new, left.soonest, self.turn, next_look) if at is not None), default=None),
+            skipped,
+            {DispatchKey(*key) for key in zip(left.placed_job_types, left.placements, strict=True)},
+        )
+
+
+def _noted(session: SqlSession, slots: Hashable, done: _Flight) -> _Flight:
+    """Keep what the next acquire step may expect."""
+    left = done.left
+    session.has_new = left.new is not None
+    session.has_rate_limits = left.has_rate_limits
+    session.expectation.note(slots, left.now, left.soonest, left.soonest_limited)
+    session.expectation.note_look(done.look, slots, min(left.now, left.soonest or left.now), left.took)
+    return done

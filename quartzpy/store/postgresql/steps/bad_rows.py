@@ -1,0 +1,121 @@
+"""Rows that make a step fail: they are found and set aside, so that the others go on.
+
+The steps work on whole batches, and the server refuses a statement for the first row whose values it cannot compute
+with or store. Such a row was edited by hand, and each step of every node would meet it. When a step has failed in this
+way, it is tried again on halves of its batch, in transactions that are rolled back, until single rows are to blame.
+Nothing of this happens while the steps succeed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from datetime import timedelta
+from typing import TypeVar
+
+from quartzpy.store.postgresql.db.database import RefusedRowError
+from quartzpy.store.postgresql.db.flight import ROLLBACK, Send
+from quartzpy.store.postgresql.db.locks import LockName
+from quartzpy.store.postgresql.db.session import SqlSession
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.texts import storable_text
+
+logger = logging.getLogger(__name__)
+
+MOST_SUSPECTS = 5_000
+"""The number of waiting triggers, the soonest first, among which the acquire step looks for those to blame."""
+MOST_BLAMED = 20
+"""The number of rows that are found at a time; if there are more, the step fails once more."""
+_S = TypeVar("_S")
+
+_SQL = SqlFile("steps/bad_rows.sql")
+SUSPECTS = _SQL("suspects")
+SET_ASIDE = _SQL("set_aside")
+
+
+def to_blame(suspects: Sequence[_S], attempt: Callable[[Sequence[_S]], None]) -> dict[_S, RefusedRowError]:
+    """Return the suspects for which `attempt` fails on its own, with the errors. Halves find them in few attempts.
+
+    None is to blame unless `attempt` succeeds without any suspect and with some of them: otherwise the tables, or this
+    program, are wrong, and no row is.
+    """
+    if _error_of(attempt, ()) is not None:
+        return {}
+    found: dict[_S, RefusedRowError] = {}
+    succeeded = False
+    parts = [suspects]
+    while parts and len(found) < MOST_BLAMED:
+        part = parts.pop()
+        error = _error_of(attempt, part) if part else None
+        if error is None:
+            succeeded |= len(part) > 0
+        elif len(part) == 1:
+            found[part[0]] = error
+        else:
+            middle = len(part) // 2
+            parts += [part[middle:], part[:middle]]
+    return found if succeeded else {}
+
+
+def _error_of(attempt: Callable[[Sequence[_S]], None], part: Sequence[_S]) -> RefusedRowError | None:
+    try:
+        attempt(part)
+    except RefusedRowError as error:
+        return error
+    return None
+
+
+def rehearse(session: SqlSession, sends: Sequence[Send]) -> None:
+    """Run the statements of a step under its lock, and roll them back.
+
+    Raises:
+        RefusedRowError: the server refused the values of a row.
+    """
+    lock = session.lock(LockName.TRIGGER_ACCESS)
+    session.connections.transaction(
+        lambda connection: session.connections.fly_on(connection, [lock, *sends], commit=ROLLBACK), session.lane
+    )
+
+
+def reason_of(error: RefusedRowError) -> str:
+    """Return the text of the column `error` for a trigger whose row was refused."""
+    return storable_text(f"the database cannot process its row: {error}")
+
+
+def set_aside_waiting(
+    session: SqlSession,
+    at_node: dict[str, object],
+    job_types: Sequence[str],
+    look_ahead: timedelta,
+    passed_over: Collection[int],
+    sends: Callable[[Collection[int]], Sequence[Send]],
+) -> bool:
+    """Put the waiting triggers into ERROR that make an acquire step fail. Return whether there were any.
+
+    `sends` returns the statements of the step for the generations that are passed over.
+    """
+    found = session.read_one(
+        SUSPECTS, job_types=list(job_types), look_ahead=look_ahead, passed_over=list(passed_over), most=MOST_SUSPECTS
+    )
+    named = {generation: (group, name) for generation, group, name in found}
+
+    def attempt(part: Sequence[int]) -> None:
+        rehearse(session, sends([*passed_over, *named.keys() - part]))
+
+    blamed = to_blame(list(named), attempt)
+    if not blamed:
+        return False
+    [done] = session.locked(
+        session.send(
+            SET_ASIDE,
+            **at_node,
+            groups=[named[one][0] for one in blamed],
+            names=[named[one][1] for one in blamed],
+            generations=list(blamed),
+            reasons=[reason_of(error) for error in blamed.values()],
+        )
+    )
+    for generation, error in blamed.items():
+        group, name = named[generation]
+        logger.error("trigger %s.%s goes to ERROR: the database cannot process its row: %s", group, name, error)
+    return bool(done.rows)

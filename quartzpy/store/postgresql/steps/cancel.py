@@ -1,0 +1,32 @@
+"""Requests that executions stop, on any node."""
+
+from __future__ import annotations
+
+from quartzpy.keys import JobKey
+from quartzpy.store.postgresql.db.listen import news
+from quartzpy.store.postgresql.db.session import SqlSession
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.protocol import Node, Notification
+
+_SQL = SqlFile("steps/cancel.sql")
+REQUEST_CANCEL = _SQL("request_cancel")
+REQUEST_CANCEL_OF_JOB = _SQL("request_cancel_of_job")
+CANCEL_REQUESTS = _SQL("cancel_requests")
+
+
+def request_cancel(session: SqlSession, fire_id: int) -> bool:
+    """Ask an execution to stop; see `JobStore.request_cancel`."""
+    asked, _ = session.unlocked(session.send(REQUEST_CANCEL, fire_id=fire_id), news(session, Notification.CANCELLED))
+    return asked.touched > 0
+
+
+def request_cancel_of_job(session: SqlSession, job: JobKey) -> set[int]:
+    """Ask all executions of a job to stop; see `JobStore.request_cancel_of_job`."""
+    send = session.send(REQUEST_CANCEL_OF_JOB, group=job.group, name=job.name, channel=session.channel)
+    [asked] = session.unlocked(send)
+    return {fire_id for (fire_id,) in asked.rows}
+
+
+def cancel_requests(session: SqlSession, node: Node) -> set[int]:
+    """Return this epoch's executions that were asked to stop; see `JobStore.cancel_requests`."""
+    return {fire_id for (fire_id,) in session.read_one(CANCEL_REQUESTS, epoch=node.epoch)}

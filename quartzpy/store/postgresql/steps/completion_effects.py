@@ -1,0 +1,84 @@
+"""The effects of a completion that only some executions have: on their triggers, and on the deaths of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quartzpy.states import Outcome
+from quartzpy.store.postgresql.db.flight import Send
+from quartzpy.store.postgresql.db.session import SqlSession
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.steps.orphans import orphans
+from quartzpy.store.protocol import Completion, FiredTrigger, Node
+from quartzpy.store.protocol.outcomes import NOT_FAILED
+from quartzpy.triggers.upcoming import UpcomingFireTimes
+
+_SQL = SqlFile("steps/completion_effects.sql")
+ACQUIT = _SQL("acquit")
+REFILL = _SQL("refill")
+REFILL_OF_LIMITED = _SQL("refill", of_limited=True)
+MOVE_BY_END = _SQL("move_by_end")
+SET_STATES = _SQL("set_states")
+DELETE_ASKED = _SQL("delete_asked")
+
+
+def effects(session: SqlSession, node: Node, completions: Sequence[Completion]) -> list[Send]:
+    """Return the statements that only some completions need, to be sent after the one that ended the executions."""
+    more = []
+    asking = [c for c in completions if c.instruction.state is not None]
+    if asking:
+        more.append(
+            session.send(
+                SET_STATES,
+                epoch=node.epoch,
+                fire_ids=[c.fired.fire_id for c in asking],
+                all=[c.instruction.is_about_all_triggers for c in asking],
+                states=[c.instruction.state for c in asking],
+                not_failed=NOT_FAILED,
+            )
+        )
+    deleting = [c.fired.fire_id for c in completions if c.instruction.deletes]
+    if deleting:
+        more.append(session.send(DELETE_ASKED, epoch=node.epoch, fire_ids=deleting))
+    survived = [c.fired.fire_id for c in completions if c.fired.node_deaths and c.outcome is Outcome.SUCCEEDED]
+    if survived:
+        more.append(session.send(ACQUIT, epoch=node.epoch, fire_ids=survived))
+    ending = {(c.fired.job_group, c.fired.job_name) for c in completions if c.ends_its_trigger or c.instruction.deletes}
+    more += orphans(session, ending)
+    moving = [c for c in completions if c.moves_its_trigger()]
+    if moving:
+        more.append(
+            session.send(
+                MOVE_BY_END,
+                epoch=node.epoch,
+                fire_ids=[c.fired.fire_id for c in moving],
+                seen=[c.fired.next_fire_time for c in moving],
+                next=[c.next_by_end() for c in moving],
+            )
+        )
+    return more + refills(session, completions)
+
+
+def refills(session: SqlSession, completions: Sequence[Completion]) -> list[Send]:
+    """Return the statements that append further fire times to triggers that have few left, if there are such."""
+    more = []
+    for text, is_limited in ((REFILL, False), (REFILL_OF_LIMITED, True)):
+        some = [
+            (c.fired, c.refill) for c in completions if c.refill and (c.fired.max_concurrent is not None) is is_limited
+        ]
+        if some:
+            more.append(_refill(session, text, some))
+    return more
+
+
+def _refill(session: SqlSession, text: str, refilled: Sequence[tuple[FiredTrigger, UpcomingFireTimes]]) -> Send:
+    return session.send(
+        text,
+        groups=[fired.trigger_group for fired, _ in refilled],
+        names=[fired.trigger_name for fired, _ in refilled],
+        generations=[fired.generation for fired, _ in refilled],
+        after=[fired.last_known_fire_time for fired, _ in refilled],
+        further=[refill.instants for _, refill in refilled],
+        complete=[refill.is_complete for _, refill in refilled],
+        revisions=[fired.calendar_revision for fired, _ in refilled],
+    )

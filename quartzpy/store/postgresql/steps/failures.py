@@ -1,0 +1,28 @@
+"""Pausing a job after several executions in a row have failed. Part of the complete step, for jobs that ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quartzpy.states import Outcome
+from quartzpy.store.postgresql.db.flight import Send
+from quartzpy.store.postgresql.db.session import SqlSession
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.protocol import Completion
+
+_SQL = SqlFile("steps/failures.sql")
+COUNT = _SQL("count")
+
+
+def counts(completion: Completion) -> bool:
+    """Return whether an execution's end counts for `pause_after_failures`: one that is retried does not yet."""
+    return (
+        completion.fired.pause_after_failures is not None
+        and completion.outcome in (Outcome.SUCCEEDED, Outcome.FAILED)
+        and completion.retry_after is None
+    )
+
+
+def count(session: SqlSession, completions: Sequence[Completion]) -> Send:
+    """Return what counts these ends, and pauses the jobs that have reached their limit; its rows are those jobs."""
+    return session.send(COUNT, fire_ids=[c.fired.fire_id for c in completions])

@@ -1,0 +1,296 @@
+"""The misfire step. Lock: TRIGGER_ACCESS. Applies the misfire instructions of late triggers.
+
+`LATE` reads a batch without the lock; the instructions are pure functions; `MOVE` writes the batch back in one flight,
+guarding each row by the values with which it was read, and records the misfires in `misfires`. Rows that have changed
+in the meantime are left to the next pass.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
+from quartzpy.states import Missed
+from quartzpy.store.postgresql.db.database import RefusedRowError
+from quartzpy.store.postgresql.db.flight import Send
+from quartzpy.store.postgresql.db.rows import TriggerColumns, calendar_from_text, schedule_text
+from quartzpy.store.postgresql.db.session import SqlSession, require_epoch
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.steps.bad_rows import reason_of, rehearse, to_blame
+from quartzpy.store.protocol import DispatchKey, MisfireOutcome, Node
+from quartzpy.texts import storable_text
+from quartzpy.triggers.misfire import Misfire, misfired
+from quartzpy.triggers.simple import SimpleTrigger, similar
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
+
+logger = logging.getLogger(__name__)
+
+_SQL = SqlFile("steps/misfire.sql")
+LATE = _SQL("late")
+GUARD = _SQL("guard")
+MOVE = _SQL("move")
+SPOIL = _SQL("spoil")
+
+MOST_LEFT = 10_000
+_TREATED = {"SKIP": Missed.SKIP, "ONCE": Missed.ONCE}
+
+
+class _LateColumns(NamedTuple):
+    """The columns of `LATE` that follow those of which the trigger is built."""
+
+    next_fire_time: datetime
+    prev_fire_time: datetime | None
+    times_triggered: int
+    generation: int
+    calendar_text: str | None
+    revision: int | None
+    coalesced: bool
+    place: str
+    misfire_rule: str
+    resumed_at: datetime | None
+    at: datetime
+
+
+_OF_EACH = {"trigger_name", "start_time", "trigger_data"}
+_of_pattern = itemgetter(*(at for at, name in enumerate(TriggerColumns._fields) if name not in _OF_EACH))
+LATE_TRIGGER = (*TriggerColumns._fields, *_LateColumns._fields)
+"""The columns of `LATE`, in their order."""
+
+
+class _Row(NamedTuple):
+    """A row of `LATE`."""
+
+    trigger: TriggerColumns
+    late: _LateColumns
+
+    @classmethod
+    def of(cls, row: tuple[Any, ...]) -> _Row:
+        built_of = len(TriggerColumns._fields)
+        return cls(TriggerColumns._make(row[:built_of]), _LateColumns._make(row[built_of:]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """A late trigger with the values that were read."""
+
+    trigger: Trigger
+    progress: TriggerProgress
+    generation: int
+    calendar: Calendar | None
+    revision: int | None
+    coalesced: bool
+    """True if the late fire also represents others that were missed before it."""
+    row: str
+    schedule: str
+    """The column `schedule`."""
+    missed_policy: Missed
+    resumed_at: datetime | None
+    """The instant up to which fires are skipped."""
+
+
+def recover_misfires(
+    session: SqlSession,
+    node: Node,
+    dispatch_keys: Sequence[DispatchKey],
+    *,
+    threshold: timedelta,
+    limit: int,
+) -> MisfireOutcome:
+    """Handle one batch; see `JobStore.recover_misfires`."""
+    left = session.left_to_others
+    at_node = {"instance": node.instance_id, "epoch": node.epoch}
+    found, standing = session.read(
+        session.send(
+            LATE,
+            job_types=[dispatch_key.job_type for dispatch_key in dispatch_keys],
+            placements=[dispatch_key.placement for dispatch_key in dispatch_keys],
+            threshold=threshold,
+            limit=limit + 1,
+            left=sorted(left),
+        ),
+        session.send(GUARD, **at_node),
+    )
+    (now,) = require_epoch(node, standing)
+    if not found.rows:
+        return MisfireOutcome(now)
+    rows = [_Row.of(row) for row in found.rows]
+    at = rows[0].late.at
+    late, misfires, spoiled = _computed(rows[:limit], left, at)
+    if len(left) > MOST_LEFT:
+        left.clear()
+    more = len(found.rows) > limit
+    try:
+        written = _write(session, at_node, late, misfires, spoiled, at)
+    except RefusedRowError:
+        blamed = _bad_rows(session, at_node, late, misfires, at)
+        if not blamed:
+            raise
+        spoiled += [(row, blamed[row.late.place]) for row in rows if row.late.place in blamed]
+        misfires = [misfire for misfire, read in zip(misfires, late, strict=True) if read.row not in blamed]
+        late = [read for read in late if read.row not in blamed]
+        written = _write(session, at_node, late, misfires, spoiled, at)
+    done = {(group, name) for group, name in written}
+    handled = [one for one in misfires if (one.to.trigger.group, one.to.trigger.name) in done]
+    return MisfireOutcome(
+        now,
+        {one.to.trigger.key: one.missed for one in handled},
+        tuple(one.to.trigger.key for one in handled if one.to.progress.next_fire_time is None),
+        min((following for one in handled if (following := one.to.progress.next_fire_time) is not None), default=None),
+        more=more,
+    )
+
+
+def _computed(
+    rows: Sequence[_Row], left: set[int], at: datetime
+) -> tuple[list[_Late], list[Misfire], list[tuple[_Row, str]]]:
+    """Return the triggers that can be handled, what becomes of each, and the rows that cannot with the reasons.
+
+    Generations that this node has to leave to others are added to `left`.
+    """
+    late, misfires, spoiled = [], [], []
+    patterns: dict[tuple[Any, ...], SimpleTrigger] = {}
+    for row in rows:
+        try:
+            read = _late(row, patterns)
+            misfire = misfired(
+                read.trigger,
+                read.progress,
+                read.calendar,
+                now=read.resumed_at or at,
+                coalesced=read.coalesced,
+                missed_policy=read.missed_policy,
+            )
+        except (UnsupportedKindError, UnknownTimeZoneError) as error:
+            logger.warning("trigger %s.%s is left to other nodes: %s", *_names(row), error)
+            left.add(row.late.generation)
+        except Exception as error:
+            logger.exception("the next fire time of trigger %s.%s cannot be computed; it is in ERROR", *_names(row))
+            spoiled.append((row, f"its next fire time cannot be computed: {type(error).__name__}: {error}"))
+        else:
+            late.append(read)
+            misfires.append(misfire)
+    return late, misfires, spoiled
+
+
+def _write(
+    session: SqlSession,
+    at_node: dict[str, Any],
+    late: Sequence[_Late],
+    misfires: Sequence[Misfire],
+    spoiled: Sequence[tuple[_Row, str]],
+    at: datetime,
+) -> Sequence[tuple[Any, ...]]:
+    """Write a batch back. Return the keys of the triggers that were moved."""
+    sends = [*_spoil(session, at_node, spoiled), *_move(session, at_node, late, misfires, at)]
+    results = session.locked(*sends) if sends else []
+    return results[-1].rows if misfires else []
+
+
+def _bad_rows(
+    session: SqlSession, at_node: dict[str, Any], late: Sequence[_Late], misfires: Sequence[Misfire], at: datetime
+) -> dict[str, str]:
+    """Return the ctids of the triggers that make the batch fail, with the reasons."""
+
+    def attempt(part: Sequence[int]) -> None:
+        rehearse(session, _move(session, at_node, [late[n] for n in part], [misfires[n] for n in part], at))
+
+    blamed = to_blame(range(len(late)), attempt)
+    for n, error in blamed.items():
+        logger.error("trigger %s goes to ERROR: the database cannot process its row: %s", late[n].trigger.key, error)
+    return {late[n].row: reason_of(error) for n, error in blamed.items()}
+
+
+def _names(row: _Row) -> tuple[str, str]:
+    return row.trigger.trigger_group, row.trigger.trigger_name
+
+
+def _spoil(session: SqlSession, at_node: dict[str, Any], spoiled: Sequence[tuple[_Row, str]]) -> list[Send]:
+    if not spoiled:
+        return []
+    return [
+        session.send(
+            SPOIL,
+            **at_node,
+            rows=[row.late.place for row, _ in spoiled],
+            groups=[row.trigger.trigger_group for row, _ in spoiled],
+            names=[row.trigger.trigger_name for row, _ in spoiled],
+            generations=[row.late.generation for row, _ in spoiled],
+            reasons=[storable_text(reason) for _, reason in spoiled],
+        )
+    ]
+
+
+def _move(
+    session: SqlSession, at_node: dict[str, Any], late: Sequence[_Late], misfires: Sequence[Misfire], at: datetime
+) -> list[Send]:
+    if not misfires:
+        return []
+    moves = [one.to for one in misfires]
+    return [
+        session.send(
+            MOVE,
+            **at_node,
+            rows=[one.row for one in late],
+            groups=[m.trigger.group for m in moves],
+            names=[m.trigger.name for m in moves],
+            generations=[one.generation for one in late],
+            seen=[one.progress.next_fire_time for one in late],
+            next=[m.progress.next_fire_time for m in moves],
+            previous=[m.progress.previous_fire_time for m in moves],
+            times=[m.progress.times_triggered for m in moves],
+            starts=[m.trigger.start_time for m in moves],
+            schedules=[
+                one.schedule if m.trigger is one.trigger else schedule_text(m.trigger)
+                for one, m in zip(late, moves, strict=True)
+            ],
+            upcoming=[m.upcoming.instants for m in moves],
+            complete=[m.upcoming.is_complete for m in moves],
+            revisions=[one.revision for one in late],
+            at=at,
+            missed_times=[one.missed for one in misfires],
+            more=[one.has_more for one in misfires],
+            caught_up=[one.caught_up for one in misfires],
+            actions=[one.action for one in misfires],
+            coalesces=[one.coalesces for one in misfires],
+        ),
+    ]
+
+
+def _late(row: _Row, patterns: dict[tuple[Any, ...], SimpleTrigger]) -> _Late:
+    late = row.late
+    return _Late(
+        _trigger(row.trigger, patterns),
+        TriggerProgress(late.next_fire_time, late.prev_fire_time, late.times_triggered),
+        late.generation,
+        calendar_from_text(late.calendar_text) if late.calendar_text else None,
+        late.revision,
+        late.coalesced,
+        late.place,
+        row.trigger.schedule,
+        _TREATED.get(late.misfire_rule, Missed.MISFIRE),
+        late.resumed_at,
+    )
+
+
+def _trigger(columns: TriggerColumns, patterns: dict[tuple[Any, ...], SimpleTrigger]) -> Trigger:
+    """Build the trigger of a row.
+
+    After an outage, thousands of simple triggers may differ only in their names and start times. The first of them is
+    the pattern of the others, so that the equal values are validated once.
+    """
+    if columns.end_time is not None:
+        return columns.trigger(with_data=False)
+    # The data is not decoded: its types may be known to other programs only, and fire times do not depend on it.
+    equal = _of_pattern(columns)
+    if (pattern := patterns.get(equal)) is not None:
+        return similar(pattern, columns.trigger_name, columns.start_time)
+    trigger = columns.trigger(with_data=False)
+    if type(trigger) is SimpleTrigger:
+        patterns[equal] = trigger
+    return trigger

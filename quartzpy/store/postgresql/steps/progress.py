@@ -1,0 +1,32 @@
+"""The progress and the log lines of running executions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from quartzpy.jobs.progress import Progress
+from quartzpy.store.postgresql.db.session import SqlSession
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.protocol import Node
+
+_SQL = SqlFile("steps/progress.sql")
+REPORT_PROGRESS = _SQL("report_progress")
+
+
+def report_progress(
+    session: SqlSession, node: Node, reports: Mapping[int, Progress], logs: Mapping[int, str] | None = None
+) -> set[int]:
+    """Store the progress and the log lines of executions; see `JobStore.report_progress`."""
+    logs = logs or {}
+    fire_ids = list(reports.keys() | logs.keys())
+    progress = [reports.get(fire_id) for fire_id in fire_ids]
+    send = session.send(
+        REPORT_PROGRESS,
+        epoch=node.epoch,
+        fire_ids=fire_ids,
+        fractions=[None if one is None else one.fraction for one in progress],
+        messages=[None if one is None else one.message for one in progress],
+        logs=[logs.get(fire_id) for fire_id in fire_ids],
+    )
+    [stored] = session.unlocked(send)
+    return {fire_id for (fire_id,) in stored.rows}

@@ -1,0 +1,70 @@
+"""Deletes what is kept for a time only: the history, the misfires, and triggers that have ended."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from quartzpy.store.postgresql.db.flight import Send
+from quartzpy.store.postgresql.db.session import SqlSession
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.steps.orphans import orphans
+from quartzpy.store.postgresql.steps.rate_limits import PRUNE
+from quartzpy.store.protocol import ACTION_SILENCE, UNHEARD
+
+_SQL = SqlFile("steps/purge.sql")
+PURGE_ENDED = _SQL("purge_ended")
+PURGE = _SQL("purge")
+CUTOFF = _SQL("cutoff")
+PURGE_MISFIRES = _SQL("purge_misfires")
+PURGE_ACTIONS = _SQL("purge_actions")
+INTERRUPT = _SQL("interrupt")
+
+_NEXT_INSTANT = timedelta(microseconds=1)
+
+
+def history_cutoff(session: SqlSession, keep: int) -> datetime | None:
+    """Return the instant that parts the latest executions from the others; see `JobStore.history_cutoff`."""
+    (result,) = session.unlocked(session.send(CUTOFF, keep=keep))
+    return result.rows[0][0] + _NEXT_INSTANT if result.rows else None
+
+
+def interrupt_actions(session: SqlSession, silent_for: timedelta) -> Send:
+    """Return the statement that ends the actions of processes which have ended."""
+    return session.send(INTERRUPT, silent_for=silent_for, error=UNHEARD)
+
+
+def purge_history(
+    session: SqlSession,
+    older_than: timedelta | None,
+    *,
+    limit: int,
+    ended_triggers: timedelta | None = None,
+    actions: timedelta | None = None,
+    before: datetime | None = None,
+) -> int:
+    """Delete old history and ended triggers; see `JobStore.purge_history`."""
+    ended_triggers = ended_triggers or older_than
+    executions, history = [], []
+    if older_than is not None or before is not None:
+        since = session.purged_up_to or "-infinity"
+        executions = [session.send(PURGE, since=since, older_than=older_than, before=before, limit=limit)]
+    if older_than is not None:
+        history.append(session.send(PURGE_MISFIRES, older_than=older_than, limit=limit))
+    if actions is not None:
+        history.append(session.send(PURGE_ACTIONS, older_than=actions, limit=limit))
+    triggers = []
+    if ended_triggers is not None:
+        triggers = [session.send(PURGE_ENDED, older_than=ended_triggers, limit=limit)]
+    if not executions and not history and not triggers:
+        return 0
+    # The acquire step deletes the rows of rate limits as well, but not once no job has a limit any more.
+    others = session.send(PRUNE), interrupt_actions(session, ACTION_SILENCE)
+    *results, _, _ = session.unlocked(*executions, *history, *triggers, *others)
+    deleted = 0
+    if executions:
+        [(deleted, last)] = results.pop(0).rows
+        session.purged_up_to = last if deleted == limit else None
+    ended = [key for result in results[len(history) :] for key in result.rows]
+    if ended:
+        session.unlocked(*orphans(session, [(group, name) for group, name in ended]))
+    return int(deleted) + sum(result.touched for result in results[: len(history)])

@@ -1,0 +1,146 @@
+"""The recover step. Locks: STATE_ACCESS, then TRIGGER_ACCESS. Releases the claims of dead nodes.
+
+A node registers before it claims, so a claim of an epoch that is not registered has no owner. Recovery first removes
+the dead nodes, and then one rule releases both their claims and those that any earlier accident left behind.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Any
+
+from quartzpy.errors import JobStoreError
+from quartzpy.keys import JobKey
+from quartzpy.store import refusals
+from quartzpy.store.postgresql.db.conninfo import session_prefix
+from quartzpy.store.postgresql.db.listen import news
+from quartzpy.store.postgresql.db.locks import MAKE, LockName
+from quartzpy.store.postgresql.db.session import SqlSession, require_epoch
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.steps.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
+from quartzpy.store.postgresql.steps.holdings import RELEASE_OTHERS
+from quartzpy.store.postgresql.steps.orphans import orphans
+from quartzpy.store.process_identity import own_process
+from quartzpy.store.protocol import MAX_NODE_DEATHS, Node, RecoveryOutcome
+from quartzpy.store.records import NodeRecord
+
+logger = logging.getLogger(__name__)
+
+_SQL = SqlFile("steps/recover.sql")
+GUARD = _SQL("guard")
+REMOVE_DEAD = _SQL("remove_dead")
+END_SESSIONS = _SQL("end_sessions")
+FREE = _SQL("free")
+QUARANTINE = _SQL("quarantine")
+STUCK = _SQL("stuck")
+ANYTHING_STUCK = _SQL("anything_stuck")
+REPAIR = _SQL("repair")
+PRESENT_EPOCH = _SQL("present_epoch")
+
+
+def _identified(dead: Collection[NodeRecord]) -> dict[str, list[Any]]:
+    """Return the values that identify the rows of these nodes, if they have not changed since they were read."""
+    return {
+        "instances": [record.instance_id for record in dead],
+        "epochs": [record.epoch for record in dead],
+        "counts": [record.checkin_count for record in dead],
+    }
+
+
+def end_sessions(session: SqlSession, dead: Collection[NodeRecord]) -> None:
+    """Terminate the database sessions of dead nodes, except those of a pooler, which other clients share."""
+    others = [record for record in dead if record.process not in ("", own_process())]
+    if not others or session.connections.pooled:
+        return
+    prefixes = [session_prefix(record.process, session.scheduler, session.names.prefix) for record in others]
+    try:
+        ended = session.unlocked(session.send(END_SESSIONS, **_identified(others), prefixes=prefixes))[0].rows[0][0]
+    except JobStoreError as error:
+        # Rows that these sessions have locked are skipped, and recovered after their release.
+        logger.warning("cannot terminate the database sessions of dead nodes: %s", error)
+        return
+    if ended:
+        logger.info("terminated %d database sessions of dead nodes", ended)
+
+
+def recover(
+    session: SqlSession, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int = MAX_NODE_DEATHS
+) -> RecoveryOutcome:
+    """Remove dead nodes and release what they held; see `JobStore.recover`."""
+    stuck, standing = session.read(
+        session.send(ANYTHING_STUCK), session.send(GUARD, instance=node.instance_id, epoch=node.epoch)
+    )
+    require_epoch(node, standing)
+    if not dead and not stuck.rows[0][0]:
+        return RecoveryOutcome()
+    end_sessions(session, dead)
+    removed, given_back, poison, repaired = session.locked(
+        session.lock(LockName.TRIGGER_ACCESS),
+        session.send(REMOVE_DEAD, **_identified(dead)),
+        session.send(FREE, died=[record.epoch for record in dead]),
+        session.send(QUARANTINE, max_deaths=max_node_deaths),
+        session.send(REPAIR),
+        news(session),
+        name=LockName.STATE_ACCESS,
+    )[1:5]
+    # A COMPLETE trigger whose node died before it could remove it is not an anomaly.
+    odd = sum(state != "COMPLETE" for state, _, _ in repaired.rows)
+    jobs = {(group, name) for _, group, name in repaired.rows}
+    if jobs:
+        session.locked(*orphans(session, jobs))
+    recovered, lost, released = given_back.rows[0]
+    quarantined = [JobKey(name, group) for group, name in poison.rows]
+    return RecoveryOutcome([name for (name,) in removed.rows], recovered, lost, released, odd, quarantined)
+
+
+def register(
+    session: SqlSession,
+    instance_id: str,
+    *,
+    host: str,
+    pid: int,
+    checkin_interval: timedelta,
+    window: timedelta,
+    process: str,
+    ended_epoch: int | None,
+    max_node_deaths: int,
+) -> Node:
+    """Begin an epoch; see `JobStore.register`."""
+    _, present = session.unlocked(
+        session.send(MAKE, names=list(LockName)), session.send(PRESENT_EPOCH, instance=instance_id)
+    )
+    _, _, registered, _, _, nodes = session.locked(
+        session.lock(LockName.TRIGGER_ACCESS),
+        session.send(REPLACE_SILENT, instance=instance_id, ended_epoch=ended_epoch),
+        session.send(
+            REGISTER,
+            instance=instance_id,
+            host=host,
+            pid=pid,
+            checkin_interval=checkin_interval,
+            window=window,
+            process=process,
+        ),
+        session.send(FREE, died=[epoch for (epoch,) in present.rows]),
+        session.send(QUARANTINE, max_deaths=max_node_deaths),
+        session.send(NODES),
+        name=LockName.STATE_ACCESS,
+    )
+    row = registered.first()
+    if row is None:
+        raise refusals.instance_id_in_use(next(one for one in records(nodes.rows) if one.instance_id == instance_id))
+    return Node(instance_id, row[0])
+
+
+def leave(session: SqlSession, node: Node) -> None:
+    """Release the node's claims and remove the node; see `JobStore.leave`."""
+    session.locked(
+        session.lock(LockName.TRIGGER_ACCESS),
+        session.send(RELEASE_OTHERS, epoch=node.epoch, claims=[], channel=session.channel),
+        session.send(LEAVE, instance=node.instance_id, epoch=node.epoch),
+        # Also if no claim was left: only this node was notified of triggers that its last executions unblocked.
+        news(session),
+        name=LockName.STATE_ACCESS,
+    )

@@ -1,0 +1,532 @@
+"""Stores jobs and triggers.
+
+Usually everything in a call that does not replace is new. Then it is stored in one flight: nothing is read before the
+commit, so the server checks what is checked between the flights otherwise. If a check fails, the transaction fails, and
+everything is stored in several flights instead.
+
+A transaction of several flights locks rows first and takes the lock afterwards: while it waits for a row that another
+transaction has locked, it does not block the cluster. Everything that depends on others (pauses, running jobs) is
+reconciled in the last flight, under TRIGGER_ACCESS, where the steps skip locked rows and so never wait for this
+transaction.
+
+A user's transaction takes no lock, so its rows may be out of date when it commits: a pause or another definition of the
+job may have been committed in the meantime. Therefore it stores its triggers with the misfire rule NEW (HELD if they
+are paused afterwards), and no step takes triggers with that rule. The next `acquire` reconciles them under
+TRIGGER_ACCESS: it checks the pauses and the job again, and sets their regular misfire rule.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace as replace_in
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import psycopg
+
+from quartzpy.errors import InvalidJobTypeError, JobStoreError
+from quartzpy.jobs.job import JobDetail
+from quartzpy.keys import MAIN, JobKey, TriggerKey
+from quartzpy.store import refusals
+from quartzpy.store.differences import refuse_other_job, refuse_other_trigger
+from quartzpy.store.postgresql import batches
+from quartzpy.store.postgresql.batches import CHUNK_BYTES, bound, chunks, computed_ahead
+from quartzpy.store.postgresql.calendars import held_revisions
+from quartzpy.store.postgresql.columns import (
+    job_columns,
+    key_columns,
+    size_of_job,
+    size_of_trigger,
+    trigger_columns,
+)
+from quartzpy.store.postgresql.db.flight import Result, Send
+from quartzpy.store.postgresql.db.listen import DUE, announcement, news
+from quartzpy.store.postgresql.db.locks import LockName
+from quartzpy.store.postgresql.db.rows import JobColumns
+from quartzpy.store.postgresql.db.session import CLOCK_TOLERANCE, SqlSession, Transaction
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.lookups import JOBS, TRIGGERS, trigger_record
+from quartzpy.store.postgresql.removing import DELETE_TRIGGERS, HOLD_JOBS, VOID_CLAIMS
+from quartzpy.store.protocol import JobEntry
+from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes
+
+_SQL = SqlFile("storing.sql")
+STORE_JOBS = _SQL("store_jobs")
+STORE_NEW_JOBS = _SQL("store_jobs", new=True)
+COMPARE_JOBS = _SQL("compare_jobs")
+COPY_JOB = _SQL("copy_job")
+COPY_JOB_UNDER_LOCK = _SQL("copy_job", under_lock=True)
+VOID_CLAIMS_OF_JOBS = _SQL("void_claims_of_jobs")
+STORE_TRIGGERS = _SQL("store_triggers")
+STORE_NEW_TRIGGERS = _SQL("store_triggers", new=True)
+SETTLE_NEW = _SQL("settle_new")
+IS_ORDINARY = _SQL("is_ordinary")
+STILL_ORDINARY = _SQL("still_ordinary")
+LOCK_IF_NEW = _SQL("lock_if_new")
+HOLD_JOB = _SQL("hold_job")
+
+MOST_IN_ONE_FLIGHT = 100
+"""The number of jobs or triggers up to which one flight is worth it; more take longer than a round trip anyway."""
+LATENESS = timedelta(milliseconds=100)
+"""The longest time from the estimate of the database's clock to the check of it that does not count as its error."""
+SOME_STORED = "quartzpy: not everything is new, so it is stored step by step"
+"""The text with which `LOCK_IF_NEW` fails; administrators find it in the server's log."""
+
+
+class NotNewError(JobStoreError):
+    """A job or trigger is stored already, or the estimate of the time was wrong; nothing was stored."""
+
+
+class NotOrdinaryError(JobStoreError):
+    """The condition of `STILL_ORDINARY` is no longer true; nothing was stored."""
+
+
+class WrongEstimateError(JobStoreError):
+    """The database's clock differs from the estimate with which the triggers were prepared; nothing was stored."""
+
+
+class StartTime(NamedTuple):
+    """The start time of triggers without one of their own: the time of the call. None if all have one.
+
+    An estimate is compared with the database's clock.
+    """
+
+    at: datetime | None
+    is_estimate: bool
+
+
+def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
+    """Store jobs and triggers; see `JobStore.store_jobs`."""
+    for entry in entries:
+        if entry.job is not None:
+            _refuse_types_of_main(entry.job)
+    # All programs lock the rows in the same order, so that two that store the same triggers do not deadlock.
+    triggers = sorted((one for entry in entries for one in entry.triggers), key=_order)
+    start = _start_time(session, triggers)
+    if not replace:
+        if _may_be_new(session, entries, triggers):
+            jobs = sorted((entry.job for entry in entries if entry.job is not None), key=lambda job: job.key)
+            with contextlib.suppress(NotNewError):
+                return store_in_one_flight(session, jobs, [one.prepared(start.at) for one in triggers], start)
+        # Unless it finds something stored.
+        session.expects_new = True
+    return _store_in_several_flights(session, entries, triggers, start, replace=replace)
+
+
+def _refuse_types_of_main(job: JobDetail) -> None:
+    """Refuse a job whose type neither another process nor a later run of this program can import."""
+    if job.job_type.startswith(f"{MAIN}:"):
+        raise InvalidJobTypeError(
+            f"job {job.key}: its type {job.job_type} is defined in an interactive session, by `python -c` or in a file"
+            " that cannot be imported, so that no other node can run it; define it in a module that can be imported, or"
+            " give it a type_name"
+        )
+
+
+def modify_job(
+    session: SqlSession, key: JobKey, change: Callable[[JobDetail], JobDetail], *, keeps_data: bool
+) -> JobDetail | None:
+    """Change a stored job; see `JobStore.modify_job`."""
+
+    def work(transaction: Transaction) -> JobDetail | None:
+        hold = session.send(HOLD_JOB, group=key.group, name=key.name)
+        look = session.send(JOBS, groups=[key.group], names=[key.name])
+        stored = transaction.send(hold, look)[1].rows
+        if not stored:
+            return None
+        job = change(JobColumns._make(stored[0]).job())
+        storing = _Storing(session, transaction, replace=True)
+        storing.write_jobs([job], keeps_data=keeps_data, keeps_persisted=False)
+        storing.commit()
+        return job
+
+    return session.transaction(work)
+
+
+def replace_trigger(session: SqlSession, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
+    """Replace `old` by `new`; see `JobStore.replace_trigger`."""
+
+    def work(transaction: Transaction) -> datetime | None:
+        deleted = transaction.send(
+            session.send(DELETE_TRIGGERS, groups=[old.group], names=[old.name]),
+            session.send(VOID_CLAIMS, groups=[old.group], names=[old.name]),
+        )[0]
+        if not deleted.rows:
+            return None
+        storing = _Storing(session, transaction, replace=False)
+        earliest = storing.write_triggers([new], StartTime(None, is_estimate=False))
+        storing.commit()
+        return earliest
+
+    return session.transaction(work)
+
+
+def _order(one: PreparedTrigger | UnpreparedTrigger) -> tuple[str, str | None]:
+    """Return the key by which triggers are sorted before they are stored."""
+    return one.trigger.group, one.trigger.name
+
+
+def _start_time(session: SqlSession, triggers: Sequence[PreparedTrigger | UnpreparedTrigger]) -> StartTime:
+    if not any(one.needs_now for one in triggers):
+        return StartTime(None, is_estimate=False)
+    # The estimate saves a round trip. It is checked by the answer to the statement that stores the triggers.
+    estimate = session.clock.now()
+    return StartTime(session.now(), is_estimate=False) if estimate is None else StartTime(estimate, is_estimate=True)
+
+
+def _fire_times(prepared: Sequence[PreparedTrigger]) -> list[tuple[JobKey, datetime]]:
+    """Return the next fire times of triggers, each with the key of its job."""
+    return [
+        (one.trigger.job_key, one.progress.next_fire_time)
+        for one in prepared
+        if one.trigger.job_key is not None and one.progress.next_fire_time is not None
+    ]
+
+
+# --- one flight, if everything is new
+
+
+def _may_be_new(
+    session: SqlSession, entries: Sequence[JobEntry], triggers: Sequence[PreparedTrigger | UnpreparedTrigger]
+) -> bool:
+    """Return whether to try one flight. Not if the last call found something stored that it was to store."""
+    jobs = [entry.job for entry in entries if entry.job is not None]
+    return (
+        session.expects_new
+        and session.decides_at_once
+        and max(len(triggers), len(entries)) <= MOST_IN_ONE_FLIGHT
+        and not any(entry.keeps_data for entry in entries)
+        and _are_distinct([job.key for job in jobs])
+        and _are_distinct([_order(one) for one in triggers])
+        # Calendars have to be held before the fire times that depend on them are stored.
+        and all(one.trigger.calendar is None for one in triggers)
+        and sum(map(size_of_job, jobs)) + sum(map(size_of_trigger, triggers)) <= CHUNK_BYTES
+    )
+
+
+def _are_distinct(keys: Sequence[Hashable]) -> bool:
+    return len(set(keys)) == len(keys)
+
+
+def store_in_one_flight(
+    session: SqlSession, jobs: Sequence[JobDetail], prepared: Sequence[PreparedTrigger], start: StartTime
+) -> datetime | None:
+    """Store new jobs and triggers, which are in the order of their keys; return the earliest fire time.
+
+    Raises:
+        NotNewError: not everything is new, or the estimate of the time was wrong; nothing was stored.
+    """
+    keys = key_columns(one.trigger.key for one in prepared)
+    job_keys = key_columns(job.key for job in jobs)
+    now = session.clock.now()
+    due = _fire_times(prepared)
+    is_due = now is not None and any(at <= now for _, at in due)
+    write = [session.send(STORE_NEW_JOBS, **job_columns(jobs))] if jobs else []
+    if prepared:
+        write.append(session.send(STORE_NEW_TRIGGERS, **trigger_columns(prepared, are_settled_later=False)))
+    lock = session.send(
+        LOCK_IF_NEW,
+        lock=LockName.TRIGGER_ACCESS,
+        job_groups=job_keys["groups"],
+        job_names=job_keys["names"],
+        **keys,
+        earliest=now - CLOCK_TOLERANCE if start.is_estimate and now else None,
+        latest=now + LATENESS if start.is_estimate and now else None,
+    )
+    settle = [session.send(SETTLE_NEW, **keys)] if prepared else []
+    wake = [news(session, DUE)] if is_due else announcement(session, due)
+
+    def work(transaction: Transaction) -> Result:
+        try:
+            return transaction.commit(*write, lock, *settle, *wake)[len(write) - 1]
+        except psycopg.errors.InvalidTextRepresentation as error:
+            if SOME_STORED not in str(error):
+                raise
+            raise NotNewError("something is stored already, or the time is not the expected one") from error
+
+    written = session.transaction(work)
+    if not prepared:
+        return None
+    stored = [_StoredTrigger.of(row) for row in written.rows]
+    session.clock.learn(stored[-1].now)
+    return min((one.next_fire_time for one in stored if one.next_fire_time is not None), default=None)
+
+
+# --- several flights
+
+
+def _store_in_several_flights(
+    session: SqlSession,
+    entries: Sequence[JobEntry],
+    triggers: Sequence[PreparedTrigger | UnpreparedTrigger],
+    start: StartTime,
+    *,
+    replace: bool,
+) -> datetime | None:
+    is_bulk = len(triggers) > batches.CHUNK
+
+    def attempt(start: StartTime, *, assumes_ordinary: bool) -> datetime | None:
+        # The triggers of a bulk store are prepared in the transaction, one batch ahead.
+        ready = triggers if is_bulk else [one.prepared(start.at) for one in triggers]
+
+        def work(transaction: Transaction) -> datetime | None:
+            storing = _Storing(session, transaction, replace=replace, assumes_ordinary=assumes_ordinary)
+            if is_bulk:
+                storing.allow_pauses()
+            for keeps_data in (False, True):
+                jobs = [entry.job for entry in entries if entry.job is not None and entry.keeps_data is keeps_data]
+                for some in chunks(sorted(jobs, key=lambda job: job.key), size_of_job):
+                    storing.write_jobs(some, keeps_data=keeps_data)
+            earliest = storing.write_triggers(ready, start)
+            storing.commit()
+            return earliest
+
+        return session.transaction(work)
+
+    assumes_ordinary = True
+    while True:
+        try:
+            return attempt(start, assumes_ordinary=assumes_ordinary)
+        except NotOrdinaryError:
+            # During the bulk store, a pause or another definition of a job was committed: reconcile the rows one by
+            # one.
+            assumes_ordinary = False
+        except WrongEstimateError:
+            start = StartTime(session.now(), is_estimate=False)
+
+
+class _Storing:
+    """A transaction of several flights that writes jobs, then triggers, and reconciles them with its commit.
+
+    `assumes_ordinary`: a bulk store assumes that nothing is paused, limited or in manual mode, and checks it.
+    """
+
+    def __init__(
+        self, session: SqlSession, transaction: Transaction, *, replace: bool, assumes_ordinary: bool = True
+    ) -> None:
+        self._session = session
+        self._transaction = transaction
+        self._replace = replace
+        self._assumes_ordinary = assumes_ordinary
+        self._changed: list[JobKey] = []
+        """Jobs whose triggers had copies of other values."""
+        self._reconcile: list[Send] = []
+        """What the last flight does for the triggers that were written."""
+
+    def allow_pauses(self) -> None:
+        """Let the connection be idle between the batches. It holds no lock then that another step waits for."""
+        if self._session.decides_at_once:
+            self._transaction.send_with_next(self._session.allow_pauses(), lambda _: None)
+
+    def write_jobs(self, jobs: Sequence[JobDetail], *, keeps_data: bool, keeps_persisted: bool = True) -> None:
+        """Write jobs, or check that they are stored with the same values.
+
+        Raises:
+            ObjectAlreadyExistsError: another one of these jobs is stored with different values.
+        """
+        session, transaction = self._session, self._transaction
+        columns = job_columns(jobs)
+        write = session.send(
+            STORE_JOBS,
+            **columns,
+            replace=self._replace,
+            keeps_data=keeps_data,
+            keeps_persisted=keeps_persisted,
+        )
+        if not self._replace and session.decides_at_once:
+            # No stored job changes, so the triggers are stored in the same round trip.
+            transaction.send_with_next(write, lambda written: self._check_jobs(jobs, written))
+            return
+        compare = [session.send(COMPARE_JOBS, **columns)] if self._replace else []
+        if session.decides_at_once:
+            *compared, written = transaction.send(*compare, write)
+            differs = _differing(compared)
+        else:
+            differs = _differing(transaction.send(*compare) if compare else [])
+            # Lock the jobs before they change: a transaction that stores a trigger of theirs must wait until the
+            # commit, or its copies would never be corrected.
+            hold = session.send(HOLD_JOBS, **key_columns(key for key, other in differs.items() if other))
+            written = transaction.send(hold, write)[1]
+        stored = self._check_jobs(jobs, written)
+        # Jobs that somebody else has stored since the comparison may differ.
+        changed = [key for key, was_there in stored.items() if was_there and differs.get(key, True)]
+        if changed:
+            keys = key_columns(changed)
+            transaction.send(session.send(COPY_JOB, **keys), session.send(VOID_CLAIMS_OF_JOBS, **keys))
+            self._changed += changed
+
+    def _check_jobs(self, jobs: Sequence[JobDetail], written: Result) -> dict[JobKey, bool]:
+        """Return the jobs that `STORE_JOBS` has written, and whether each replaced another one."""
+        replaced = {JobKey(name, group): was_there for group, name, was_there in written.rows}
+        others = [job for job in jobs if job.key not in replaced]
+        if others:
+            self._session.expects_new = False
+            [looked_up] = self._transaction.send(self._session.send(JOBS, **key_columns(job.key for job in others)))
+            stored = {job.key: job for job in (JobColumns._make(row).job() for row in looked_up.rows)}
+            for job in others:
+                refuse_other_job(job, stored.get(job.key))
+        return replaced
+
+    def write_triggers(
+        self, triggers: Sequence[PreparedTrigger | UnpreparedTrigger], start: StartTime
+    ) -> datetime | None:
+        """Write triggers, or check that they are stored with the same values; return the earliest fire time.
+
+        Raises:
+            JobNotFoundError: the job of a trigger is not stored.
+            ObjectAlreadyExistsError: a trigger is stored with different values.
+            WrongEstimateError: the estimate of the time was wrong.
+        """
+        session = self._session
+        names = {one.trigger.calendar for one in triggers if one.trigger.calendar is not None}
+        revisions = held_revisions(session, self._transaction, names)
+        parts = list(chunks(triggers, size_of_trigger))
+        many = len(parts) > 1
+        are_settled_later = not session.decides_at_once
+        if many and not are_settled_later:
+            # There are too many rows to reconcile under the lock, and usually none needs it.
+            are_settled_later = not (self._assumes_ordinary and self._is_ordinary())
+
+        def batch(some: Sequence[PreparedTrigger | UnpreparedTrigger]) -> _Batch:
+            prepared = [_with_current_calendar(one.prepared(start.at), revisions) for one in some]
+            columns = trigger_columns(prepared, are_settled_later=are_settled_later)
+            return _Batch(prepared, bound(session.send(STORE_TRIGGERS, **columns, replace=self._replace)))
+
+        earliest: datetime | None = None
+        copies: set[tuple[Any, ...]] = set()
+        for prepared, write in computed_ahead(batch, parts):
+            stored = self._write_batch(prepared, write, start)
+            times = [one.next_fire_time for one in stored if one.next_fire_time is not None]
+            earliest = min(times if earliest is None else [earliest, *times], default=None)
+            if many:
+                copies.update(one.copies for one in stored if one.copies)
+            elif not are_settled_later:
+                self._reconcile = self._settle(prepared, stored)
+        if many and not are_settled_later:
+            self._reconcile = [*_still_ordinary(session, copies), news(session)]
+        elif triggers and are_settled_later:
+            self._reconcile = [news(session)]
+        return earliest
+
+    def _is_ordinary(self) -> bool:
+        [ordinary] = self._transaction.send(self._session.send(IS_ORDINARY))
+        return bool(ordinary.rows[0][0])
+
+    def _settle(self, prepared: Sequence[PreparedTrigger], stored: Sequence[_StoredTrigger]) -> list[Send]:
+        # Those that were kept keep their state.
+        begun = [one.key for one in stored if not one.is_kept]
+        if not begun:
+            return []
+        settle = self._session.send(SETTLE_NEW, **key_columns(begun))
+        return [settle, *announcement(self._session, _fire_times(prepared))]
+
+    def _write_batch(self, prepared: Sequence[PreparedTrigger], write: Send, start: StartTime) -> list[_StoredTrigger]:
+        session = self._session
+        sends = [write]
+        if self._replace:
+            sends.append(session.send(VOID_CLAIMS, **key_columns(one.trigger.key for one in prepared)))
+        before = session.clock.now()
+        written = self._transaction.send(*sends)[0]
+        stored = [_StoredTrigger.of(row) for row in written.rows]
+        if stored:
+            agrees = session.clock.agrees(stored[-1].now, before)
+            if start.is_estimate and not agrees:
+                raise WrongEstimateError("the estimate of the database's clock was wrong")
+        if len(stored) < len(prepared):
+            there = {(one.group, one.name) for one in stored}
+            stored += self._check_triggers([one for one in prepared if _order(one) not in there])
+        return stored
+
+    def _check_triggers(self, others: Sequence[PreparedTrigger]) -> list[_StoredTrigger]:
+        """Return the stored triggers that the statement did not write."""
+        session = self._session
+        session.expects_new = False
+        jobs, triggers = self._transaction.send(
+            session.send(HOLD_JOBS, **key_columns({one.trigger.job_key for one in others if one.trigger.job_key})),
+            session.send(TRIGGERS, **key_columns(one.trigger.key for one in others)),
+        )
+        present = {JobKey(name, group) for group, name in jobs.rows}
+        records = {record.key: record for record in map(trigger_record, triggers.rows)}
+        same = []
+        for one in others:
+            key = one.trigger.key
+            if one.trigger.job_key not in present:
+                raise refusals.job_of_trigger_not_stored(key, one.trigger.job_key)
+            record = records.get(key)
+            refuse_other_trigger(one, record)
+            at = None if record is None else record.progress.next_fire_time
+            same.append(_StoredTrigger(key.group, key.name, is_kept=True, next_fire_time=at))
+        return same
+
+    def commit(self) -> None:
+        """Reconcile what was written, under the lock, and commit.
+
+        Raises:
+            NotOrdinaryError: something was paused, limited or redefined during a bulk store.
+        """
+        session = self._session
+        last: list[Send] = []
+        if session.decides_at_once:
+            # Triggers of changed jobs that were stored in the meantime.
+            for some in chunks(self._changed):
+                keys = key_columns(some)
+                last += [session.send(COPY_JOB_UNDER_LOCK, **keys), session.send(VOID_CLAIMS_OF_JOBS, **keys)]
+        if self._changed:
+            # A rate limit that was raised, for example, lets triggers fire earlier than nodes expect.
+            last.append(news(session))
+        last += self._reconcile
+        if last and session.decides_at_once:
+            last.insert(0, session.lock(LockName.TRIGGER_ACCESS))
+        try:
+            self._transaction.commit(*last)
+        except psycopg.errors.DivisionByZero as error:
+            raise NotOrdinaryError("a job or trigger was paused, limited or redefined in the meantime") from error
+
+
+class _Batch(NamedTuple):
+    """Triggers to be stored by one statement."""
+
+    prepared: Sequence[PreparedTrigger]
+    write: Send
+
+
+class _StoredTrigger(NamedTuple):
+    """A row of `STORE_TRIGGERS`. `is_kept`: it was stored already, with the same schedule."""
+
+    group: str
+    name: str
+    is_kept: bool
+    next_fire_time: datetime | None
+    now: Any = None
+    """The time of the database's clock."""
+    copies: tuple[Any, ...] = ()
+    """Its job's key, and what it has copies of."""
+
+    @staticmethod
+    def of(row: tuple[Any, ...]) -> _StoredTrigger:
+        group, name, is_kept, next_fire_time, now, *copies = row
+        return _StoredTrigger(group, name, is_kept, next_fire_time, now, tuple(copies))
+
+    @property
+    def key(self) -> TriggerKey:
+        return TriggerKey(self.name, self.group)
+
+
+def _differing(compared: Sequence[Result]) -> dict[JobKey, bool]:
+    return {JobKey(name, group): other for before in compared for group, name, other in before.rows}
+
+
+def _with_current_calendar(prepared: PreparedTrigger, revisions: Mapping[str, int]) -> PreparedTrigger:
+    if prepared.calendar_revision == revisions.get(prepared.trigger.calendar or ""):
+        return prepared
+    # Fire times computed from a calendar that was replaced in the meantime are discarded, to be computed again.
+    return replace_in(prepared, upcoming=UpcomingFireTimes())
+
+
+def _still_ordinary(session: SqlSession, copies: set[tuple[Any, ...]]) -> list[Send]:
+    if not copies:
+        return []
+    names = ("groups", "names", "types", "limits", "overlap_policy", "placements", "rate_limits")
+    columns = [list(column) for column in zip(*copies, strict=True)]
+    return [session.send(STILL_ORDINARY, **dict(zip(names, columns, strict=True)))]

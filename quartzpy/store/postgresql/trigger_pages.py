@@ -1,0 +1,91 @@
+"""Pages of triggers, in the order of their keys or of their next fire times.
+
+A page by key walks the primary key, or for triggers that are paused or in ERROR the index of each state. A page by next
+fire time walks the front of the due index, and sorts the triggers that do not wait. The triggers of one job, of one
+calendar, or of states in which few are, have an index without an order: they are counted along it first, and if they
+are few, read through it and sorted. Otherwise the page walks as if there were no such index.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quartzpy.matchers import MatchOperator
+from quartzpy.states import TriggerState
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.lookups import group_matcher
+from quartzpy.store.queries import HELD, STOPPED, Position, TriggerOrder, TriggerQuery
+
+_SQL = SqlFile("trigger_pages.sql")
+FEW = 10_000
+"""The number up to which triggers are sorted by a page that may examine any number of them."""
+
+
+def triggers_text(query: TriggerQuery, after: Position | None, *, last: bool = False, count: bool = False) -> str:
+    """Return the statement of a page, or of the last trigger that it examines; an empty text if nothing can match."""
+    if query.states is not None and not query.states:
+        return ""
+    group = group_matcher(query.group)
+    in_group = group is not None and group.operator is MatchOperator.EQUALS
+    switches = {
+        "count": count,
+        "last": last,
+        "few": query.few is not None,
+        "examined": query.walk is not None,
+        "in_group": in_group,
+        "group_like": group is not None and not in_group,
+        "some_states": query.states is not None,
+        "contains": query.contains is not None,
+        "of_job": query.job_key is not None,
+        "of_calendar": query.calendar is not None,
+        "of_type": query.job_type is not None,
+        "of_kind": query.kind is not None,
+        "since": query.since is not None,
+        "until": query.until is not None,
+        "after": after is not None,
+    }
+    if query.order is TriggerOrder.KEY:
+        stopped = query.states is not None and query.states <= STOPPED
+        return _SQL("by_key", **switches, stopped=stopped, named=_is_named(query) and not last)
+    states = _states(query)
+    return _SQL(
+        "by_next_fire_time",
+        **switches,
+        waiting=TriggerState.WAITING in states,
+        held=bool(states & HELD),
+        stopped=bool(states & {TriggerState.ERROR, TriggerState.PAUSED}),
+    )
+
+
+def _is_named(query: TriggerQuery) -> bool:
+    """Return whether the keys alone tell which triggers match."""
+    of_key = TriggerQuery(group=query.group, contains=query.contains, among=query.among)
+    return query == of_key and (query.contains is not None or query.walk is not None)
+
+
+def _states(query: TriggerQuery) -> frozenset[TriggerState]:
+    return frozenset(TriggerState) if query.states is None else query.states
+
+
+def values_of_triggers(query: TriggerQuery, after: Position | None) -> dict[str, Any]:
+    at, priority, group, name = (None, None, *after) if after and len(after) == 2 else after or (None,) * 4
+    of_group = group_matcher(query.group)
+    return {
+        "job_group": query.job_key and query.job_key.group,
+        "job_name": query.job_key and query.job_key.name,
+        "operator": of_group and of_group.operator,
+        "group": of_group and of_group.value,
+        "contains": query.contains,
+        "calendar": query.calendar,
+        "job_type": query.job_type,
+        "kind": query.kind,
+        "states": sorted(_states(query)),
+        "since": query.since,
+        "until": query.until,
+        "after_at": at,
+        "after_priority": priority,
+        "after_group": group,
+        "after_name": name,
+        "among": query.among,
+        "most_few": FEW if query.among is None else query.among,
+    }

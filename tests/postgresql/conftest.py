@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.store.postgresql.db import expectation
+from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.protocol import Node
+from tests.database import connect_to
+
+NAME = "store-sql"
+
+
+@pytest.fixture(autouse=True)
+def _every_look_sees_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a look may take so long that the next ones see less; here each change is looked for at once."""
+    monkeypatch.setattr(expectation, "WORTH_SPARING", math.inf)
+
+
+@pytest.fixture
+def make_store(postgres_dsn: str) -> Iterator[Callable[..., SqlJobStore]]:
+    made: list[SqlJobStore] = []
+
+    def make(dsn: str = postgres_dsn, **settings: Any) -> SqlJobStore:
+        made.append(SqlJobStore(dsn, SchedulerConfig.of({"name": NAME, **settings})))
+        made[-1].open()
+        return made[-1]
+
+    yield make
+    for store in made:
+        store.close()
+
+
+@pytest.fixture
+def store(make_store: Callable[..., SqlJobStore]) -> SqlJobStore:
+    return make_store()
+
+
+@pytest.fixture
+def connect(postgres_dsn: str) -> Iterator[Callable[[], psycopg.Connection[Any]]]:
+    """Connections of a user's own."""
+    made: list[psycopg.Connection[Any]] = []
+
+    def one() -> psycopg.Connection[Any]:
+        made.append(connect_to(postgres_dsn))
+        return made[-1]
+
+    yield one
+    for connection in made:
+        connection.close()
+
+
+def register(store: SqlJobStore, name: str = "node") -> Node:
+    return store.register(name, host="here", pid=1, checkin_interval=timedelta(seconds=1), window=timedelta(seconds=10))

@@ -1,0 +1,129 @@
+"""Very many triggers are stored by one call: batch by batch, all or none."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from quartzpy.errors import TriggerNeverFiresError
+from quartzpy.jobs.job import JobDetail
+from quartzpy.store.postgresql import batches
+from quartzpy.store.postgresql.batches import computed_ahead
+from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.protocol import JobEntry
+from quartzpy.triggers.cron import CronTrigger
+from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.trigger import Trigger
+from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, prepare
+
+NOW = datetime.now(UTC)
+CHUNK = 50
+JOB = JobDetail("known", "job", durable=True)
+
+
+class Counted(PreparedTrigger):
+    """A prepared trigger to which a weak reference is possible."""
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "CHUNK", CHUNK)
+
+
+def triggers(count: int, **values: Any) -> list[Trigger]:
+    return [
+        SimpleTrigger(f"t{number:05}", job_key=JOB.key, start_time=NOW + timedelta(days=1), interval=60, **values)
+        for number in range(count)
+    ]
+
+
+def entry(several: list[Trigger], prepare_one: Callable[[Trigger, datetime], PreparedTrigger]) -> JobEntry:
+    return JobEntry(JOB, [UnpreparedTrigger(one, prepare_one) for one in several])
+
+
+def plainly(trigger: Trigger, now: datetime) -> PreparedTrigger:
+    return prepare(trigger, NOW, None)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_only_a_few_batches_are_prepared_at_a_time(store: SqlJobStore) -> None:
+    alive: weakref.WeakValueDictionary[str, Counted] = weakref.WeakValueDictionary()
+    most = 0
+
+    def counted(trigger: Trigger, now: datetime) -> PreparedTrigger:
+        nonlocal most
+        found = plainly(trigger, now)
+        mine = Counted(found.trigger, found.progress, found.upcoming, found.calendar_revision, found.schedule_hash)
+        alive[trigger.key.name] = mine
+        most = max(most, len(alive))
+        return mine
+
+    many = triggers(20 * CHUNK)
+    store.store_jobs([entry(many, counted)], replace=False)
+    assert len(store.triggers_of_job(JOB.key)) == len(many)
+    assert most <= 3 * CHUNK, "the batch in use, the one that is ready and the one that is being prepared"
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_long_pause_between_batches_does_not_end_the_transaction(make_store: Callable[..., SqlJobStore]) -> None:
+    store = make_store(lock_timeout="100ms")
+    several = triggers(4 * CHUNK)
+
+    def slowly(trigger: Trigger, now: datetime) -> PreparedTrigger:
+        if trigger.key == several[2 * CHUNK].key:
+            # The server counts how long the connection is idle.
+            time.sleep(0.5)
+        return plainly(trigger, now)
+
+    store.store_jobs([entry(several, slowly)], replace=False)
+    assert len(store.triggers_of_job(JOB.key)) == len(several)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_nothing_is_stored_if_a_late_batch_holds_a_trigger_that_never_fires(store: SqlJobStore) -> None:
+    over = CronTrigger("0 0 0 1 1 ? 2020", "z", job_key=JOB.key, start_time=NOW)
+    with pytest.raises(TriggerNeverFiresError, match=r"DEFAULT\.z"):
+        store.store_jobs([entry([*triggers(5 * CHUNK), over], plainly)], replace=False)
+    assert store.job(JOB.key) is None
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_storing_the_same_again_keeps_all(store: SqlJobStore) -> None:
+    several = triggers(3 * CHUNK)
+    first = store.store_jobs([entry(several, plainly)], replace=False)
+    for replace in (False, True):
+        assert store.store_jobs([entry(several, plainly)], replace=replace) == first == NOW + timedelta(days=1)
+
+
+def test_the_following_item_is_computed_while_one_is_used() -> None:
+    computed = [threading.Event() for _ in range(5)]
+    limit = 20.0
+
+    def compute(number: int) -> int:
+        computed[number].set()
+        return number * number
+
+    found = []
+    for result in computed_ahead(compute, range(5)):
+        ahead = len(found) + 1
+        assert ahead == 5 or computed[ahead].wait(limit)
+        assert not any(one.is_set() for one in computed[ahead + 1 :])
+        found.append(result)
+    assert found == [0, 1, 4, 9, 16]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_error_of_a_batch_reaches_the_caller(count: int) -> None:
+    def compute(number: int) -> int:
+        if number == count - 1:
+            raise ValueError(number)
+        return number
+
+    with pytest.raises(ValueError, match=str(count - 1)):
+        list(computed_ahead(compute, range(count)))

@@ -1,0 +1,90 @@
+"""Each statement whose rows are decoded by name selects the columns that its decoder reads, in this order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import psycopg
+import pytest
+from psycopg import pq
+
+from quartzpy.errors import InvalidJobError
+from quartzpy.jobs.job import JobDetail
+from quartzpy.store.postgresql import job_pages, lookups, storing
+from quartzpy.store.postgresql.db.naming import DEFAULT_NAMES
+from quartzpy.store.postgresql.db.rows import CLAIMED, JobColumns, TriggerColumns
+from quartzpy.store.postgresql.db.statement import prepare
+from quartzpy.store.postgresql.execution_pages import executions_text
+from quartzpy.store.postgresql.operations import history
+from quartzpy.store.postgresql.steps import acquire, fire, holdings, misfire
+from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.postgresql.trigger_pages import triggers_text
+from quartzpy.store.queries import ExecutionQuery, JobQuery, TriggerOrder, TriggerQuery
+from tests.database import libpq_url
+
+QUERIES = {"by_key": TriggerQuery(), "by_next_fire_time": TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME)}
+DECODED = {
+    "acquire": (acquire.ACQUIRE, CLAIMED),
+    "acquire_unlimited": (acquire.ACQUIRE_UNLIMITED, CLAIMED),
+    "acquire_unlimited_of_one_pool": (acquire.ACQUIRE_UNLIMITED_OF_ONE_POOL, CLAIMED),
+    "fire": (fire.FIRE, CLAIMED),
+    "fire_unlimited": (fire.FIRE_UNLIMITED, CLAIMED),
+    "unknown_fires": (holdings.UNKNOWN_FIRES, CLAIMED),
+    "late": (misfire.LATE, misfire.LATE_TRIGGER),
+    "jobs": (lookups.JOBS, JobColumns._fields),
+    "jobs of a page": (job_pages.jobs_text(JobQuery(), None), job_pages.JOB_OF_PAGE),
+    "triggers": (lookups.TRIGGERS, lookups.STORED_TRIGGER),
+    "triggers_of_job": (lookups.TRIGGERS_OF_JOB, lookups.STORED_TRIGGER),
+    "triggers_of_jobs": (lookups.TRIGGERS_OF_JOBS, lookups.STORED_TRIGGER),
+    "running": (lookups.RUNNING, lookups.RunningColumns._fields),
+    "execution": (lookups.EXECUTION, (*lookups.ExecutionColumns._fields, "log")),
+    "executions of a page": (executions_text(ExecutionQuery(), None), lookups.ExecutionColumns._fields),
+    "last": (history.LAST, lookups.ExecutionColumns._fields),
+    "last_of_job": (history.LAST_OF_JOB, lookups.ExecutionColumns._fields),
+    "between": (history.BETWEEN, lookups.ExecutionColumns._fields),
+    "attempts": (history.ATTEMPTS, ("root", "place", *lookups.ExecutionColumns._fields)),
+    **{name: (triggers_text(query, None), lookups.STORED_TRIGGER) for name, query in QUERIES.items()},
+}
+
+
+@pytest.mark.parametrize(("text", "columns"), DECODED.values(), ids=DECODED)
+def test_a_statement_selects_the_columns_that_its_decoder_reads(
+    make_store: Callable[..., SqlJobStore], postgres_dsn: str, text: str, columns: Sequence[str]
+) -> None:
+    make_store(name="columns")
+    with psycopg.connect(libpq_url(postgres_dsn)) as connection:
+        prepared = connection.pgconn.prepare(b"it", prepare("it", text, DEFAULT_NAMES).sql)
+        assert prepared.status == pq.ExecStatus.COMMAND_OK, prepared.error_message
+        described = connection.pgconn.describe_prepared(b"it")
+        selected = [(described.fname(at) or b"").decode() for at in range(described.nfields)]
+    assert selected == list(columns)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        (storing.STORE_JOBS, JobColumns._fields),
+        (storing.STORE_NEW_JOBS, JobColumns._fields),
+        (storing.STORE_TRIGGERS, TriggerColumns._fields),
+        (storing.STORE_NEW_TRIGGERS, TriggerColumns._fields),
+    ],
+)
+def test_a_statement_stores_all_columns(text: str, columns: Sequence[str]) -> None:
+    taken = [
+        value.removesuffix("_list") for value in prepare("it", text, DEFAULT_NAMES).values if value.endswith("_list")
+    ]
+    assert taken == list(columns)
+
+
+def test_a_job_that_is_stored_again_is_replaced_in_all_columns() -> None:
+    stored = re.findall(r"(\w+) = (?:excluded|CASE)", storing.STORE_JOBS.partition("DO\n")[2])
+    inserted = re.findall(r"\w+", storing.STORE_JOBS.partition("(")[2].partition(")")[0])
+    assert sorted([*stored, "sched_name", "job_group", "job_name"]) == sorted(inserted)
+
+
+def test_the_address_of_a_row_that_was_changed_by_hand_is_checked() -> None:
+    columns = JobColumns.of(JobDetail("a.job", "job", documentation_url="https://wiki.example.com/nightly"))
+    assert columns.job().documentation_url == "https://wiki.example.com/nightly"
+    with pytest.raises(InvalidJobError, match="an address with http:// or https:// and a host is needed"):
+        columns._replace(documentation_url="javascript:alert(1)").job()

@@ -1,0 +1,233 @@
+"""`audit` finds what was broken by hand, `repair` repairs what is safe, and `quartzpy doctor` shows both."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
+from quartzpy.cli.main import cli
+from quartzpy.events.events import Event, NodesDiffer
+from quartzpy.operations.doctor import examine
+from quartzpy.placement import Capabilities
+from quartzpy.store import node_facts
+from quartzpy.store.findings import Finding, Severity
+from quartzpy.store.postgresql import migrations
+from quartzpy.store.postgresql.steps import facts
+from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.protocol import Repairs
+from tests.database import connect_to
+from tests.postgresql.conftest import NAME, register
+
+Connect = Callable[[], psycopg.Connection[Any]]
+MakeStore = Callable[..., SqlJobStore]
+SOON = timedelta(seconds=30)
+WRONG_NUMBER = re.compile(r"\b1 (?:\w+ )?(triggers|rows|claims|indexes|constraints|tables|transactions|kinds|nodes)\b")
+# What is so on a test server, or is nobody's fault.
+ASIDE = {"durability", "no-nodes", "max-connections", "autovacuum", "dead-rows"}
+
+
+class Nothing(Job):
+    def execute(self, context: JobExecutionContext) -> None: ...
+
+
+@pytest.fixture
+def stored(postgres_dsn: str, store: SqlJobStore) -> SqlJobStore:
+    """With a serial job of one trigger that is due in the far future."""
+    client = Scheduler(postgres_dsn, name=NAME)
+    trigger = SimpleTrigger("t", start_time=datetime(2090, 1, 1, tzinfo=UTC))
+    client.schedule_job(JobDetail(Nothing, "job", max_concurrent=1), trigger)
+    client.shutdown()
+    return store
+
+
+def findings_of(store: SqlJobStore) -> dict[str, Finding]:
+    found = {one.check: one for one in store.audit()}
+    for one in found.values():
+        assert not WRONG_NUMBER.search(one.what), one.what
+    return found
+
+
+def checks_of(store: SqlJobStore) -> dict[str, Severity]:
+    return {check: one.severity for check, one in findings_of(store).items() if check not in ASIDE}
+
+
+FIRED = """
+INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+    job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, requests_recovery)
+SELECT 1, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, 'gone', 4711, '{state}',
+       clock_timestamp(), clock_timestamp(), 5, false
+  FROM qrtz_triggers
+"""
+BROKEN = [
+    ("claim-without-owner", "UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED', fire_id = 99"),
+    ("blocked-for-nothing", "UPDATE qrtz_triggers SET trigger_state = 'BLOCKED'"),
+    ("blocked-for-nothing", "UPDATE qrtz_triggers SET trigger_state = 'PAUSED_BLOCKED'"),
+    ("unknown-epoch", FIRED.format(state="EXECUTING")),
+    ("unknown-epoch", FIRED.format(state="ACQUIRED")),
+    ("stale-copies", "UPDATE qrtz_triggers SET job_type = 'another'"),
+    ("stale-copies", "UPDATE qrtz_triggers SET max_concurrent = NULL"),
+    (
+        "stale-copies",
+        """UPDATE qrtz_job_details SET rate_limit = '{"limit": 1, "per_us": 1000000, "burst": 1}'""",
+    ),
+    ("stale-copies", 'UPDATE qrtz_job_details SET placement = \'{"executor":"cpu"}\''),
+    ("lock-rows", "DELETE FROM qrtz_locks WHERE lock_name = 'TRIGGER_ACCESS'"),
+]
+
+
+@pytest.mark.parametrize(("check", "breaking"), BROKEN)
+def test_broken_rows_are_found_and_repaired(stored: SqlJobStore, connect: Connect, check: str, breaking: str) -> None:
+    assert checks_of(stored) == {}
+    assert stored.repair() == Repairs()
+    connect().execute(breaking.encode())
+    [found] = [one for one in findings_of(stored).values() if one.check not in ASIDE]
+    assert (found.check, found.severity, found.repairable) == (check, Severity.ERROR, True)
+    assert found.rows
+    assert stored.repair().total > 0
+    assert checks_of(stored) == {}
+    assert stored.repair() == Repairs()
+
+
+def test_a_claim_keeps_its_copies_until_it_is_released(stored: SqlJobStore, connect: Connect) -> None:
+    node = register(stored)
+    user = connect()
+    user.execute(FIRED.format(state="ACQUIRED").encode())
+    user.execute("UPDATE qrtz_fired_triggers SET epoch = %s, instance_id = 'node'", [node.epoch])
+    user.execute("UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED', fire_id = 1, job_type = 'another'")
+    assert stored.repair() == Repairs()
+    stored.release(node, [1])
+    assert stored.repair() == Repairs(copies=1)
+
+
+@pytest.mark.parametrize(
+    ("check", "breaking"),
+    [
+        ("missing-index", "DROP INDEX qrtz_triggers_due"),
+        ("missing-constraint", "ALTER TABLE qrtz_triggers DROP CONSTRAINT qrtz_triggers_state_check"),
+        ("invalid-index", "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'qrtz_triggers_job'::regclass"),
+        ("dead-rows", "ALTER TABLE qrtz_triggers SET (autovacuum_enabled = false)"),
+    ],
+)
+def test_tables_that_were_changed_are_found(
+    fresh_database: Callable[[], str], make_store: MakeStore, check: str, breaking: str
+) -> None:
+    dsn = fresh_database()
+    migrations.upgrade(dsn)
+    store = make_store(dsn)
+    assert checks_of(store) == {}
+    with connect_to(dsn) as user:
+        user.execute(breaking.encode())
+    assert check in findings_of(store)
+
+
+def test_overdue_triggers_that_no_node_can_run_are_found(stored: SqlJobStore, connect: Connect) -> None:
+    connect().execute("UPDATE qrtz_triggers SET next_fire_time = clock_timestamp() - interval '1 day'")
+    assert checks_of(stored) == {"no-node": Severity.ERROR}
+    node = register(stored)
+    stored.publish(node, Capabilities(job_types=frozenset({"another"})))
+    assert checks_of(stored) == {"no-node": Severity.ERROR}
+    [(job_type,)] = connect().execute("SELECT job_type FROM qrtz_triggers").fetchall()
+    stored.publish(node, Capabilities(job_types=frozenset({str(job_type)})))
+    assert checks_of(stored) == {"overdue": Severity.WARNING}
+
+
+def test_triggers_in_error_and_silent_nodes_are_found(stored: SqlJobStore, connect: Connect) -> None:
+    connect().execute(
+        "UPDATE qrtz_triggers SET trigger_state = 'ERROR', error = E'Traceback:\\n  File x\\nOSError: no such thing\\n'"
+    )
+    register(stored)
+    connect().execute("UPDATE qrtz_scheduler_state SET last_checkin = last_checkin - interval '1 hour'")
+    found = findings_of(stored)
+    assert found["in-error"].rows[0].endswith("t: OSError: no such thing")
+    assert found["silent-node"].severity is Severity.WARNING
+    assert found["silent-node"].what == "1 node is silent, and none of the others has recovered its work"
+
+
+def test_a_lock_that_is_held_and_a_long_transaction_are_found(
+    stored: SqlJobStore, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quartzpy.store.postgresql.integrity.LONG_TRANSACTION", timedelta())
+    monkeypatch.setattr("quartzpy.store.postgresql.integrity.HELD_LONG", timedelta())
+    with connect_to(postgres_dsn, autocommit=False, application_name="theirs") as user:
+        user.execute("SELECT FROM qrtz_locks FOR UPDATE")
+        found = findings_of(stored)
+        user.rollback()
+    assert any("application theirs" in row for row in found["lock-held"].rows)
+    assert any("application theirs" in row for row in found["long-transaction"].rows)
+
+
+def test_nodes_that_differ_are_reported_once(stored: SqlJobStore, connect: Connect) -> None:
+    told: list[Event] = []
+    stored.on_event(told.append)
+    first, second = register(stored, "a"), register(stored, "b")
+    stored.publish(first, Capabilities())
+    assert told == []
+    assert checks_of(stored) == {}
+    other = {node_facts.TZDATA: "1999z", node_facts.CLOCK_AHEAD: -3600.0}
+    connect().execute(
+        "UPDATE qrtz_scheduler_state SET facts = facts || %s::jsonb WHERE instance_id = 'a'", [json.dumps(other)]
+    )
+    for _ in range(2):
+        stored.publish(second, Capabilities())
+    assert told == [NodesDiffer(node_facts.TZDATA, {"1999z": ("a",), facts.tzdata_version(): ("b",)})]
+    assert checks_of(stored) == {"tzdata": Severity.WARNING, "clock-skew": Severity.WARNING}
+
+
+def test_settings_that_differ_are_reported(make_store: MakeStore) -> None:
+    one, other = make_store(), make_store(checkin_interval="1s")
+    told: list[Event] = []
+    other.on_event(told.append)
+    one.publish(register(one, "a"), Capabilities())
+    other.publish(register(other, "b"), Capabilities())
+    [event] = told
+    assert isinstance(event, NodesDiffer)
+    assert event.subject == "setting checkin_interval"
+
+
+def test_the_version_of_the_time_zone_data_is_known() -> None:
+    assert facts.tzdata_version()[:4].isdecimal()
+
+
+def test_a_node_is_healthy_by_its_own_doctor(postgres_dsn: str) -> None:
+    with Scheduler(postgres_dsn, name=NAME, checkin_interval="200ms", failure_window="6s") as scheduler:
+        scheduler.schedule_job(JobDetail(Nothing, "job"), SimpleTrigger("t"))
+        assert scheduler.wait_until_recorded(1, SOON)
+        assert [one for one in examine(scheduler._store).findings if one.check not in ASIDE] == []
+
+
+def doctor(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(args=["doctor", *arguments], prog_name="quartzpy")
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, capsys.readouterr().out
+
+
+def test_the_doctor_by_command(
+    stored: SqlJobStore, postgres_dsn: str, connect: Connect, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--dsn", postgres_dsn, "--name", NAME)
+    status, _ = doctor(capsys, *options)
+    assert status in (0, 1)
+    connect().execute("UPDATE qrtz_triggers SET trigger_state = 'BLOCKED'")
+    status, text = doctor(capsys, *options)
+    assert status == 2
+    assert "ERROR    blocked-for-nothing: 1 trigger is BLOCKED without a running execution of its job" in text
+    assert "DEFAULT.t" in text
+    assert "(doctor --repair fixes it)" in text
+    status, text = doctor(capsys, *options, "--json", "--repair")
+    assert json.loads(text)["repairs"]["stuck"] == 1
+    assert json.loads(text)["status"] == status < 2
+
+
+def test_the_doctor_says_why_it_cannot_look(capsys: pytest.CaptureFixture[str]) -> None:
+    secret = "c4n4ry"
+    status, text = doctor(capsys, "--dsn", f"postgresql://u:{secret}@127.0.0.1:9/none")
+    assert (status, secret in text) == (2, False)
+    assert "StoreUnavailableError: the database cannot be reached" in text

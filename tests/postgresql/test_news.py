@@ -1,0 +1,145 @@
+"""A transaction notifies where somebody can be asleep past what it stored, and only there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from quartzpy import Scheduler
+from quartzpy.jobs.job import JobDetail
+from quartzpy.keys import TriggerKey
+from quartzpy.states import Outcome
+from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.protocol import AvailableSlots, Completion, JobEntry, Notification, Subscription
+from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import prepare
+from tests.postgresql.conftest import NAME, register
+
+SOON = 20.0
+NEVER = 0.15
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def news(store: SqlJobStore) -> Iterator[Subscription]:
+    found = store.subscribe()
+    assert found is not None
+    yield found
+    found.close()
+
+
+def put(store: SqlJobStore, name: str, after: timedelta, job_type: str = "known") -> None:
+    detail = JobDetail(job_type, f"job-of-{job_type}", durable=True)
+    trigger = SimpleTrigger(name, job_key=detail.key, start_time=NOW + after)
+    store.store_jobs([JobEntry(detail, [prepare(trigger, NOW, None)])], replace=True)
+
+
+def test_what_is_due_sooner_than_all_else_is_announced(store: SqlJobStore, news: Subscription) -> None:
+    put(store, "first", timedelta(hours=2))
+    assert news.wait(SOON)
+    put(store, "sooner", timedelta(hours=1))
+    assert news.wait(SOON)
+    put(store, "now", timedelta())
+    assert news.wait(SOON)
+    news.close()
+
+
+def test_what_is_due_later_than_something_else_of_its_job_type_is_not(store: SqlJobStore, news: Subscription) -> None:
+    put(store, "first", timedelta(hours=1))
+    assert news.wait(SOON)
+    put(store, "later", timedelta(hours=2))
+    assert not news.wait(NEVER)
+    put(store, "of another type", timedelta(hours=2), "other")
+    assert news.wait(SOON), "a node that does not know the first type sleeps longer"
+    news.close()
+
+
+def test_the_trigger_after_a_paused_one_is_announced(store: SqlJobStore, news: Subscription) -> None:
+    put(store, "first", timedelta(hours=1))
+    store.pause_triggers([TriggerKey("first", "DEFAULT")])
+    assert news.wait(SOON)
+    put(store, "later", timedelta(hours=2))
+    assert news.wait(SOON)
+    store.resume_triggers([TriggerKey("first", "DEFAULT")])
+    assert news.wait(SOON) == {Notification.RESUMED}
+    news.close()
+
+
+def test_what_a_leaving_node_gives_back_is_announced(store: SqlJobStore, news: Subscription) -> None:
+    node = register(store)
+    put(store, "claimed", timedelta(hours=1))
+    assert news.wait(SOON)
+    took = store.acquire(
+        node, [AvailableSlots("known")], limit=5, look_ahead=timedelta(hours=2), misfire_threshold=timedelta(minutes=1)
+    )
+    assert len(took.acquired) == 1
+    store.leave(node)
+    assert news.wait(SOON)
+    news.close()
+
+
+def test_a_leaving_node_wakes_the_others_also_where_it_holds_nothing(store: SqlJobStore, news: Subscription) -> None:
+    """It may have been the only one that was awake for what is due next."""
+    node = register(store)
+    store.leave(node)
+    assert news.wait(SOON)
+    news.close()
+
+
+@pytest.mark.parametrize("ends", [Scheduler.standby, Scheduler.shutdown])
+def test_a_node_that_takes_no_more_wakes_the_others(
+    postgres_dsn: str, news: Subscription, ends: Callable[[Scheduler], object]
+) -> None:
+    with Scheduler(postgres_dsn, name=NAME, idle_wait="60s") as scheduler:
+        while news.wait(NEVER):
+            pass
+        ends(scheduler)
+        assert news.wait(SOON)
+    news.close()
+
+
+@pytest.mark.parametrize("takes_more", [True, False])
+def test_what_a_completion_frees_is_announced_where_its_node_takes_no_more(
+    store: SqlJobStore, news: Subscription, takes_more: bool
+) -> None:
+    node = register(store)
+    detail = JobDetail("known", "serial", durable=True, disallow_concurrent=True)
+    triggers = [SimpleTrigger(name, job_key=detail.key, start_time=NOW) for name in ("a", "b")]
+    store.store_jobs([JobEntry(detail, [prepare(trigger, NOW, None) for trigger in triggers])], replace=True)
+    assert news.wait(SOON)
+    minute = timedelta(minutes=1)
+    [fired] = store.acquire(
+        node, [AvailableSlots("known")], limit=1, look_ahead=timedelta(), misfire_threshold=60 * minute
+    ).fired
+    ended = Completion(fired, started_at=NOW, ended_at=NOW, outcome=Outcome.SUCCEEDED)
+    assert store.complete(node, [ended], wakes_others=not takes_more).earliest_unblocked
+    assert bool(news.wait(NEVER if takes_more else SOON)) is not takes_more
+    news.close()
+
+
+def test_a_subscription_whose_connection_was_cut_reports_it(
+    store: SqlJobStore, news: Subscription, connect: Callable[[], object]
+) -> None:
+    from quartzpy.errors import StoreUnavailableError
+
+    connect().execute(  # type: ignore[attr-defined]
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+        " AND application_name LIKE 'quartzpy:%:listen%'"
+    )
+    # The server's last words may be heard before its hanging up.
+    with pytest.raises(StoreUnavailableError):
+        list(map(news.wait, [SOON] * 10))
+    news.close()
+
+
+def test_a_rate_limit_that_changes_is_announced_because_triggers_may_fire_sooner(
+    store: SqlJobStore, news: Subscription
+) -> None:
+    limited = JobDetail("known", "limited", durable=True, rate_limit="1/day")
+    store.store_jobs([JobEntry(limited, [])], replace=True)
+    store.store_jobs([JobEntry(limited, [])], replace=True)
+    assert not news.wait(NEVER)
+    store.modify_job(limited.key, lambda job: job.with_values({"rate_limit": "10/s"}), keeps_data=True)
+    assert news.wait(SOON)

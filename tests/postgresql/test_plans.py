@@ -1,0 +1,510 @@
+"""The due query's cost grows neither with the table nor with what stands at its front and cannot be taken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import make_url
+
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.matchers import GroupMatcher
+from quartzpy.states import ENDED, ActionState, ExecutionState, TriggerState
+from quartzpy.store.postgresql import migrations, near_keys, pages
+from quartzpy.store.postgresql.db.conninfo import session_settings
+from quartzpy.store.postgresql.db.statement import as_text, prepare
+from quartzpy.store.postgresql.operations import history, search
+from quartzpy.store.postgresql.steps.acquire import (
+    ACQUIRE,
+    ACQUIRE_UNLIMITED,
+    ACQUIRE_UNLIMITED_OF_ONE_POOL,
+    LOCK_IF_DUE,
+    NEXT_DUE,
+)
+from quartzpy.store.postgresql.steps.misfire import MOVE
+from quartzpy.store.postgresql.steps.purge import PURGE
+from quartzpy.store.postgresql.steps.rate_limits import ADMIT, NEXT_TURN
+from quartzpy.store.postgresql.storing import COMPARE_JOBS
+from quartzpy.store.queries import (
+    HISTORY,
+    ActionQuery,
+    AnyQuery,
+    ExecutionQuery,
+    JobQuery,
+    MisfireQuery,
+    Position,
+    TriggerOrder,
+    TriggerQuery,
+)
+from tests.database import Server
+
+LIMIT = 10
+FILL_JOBS = """
+INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, max_concurrent, persists_data,
+    requests_recovery)
+SELECT 'plans', 'DEFAULT', type, type, true, NULL, false, false FROM unnest(ARRAY['known', 'unknown']) AS type;
+"""
+FILL_TRIGGERS = """
+INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
+    placement, max_concurrent, kind, schedule, trigger_state, next_fire_time, upcoming, upcoming_is_complete,
+    start_time, priority, misfire_instruction, misfire_rule)
+SELECT 'plans', n, 'DEFAULT', 't' || n, 'DEFAULT', type, type,
+       CASE WHEN n BETWEEN 3001 AND 6000 THEN '{"executor":"elsewhere"}' ELSE '' END, NULL, 'simple', '{}', 'WAITING',
+       clock_timestamp() - interval '30 s' + n * interval '1 ms', '{}', true, clock_timestamp(), 5, 'smart',
+       'SCHEDULER'
+  FROM (SELECT n, CASE WHEN n <= 3000 THEN 'unknown' ELSE 'known' END AS type
+          FROM generate_series(1, 9000) AS n) AS s;
+"""
+FILL_NODE = """
+INSERT INTO qrtz_scheduler_state (sched_name, instance_id, epoch, host, pid, started_at, last_checkin, checkin_count,
+    checkin_interval) VALUES ('plans', 'node', 1, 'here', 1, now(), now(), 0, '1 s');
+"""
+VALUES: dict[str, Any] = {
+    "sched": "plans",
+    "instance": "node",
+    "epoch": 1,
+    "job_types": ["known"],
+    "placements": [""],
+    "executors": ["default"],
+    "workers": [LIMIT],
+    "groups": [""],
+    "group_slots": [LIMIT],
+    "channel": "plans",
+    "passed_over": [],
+    "threshold": "60 s",
+    "look_ahead": "1 s",
+    "limit": LIMIT,
+    "older_than": "7 days",
+    "before": None,
+    "trigger_group": "DEFAULT",
+    "trigger_name": "t2",
+    "ended": list(ENDED),
+    "since": None,
+    "until": None,
+}
+
+
+def of_rows(connection: psycopg.Connection[Any]) -> dict[str, Any]:
+    """What `MOVE` is bound with, for some triggers."""
+    found = connection.execute(
+        "SELECT ctid::text, trigger_name, generation, next_fire_time, '{}'::text, 'DEFAULT', true, 0, NULL, 'SKIPPED'"
+        "  FROM qrtz_triggers WHERE sched_name = 'plans' ORDER BY generation LIMIT %s",
+        [LIMIT],
+    ).fetchall()
+    rows, names, generations, instants, empty, groups, yes, zeros, none, actions = map(list, zip(*found, strict=True))
+    return {
+        "rows": rows,
+        "groups": groups,
+        "names": names,
+        "generations": generations,
+        "seen": instants,
+        "next": instants,
+        "previous": none,
+        "times": zeros,
+        "starts": instants,
+        "schedules": empty,
+        "upcoming": empty,
+        "complete": yes,
+        "revisions": none,
+        "missed_times": empty,
+        "more": yes,
+        "caught_up": zeros,
+        "actions": actions,
+        "coalesces": yes,
+        "at": instants[0],
+    }
+
+
+def nodes_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    return [plan, *(found for child in plan.get("Plans", []) for found in nodes_of(child))]
+
+
+@dataclass(frozen=True)
+class Fill:
+    """What is in the tables, and what the statistics say of it."""
+
+    more: str = ""
+    statistics: str = "none"
+    then: str = ""
+
+    def __str__(self) -> str:
+        return f"statistics: {self.statistics}"
+
+
+TABLES = "qrtz_executions, qrtz_fired_triggers, qrtz_triggers, qrtz_job_details, qrtz_misfires, qrtz_audit"
+FORGET_STATISTICS = f"""
+DELETE FROM pg_statistic WHERE starelid = ANY (string_to_array('{TABLES}', ', ')::regclass[]);
+UPDATE pg_class SET relpages = 0, reltuples = -1 WHERE oid = ANY (string_to_array('{TABLES}', ', ')::regclass[]);
+"""
+
+
+@pytest.fixture(scope="module")
+def connection(postgres_server: Server) -> Iterator[psycopg.Connection[Any]]:
+    """Of a database of this module's own, whose indexes stay as large as these tests make them."""
+    with postgres_server.temporary("quartzpy_plans") as dsn:
+        migrations.upgrade(dsn)
+        with closing(postgres_server.connect(make_url(dsn).database)) as connection:
+            connection.prepare_threshold = None
+            for setting in session_settings(SchedulerConfig.of({"name": "plans"})).items():
+                connection.execute("SELECT set_config(%s, %s, false)", setting)
+            for table in TABLES.split(", "):
+                connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")  # type: ignore[arg-type]
+            yield connection
+
+
+@pytest.fixture(scope="module")
+def explain(connection: psycopg.Connection[Any], request: pytest.FixtureRequest) -> Callable[..., list[dict[str, Any]]]:
+    """Explains statements on the tables that `Fill`, its parameter, describes; they are filled once for all tests."""
+    fill: Fill = request.param
+    connection.execute(f"TRUNCATE {TABLES}, qrtz_scheduler_state CASCADE")  # type: ignore[arg-type]
+    connection.execute(FORGET_STATISTICS)  # type: ignore[arg-type]
+    connection.execute(FILL_JOBS + FILL_TRIGGERS + FILL_NODE)
+    connection.execute(fill.more)  # type: ignore[arg-type]
+    if fill.statistics == "good":
+        connection.execute(f"ANALYZE {TABLES}")  # type: ignore[arg-type]
+    elif fill.statistics != "none":
+        connection.execute(EARLIER.replace("STATE", fill.statistics))  # type: ignore[arg-type]
+        connection.execute(FILL_TRIGGERS)
+    connection.execute(fill.then)  # type: ignore[arg-type]
+
+    def one(text: str, **more: Any) -> list[dict[str, Any]]:
+        statement = prepare("s", text)
+        connection.execute(b"PREPARE s AS " + statement.sql)
+        values = [as_text({**VALUES, **of_rows(connection), **more}[name]) for name in statement.values]
+        literals = b", ".join(
+            b"NULL" if value is None else b"'" + value.replace(b"'", b"''") + b"'" for value in values
+        )
+        with connection.transaction(force_rollback=True):
+            found = connection.execute(
+                b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE s (" + literals + b")"
+            ).fetchone()
+        connection.execute("DEALLOCATE s")
+        assert found is not None
+        answer = found[0] if isinstance(found[0], list) else json.loads(found[0])
+        return nodes_of(answer[0]["Plan"])
+
+    return one
+
+
+def filled(*fills: Fill) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("explain", fills, indirect=True, ids=str)
+
+
+FILL_HISTORY = """
+INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+job_type,
+    instance_id, epoch, fired_time, scheduled_time, ended_at, outcome)
+SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 't' || n % 100, 1, 'DEFAULT', 'known',
+       'known', 'node', 1, s.at, s.at, s.at, 'SUCCEEDED'
+  FROM (SELECT n, now() - interval '1 day' + n * interval '1 s' AS at FROM generate_series(1, 6000) AS n) AS s;
+"""
+OF_EACH_TRIGGER = 60
+HISTORY_QUERIES = {
+    "the latest": (HISTORY, LIMIT + 1),
+    "of a trigger": (ExecutionQuery(trigger_key=TriggerKey("t2", "DEFAULT")), OF_EACH_TRIGGER + LIMIT),
+    "to come": (ExecutionQuery(frozenset({ExecutionState.SCHEDULED})), 4 * LIMIT),
+}
+
+
+@filled(Fill(FILL_HISTORY), Fill(FILL_HISTORY, "good"))
+@pytest.mark.parametrize(("wanted", "most"), HISTORY_QUERIES.values(), ids=HISTORY_QUERIES)
+def test_executions_are_read_off_the_end_of_their_index(
+    explain: Callable[..., list[dict[str, Any]]],
+    wanted: ExecutionQuery,
+    most: int,
+) -> None:
+    text, values = pages.text_and_values(wanted, None, LIMIT)
+    assert read(explain(text, **values)) <= most
+
+
+@filled(Fill(FILL_HISTORY), Fill(FILL_HISTORY, "good"))
+def test_the_attempts_of_a_fire_are_looked_up_one_by_one(explain: Callable[..., list[dict[str, Any]]]) -> None:
+    assert read(explain(history.ATTEMPTS, fire_ids=[2, 4_000, 6_000], limit=50)) <= 3
+
+
+FILL_PAGES = """
+INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, persists_data, requests_recovery)
+SELECT 'plans', 'pages', 'j' || lpad(n::text, 4, '0'), 'known', true, false, false FROM generate_series(1, 3000) AS n;
+UPDATE qrtz_triggers SET trigger_state = 'ERROR' WHERE sched_name = 'plans' AND generation % 1000 = 7;
+UPDATE qrtz_triggers SET job_name = 'j0005', job_group = 'pages' WHERE sched_name = 'plans' AND generation % 1000 = 8;
+UPDATE qrtz_executions SET outcome = 'FAILED' WHERE sched_name = 'plans' AND fire_id % 1000 = 0;
+UPDATE qrtz_executions SET retry_at = now() WHERE sched_name = 'plans' AND fire_id % 3000 = 0;
+INSERT INTO qrtz_misfires (id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, instance_id,
+    handled_at, misfire_instruction, action, scheduled_time, missed, has_more, caught_up)
+SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 't' || n % 100, 1, 'DEFAULT', 'known', 'node',
+       now(), 'smart', 'SKIPPED', now(), '{}', false, 0
+  FROM generate_series(1, 6000) AS n;
+INSERT INTO qrtz_audit (id, sched_name, at, actor, role, action, subject, reason, state, count)
+SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, now(), 'ann', 'admin', 'pause', 'trigger g.t' || n % 100,
+       '', CASE n % 1000 WHEN 0 THEN 'FAILED' ELSE 'SUCCEEDED' END, 1
+  FROM generate_series(1, 6000) AS n;
+"""
+# One execution a minute for two weeks, of which one took three hours.
+FILL_OFTEN = """
+INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+    job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome)
+SELECT 10000 + n, 'plans', 'DEFAULT', 'often', 1, 'DEFAULT', 'known', 'known', 'node', 1, s.at, s.at,
+       s.at + CASE n WHEN 19000 THEN interval '3 hours' ELSE interval '1 second' END,
+       CASE n WHEN 3 THEN 'CANCELLED' ELSE 'SUCCEEDED' END
+  FROM (SELECT n, now() - interval '2 days' - (20000 - n) * interval '1 minute' AS at
+          FROM generate_series(1, 20000) AS n) AS s;
+"""
+_THEN = datetime.now(UTC) - timedelta(days=5)
+_OFTEN = TriggerKey("often")
+_OLD = ExecutionQuery(since=_THEN - timedelta(days=2), until=_THEN)
+_EVERY_RULE = 8
+BOUNDED: dict[str, tuple[AnyQuery, Position | None, int]] = {
+    "of a trigger that fires often": (ExecutionQuery(trigger_key=_OFTEN), None, 61 + 4 * LIMIT),
+    "of it, on a later page": (ExecutionQuery(trigger_key=_OFTEN), (False, _THEN, 12_000, "", ""), 61 + 5 * LIMIT),
+    "scheduled long ago": (_OLD, None, 61 + 5 + 3 * LIMIT),
+    "of no node": (ExecutionQuery(instance_id="nobody", among=500), None, 500 + 2 * LIMIT),
+    "with an outcome that is rare": (
+        ExecutionQuery(states=frozenset({ExecutionState.CANCELLED}), among=500),
+        None,
+        500 + 2 * LIMIT,
+    ),
+    "triggers by next fire time": (TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME), None, _EVERY_RULE * 2 * LIMIT),
+    "triggers that are blocked": (TriggerQuery(states=frozenset({TriggerState.BLOCKED})), None, 0),
+}
+
+
+@filled(Fill(FILL_HISTORY + FILL_OFTEN), Fill(FILL_HISTORY + FILL_OFTEN, "good"))
+@pytest.mark.parametrize(("query", "after", "most"), BOUNDED.values(), ids=BOUNDED)
+def test_a_page_does_not_read_the_whole_history(
+    explain: Callable[..., list[dict[str, Any]]],
+    query: AnyQuery,
+    after: Position | None,
+    most: int,
+) -> None:
+    text, values = pages.text_and_values(query, after, LIMIT)
+    assert read(explain(text, **values)) <= most
+
+
+AMONG = 200
+_MANY = JobKey("known")
+_SOME_TIME_AGO = datetime.now(UTC) - timedelta(hours=23)
+PAGES: dict[str, tuple[AnyQuery, Position | None, int]] = {
+    "jobs": (JobQuery(), ("pages", "j2000"), 2 * LIMIT),
+    "jobs of a group": (JobQuery(group=GroupMatcher.equals("pages")), ("pages", "j2000"), 2 * LIMIT),
+    "triggers": (TriggerQuery(), ("DEFAULT", "t5000"), 2 * LIMIT),
+    "triggers of a group": (TriggerQuery(group=GroupMatcher.equals("DEFAULT")), ("DEFAULT", "t5000"), 2 * LIMIT),
+    "triggers in ERROR": (TriggerQuery(states=frozenset({TriggerState.ERROR})), ("DEFAULT", "t2"), 2 * LIMIT),
+    "triggers of a job": (TriggerQuery(job_key=JobKey("j0005", "pages")), ("DEFAULT", "t4"), 2 * LIMIT),
+    "the history": (ExecutionQuery(), (False, _SOME_TIME_AGO, 3000, "DEFAULT", "t2"), 3 * LIMIT),
+    "exhausted executions": (ExecutionQuery(exhausted=True), (False, _SOME_TIME_AGO, 4000, "DEFAULT", "t0"), 3 * LIMIT),
+    "misfires": (MisfireQuery(), (3000,), 2 * LIMIT),
+    "misfires of a trigger": (MisfireQuery(trigger_key=TriggerKey("t2")), (3000,), 2 * LIMIT),
+    "triggers with an unknown part in the name": (TriggerQuery(contains="?", among=AMONG), ("DEFAULT", "t5000"), AMONG),
+    "triggers of an unknown kind": (TriggerQuery(kind="?", among=AMONG), ("DEFAULT", "t5000"), AMONG),
+    "triggers with an unknown part in the name, by time": (
+        TriggerQuery(contains="?", order=TriggerOrder.NEXT_FIRE_TIME, among=AMONG),
+        None,
+        _EVERY_RULE * 2 * AMONG,
+    ),
+    "triggers of a job that has many": (TriggerQuery(job_key=_MANY, among=AMONG), ("DEFAULT", "t5000"), 2 * AMONG + 2),
+    "triggers of a job that has many, by time": (
+        TriggerQuery(job_key=_MANY, order=TriggerOrder.NEXT_FIRE_TIME, among=AMONG),
+        None,
+        (1 + _EVERY_RULE * 2) * AMONG,
+    ),
+    "triggers of several states": (
+        TriggerQuery(states=frozenset({TriggerState.ERROR, TriggerState.PAUSED})),
+        ("DEFAULT", "t2"),
+        3 * LIMIT,
+    ),
+    "a job that has many triggers": (JobQuery(job_key=_MANY, most_triggers=50), None, 52),
+    "misfires of no node": (MisfireQuery(instance_id="?", among=AMONG), (3000,), AMONG),
+    "jobs with an unknown part in the name": (JobQuery(contains="?", among=AMONG), ("pages", "j2000"), AMONG),
+    "actions of an unknown name": (ActionQuery(action="?", among=AMONG), (3000,), AMONG),
+    "actions": (ActionQuery(), (3000,), 2 * LIMIT),
+    "actions on a trigger": (ActionQuery(subject="trigger g.t2"), (3000,), 2 * LIMIT),
+    "failed actions": (ActionQuery(state=ActionState.FAILED), (5000,), 2 * LIMIT),
+}
+
+
+@filled(Fill(FILL_HISTORY + FILL_PAGES), Fill(FILL_HISTORY + FILL_PAGES, "good"))
+@pytest.mark.parametrize(("query", "after", "most"), PAGES.values(), ids=PAGES)
+def test_a_page_is_read_from_its_cursor_on(
+    explain: Callable[..., list[dict[str, Any]]],
+    query: AnyQuery,
+    after: Position | None,
+    most: int,
+) -> None:
+    text, values = pages.text_and_values(query, after, LIMIT)
+    assert 0 < read(explain(text, **values)) <= most
+
+
+@filled(Fill(FILL_HISTORY + FILL_PAGES), Fill(FILL_HISTORY + FILL_PAGES, "good"))
+@pytest.mark.parametrize(("text", "group"), [(near_keys.JOBS, "pages"), (near_keys.TRIGGERS, "DEFAULT")])
+def test_the_hint_for_a_key_that_is_not_stored_reads_few_keys(
+    explain: Callable[..., list[dict[str, Any]]],
+    text: str,
+    group: str,
+) -> None:
+    assert 0 < read(explain(text, group=group, name="t5000x", limit=LIMIT)) <= 4 * LIMIT + 10 * 5
+
+
+@filled(Fill(FILL_HISTORY + FILL_PAGES), Fill(FILL_HISTORY + FILL_PAGES, "good"))
+@pytest.mark.parametrize("kind", [JobKey, TriggerKey])
+def test_a_page_of_the_search_reads_no_more_keys_than_it_may_examine(
+    explain: Callable[..., list[dict[str, Any]]], kind: type[JobKey] | type[TriggerKey]
+) -> None:
+    page = {"pattern": "%nothing%", "walked": LIMIT, "among": 500, "after_group": "", "after_name": ""}
+    assert read(explain(search.MATCHING[kind], **page)) <= 501
+    assert read(explain(search.LAST_EXAMINED[kind], **page)) <= 501
+    near = {"part": "t5", "exact_group": "DEFAULT", "exact_name": "t5", "pattern": "%t5%"}
+    assert 0 < read(explain(search.NEAR[kind], **near)) <= 3 * LIMIT + 10
+
+
+@filled(Fill(FILL_HISTORY + FILL_PAGES), Fill(FILL_HISTORY + FILL_PAGES, "good"))
+def test_jobs_that_are_stored_again_are_looked_up_one_by_one(explain: Callable[..., list[dict[str, Any]]]) -> None:
+    names = [f"j{number:04}" for number in range(1, 1001)]
+    copied: dict[str, Any] = {
+        "job_group_list": ["pages"] * len(names),
+        "job_name_list": names,
+        "job_type_list": ["known"] * len(names),
+        "max_concurrent_list": [None] * len(names),
+        "overlap_policy_list": ["block"] * len(names),
+        "placement_list": [""] * len(names),
+        "key_entry_list": [None] * len(names),
+        "rate_limit_list": [None] * len(names),
+    }
+    plan = explain(COMPARE_JOBS, **copied)
+    assert plan[0]["Actual Rows"] == len(names)
+    assert read(plan) <= 2 * len(names)
+
+
+@filled(Fill(FILL_HISTORY), Fill(FILL_HISTORY, "good"))
+def test_purging_reads_nothing_of_what_stays(
+    explain: Callable[[str], list[dict[str, Any]]],
+) -> None:
+    assert read(explain(PURGE, since="-infinity")) == 0
+
+
+def read(plan: list[dict[str, Any]]) -> int:
+    """How many rows are read, those of them too that a filter drops."""
+    return sum(
+        (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
+        for node in plan
+        if "Scan" in node["Node Type"] and "Relation Name" in node
+    )
+
+
+EARLIER = """
+INSERT INTO qrtz_job_details SELECT (jsonb_populate_record(j, '{"sched_name": "earlier"}')).* FROM qrtz_job_details j;
+INSERT INTO qrtz_triggers SELECT (jsonb_populate_record(t, '{"sched_name": "earlier", "trigger_state": "STATE"}')).*
+  FROM qrtz_triggers t;
+DELETE FROM qrtz_triggers WHERE sched_name = 'plans';
+ANALYZE qrtz_triggers;
+"""
+
+
+def scans_of_triggers(plan: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [node for node in plan if node.get("Relation Name") == "qrtz_triggers" and "Scan" in node["Node Type"]]
+
+
+def walked(node: dict[str, Any]) -> float:
+    rows: float = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+    return rows * float(node["Actual Loops"])
+
+
+STATISTICS = ["none", "good", "WAITING", "PAUSED", "COMPLETE"]
+
+
+@filled(*(Fill(statistics=statistics) for statistics in STATISTICS))
+@pytest.mark.parametrize(
+    "text",
+    [ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE, LOCK_IF_DUE],
+    ids=["acquire", "acquire without limits", "acquire for one pool", "next due", "lock if due"],
+)
+def test_due_triggers_are_read_off_the_front_of_their_index(
+    explain: Callable[[str], list[dict[str, Any]]],
+    text: str,
+) -> None:
+    """Whatever the statistics say: also those of a table of other schedulers, in another state."""
+    scans = scans_of_triggers(explain(text, since="-infinity"))
+    due = [node for node in scans if node.get("Index Name") == "qrtz_triggers_due"]
+    assert due, scans
+    for node in scans:
+        assert walked(node) <= 3 * LIMIT, f"{node['Node Type']} walks over {walked(node)} rows"
+
+
+@filled(Fill("SELECT 'of this test alone, which moves them'"))
+def test_a_look_that_begins_at_the_front_reads_no_dead_entries(
+    explain: Callable[..., list[dict[str, Any]]],
+    connection: psycopg.Connection[Any],
+    postgres_server: Server,
+) -> None:
+    with closing(postgres_server.connect(connection.info.dbname)) as holder:
+        # As long as this transaction is open, no vacuum can remove the entries.
+        holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        holder.execute("SELECT FROM qrtz_triggers LIMIT 1")
+        for _ in range(10):
+            connection.execute("UPDATE qrtz_triggers SET next_fire_time = next_fire_time + interval '9 s'")
+        [(front,)] = connection.execute(
+            "SELECT min(next_fire_time) FROM qrtz_triggers WHERE job_type = 'known' AND placement = ''"
+        ).fetchall()
+
+        def blocks(since: object) -> int:
+            scans = [one for one in explain(NEXT_DUE, since=since) if one.get("Index Name") == "qrtz_triggers_due"]
+            return sum(int(scan["Shared Hit Blocks"]) for scan in scans)
+
+        everything, from_front = blocks("-infinity"), blocks(front)
+    assert everything > 50 * from_front > 0
+
+
+@filled(*(Fill(statistics=statistics) for statistics in STATISTICS))
+def test_misfired_triggers_are_moved_without_a_look_at_the_others(
+    explain: Callable[[str], list[dict[str, Any]]],
+) -> None:
+    plan = explain(MOVE)
+    assert [node["Actual Rows"] for node in plan if node.get("Relation Name") == "qrtz_misfires"] == [0], "an INSERT"
+    scans = scans_of_triggers(plan)
+    assert max(walked(node) for node in scans) == LIMIT, scans
+
+
+RATE_LIMITED = """
+UPDATE qrtz_job_details SET rate_limit = '{"limit": 100, "per_us": 60000000, "burst": 5}' WHERE job_name = 'known';
+UPDATE qrtz_triggers t
+   SET rate_limit = j.rate_limit, misfire_rule = 'RATE_LIMIT', next_fire_time = now() - interval '1 s',
+       rate_limited_until = CASE WHEN t.generation % 100 = 0 THEN now() ELSE now() + interval '1 hour' END
+  FROM qrtz_job_details j
+ WHERE j.sched_name = 'plans' AND j.job_name = t.job_name AND j.rate_limit IS NOT NULL AND t.sched_name = 'plans'
+"""
+TURNS = 30
+
+
+@filled(*(Fill(statistics=statistics, then=RATE_LIMITED) for statistics in STATISTICS))
+@pytest.mark.parametrize(("text", "most"), [(ADMIT, 2 * TURNS), (NEXT_TURN, 2)], ids=["admit", "next turn"])
+def test_rate_limits_are_asked_only_about_triggers_whose_turn_it_is(
+    explain: Callable[[str], list[dict[str, Any]]],
+    text: str,
+    most: int,
+) -> None:
+    """However many are held back: 3,000 here, of which it is the turn of 30."""
+    plan = explain(text)
+    scans = scans_of_triggers(plan)
+    indexed = [node for node in scans if node.get("Index Name") == "qrtz_triggers_rate_limited"]
+    assert indexed, scans
+    assert max(walked(node) for node in scans) <= most, scans
+    admitted = [node for node in plan if node.get("CTE Name") == "admitted" and node["Node Type"] == "CTE Scan"]
+    assert [node["Actual Rows"] for node in admitted] == ([5] if text is ADMIT else [])
+
+
+@filled(Fill(FILL_PAGES), Fill(FILL_PAGES, "good"))
+def test_a_scheduler_without_rate_limits_reads_nothing_about_them(
+    explain: Callable[[str], list[dict[str, Any]]],
+) -> None:
+    for text in (ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE):
+        plan = explain(text)
+        assert not [node for node in plan if node.get("Relation Name") == "qrtz_rate_limits"]
+        assert not [node for node in plan if node.get("Index Name") == "qrtz_triggers_rate_limited"]
+    [look] = [node for node in plan if node.get("Index Name") == "qrtz_job_details_rate_limit"]
+    assert walked(look) == 0

@@ -1,0 +1,85 @@
+"""The instants of rate limits are finite, as servers before PostgreSQL 17 cannot subtract infinite ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.rate_limit import RateLimit
+from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.protocol import AvailableSlots, FiredTrigger, JobEntry, Node
+from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import prepare
+from tests.postgresql.conftest import register
+
+LIMITED = JobDetail("limited", "limited", durable=True, rate_limit=RateLimit(1, per="1d"))
+PLAIN = JobDetail("plain", "plain", durable=True)
+INSTANTS = "SELECT tat, queued_until, queued_interval FROM qrtz_rate_limits"
+
+
+def store_due(store: SqlJobStore, job: JobDetail, count: int, *, ago: timedelta) -> None:
+    now = datetime.now(UTC)
+    triggers = [SimpleTrigger(f"{job.name}-{n}", job_key=job.key, start_time=now - ago) for n in range(count)]
+    store.store_jobs([JobEntry(job, [prepare(one, now, None) for one in triggers])], replace=False)
+
+
+def acquire(store: SqlJobStore, node: Node, limit: int) -> list[FiredTrigger]:
+    slots = [AvailableSlots(name, workers=limit, group_slots=limit) for name in ("limited", "plain")]
+    took = store.acquire(node, slots, limit=limit, look_ahead=timedelta(), misfire_threshold=timedelta(hours=1))
+    return list(took.fired)
+
+
+def test_a_bucket_whose_fire_had_no_room_in_the_batch_stops_nothing(
+    store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
+) -> None:
+    node = register(store)
+    store_due(store, PLAIN, 4, ago=timedelta(minutes=2))
+    store_due(store, LIMITED, 3, ago=timedelta(minutes=1))
+    names = []
+    for _ in range(4):
+        # The limit admits one of the three, and the older triggers fill the first batches.
+        names += [one.trigger_name for one in acquire(store, node, 2)]
+        assert connect().execute(f"{INSTANTS} WHERE NOT isfinite(tat)").fetchall() == []
+    assert sorted(names) == ["limited-0", *(f"plain-{n}" for n in range(4))]
+
+
+@pytest.mark.parametrize("column", ["tat", "queued_until"])
+@pytest.mark.parametrize("instant", ["-infinity", "infinity"])
+def test_an_infinite_instant_that_is_stored_is_mended(
+    store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]], column: str, instant: str
+) -> None:
+    node = register(store)
+    store_due(store, PLAIN, 1, ago=timedelta(minutes=2))
+    store_due(store, LIMITED, 3, ago=timedelta(minutes=1))
+    admin = connect()
+    admin.execute(
+        "INSERT INTO qrtz_rate_limits (sched_name, job_group, job_name, concurrency_key, tat, queued_until,"
+        " queued_interval) VALUES ('store-sql', 'DEFAULT', 'limited', '', 'epoch', 'epoch', interval '1 day')"
+    )
+    admin.execute(f"UPDATE qrtz_rate_limits SET {column} = '{instant}'".encode())
+    fired = {one.trigger_name for _ in range(2) for one in acquire(store, node, 5)}
+    # A bucket that is charged for ever opens after its burst, as one does after the limit was raised.
+    assert fired == {"plain-0", *([] if (column, instant) == ("tat", "infinity") else ["limited-0"])}
+    assert admin.execute(f"{INSTANTS} WHERE NOT isfinite(tat) OR NOT isfinite(queued_until)").fetchall() == []
+    assert admin.execute("SELECT count(*) FROM qrtz_triggers WHERE NOT isfinite(rate_limited_until)").fetchone() == (0,)
+
+
+def test_a_bucket_that_is_charged_meanwhile_is_not_deleted(
+    store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
+) -> None:
+    """The purge takes no lock: it deletes a bucket only if the row, as it is then, is without effect."""
+    register(store)
+    admin, node = connect(), connect()
+    admin.execute(
+        "INSERT INTO qrtz_rate_limits (sched_name, job_group, job_name, concurrency_key, tat)"
+        " VALUES ('store-sql', 'DEFAULT', 'limited', '', 'epoch')"
+    )
+    with node.transaction():
+        node.execute("UPDATE qrtz_rate_limits SET tat = now() + interval '1 day'")
+        store.purge_history(timedelta(days=1), limit=10)
+    assert admin.execute("SELECT count(*) FROM qrtz_rate_limits").fetchone() == (1,)

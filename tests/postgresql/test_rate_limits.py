@@ -1,0 +1,156 @@
+"""Rate limits on PostgreSQL: transactions of users, many triggers, faults within a step, and rows that are left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import create_engine
+
+from quartzpy import Scheduler
+from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.rate_limit import RateLimit
+from quartzpy.states import Outcome
+from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, JobEntry, Node
+from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import PreparedTrigger, prepare
+from tests.postgresql.conftest import NAME, register
+from tests.waiting import wait_until
+
+SECOND = timedelta(seconds=1)
+SLOW = RateLimit(1, per="1d")
+JOB = JobDetail("limited", "job", durable=True, rate_limit=SLOW)
+
+
+def due(count: int, **values: Any) -> list[PreparedTrigger]:
+    now = datetime.now(UTC)
+    triggers = [
+        SimpleTrigger(f"t{n}", job_key=JOB.key, start_time=now - (count - n) * timedelta(milliseconds=1), **values)
+        for n in range(count)
+    ]
+    return [prepare(trigger, now, None) for trigger in triggers]
+
+
+def acquire(store: SqlJobStore, node: Node, limit: int = 10_000) -> list[FiredTrigger]:
+    slots = [AvailableSlots("limited", workers=limit, group_slots=limit)]
+    took = store.acquire(node, slots, limit=limit, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1))
+    return list(took.fired)
+
+
+def complete(store: SqlJobStore, node: Node, fired: Sequence[FiredTrigger]) -> None:
+    now = datetime.now(UTC)
+    done = [Completion(one, started_at=now, ended_at=now, outcome=Outcome.SUCCEEDED) for one in fired]
+    store.complete(node, done)
+
+
+def rules(connection: psycopg.Connection[Any]) -> set[str]:
+    return {rule for (rule,) in connection.execute("SELECT DISTINCT misfire_rule FROM qrtz_triggers").fetchall()}
+
+
+def test_a_users_transaction_stores_limited_triggers_and_a_limit_for_stored_ones(
+    store: SqlJobStore, postgres_dsn: str, connect: Callable[[], psycopg.Connection[Any]]
+) -> None:
+    node = register(store)
+    client = Scheduler(postgres_dsn, name=NAME)
+    store.store_jobs([JobEntry(replace(JOB, rate_limit=None), due(2))], replace=False)
+    engine = create_engine(postgres_dsn)
+    with engine.begin() as connection:
+        client.using(connection).schedule_job(JOB, [SimpleTrigger(f"u{n}") for n in range(3)], replace=True)
+        assert connection.exec_driver_sql("SELECT count(*) FROM qrtz_rate_limits").scalar_one() == 0
+    engine.dispose()
+    client.shutdown()
+    assert len(acquire(store, node)) == 1
+    assert not acquire(store, node)
+    assert rules(connect()) == {"RATE_LIMIT"}
+
+
+def test_more_triggers_than_one_statement_stores_or_one_step_looks_at_all_queue(
+    store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
+) -> None:
+    node = register(store)
+    limit = RateLimit(10, per="1h", burst=4)
+    store.store_jobs([JobEntry(replace(JOB, rate_limit=limit), due(2_500))], replace=False)
+    first = acquire(store, node)
+    assert [one.trigger_name for one in first] == ["t0", "t1", "t2", "t3"]
+    for _ in range(5):
+        assert not acquire(store, node)
+    waiting = connect().execute(
+        "SELECT count(*), count(DISTINCT rate_limited_until), max(rate_limited_until) - min(rate_limited_until)"
+        "  FROM qrtz_triggers WHERE trigger_state = 'WAITING' AND rate_limited_until > now()"
+    )
+    assert waiting.fetchone() == (2_496, 2_496, 2_495 * limit.emission_interval)
+
+
+def test_a_trigger_that_a_user_has_locked_is_passed_over(
+    store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
+) -> None:
+    node = register(store)
+    store.store_jobs([JobEntry(JOB, due(2))], replace=False)
+    holder = connect()
+    with holder.transaction():
+        holder.execute("SELECT FROM qrtz_triggers WHERE trigger_name = 't0' FOR UPDATE")
+        assert [one.trigger_name for one in acquire(store, node)] == ["t1"]
+
+
+def test_a_step_that_fails_half_way_admits_and_charges_nothing(
+    store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
+) -> None:
+    node = register(store)
+    store.store_jobs([JobEntry(JOB, due(2))], replace=False)
+    admin = connect()
+    # The last statement of the step fails: the admission and the fire of the former ones are undone.
+    admin.execute("ALTER TABLE qrtz_rate_limits ADD CONSTRAINT broken CHECK (tat < now())")
+    try:
+        with pytest.raises(Exception, match="broken"):
+            acquire(store, node)
+        assert rules(admin) == {"RATE_LIMIT"}
+        assert admin.execute("SELECT count(*) FROM qrtz_fired_triggers").fetchone() == (0,)
+    finally:
+        admin.execute("ALTER TABLE qrtz_rate_limits DROP CONSTRAINT broken")
+    assert len(acquire(store, node)) == 1
+
+
+def test_rows_of_limits_without_effect_are_deleted_by_the_next_step_or_by_the_purge(
+    store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
+) -> None:
+    node = register(store)
+    fast = replace(JOB, rate_limit=RateLimit(1000, per="1s"), concurrency_key="customer")
+    store.store_jobs([JobEntry(fast, due(1, data={"customer": "x"}))], replace=False)
+    admin = connect()
+
+    def rows() -> int:
+        [(count,)] = admin.execute("SELECT count(*) FROM qrtz_rate_limits").fetchall()
+        return int(count)
+
+    complete(store, node, acquire(store, node))
+
+    def acquires_and_leaves_none() -> bool:
+        acquire(store, node)
+        return not rows()
+
+    def purges_and_leaves_none() -> bool:
+        store.purge_history(timedelta(days=1), limit=10)
+        return not rows()
+
+    wait_until(acquires_and_leaves_none, seen=rows)
+    store.store_jobs([JobEntry(None, due(1, data={"customer": "y"}))], replace=True)
+    complete(store, node, acquire(store, node))
+    store.delete_jobs([JOB.key])
+    wait_until(purges_and_leaves_none, seen=rows)
+
+
+def test_a_clock_that_was_set_back_does_not_stop_a_job(
+    store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
+) -> None:
+    node = register(store)
+    store.store_jobs([JobEntry(replace(JOB, rate_limit=RateLimit(5, per="1s")), due(3))], replace=False)
+    complete(store, node, acquire(store, node))
+    connect().execute("UPDATE qrtz_rate_limits SET tat = now() + interval '1 year', queued_until = NULL")
+    connect().execute("UPDATE qrtz_triggers SET rate_limited_until = NULL")
+    fired: list[FiredTrigger] = []
+    wait_until(lambda: fired.extend(acquire(store, node)) or len(fired) >= 2, "two fires")

@@ -1,0 +1,41 @@
+"""Constants that a `.sql` file repeats have the values that the code gives them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from quartzpy.keys import UNSCHEDULED_GROUPS
+from quartzpy.store.memory.rate_limits import LOOKED_AT
+from quartzpy.store.postgresql.db.locks import LOCK, MISSING
+from quartzpy.store.postgresql.storing import LOCK_IF_NEW, SOME_STORED
+from quartzpy.triggers.misfire import MOST_MISSED
+from quartzpy.triggers.upcoming import REFILL_BELOW
+from tools.sql_includes import files
+
+CONSTANTS = {
+    "LOOKED_AT": (r"LIMIT (\d+)\n *FOR NO KEY UPDATE OF t SKIP LOCKED\) AS front", str(LOOKED_AT)),
+    "MOST_MISSED": (r"missed::timestamptz\[\]\)\[:(\d+)\]", str(MOST_MISSED)),
+    "REFILL_BELOW": (r"cardinality\(\w+\.upcoming\) < (\d+)", str(REFILL_BELOW)),
+    "UNSCHEDULED_GROUPS": (r"trigger_group\s+NOT IN \(\s*('[^)]*')\)", ", ".join(map(repr, UNSCHEDULED_GROUPS))),
+}
+
+
+def in_statements(pattern: str) -> set[str]:
+    return {text for file in files() for text in re.findall(pattern, file.read_text(encoding="utf-8"))}
+
+
+@pytest.mark.parametrize(("pattern", "value"), CONSTANTS.values(), ids=list(CONSTANTS))
+def test_a_constant_of_a_statement_is_that_of_the_code(pattern: str, value: str) -> None:
+    assert {re.sub(r"\s+", " ", text) for text in in_statements(pattern)} == {value}
+
+
+def test_all_statements_hash_a_concurrency_key_from_the_same_length_on() -> None:
+    assert len(in_statements(r"length\(k\.value\) <= (\d+)")) == 1
+
+
+def test_the_locks_fail_with_the_texts_by_which_their_errors_are_recognised() -> None:
+    assert f"repeat('{MISSING}'" in LOCK
+    assert f"repeat('{MISSING}'" in LOCK_IF_NEW
+    assert f"repeat('{SOME_STORED}'" in LOCK_IF_NEW

@@ -1,0 +1,132 @@
+"""The `.sql` files: psql takes each as it stands, and their loader says what is wrong."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from quartzpy.store.postgresql.db import sql_files
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.steps import acquire, fire
+from quartzpy.store.postgresql.store import SqlJobStore
+from tests.database import libpq_url
+from tests.worlds.stage import binaries_of
+from tests.worlds.world import NEWEST, World
+from tools.sql_includes import files, parts, renewed
+
+SAMPLES = Path(__file__).with_name("samples.sql")
+FILES = {str(file.relative_to(Path(sql_files.__file__).parent.parent)): file for file in files()}
+# Some statements fail unless their node's epoch stands and their execution is running, or has ended.
+ROWS = """
+INSERT INTO qrtz_scheduler_state
+       (sched_name, instance_id, epoch, host, pid, started_at, last_checkin, checkin_count, checkin_interval)
+VALUES ('samples', 'node', 1, 'somewhere', 1, now(), now(), 1, '5 s');
+INSERT INTO qrtz_fired_triggers
+       (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id, epoch,
+        state, fired_time, scheduled_time, priority, requests_recovery)
+VALUES (9, 'samples', 'a', 'n', 1, 'a', 'j', 'a.job', 'node', 1, 'EXECUTING', now(), now(), 5, false);
+INSERT INTO qrtz_executions
+       (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id, epoch,
+        fired_time, scheduled_time, ended_at, outcome)
+VALUES (9, 'samples', 'a', 'n', 1, 'a', 'j', 'a.job', 'node', 1, now(), now(), now(), 'SUCCEEDED')
+"""
+DECLARED = re.compile(r"^\\set (\w+) ", re.MULTILINE)
+
+
+def switches_of(text: str) -> list[str]:
+    return sorted(set(re.findall(r"\\if :(\w+)", text)))
+
+
+@pytest.mark.parametrize("on", [True, False], ids=["with all switches", "with no switch"])
+@pytest.mark.parametrize("name", FILES)
+def test_psql_takes_a_file_as_it_stands(
+    make_store: Callable[..., SqlJobStore], postgres_dsn: str, name: str, *, on: bool
+) -> None:
+    make_store(name="samples")
+    text = FILES[name].read_text(encoding="utf-8")
+    switches = [f"--set={switch}={'true' if on else 'false'}" for switch in switches_of(text)]
+    command = [binaries_of(World("", NEWEST)) / "psql", libpq_url(postgres_dsn), "-X", "-q", "-v", "ON_ERROR_STOP=1"]
+    ran = subprocess.run(
+        [*command, *switches, "-c", "BEGIN", "-c", ROWS, "-f", SAMPLES, "-f", FILES[name], "-c", "ROLLBACK"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "ERROR" not in ran.stderr
+    assert "invalid command" not in ran.stderr
+
+
+def test_each_sample_is_a_value_of_some_statement() -> None:
+    used = {value for file in FILES.values() for value in re.findall(r":'(\w+)'", file.read_text(encoding="utf-8"))}
+    assert set(DECLARED.findall(SAMPLES.read_text(encoding="utf-8"))) == used | {"now"}
+
+
+def test_each_shared_part_is_the_same_everywhere() -> None:
+    seen: dict[str, tuple[str, str]] = {}
+    for name, file in FILES.items():
+        for part, text in parts(file):
+            other, known = seen.setdefault(part, (name, text))
+            assert text == known, f"{part!r} of {name} differs from {other}: python -m tools.sql_includes renews it"
+
+
+@pytest.mark.parametrize("text", [acquire.ACQUIRE, acquire.ACQUIRE_UNLIMITED, fire.FIRE, fire.FIRE_UNLIMITED])
+def test_every_common_table_expression_of_a_step_opens_with_its_reason(text: str) -> None:
+    lines = [line for line in text.splitlines() if line.strip()]
+    expressions = [place for place, line in enumerate(lines) if re.match(r"\w+ AS (MATERIALIZED )?\(", line)]
+    assert len(expressions) > 2
+    assert not [lines[place] for place in expressions if not lines[place - 1].startswith("--")]
+
+
+def test_a_shared_part_is_copied_with_the_indentation_of_its_place() -> None:
+    text = "SELECT\n    -- include: at\n    old\n    -- end\n  FROM t;\n"
+    expected = "SELECT\n    -- include: at\n    a\n      AS b\n    -- end\n  FROM t;\n"
+    assert renewed(text, {"at": "a\n  AS b\n"}) == expected
+    assert renewed(text, {"other": "a\n"}) == text
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], SqlFile]:
+    """A file with this text."""
+
+    def write(text: str) -> SqlFile:
+        sql_files._statements.cache_clear()
+        monkeypatch.setattr("pkgutil.get_data", lambda package, path: text.encode())
+        return SqlFile("made.sql")
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("switches", "expected"),
+    [
+        ({}, ["SELECT 3", "  FROM t"]),
+        ({"a": True}, ["SELECT 1", "  FROM t"]),
+        ({"a": True, "b": True}, ["SELECT 1", "  , 2", "  FROM t"]),
+        ({"b": True}, ["SELECT 3", "  FROM t"]),
+    ],
+)
+def test_switches_choose_lines(
+    written: Callable[[str], SqlFile], switches: dict[str, bool], expected: list[str]
+) -> None:
+    lines = ["-- name: s", "\\if :a", "SELECT 1", "\\if :b", "  , 2", "\\endif", "\\else", "SELECT 3", "\\endif"]
+    file = written("\n".join([*lines, "  FROM t;\n"]))
+    assert file("s", **switches).splitlines() == expected
+
+
+def test_the_text_of_a_statement_is_that_of_the_file(written: Callable[[str], SqlFile]) -> None:
+    text = "-- A comment.\nSELECT :now, :'x'::text, a[:n], '$1' FROM qrtz_triggers"
+    assert written(f"-- The file.\n\n-- name: s\n{text};\n\n-- name: t\nSELECT 1;\n")("s") == text
+
+
+def test_an_unknown_statement_or_switch_is_named(written: Callable[[str], SqlFile]) -> None:
+    file = written("-- name: s\nSELECT 1;\n-- name: t\nSELECT 2;\n")
+    with pytest.raises(LookupError, match=r"^made\.sql has no statement 'u'; it has s, t$"):
+        file("u")
+    with pytest.raises(LookupError, match=r"^made\.sql: the statement 's' has no switch all_but$"):
+        file("s", all_but=True)
