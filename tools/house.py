@@ -2,7 +2,7 @@
 
 The floors are the layers of the import contract in `pyproject.toml`. Each room is a package, or a module beside the
 packages. A line leads from a room to one that it imports. A line that others imply is left out:
-if `cli` imports `node` by way of `scheduling`, there is no line from `cli` to `node`.
+if `cli` imports `node` by way of `scheduler`, there is no line from `cli` to `node`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def floors() -> list[list[str]]:
 def imports() -> dict[str, set[str]]:
     """Return the rooms that each room imports."""
     rooms = {name for floor in floors() for name in floor}
-    graph = grimp.build_graph("quartzpy")
+    graph = grimp.build_graph("quartzpy", cache_dir=None)
     imported: dict[str, set[str]] = defaultdict(set)
     for module in graph.modules:
         room = module.split(".")[1:2]

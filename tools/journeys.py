@@ -35,7 +35,7 @@ from tools.sql_includes import parts
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "quartzpy"
 PROTOCOLS = "quartzpy.store.protocol"
-STORE = PACKAGE / "store" / "sql"
+STORE = PACKAGE / "store" / "postgresql"
 STEPS = STORE / "steps"
 NODE_THREADS = ("scheduler", "worker", "completer")
 """Words in the names of the threads that a fire crosses."""

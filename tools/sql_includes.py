@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import dedent, indent
 
-STORE = Path(__file__).parent.parent / "quartzpy" / "store" / "sql"
+STORE = Path(__file__).parent.parent / "quartzpy" / "store" / "postgresql"
 _PART = re.compile(r"^(?P<indent> *)-- include: (?P<name>\w+)\n(?P<text>.*?)^ *-- end$", re.MULTILINE | re.DOTALL)
 
 

@@ -31,7 +31,7 @@ def job_columns(jobs: Sequence[JobDetail]) -> dict[str, list[Any]]:
 
 
 def trigger_columns(prepared: Sequence[PreparedTrigger], *, are_settled_later: bool) -> dict[str, list[Any]]:
-    """Return all values of triggers; no step takes those that are settled later (see `settling`)."""
+    """Return all values of triggers; no step takes those that are settled later (see the acquire step)."""
     return {
         **_by_column([TriggerColumns.of(one.trigger) for one in prepared], TriggerColumns._fields),
         "next": [one.progress.next_fire_time for one in prepared],
