@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quartzpy.cli.exits import USAGE
+from quartzpy.cli.commands import USAGE
 from quartzpy.errors import InvalidCronError, InvalidValueError
 from quartzpy.instants import as_instant
 from quartzpy.instants import zone as time_zone

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from quartzpy.cli.action import confirm_or_exit
-from quartzpy.cli.cells import Cells, styled
-from quartzpy.cli.exits import NOT_OK, REFUSED
+from quartzpy.cli.commands import NOT_OK, REFUSED
 from quartzpy.cli.filters import choice
+from quartzpy.cli.formatter import Formatter, styled
 from quartzpy.cli.keys import group_matcher
 from quartzpy.cli.listing import print_json
 from quartzpy.cli.target import Target, scheduler_options
@@ -190,7 +190,7 @@ def _texts(change: Change, values: Sequence[ChangedValue]) -> list[tuple[str, st
 
 
 def _shown(value: Any) -> str:
-    return quoted(value) if isinstance(value, str | list | dict) else Cells().text(value)
+    return quoted(value) if isinstance(value, str | list | dict) else Formatter().text(value)
 
 
 @click.command()

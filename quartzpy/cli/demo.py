@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quartzpy.cli.exits import NOT_OK
+from quartzpy.cli.commands import NOT_OK
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quartzpy.cli.cells import Cells, faint
 from quartzpy.cli.completion import CALENDARS, JOBS, NODES, TRIGGERS
-from quartzpy.cli.instants import FUTURE, PAST, instant
+from quartzpy.cli.formatter import FUTURE, PAST, Formatter, faint, instant
 from quartzpy.cli.keys import group_matcher, job_key, trigger_key
 from quartzpy.states import ActionState, ExecutionState, JobMode, MisfireAction, PublicState, TriggerState
 
@@ -135,10 +134,10 @@ AUDIT_FILTERS = FilterSet(
 class Filters:
     """The filters that a command was given."""
 
-    def __init__(self, filters: FilterSet, given: Mapping[str, Any], cells: Cells) -> None:
+    def __init__(self, filters: FilterSet, given: Mapping[str, Any], formatter: Formatter) -> None:
         self._set = filters
         self._given = {name: given[name] for name in filters.declared if name in given}
-        self._cells = cells
+        self._formatter = formatter
 
     def __bool__(self) -> bool:
         """Return True if at least one filter was given."""
@@ -165,7 +164,7 @@ class Filters:
                 case "group":
                     found[name] = group_matcher(value)
                 case "since" | "until":
-                    found[name] = instant(value, f"--{name}", self._cells, now, direction=self._set.direction)
+                    found[name] = instant(value, f"--{name}", self._formatter, now, direction=self._set.direction)
                 case _:
                     found[name] = value
         return found

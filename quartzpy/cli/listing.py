@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
-from quartzpy.cli.cells import LOCAL, Cells
-from quartzpy.cli.layout import Column, draw
+from quartzpy.cli.drawing import Column, draw
+from quartzpy.cli.formatter import LOCAL, Formatter
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import QuartzpyError, SettingsError
 from quartzpy.instants import as_span
@@ -38,7 +38,7 @@ class Options:
     json_output: bool
     watch: float | None
     """The time between two outputs, in seconds; None for a single one."""
-    cells: Cells
+    formatter: Formatter
     columns: tuple[str, ...]
     limit: int
     after: str | None
@@ -141,7 +141,7 @@ def parsed(
     """
     period = None if watch is None else as_span(watch, "--watch", SettingsError, above_zero=True).total_seconds()
     names = tuple(name.strip().replace(" ", "_") for name in columns.split(",")) if columns else ()
-    return Options(json_output, period, Cells(zone), names, limit, after)
+    return Options(json_output, period, Formatter(zone), names, limit, after)
 
 
 def run_listing(
@@ -166,7 +166,7 @@ def _print(options: Options, listing: Listing[_T], columns: Sequence[Column[_T]]
             click.echo(answer.empty, err=aside)
     else:
         width, zoned = terminal_width(), listing.instants
-        click.echo(draw(columns, answer.records, options.cells, width=width, zoned=zoned, omit=not options.columns))
+        click.echo(draw(columns, answer.records, options.formatter, width=width, zoned=zoned, omit=not options.columns))
     if answer.note is not None:
         click.echo(answer.note, err=aside)
     if page is not None and follow is not None:

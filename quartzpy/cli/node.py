@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quartzpy.cli.exits import ABANDONED, UNHEALTHY
+from quartzpy.cli.commands import ABANDONED, UNHEALTHY
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
 from quartzpy.logs.default_handler import FORMATS, LEVELS, ensure_logging

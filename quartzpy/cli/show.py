@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quartzpy.cli import completion
-from quartzpy.cli.cells import Cells
+from quartzpy.cli.commands import KindGroup
+from quartzpy.cli.definition_lists import TRIGGERS
+from quartzpy.cli.drawing import Column, DetailView
+from quartzpy.cli.execution_lists import EXECUTIONS, MISFIRES, RUNNING, UPCOMING
+from quartzpy.cli.formatter import Formatter
 from quartzpy.cli.keys import execution_id, job_key, likely_trigger_key, trigger_key
-from quartzpy.cli.kinds import KindGroup
-from quartzpy.cli.layout import Column
-from quartzpy.cli.list_definitions import TRIGGERS
-from quartzpy.cli.list_executions import EXECUTIONS, MISFIRES, RUNNING, UPCOMING
 from quartzpy.cli.listing import Listing, output_options, parsed, print_json, repeat, terminal_width
-from quartzpy.cli.sheet import Sheet
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import JobNotFoundError, ObjectNotFoundError, TriggerNotFoundError
 from quartzpy.texts import did_you_mean, visible
@@ -62,16 +61,16 @@ def sheet_options(command: Callable[..., None]) -> _Command:
 
 
 class _Output:
-    """Prints the sheet of one object, once or again and again."""
+    """Prints the detail view of one object, once or again and again."""
 
     def __init__(self, target: Target, json_output: bool, watch: str | None, zone: str) -> None:
         options = parsed(json_output, watch, zone, None)
-        self.cells: Cells = options.cells
+        self.formatter: Formatter = options.formatter
         self._target = target
         self._json = json_output
         self._period = options.watch
 
-    def show(self, read: Callable[[Operations], Any], drawn: Callable[[Sheet, Any], None]) -> None:
+    def show(self, read: Callable[[Operations], Any], drawn: Callable[[DetailView, Any], None]) -> None:
         with self._target.operations() as operations:
 
             def output() -> None:
@@ -79,9 +78,9 @@ class _Output:
                 if self._json:
                     print_json(model, indent=self._period is None)
                     return
-                sheet = Sheet(self.cells, terminal_width())
-                drawn(sheet, model)
-                click.echo(str(sheet))
+                details = DetailView(self.formatter, terminal_width())
+                drawn(details, model)
+                click.echo(str(details))
 
             repeat(self._period, output)
 
@@ -115,10 +114,10 @@ def job(target: Target, output: _Output, job: str, group: str | None) -> None:
     output.show(lambda operations: operations.job(job_key(operations.scheduler, job, group)), _draw_job)
 
 
-def _draw_job(sheet: Sheet, view: JobView) -> None:
+def _draw_job(details: DetailView, view: JobView) -> None:
     one = view.job
-    sheet.title(f"job {one.key}", one.mode)
-    sheet.values(
+    details.title(f"job {one.key}", one.mode)
+    details.values(
         {
             "display name": one.display_name,
             "type": one.job_type,
@@ -132,15 +131,15 @@ def _draw_job(sheet: Sheet, view: JobView) -> None:
         }
     )
     if one.unreadable is None:
-        sheet.named("Data", view.data)
-    sheet.table(
+        details.named("Data", view.data)
+    details.table(
         "Triggers", _of(TRIGGERS, "trigger", "state", "next", "schedule", "zone", "error"), view.triggers, ["next"]
     )
-    sheet.table("Running", _of(RUNNING, "id", "state", "for", "progress", "message", "node"), view.running)
-    times = [column.name for column in _time_columns(sheet, view.next_runs)]
-    sheet.table("Next runs", _of(UPCOMING, "at", "trigger", *times[1:]), view.next_runs, ["at"])
+    details.table("Running", _of(RUNNING, "id", "state", "for", "progress", "message", "node"), view.running)
+    times = [column.name for column in _time_columns(details, view.next_runs)]
+    details.table("Next runs", _of(UPCOMING, "at", "trigger", *times[1:]), view.next_runs, ["at"])
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(view.outcomes.items()))
-    sheet.table(f"Last runs ({outcomes})", _PAST_RUNS, view.last_runs, ["scheduled"])
+    details.table(f"Last runs ({outcomes})", _PAST_RUNS, view.last_runs, ["scheduled"])
 
 
 def _others(view: JobView) -> dict[str, Any]:
@@ -182,10 +181,10 @@ def trigger(target: Target, output: _Output, trigger: str, group: str | None) ->
     output.show(lambda operations: operations.trigger(trigger_key(operations.scheduler, trigger, group)), draw_trigger)
 
 
-def draw_trigger(sheet: Sheet, view: TriggerView) -> None:
+def draw_trigger(details: DetailView, view: TriggerView) -> None:
     one = view.trigger
-    sheet.title(f"trigger {one.key}", one.state)
-    sheet.values(
+    details.title(f"trigger {one.key}", one.state)
+    details.values(
         {
             "job": one.job if view.job_display_name is None else f"{one.job} ({view.job_display_name})",
             "type": one.job_type,
@@ -211,24 +210,24 @@ def draw_trigger(sheet: Sheet, view: TriggerView) -> None:
             "pause reason": one.pause_reason,
         }
     )
-    sheet.sentences("Why", view.why)
-    sheet.lines("Error", view.error)
-    sheet.named("Data", view.data)
-    draw_times(sheet, view.next_times)
-    sheet.table("Last executions", _PAST_RUNS, view.last_executions, ["scheduled"])
-    sheet.table(
+    details.sentences("Why", view.why)
+    details.lines("Error", view.error)
+    details.named("Data", view.data)
+    draw_times(details, view.next_times)
+    details.table("Last executions", _PAST_RUNS, view.last_executions, ["scheduled"])
+    details.table(
         "Misfires", _of(MISFIRES, "scheduled", "late", "action", "missed", "next"), view.misfires, ["scheduled"]
     )
 
 
-def draw_times(sheet: Sheet, times: Sequence[PlannedTime]) -> None:
+def draw_times(details: DetailView, times: Sequence[PlannedTime]) -> None:
     """Add the next fire times of a trigger."""
-    sheet.table("Next fire times", _time_columns(sheet, times), times, ["at"])
+    details.table("Next fire times", _time_columns(details, times), times, ["at"])
 
 
-def _time_columns(sheet: Sheet, times: Sequence[Any]) -> Sequence[Column[Any]]:
-    """Return the columns of fire times; the wall clock of the schedule only where it differs from that of the sheet."""
-    if all(sheet.in_zone(one.zone) and one.clock_change is None for one in times):
+def _time_columns(details: DetailView, times: Sequence[Any]) -> Sequence[Column[Any]]:
+    """Return the columns of fire times; the wall clock of the schedule only where it differs from that of the view."""
+    if all(details.in_zone(one.zone) and one.clock_change is None for one in times):
         return _of(_TIMES, "at")
     return _TIMES.columns
 
@@ -242,11 +241,11 @@ def execution(target: Target, output: _Output, fire_id: str) -> None:
     output.show(lambda operations: operations.execution(number), draw_execution)
 
 
-def draw_execution(sheet: Sheet, view: ExecutionView) -> None:
+def draw_execution(details: DetailView, view: ExecutionView) -> None:
     one = view.execution
-    sheet.title(f"execution {one.fire_id}", one.state)
+    details.title(f"execution {one.fire_id}", one.state)
     progress = None if view.progress is None else f"{view.progress:.0%} {view.progress_message or ''}".strip()
-    sheet.values(
+    details.values(
         {
             "job": one.job,
             "trigger": one.trigger,
@@ -269,13 +268,13 @@ def draw_execution(sheet: Sheet, view: ExecutionView) -> None:
             "problem": view.unreadable,
         }
     )
-    sheet.sentences("Why", view.why)
+    details.sentences("Why", view.why)
     if len(view.attempts) > 1:
         columns = _of(EXECUTIONS, "id", "attempt", "state", "fired at", "ran", "node", "error")
-        sheet.table("Attempts", columns, view.attempts, ["fired at"])
-    sheet.named("Data", view.data)
-    sheet.lines("Error", view.traceback)
-    sheet.lines("Log", view.log)
+        details.table("Attempts", columns, view.attempts, ["fired at"])
+    details.named("Data", view.data)
+    details.lines("Error", view.traceback)
+    details.lines("Log", view.log)
 
 
 @show.command()
@@ -296,10 +295,10 @@ def node(target: Target, output: _Output, node: str) -> None:
     output.show(read, _draw_node)
 
 
-def _draw_node(sheet: Sheet, found: dict[str, Any]) -> None:
+def _draw_node(details: DetailView, found: dict[str, Any]) -> None:
     one: NodeView = found["node"]
-    sheet.title(f"node {one.node}", one.state)
-    sheet.values(
+    details.title(f"node {one.node}", one.state)
+    details.values(
         {
             "mode": one.mode,
             "host": one.host,
@@ -320,7 +319,7 @@ def _draw_node(sheet: Sheet, found: dict[str, Any]) -> None:
         }
     )
     columns = _of(RUNNING, "id", "job", "state", "for", "progress", "message", "scheduled")
-    sheet.table("Running", columns, found["running"], ["scheduled"])
+    details.table("Running", columns, found["running"], ["scheduled"])
 
 
 @show.command()
@@ -332,10 +331,10 @@ def calendar(target: Target, output: _Output, calendar: str, year: int | None) -
     output.show(lambda operations: operations.calendar(calendar, year), _draw_calendar)
 
 
-def _draw_calendar(sheet: Sheet, view: CalendarYear) -> None:
+def _draw_calendar(details: DetailView, view: CalendarYear) -> None:
     one = view.calendar
-    sheet.title(f"calendar {one.name}")
-    sheet.values(
+    details.title(f"calendar {one.name}")
+    details.values(
         {
             "kind": one.kind,
             "zone": one.zone,
@@ -345,7 +344,7 @@ def _draw_calendar(sheet: Sheet, view: CalendarYear) -> None:
             "used by": ", ".join(map(str, view.triggers)) + (", ..." if view.has_more_triggers else ""),
         }
     )
-    sheet.lines(f"{view.year}: # excluded, + partly excluded", "\n".join(_months(view)))
+    details.lines(f"{view.year}: # excluded, + partly excluded", "\n".join(_months(view)))
 
 
 def _months(view: CalendarYear) -> Iterator[str]:
@@ -394,9 +393,19 @@ def why(target: Target, output: _Output, trigger: str, group: str | None) -> Non
 _MOST_EXPLAINED = 20
 
 
-def _draw_reasons(sheet: Sheet, reasons: dict[str, Sequence[str]]) -> None:
+def _draw_reasons(details: DetailView, reasons: dict[str, Sequence[str]]) -> None:
     if len(reasons) == 1:
-        sheet.plain(next(iter(reasons.values())))
+        details.plain(next(iter(reasons.values())))
         return
     for key, sentences in reasons.items():
-        sheet.sentences(visible(key), sentences)
+        details.sentences(visible(key), sentences)
+
+
+def draw_row(details: DetailView, operations: Operations, row: Any) -> None:
+    """Draw what a row of a table stands for: an execution, a trigger, or an incident."""
+    if hasattr(row, "fire_id"):
+        draw_execution(details, operations.execution(row.fire_id))
+    elif hasattr(row, "trigger"):
+        draw_trigger(details, operations.trigger(row.trigger))
+    else:
+        details.plain((row.what, *row.why))

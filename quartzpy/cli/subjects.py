@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from quartzpy.cli import completion
-from quartzpy.cli.cells import Cells
 from quartzpy.cli.filters import EXECUTION_FILTERS, JOB_FILTERS, TRIGGER_FILTERS, Filters, FilterSet
+from quartzpy.cli.formatter import Formatter
 from quartzpy.cli.keys import execution_id, group_matcher, job_key, trigger_key
 from quartzpy.cli.show import GROUP_HELP
 from quartzpy.operations.selection import Selection, Subject
@@ -90,9 +90,9 @@ class Chosen:
             ObjectNotFoundError: one that was named is not stored.
         """
         kind, given, group = self.filters.kind, self.given, self.given.get("group")
-        filters = Filters(self.filters, given, Cells())
+        filters = Filters(self.filters, given, Formatter())
         if self.keys:
-            only_group = group is not None and not Filters(self.filters, {**given, "group": None}, Cells())
+            only_group = group is not None and not Filters(self.filters, {**given, "group": None}, Formatter())
             if self.everything or (filters and not only_group):
                 raise click.UsageError(f"give either the keys of the {kind}s or filters, not both")
             found = [_key(operations, self.filters, text, group) for text in dict.fromkeys(self.keys)]

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from quartzpy.cli.exits import UNHEALTHY
+from quartzpy.cli.commands import UNHEALTHY
 from tests.chaos.lives import Deadlines
 from tests.chaos.records import SECOND, Run, wall_ns
 

@@ -1,4 +1,4 @@
-"""Texts of single values for people: instants in a zone, spans, states with colours, cells cut to a width."""
+"""Texts of single values for people, and instants that people type: zones, spans, colours, cells cut to a width."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from typing import Any
 
 import click
 
-from quartzpy.errors import SettingsError, UnknownTimeZoneError
+from quartzpy.errors import InvalidValueError, SettingsError, UnknownTimeZoneError
+from quartzpy.instants import as_span
 from quartzpy.instants import zone as zone_named
 from quartzpy.operations.schedules import short
-from quartzpy.texts import visible
+from quartzpy.texts import quoted, visible
 
 LOCAL = "local"
 EMPTY = "-"
@@ -66,7 +67,7 @@ class Sentence(str):
     __slots__ = ()
 
 
-class Cells:
+class Formatter:
     """Formats values in one time zone: that of this machine, or a named one."""
 
     def __init__(self, zone: str | None = None) -> None:
@@ -148,6 +149,12 @@ def short_span(span: timedelta) -> str:
     return ("-" if seconds < 0 else "") + short(whole)
 
 
+def sparkline(values: Sequence[float]) -> str:
+    """Return numbers as bars from zero to the largest of them; a number above zero is never the lowest bar."""
+    bars, most = "▁▂▃▄▅▆▇█", max(values, default=0)
+    return "".join(bars[0 if value <= 0 else max(1, round(value / most * 7))] for value in values)
+
+
 def width_of(text: str) -> int:
     """Return the number of columns that a text takes on a terminal: two for wide characters, none for marks."""
     if text.isascii():
@@ -187,3 +194,51 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
     """Return a text with spaces up to `width` columns, to its left if it is aligned to the right."""
     space = " " * (width - width_of(text))
     return space + text if right else text + space
+
+
+PAST, FUTURE = -1, 1
+FORMS = "an instant such as 2026-12-24T18:00, a time of today such as 18:00, or a length of time such as 2h"
+
+
+def instant(
+    text: str | None, option: str, formatter: Formatter, now: datetime, *, direction: int = PAST
+) -> datetime | None:
+    """Return the instant that an option gives; None for None.
+
+    An instant or a time without an offset is in the zone of `formatter`. A length of time counts from `now`: back, or
+    forward if `direction` is FUTURE; a sign before it decides by itself.
+
+    Raises:
+        SettingsError: the text has none of these forms.
+    """
+    if text is None:
+        return None
+    given = text.strip()
+    local = formatter.local(now)
+    if given == "now":
+        return now
+    if given in ("today", "tomorrow", "yesterday"):
+        days = {"yesterday": -1, "today": 0, "tomorrow": 1}[given]
+        midnight = (local + timedelta(days=days)).replace(hour=0, minute=0, second=0, microsecond=0)
+        return _aware(midnight.replace(tzinfo=None), formatter)
+    sign = {"-": PAST, "+": FUTURE}.get(given[:1])
+    try:
+        span = as_span(given[1:] if sign else given, option)
+    except InvalidValueError:
+        pass
+    else:
+        try:
+            return now + span * (sign or direction)
+        except OverflowError:
+            raise SettingsError(f"{option}: {quoted(text)} is beyond the years 1 to 9999") from None
+    try:
+        if len(given) <= len("18:00:00") and ":" in given:
+            given = f"{local.date()}T{given}"
+        found = datetime.fromisoformat(given)
+    except ValueError:
+        raise SettingsError(f"{option}: must be {FORMS} (got {quoted(text)})") from None
+    return found if found.tzinfo is not None else _aware(found, formatter)
+
+
+def _aware(naive: datetime, formatter: Formatter) -> datetime:
+    return naive.astimezone() if formatter.zone is None else naive.replace(tzinfo=formatter.zone)

@@ -1,6 +1,8 @@
-"""The exit statuses of the command line, and their mapping from errors."""
+"""What commands share: their exit statuses, and groups whose first word is the kind of what follows."""
 
 from __future__ import annotations
+
+import click
 
 from quartzpy import errors
 
@@ -39,3 +41,21 @@ def status_of(error: errors.QuartzpyError) -> int:
         case errors.ForbiddenError() | errors.IllegalStateChangeError() | errors.CalendarInUseError():
             return REFUSED
     return USAGE
+
+
+class KindGroup(click.Group):
+    """A group whose commands are kinds. Its error about a missing kind shows how the command is written."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            kinds = self.list_commands(ctx)
+            example = next((kind for kind in ("job", "trigger") if kind in kinds), kinds[0])
+            raise click.UsageError(
+                f"{error.format_message()} The kind comes first, as in `{ctx.command_path} {example} {args[-1]}`; the"
+                f" kinds are {', '.join(kinds)}.",
+                ctx,
+            ) from None

@@ -1,4 +1,4 @@
-"""`quartzpy executions`, `running`, `misfires` and `upcoming`."""
+"""`quartzpy executions`, `running`, `misfires`, `upcoming` and `log`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quartzpy.cli.drawing import Column
 from quartzpy.cli.filters import EXECUTION_FILTERS, MISFIRE_FILTERS, Filters
-from quartzpy.cli.instants import FUTURE, instant
-from quartzpy.cli.layout import Column
+from quartzpy.cli.formatter import FUTURE, Sentence, instant
+from quartzpy.cli.keys import execution_id
 from quartzpy.cli.listing import Answer, Listing, Options, listing_options, run_listing
-from quartzpy.cli.target import Target
-from quartzpy.texts import number_of
+from quartzpy.cli.target import Target, scheduler_options
+from quartzpy.texts import number_of, visible
 
 if TYPE_CHECKING:
     from quartzpy.operations.agenda import PlannedRun
     from quartzpy.operations.executions import ExecutionSummary, MisfireView, RunningView
     from quartzpy.operations.operations import Operations
+    from quartzpy.operations.overview import LateTrigger
+
 
 EXECUTIONS: Listing[ExecutionSummary] = Listing(
     (
@@ -90,6 +93,17 @@ UPCOMING: Listing[PlannedRun] = Listing(
     ("at",),
 )
 
+LATE: Listing[LateTrigger] = Listing(
+    (
+        Column("trigger", lambda row: row.trigger, middle=True, readable=28),
+        Column("late", lambda row: row.late, rigid=True, right=True),
+        Column("due at", lambda row: row.due_at, drop=3, rigid=True),
+        Column("job", lambda row: row.job, drop=2, middle=True),
+        Column("why", lambda row: Sentence(" ".join(row.why)), drop=1),
+    ),
+    ("due at",),
+)
+
 
 def _missed(misfire: MisfireView) -> str:
     return f"{len(misfire.missed):,}{'+' if misfire.has_more else ''}"
@@ -103,7 +117,7 @@ def executions(target: Target, options: Options, **given: Any) -> None:
 
     By default they are those that have ended; another state (SCHEDULED, ENQUEUED, PROCESSING) must be asked for.
     """
-    filters = Filters(EXECUTION_FILTERS, given, options.cells)
+    filters = Filters(EXECUTION_FILTERS, given, options.formatter)
 
     def read(operations: Operations) -> Answer[ExecutionSummary]:
         page = operations.executions(limit=options.limit, after=options.after, **filters.values(operations))
@@ -117,7 +131,7 @@ def executions(target: Target, options: Options, **given: Any) -> None:
 @MISFIRE_FILTERS.options
 def misfires(target: Target, options: Options, **given: Any) -> None:
     """List the misfires that the cluster has handled, the latest first."""
-    filters = Filters(MISFIRE_FILTERS, given, options.cells)
+    filters = Filters(MISFIRE_FILTERS, given, options.formatter)
 
     def read(operations: Operations) -> Answer[MisfireView]:
         page = operations.misfires(limit=options.limit, after=options.after, **filters.values(operations))
@@ -157,8 +171,25 @@ def upcoming(target: Target, options: Options, until: str) -> None:
     """
 
     def read(operations: Operations) -> Answer[PlannedRun]:
-        end = instant(until, "--until", options.cells, operations.now(), direction=FUTURE)
+        end = instant(until, "--until", options.formatter, operations.now(), direction=FUTURE)
         found = operations.upcoming(until=end, limit=options.limit)
-        return Answer(found, f"nothing will fire before {options.cells.text(end)}")
+        return Answer(found, f"nothing will fire before {options.formatter.text(end)}")
 
     run_listing(target, options, UPCOMING, read)
+
+
+@click.command()
+@scheduler_options
+@click.argument("fire_id")
+def log(target: Target, fire_id: str) -> None:
+    """Print the log lines of the execution FIRE_ID.
+
+    They are kept of jobs with `capture_logs`. Of a running execution, these are the last lines, which may be two
+    seconds old. Control characters are written as escapes.
+    """
+    with target.client() as scheduler:
+        text = scheduler.execution_log(execution_id(fire_id))
+    if text is None:
+        click.echo(f"execution {fire_id} has no log lines", err=True)
+    else:
+        click.echo("\n".join(map(visible, text.split("\n"))))

@@ -1,13 +1,14 @@
-"""The layout of a table: which columns fit the terminal, and where long cells are cut. Pure functions."""
+"""Tables and detail views: which columns fit the terminal, where long cells are cut, and values line by line."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from quartzpy.cli.cells import EMPTY, Cells, cut, faint, heading, padded, styled, width_of
+from quartzpy.cli.formatter import EMPTY, Formatter, cut, faint, heading, padded, styled, width_of
+from quartzpy.texts import visible
 
 READABLE = 18
 """The width to which the cells of a column may be cut and stay readable, unless the column says otherwise."""
@@ -46,7 +47,7 @@ class Column(Generic[_T]):
 def draw(
     columns: Sequence[Column[_T]],
     records: Sequence[_T],
-    cells: Cells,
+    formatter: Formatter,
     *,
     width: int | None = None,
     zoned: Sequence[str] = (),
@@ -59,10 +60,10 @@ def draw(
     others are in the order of their `drop`. Then long cells are cut. The last line names the omitted columns (unless
     `note` is False). The heading of the first column among `zoned` names the time zone.
     """
-    rows = [[cells.text(column.value(record)) for column in columns] for record in records]
+    rows = [[formatter.text(column.value(record)) for column in columns] for record in records]
     first_zoned = next((column.name for column in columns if column.name in zoned), None)
     heads = [
-        f"{column.name.upper()} ({cells.zone_name})" if column.name == first_zoned else column.name.upper()
+        f"{column.name.upper()} ({formatter.zone_name})" if column.name == first_zoned else column.name.upper()
         for column in columns
     ]
     widths = [max([width_of(head), *(width_of(row[n]) for row in rows)]) for n, head in enumerate(heads)]
@@ -112,3 +113,85 @@ def _narrow(columns: Sequence[Column[Any]], widths: list[int], kept: Sequence[in
             if not wide:
                 break
             widths[max(wide, key=lambda n: widths[n])] -= 1
+
+
+_INDENT = "  "
+
+
+class DetailView:
+    """Collects the lines of a detail view for a terminal of `width` columns; None does not wrap or cut."""
+
+    def __init__(self, formatter: Formatter, width: int | None) -> None:
+        self._formatter = formatter
+        self._width = width
+        self._lines: list[str] = []
+
+    def in_zone(self, zone: str) -> bool:
+        """Return True if the instants of the view are printed in this zone."""
+        return zone == self._formatter.zone_name
+
+    def title(self, text: str, state: str | None = None) -> None:
+        words = heading(visible(text))
+        self._lines.append(words if state is None else f"{words}  {styled(state)}")
+
+    def values(self, values: Mapping[str, Any]) -> None:
+        """Add a line for each value that is not empty, with the names in one column."""
+        given = {name: value for name, value in values.items() if value not in (None, "", (), [], {})}
+        if not given:
+            return
+        margin = max(map(width_of, given)) + 2
+        for name, value in given.items():
+            text = self._formatter.text(value)
+            first, *rest = self._wrapped(text, len(_INDENT) + margin)
+            self._lines.append(f"{_INDENT}{faint(name.ljust(margin))}{first}")
+            self._lines += [f"{_INDENT}{' ' * margin}{line}" for line in rest]
+
+    def sentences(self, title: str, sentences: Iterable[str]) -> None:
+        found = list(sentences)
+        if found:
+            self._section(title)
+            for sentence in found:
+                self._lines += [
+                    f"{_INDENT}{line}" for line in self._wrapped(self._formatter.sentence(sentence), len(_INDENT))
+                ]
+
+    def plain(self, sentences: Iterable[str], *, indent: int = 0) -> None:
+        """Add sentences without a title, behind `indent` spaces."""
+        for sentence in sentences:
+            self._lines += [" " * indent + line for line in self._wrapped(self._formatter.sentence(sentence), indent)]
+
+    def lines(self, title: str, text: str | None) -> None:
+        """Add a text of several lines as it is, except that control characters become escapes."""
+        if text:
+            self._section(title)
+            self._lines += [f"{_INDENT}{visible(line)}" for line in text.rstrip("\n").split("\n")]
+
+    def named(self, title: str, values: Mapping[str, Any]) -> None:
+        """Add values under a title; nothing if there are none."""
+        if values:
+            self._section(title)
+            self.values(
+                {visible(str(name)): value if value not in (None, "") else "-" for name, value in values.items()}
+            )
+
+    def table(
+        self, title: str, columns: Sequence[Column[_T]], records: Sequence[_T], zoned: Sequence[str] = ()
+    ) -> None:
+        """Add a table under a title; nothing if there are no records."""
+        if not records:
+            return
+        self._section(title)
+        width = None if self._width is None else self._width - len(_INDENT)
+        drawn = draw(columns, records, self._formatter, width=width, zoned=zoned, note=False)
+        self._lines += [f"{_INDENT}{line}" for line in drawn.split("\n")]
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines)
+
+    def _section(self, title: str) -> None:
+        self._lines += ["", heading(title)]
+
+    def _wrapped(self, text: str, margin: int) -> list[str]:
+        if self._width is None or width_of(text) <= self._width - margin:
+            return [text]
+        return textwrap.wrap(text, max(20, self._width - margin)) or [""]
