@@ -92,9 +92,9 @@ def _wait(operations: Operations, key: TriggerKey, seconds: float) -> None:
     """Wait until the run has ended, and print its outcome. Exit with an error unless it succeeded."""
     pause = threading.Event()
     for _ in range(max(1, round(seconds / _POLL_SECONDS))):
-        found = operations.executions(trigger=key, limit=1)
-        if found:
-            ended = found[0]
+        executions = operations.executions(trigger=key, limit=1)
+        if executions:
+            ended = executions[0]
             error = f": {ended.error}" if ended.error else ""
             click.echo(f"execution {ended.fire_id} {ended.state}{error}", err=True)
             if ended.state is not ExecutionState.SUCCEEDED:

@@ -66,20 +66,20 @@ def incidents(target: Target, json_output: bool, watch: str | None, zone: str) -
     Exit status: 0 if nothing is wrong, 1 if something is.
     """
     options = parsed(json_output, watch, zone, None)
-    found: Sequence[Incident] = ()
+    problems: Sequence[Incident] = ()
 
     def output() -> None:
-        nonlocal found
+        nonlocal problems
         overview = operations.overview()
-        found = overview.incidents
+        problems = overview.incidents
         if options.json_output:
-            print_json(found, indent=options.watch is None)
+            print_json(problems, indent=options.watch is None)
         else:
-            click.echo("\n\n".join(_drawn(one, options) for one in found) or _in_order(overview))
+            click.echo("\n\n".join(_drawn(incident, options) for incident in problems) or _in_order(overview))
 
     with target.operations() as operations:
         repeat(options.watch, output)
-    sys.exit(1 if found else 0)
+    sys.exit(1 if problems else 0)
 
 
 def _in_order(overview: Overview) -> str:
@@ -127,29 +127,29 @@ def _kind(subject: object) -> str:
 
 
 def _words(*subjects: str) -> list[str]:
-    return [*(["--"] if any(one.startswith("-") for one in subjects) else []), *subjects]
+    return [*(["--"] if any(text.startswith("-") for text in subjects) else []), *subjects]
 
 
 NODES: Listing[NodeView] = Listing(
     (
-        Column("node", lambda one: one.node, middle=True, readable=28),
-        Column("state", lambda one: one.state, rigid=True, is_state=True),
-        Column("mode", lambda one: one.mode, drop=8, rigid=True, is_state=True),
-        Column("busy", lambda one: f"{one.executing}/{one.workers}", rigid=True, right=True),
-        Column("load", lambda one: None if one.load is None else f"{one.load:.0%}", drop=7, rigid=True, right=True),
-        Column("checked in", lambda one: one.last_checkin, rigid=True),
-        Column("ago", lambda one: one.checkin_age, rigid=True, right=True),
-        Column("claimed", lambda one: one.claimed, drop=4, rigid=True, right=True),
-        Column("version", lambda one: one.version, drop=6),
-        Column("host", lambda one: one.host, drop=5, middle=True),
-        Column("pid", lambda one: one.pid, drop=5, rigid=True, right=True),
-        Column("started", lambda one: one.started_at, drop=3, rigid=True),
-        Column("clock ahead", lambda one: one.clock_ahead, drop=2, rigid=True, right=True),
-        Column("epoch", lambda one: one.epoch, drop=1, rigid=True, right=True),
-        Column("labels", lambda one: one.labels, extra=True),
-        Column("executors", lambda one: one.executors, extra=True),
-        Column("groups", lambda one: one.group_limits, extra=True),
-        Column("job types", lambda one: one.job_types, extra=True),
+        Column("node", lambda row: row.node, middle=True, readable=28),
+        Column("state", lambda row: row.state, rigid=True, is_state=True),
+        Column("mode", lambda row: row.mode, drop=8, rigid=True, is_state=True),
+        Column("busy", lambda row: f"{row.executing}/{row.workers}", rigid=True, right=True),
+        Column("load", lambda row: None if row.load is None else f"{row.load:.0%}", drop=7, rigid=True, right=True),
+        Column("checked in", lambda row: row.last_checkin, rigid=True),
+        Column("ago", lambda row: row.checkin_age, rigid=True, right=True),
+        Column("claimed", lambda row: row.claimed, drop=4, rigid=True, right=True),
+        Column("version", lambda row: row.version, drop=6),
+        Column("host", lambda row: row.host, drop=5, middle=True),
+        Column("pid", lambda row: row.pid, drop=5, rigid=True, right=True),
+        Column("started", lambda row: row.started_at, drop=3, rigid=True),
+        Column("clock ahead", lambda row: row.clock_ahead, drop=2, rigid=True, right=True),
+        Column("epoch", lambda row: row.epoch, drop=1, rigid=True, right=True),
+        Column("labels", lambda row: row.labels, extra=True),
+        Column("executors", lambda row: row.executors, extra=True),
+        Column("groups", lambda row: row.group_limits, extra=True),
+        Column("job types", lambda row: row.job_types, extra=True),
     ),
     ("checked in", "started"),
 )
@@ -174,27 +174,27 @@ def nodes(target: Target, options: Options) -> None:
 
 def _differences(cluster: Cluster) -> str | None:
     lines = []
-    for one in cluster.differences:
-        values = "; ".join(f"{value} on {', '.join(names)}" for value, names in one.values.items())
-        lines.append(f"the nodes differ in {one.subject}: {values}")
+    for difference in cluster.differences:
+        values = "; ".join(f"{value} on {', '.join(names)}" for value, names in difference.values.items())
+        lines.append(f"the nodes differ in {difference.subject}: {values}")
     return "\n".join(lines) or None
 
 
 AUDIT: Listing[AuditEntry] = Listing(
     (
-        Column("id", lambda one: one.action_id, drop=2, rigid=True, right=True),
-        Column("at", lambda one: one.at, rigid=True),
-        Column("actor", lambda one: one.actor, middle=True),
-        Column("action", lambda one: one.action, rigid=True),
-        Column("subject", lambda one: one.subject, middle=True, readable=28),
-        Column("state", lambda one: one.state, drop=5, rigid=True, is_state=True),
-        Column("count", lambda one: one.count, drop=3, rigid=True, right=True),
-        Column("reason", lambda one: one.reason, drop=6),
-        Column("error", lambda one: one.error, drop=4),
-        Column("role", lambda one: one.role, drop=1),
-        Column("before", lambda one: one.before, extra=True),
-        Column("after", lambda one: one.after, extra=True),
-        Column("undone by", lambda one: _undone_by(one), extra=True),
+        Column("id", lambda row: row.action_id, drop=2, rigid=True, right=True),
+        Column("at", lambda row: row.at, rigid=True),
+        Column("actor", lambda row: row.actor, middle=True),
+        Column("action", lambda row: row.action, rigid=True),
+        Column("subject", lambda row: row.subject, middle=True, readable=28),
+        Column("state", lambda row: row.state, drop=5, rigid=True, is_state=True),
+        Column("count", lambda row: row.count, drop=3, rigid=True, right=True),
+        Column("reason", lambda row: row.reason, drop=6),
+        Column("error", lambda row: row.error, drop=4),
+        Column("role", lambda row: row.role, drop=1),
+        Column("before", lambda row: row.before, extra=True),
+        Column("after", lambda row: row.after, extra=True),
+        Column("undone by", lambda row: _undone_by(row), extra=True),
     ),
     ("at",),
 )
@@ -211,9 +211,9 @@ def _undone_by(entry: AuditEntry) -> str | None:
 @click.command()
 @listing_options
 @AUDIT_FILTERS.options
-def audit(target: Target, options: Options, **given: Any) -> None:
+def audit(target: Target, options: Options, **values: Any) -> None:
     """List the actions of operators, the latest first."""
-    filters = Filters(AUDIT_FILTERS, given, options.formatter)
+    filters = Filters(AUDIT_FILTERS, values, options.formatter)
 
     def read(operations: Operations) -> Answer[AuditEntry]:
         page = operations.audit_log(limit=options.limit, after=options.after, **filters.values(operations))
@@ -237,10 +237,10 @@ def health(target: Target, node: str | None, host: str | None, ready: bool, json
     reached, 4 if its tables do not match this release.
     """
     with target.operations() as operations:
-        nodes = [one for one in operations.cluster().nodes if node in (None, one.node) and host in (None, one.host)]
+        nodes = [peer for peer in operations.cluster().nodes if node in (None, peer.node) and host in (None, peer.host)]
         of_cluster = node is None and host is None
         problems = list(_of_cluster(operations, nodes, ready) if of_cluster else _of_nodes(nodes, node, host, ready))
-    alive = sum(one.state != "dead" for one in nodes)
+    alive = sum(peer.state != "dead" for peer in nodes)
     if json_output:
         print_json({"ok": not problems, "problems": problems, "nodes": len(nodes), "alive": alive})
     elif problems:
@@ -254,14 +254,14 @@ def health(target: Target, node: str | None, host: str | None, ready: bool, json
 def _of_cluster(operations: Operations, nodes: list[NodeView], ready: bool) -> list[str]:
     if not nodes:
         return ["no node is running"]
-    dead = [one.node for one in nodes if one.state == "dead"]
+    dead = [peer.node for peer in nodes if peer.state == "dead"]
     problems = []
     if len(dead) == len(nodes):
         problems.append(f"all nodes are dead: {', '.join(dead)}")
     elif ready and dead:
         problems.append(f"dead nodes: {', '.join(dead)}")
     if ready:
-        if not any(one.state != "dead" and one.mode.lower() == "running" for one in nodes):
+        if not any(peer.state != "dead" and peer.mode.lower() == "running" for peer in nodes):
             problems.append("no node claims triggers: all are draining, in standby or dead")
         late = operations.overview().late
         if late:
@@ -274,11 +274,11 @@ def _of_nodes(nodes: list[NodeView], node: str | None, host: str | None, ready: 
     if not nodes:
         where = " ".join([*([f"called {node}"] if node else []), *([f"on host {host}"] if host else [])])
         return [f"there is no node {where}"]
-    dead = [f"node {one.node} is dead" for one in nodes if one.state == "dead"]
+    dead = [f"node {peer.node} is dead" for peer in nodes if peer.state == "dead"]
     idle = [
-        f"node {one.node} is {one.mode}"
-        for one in nodes
-        if ready and one.state != "dead" and one.mode.lower() != "running"
+        f"node {peer.node} is {peer.mode}"
+        for peer in nodes
+        if ready and peer.state != "dead" and peer.mode.lower() != "running"
     ]
     return dead + idle
 

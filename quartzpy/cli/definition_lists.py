@@ -31,44 +31,44 @@ START_A_NODE = "no node is running: start one with `quartzpy node --app MODULE:S
 
 TRIGGERS: Listing[TriggerSummary] = Listing(
     (
-        Column("trigger", lambda one: one.key, middle=True, readable=28),
-        Column("state", lambda one: one.state, rigid=True, is_state=True),
-        Column("next", lambda one: one.next_fire_time, rigid=True),
-        Column("schedule", lambda one: one.schedule),
-        Column("zone", lambda one: one.zone, drop=7),
-        Column("job", lambda one: one.job, drop=8, middle=True),
-        Column("calendar", lambda one: one.calendar, drop=6),
-        Column("previous", lambda one: one.previous_fire_time, drop=5, rigid=True),
-        Column("fired", lambda one: one.times_triggered, drop=4, rigid=True, right=True),
-        Column("priority", lambda one: one.priority, drop=1, rigid=True, right=True),
-        Column("kind", lambda one: one.kind, drop=2),
-        Column("misfire", lambda one: one.misfire, drop=3),
-        Column("words", lambda one: one.words, extra=True),
-        Column("type", lambda one: one.job_type, extra=True, middle=True),
-        Column("late", lambda one: one.late, extra=True, rigid=True, right=True),
-        Column("paused at", lambda one: one.paused_at, extra=True, rigid=True),
-        Column("paused by", lambda one: one.paused_by, extra=True),
-        Column("pause reason", lambda one: one.pause_reason, extra=True),
-        Column("description", lambda one: one.description, extra=True),
-        Column("error", lambda one: one.error, drop=9),
+        Column("trigger", lambda row: row.key, middle=True, readable=28),
+        Column("state", lambda row: row.state, rigid=True, is_state=True),
+        Column("next", lambda row: row.next_fire_time, rigid=True),
+        Column("schedule", lambda row: row.schedule),
+        Column("zone", lambda row: row.zone, drop=7),
+        Column("job", lambda row: row.job, drop=8, middle=True),
+        Column("calendar", lambda row: row.calendar, drop=6),
+        Column("previous", lambda row: row.previous_fire_time, drop=5, rigid=True),
+        Column("fired", lambda row: row.times_triggered, drop=4, rigid=True, right=True),
+        Column("priority", lambda row: row.priority, drop=1, rigid=True, right=True),
+        Column("kind", lambda row: row.kind, drop=2),
+        Column("misfire", lambda row: row.misfire, drop=3),
+        Column("words", lambda row: row.words, extra=True),
+        Column("type", lambda row: row.job_type, extra=True, middle=True),
+        Column("late", lambda row: row.late, extra=True, rigid=True, right=True),
+        Column("paused at", lambda row: row.paused_at, extra=True, rigid=True),
+        Column("paused by", lambda row: row.paused_by, extra=True),
+        Column("pause reason", lambda row: row.pause_reason, extra=True),
+        Column("description", lambda row: row.description, extra=True),
+        Column("error", lambda row: row.error, drop=9),
     ),
     ("next", "previous", "paused at"),
 )
 
 JOBS: Listing[JobSummary] = Listing(
     (
-        Column("job", lambda one: one.key, middle=True, readable=28),
-        Column("mode", lambda one: one.mode, rigid=True, is_state=True),
-        Column("triggers", lambda one: str(one.triggers), rigid=True, right=True),
-        Column("next", lambda one: one.next_fire_time, drop=8, rigid=True),
-        Column("previous", lambda one: one.previous_fire_time, drop=6, rigid=True),
-        Column("type", lambda one: one.job_type, drop=7, middle=True),
-        Column("display name", lambda one: one.display_name, drop=5),
-        Column("limit", lambda one: one.max_concurrent, drop=4, rigid=True, right=True),
-        Column("timeout", lambda one: one.timeout, drop=3, rigid=True, right=True),
-        Column("recovers", lambda one: one.requests_recovery, drop=2, rigid=True),
-        Column("durable", lambda one: one.durable, drop=2, rigid=True),
-        Column("description", lambda one: one.description, drop=1),
+        Column("job", lambda row: row.key, middle=True, readable=28),
+        Column("mode", lambda row: row.mode, rigid=True, is_state=True),
+        Column("triggers", lambda row: str(row.triggers), rigid=True, right=True),
+        Column("next", lambda row: row.next_fire_time, drop=8, rigid=True),
+        Column("previous", lambda row: row.previous_fire_time, drop=6, rigid=True),
+        Column("type", lambda row: row.job_type, drop=7, middle=True),
+        Column("display name", lambda row: row.display_name, drop=5),
+        Column("limit", lambda row: row.max_concurrent, drop=4, rigid=True, right=True),
+        Column("timeout", lambda row: row.timeout, drop=3, rigid=True, right=True),
+        Column("recovers", lambda row: row.requests_recovery, drop=2, rigid=True),
+        Column("durable", lambda row: row.durable, drop=2, rigid=True),
+        Column("description", lambda row: row.description, drop=1),
     ),
     ("next", "previous"),
 )
@@ -84,9 +84,9 @@ JOBS: Listing[JobSummary] = Listing(
     show_default=True,
     help="key reads only the triggers of the page, next_fire_time all that match.",
 )
-def triggers(target: Target, options: Options, order: str, **given: Any) -> None:
+def triggers(target: Target, options: Options, order: str, **values: Any) -> None:
     """List triggers with their schedules, states and fire times."""
-    filters = Filters(TRIGGER_FILTERS, given, options.formatter)
+    filters = Filters(TRIGGER_FILTERS, values, options.formatter)
 
     def read(operations: Operations) -> Answer[TriggerSummary]:
         page = operations.triggers(
@@ -101,11 +101,11 @@ def triggers(target: Target, options: Options, order: str, **given: Any) -> None
 def _warnings(operations: Operations, page: Sequence[TriggerSummary]) -> str | None:
     """Return what is wrong with triggers of a page: those in ERROR, and those that are overdue."""
     sentences = []
-    broken = [one.key for one in page if one.state is TriggerState.ERROR]
+    broken = [row.key for row in page if row.state is TriggerState.ERROR]
     if broken:
         count = numbered(len(broken), "trigger is", "triggers are")
         sentences.append(f"{count} in ERROR: `quartzpy why {broken[0]}` says why")
-    late = sorted(((one.late, one.key) for one in page if one.late is not None), reverse=True)
+    late = sorted(((row.late, row.key) for row in page if row.late is not None), reverse=True)
     if late:
         span, key = late[0]
         count = numbered(len(late), "trigger is", "triggers are")
@@ -120,9 +120,9 @@ def _warnings(operations: Operations, page: Sequence[TriggerSummary]) -> str | N
 @click.command()
 @listing_options
 @JOB_FILTERS.options
-def jobs(target: Target, options: Options, **given: Any) -> None:
+def jobs(target: Target, options: Options, **values: Any) -> None:
     """List jobs with their types and options."""
-    filters = Filters(JOB_FILTERS, given, options.formatter)
+    filters = Filters(JOB_FILTERS, values, options.formatter)
 
     def read(operations: Operations) -> Answer[JobSummary]:
         page = operations.jobs(limit=options.limit, after=options.after, **filters.values(operations))
@@ -152,47 +152,47 @@ class _Limit:
 
 CALENDARS: Listing[CalendarSummary] = Listing(
     (
-        Column("calendar", lambda one: one.name, middle=True, readable=28),
-        Column("kind", lambda one: one.kind, rigid=True),
-        Column("zone", lambda one: one.zone, drop=2),
-        Column("description", lambda one: one.unreadable or one.description),
-        Column("revision", lambda one: one.revision, drop=1, rigid=True, right=True),
+        Column("calendar", lambda row: row.name, middle=True, readable=28),
+        Column("kind", lambda row: row.kind, rigid=True),
+        Column("zone", lambda row: row.zone, drop=2),
+        Column("description", lambda row: row.unreadable or row.description),
+        Column("revision", lambda row: row.revision, drop=1, rigid=True, right=True),
     ),
 )
 
 GROUPS: Listing[_Group] = Listing(
     (
-        Column("group", lambda one: one.group.name, middle=True, readable=28),
-        Column("of", lambda one: one.kind, rigid=True),
-        Column("count", lambda one: str(one.group.count), rigid=True, right=True),
-        Column("state", lambda one: "PAUSED" if one.group.is_paused else None, rigid=True, is_state=True),
-        Column("paused", lambda one: str(one.group.paused), drop=2, rigid=True, right=True),
-        Column("in error", lambda one: str(one.group.in_error), drop=1, rigid=True, right=True),
+        Column("group", lambda row: row.group.name, middle=True, readable=28),
+        Column("of", lambda row: row.kind, rigid=True),
+        Column("count", lambda row: str(row.group.count), rigid=True, right=True),
+        Column("state", lambda row: "PAUSED" if row.group.is_paused else None, rigid=True, is_state=True),
+        Column("paused", lambda row: str(row.group.paused), drop=2, rigid=True, right=True),
+        Column("in error", lambda row: str(row.group.in_error), drop=1, rigid=True, right=True),
     ),
 )
 
 LIMITS: Listing[_Limit] = Listing(
     (
-        Column("limit of", lambda one: one.kind, rigid=True),
-        Column("subject", lambda one: one.subject, middle=True, readable=28),
-        Column("for", lambda one: one.of, drop=2, middle=True),
-        Column("limit", lambda one: one.limit, rigid=True, right=True),
-        Column("running", lambda one: one.running, rigid=True, right=True),
-        Column("headroom", lambda one: one.headroom, rigid=True, right=True),
-        Column("note", lambda one: one.note, drop=1),
+        Column("limit of", lambda row: row.kind, rigid=True),
+        Column("subject", lambda row: row.subject, middle=True, readable=28),
+        Column("for", lambda row: row.of, drop=2, middle=True),
+        Column("limit", lambda row: row.limit, rigid=True, right=True),
+        Column("running", lambda row: row.running, rigid=True, right=True),
+        Column("headroom", lambda row: row.headroom, rigid=True, right=True),
+        Column("note", lambda row: row.note, drop=1),
     ),
 )
 
 LOCKS: Listing[LockRecord] = Listing(
     (
-        Column("table", lambda one: one.table, middle=True),
-        Column("mode", lambda one: one.mode, drop=3),
-        Column("granted", lambda one: one.granted, rigid=True),
-        Column("pid", lambda one: one.pid, rigid=True, right=True),
-        Column("blocked by", lambda one: one.blocked_by, rigid=True),
-        Column("since", lambda one: one.since, drop=4, rigid=True),
-        Column("application", lambda one: one.application, drop=2, middle=True),
-        Column("state", lambda one: one.state, drop=1),
+        Column("table", lambda row: row.table, middle=True),
+        Column("mode", lambda row: row.mode, drop=3),
+        Column("granted", lambda row: row.granted, rigid=True),
+        Column("pid", lambda row: row.pid, rigid=True, right=True),
+        Column("blocked by", lambda row: row.blocked_by, rigid=True),
+        Column("since", lambda row: row.since, drop=4, rigid=True),
+        Column("application", lambda row: row.application, drop=2, middle=True),
+        Column("state", lambda row: row.state, drop=1),
     ),
     ("since",),
 )
@@ -207,8 +207,8 @@ def calendars(target: Target, options: Options) -> None:
     """
 
     def read(operations: Operations) -> Answer[CalendarSummary]:
-        found = operations.calendars()
-        return Answer(found[: options.limit], f"the scheduler {operations.scheduler.name!r} has no calendars")
+        records = operations.calendars()
+        return Answer(records[: options.limit], f"the scheduler {operations.scheduler.name!r} has no calendars")
 
     run_listing(target, options, CALENDARS, read)
 
@@ -219,24 +219,24 @@ def groups(target: Target, options: Options) -> None:
     """List the groups of triggers and jobs with their pauses."""
 
     def read(operations: Operations) -> Answer[_Group]:
-        found = operations.groups()
+        records = operations.groups()
         rows = [
-            *(_Group("triggers", one) for one in found.triggers),
-            *(_Group("jobs", one) for one in found.jobs),
+            *(_Group("triggers", row) for row in records.triggers),
+            *(_Group("jobs", row) for row in records.jobs),
         ]
         empty = f"the scheduler {operations.scheduler.name!r} has no groups, because it has no jobs"
-        return Answer(rows[: options.limit], empty, _pauses(found), whole=found)
+        return Answer(rows[: options.limit], empty, _pauses(records), whole=records)
 
     run_listing(target, options, GROUPS, read)
 
 
-def _pauses(found: Groups) -> str | None:
+def _pauses(records: Groups) -> str | None:
     sentences = []
-    if found.all_paused:
+    if records.all_paused:
         sentences.append("everything is paused: `quartzpy resume everything` ends that")
-    if found.manual:
+    if records.manual:
         sentences.append("the manual mode is on: only runs by hand, retries and recoveries fire")
-    if found.has_more:
+    if records.has_more:
         sentences.append("there are more groups than these")
     return "\n".join(sentences) or None
 
@@ -250,29 +250,29 @@ def limits(target: Target, options: Options) -> None:
     """
 
     def read(operations: Operations) -> Answer[_Limit]:
-        found = operations.limits()
+        records = operations.limits()
         empty = "no limit is in use, and no node is running"
-        return Answer(_limits(found, options)[: options.limit], empty, whole=found)
+        return Answer(_limits(records, options)[: options.limit], empty, whole=records)
 
     run_listing(target, options, LIMITS, read)
 
 
-def _limits(found: Limits, options: Options) -> list[_Limit]:
+def _limits(records: Limits, options: Options) -> list[_Limit]:
     text = options.formatter.text
     rows = [
-        _Limit("job", str(one.job), one.concurrency_key or None, str(one.limit), one.running, one.headroom, note)
-        for one in found.jobs
-        for note in [numbered(one.blocked, "trigger waits", "triggers wait") if one.blocked else None]
+        _Limit("job", str(row.job), row.concurrency_key or None, str(row.limit), row.running, row.headroom, note)
+        for row in records.jobs
+        for note in [numbered(row.blocked, "trigger waits", "triggers wait") if row.blocked else None]
     ]
     rows += [
         _Limit(
-            *("rate", str(one.job), one.concurrency_key or None, one.limit, None, one.headroom),
-            note=None if one.headroom else f"the next fire conforms at {text(one.next_at)}",
+            *("rate", str(row.job), row.concurrency_key or None, row.limit, None, row.headroom),
+            note=None if row.headroom else f"the next fire conforms at {text(row.next_at)}",
         )
-        for one in found.rates
+        for row in records.rates
     ]
-    rows += [_Limit("pool", one.executor, one.node, str(one.workers), one.busy, one.headroom) for one in found.pools]
-    rows += [_Limit("group", one.group, one.node, str(one.limit), one.running, one.headroom) for one in found.groups]
+    rows += [_Limit("pool", row.executor, row.node, str(row.workers), row.busy, row.headroom) for row in records.pools]
+    rows += [_Limit("group", row.group, row.node, str(row.limit), row.running, row.headroom) for row in records.groups]
     return rows
 
 
@@ -285,7 +285,7 @@ def locks(target: Target, options: Options) -> None:
     """
 
     def read(operations: Operations) -> Answer[LockRecord]:
-        found = operations.locks()
-        return Answer(found[: options.limit], "no session holds a lock that conflicts with others, or waits for one")
+        records = operations.locks()
+        return Answer(records[: options.limit], "no session holds a lock that conflicts with others, or waits for one")
 
     run_listing(target, options, LOCKS, read)

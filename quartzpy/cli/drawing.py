@@ -68,15 +68,15 @@ def draw(
     ]
     widths = [max([width_of(head), *(width_of(row[n]) for row in rows)]) for n, head in enumerate(heads)]
     filled = [n for n, column in enumerate(columns) if not column.drop or any(row[n] != EMPTY for row in rows)]
-    kept = list(range(len(columns)))
+    shown = list(range(len(columns)))
     if width is not None and omit:
-        kept = _fitting(columns, widths, width, filled)
+        shown = _fitting(columns, widths, width, filled)
     if width is not None:
-        _narrow(columns, widths, kept, width)
-    lines = [heading(_line([padded(cut(heads[n], widths[n]), widths[n], right=columns[n].right) for n in kept]))]
+        _narrow(columns, widths, shown, width)
+    lines = [heading(_line([padded(cut(heads[n], widths[n]), widths[n], right=columns[n].right) for n in shown]))]
     for row in rows:
-        lines.append(_line([_cell(columns[n], row[n], widths[n], last=n == kept[-1]) for n in kept]))
-    omitted = [columns[n].name for n in filled if n not in kept]
+        lines.append(_line([_cell(columns[n], row[n], widths[n], last=n == shown[-1]) for n in shown]))
+    omitted = [columns[n].name for n in filled if n not in shown]
     if omitted and note:
         text = f"(omitted: {', '.join(omitted)}; use a wider terminal, --columns or --json)"
         lines += [faint(line) for line in textwrap.wrap(text, width or 80)]
@@ -95,20 +95,20 @@ def _cell(column: Column[Any], text: str, width: int, *, last: bool) -> str:
 
 def _fitting(columns: Sequence[Column[Any]], widths: Sequence[int], width: int, filled: Sequence[int]) -> list[int]:
     """Return those of the `filled` columns that stay, so that the table fits with its cells still readable."""
-    kept = list(filled)
-    for n in sorted((n for n in kept if columns[n].drop), key=lambda n: columns[n].drop):
-        least = [widths[m] if columns[m].rigid else min(widths[m], columns[m].readable) for m in kept]
-        if sum(least) + _GAP * (len(kept) - 1) <= width:
+    shown = list(filled)
+    for n in sorted((n for n in shown if columns[n].drop), key=lambda n: columns[n].drop):
+        least = [widths[m] if columns[m].rigid else min(widths[m], columns[m].readable) for m in shown]
+        if sum(least) + _GAP * (len(shown) - 1) <= width:
             break
-        kept.remove(n)
-    return kept
+        shown.remove(n)
+    return shown
 
 
-def _narrow(columns: Sequence[Column[Any]], widths: list[int], kept: Sequence[int], width: int) -> None:
+def _narrow(columns: Sequence[Column[Any]], widths: list[int], shown: Sequence[int], width: int) -> None:
     """Narrow the widest columns until the table fits: first to what is readable, rigid ones only at last."""
-    flexible = [n for n in kept if not columns[n].rigid]
-    for among, least in ((flexible, None), (flexible, SHORTEST), (kept, SHORTEST)):
-        while sum(widths[n] for n in kept) + _GAP * (len(kept) - 1) > width:
+    flexible = [n for n in shown if not columns[n].rigid]
+    for among, least in ((flexible, None), (flexible, SHORTEST), (shown, SHORTEST)):
+        while sum(widths[n] for n in shown) + _GAP * (len(shown) - 1) > width:
             wide = [n for n in among if widths[n] > (columns[n].readable if least is None else least)]
             if not wide:
                 break
@@ -136,21 +136,21 @@ class DetailView:
 
     def values(self, values: Mapping[str, Any]) -> None:
         """Add a line for each value that is not empty, with the names in one column."""
-        given = {name: value for name, value in values.items() if value not in (None, "", (), [], {})}
-        if not given:
+        filled_values = {name: value for name, value in values.items() if value not in (None, "", (), [], {})}
+        if not filled_values:
             return
-        margin = max(map(width_of, given)) + 2
-        for name, value in given.items():
+        margin = max(map(width_of, filled_values)) + 2
+        for name, value in filled_values.items():
             text = self._formatter.text(value)
             first, *rest = self._wrapped(text, len(_INDENT) + margin)
             self._lines.append(f"{_INDENT}{faint(name.ljust(margin))}{first}")
             self._lines += [f"{_INDENT}{' ' * margin}{line}" for line in rest]
 
     def sentences(self, title: str, sentences: Iterable[str]) -> None:
-        found = list(sentences)
-        if found:
+        texts = list(sentences)
+        if texts:
             self._section(title)
-            for sentence in found:
+            for sentence in texts:
                 self._lines += [
                     f"{_INDENT}{line}" for line in self._wrapped(self._formatter.sentence(sentence), len(_INDENT))
                 ]

@@ -23,72 +23,72 @@ if TYPE_CHECKING:
 
 EXECUTIONS: Listing[ExecutionSummary] = Listing(
     (
-        Column("id", lambda one: one.fire_id, rigid=True, right=True),
-        Column("job", lambda one: one.job, middle=True, readable=28),
-        Column("state", lambda one: one.state, rigid=True, is_state=True),
-        Column("scheduled", lambda one: one.scheduled_fire_time, rigid=True),
-        Column("waited", lambda one: one.waited, drop=7, rigid=True, right=True),
-        Column("ran", lambda one: one.ran, drop=9, rigid=True, right=True),
-        Column("attempt", lambda one: one.attempt, drop=4, rigid=True, right=True),
-        Column("node", lambda one: one.node, drop=6, middle=True),
-        Column("trigger", lambda one: one.trigger, drop=3, middle=True),
-        Column("fired at", lambda one: one.fire_time, extra=True, rigid=True),
-        Column("started", lambda one: one.started_at, extra=True, rigid=True),
-        Column("ended", lambda one: one.ended_at, drop=2, rigid=True),
-        Column("queued", lambda one: one.queued, extra=True, rigid=True, right=True),
-        Column("retry at", lambda one: one.retry_at, drop=1, rigid=True),
-        Column("recovering", lambda one: one.recovering, extra=True, rigid=True),
-        Column("type", lambda one: one.job_type, extra=True, middle=True),
-        Column("error", lambda one: one.error, drop=8),
+        Column("id", lambda row: row.fire_id, rigid=True, right=True),
+        Column("job", lambda row: row.job, middle=True, readable=28),
+        Column("state", lambda row: row.state, rigid=True, is_state=True),
+        Column("scheduled", lambda row: row.scheduled_fire_time, rigid=True),
+        Column("waited", lambda row: row.waited, drop=7, rigid=True, right=True),
+        Column("ran", lambda row: row.ran, drop=9, rigid=True, right=True),
+        Column("attempt", lambda row: row.attempt, drop=4, rigid=True, right=True),
+        Column("node", lambda row: row.node, drop=6, middle=True),
+        Column("trigger", lambda row: row.trigger, drop=3, middle=True),
+        Column("fired at", lambda row: row.fire_time, extra=True, rigid=True),
+        Column("started", lambda row: row.started_at, extra=True, rigid=True),
+        Column("ended", lambda row: row.ended_at, drop=2, rigid=True),
+        Column("queued", lambda row: row.queued, extra=True, rigid=True, right=True),
+        Column("retry at", lambda row: row.retry_at, drop=1, rigid=True),
+        Column("recovering", lambda row: row.recovering, extra=True, rigid=True),
+        Column("type", lambda row: row.job_type, extra=True, middle=True),
+        Column("error", lambda row: row.error, drop=8),
     ),
     ("scheduled", "fired at", "started", "ended", "retry at"),
 )
 
 RUNNING: Listing[RunningView] = Listing(
     (
-        Column("id", lambda one: one.fire_id, rigid=True, right=True),
-        Column("job", lambda one: one.job, middle=True, readable=28),
-        Column("state", lambda one: one.state, rigid=True, is_state=True),
-        Column("for", lambda one: one.elapsed, rigid=True, right=True),
-        Column("progress", lambda one: None if one.progress is None else f"{one.progress:.0%}", rigid=True, right=True),
-        Column("message", lambda one: one.progress_message, drop=5),
-        Column("node", lambda one: one.node, drop=7, middle=True),
-        Column("scheduled", lambda one: one.scheduled_fire_time, drop=6, rigid=True),
-        Column("fired at", lambda one: one.fire_time, drop=2, rigid=True),
-        Column("attempt", lambda one: one.attempt, drop=3, rigid=True, right=True),
-        Column("trigger", lambda one: one.trigger, drop=4, middle=True),
-        Column("cancelling", lambda one: one.cancel_requested, drop=1, rigid=True),
-        Column("recovering", lambda one: one.recovering, extra=True, rigid=True),
+        Column("id", lambda row: row.fire_id, rigid=True, right=True),
+        Column("job", lambda row: row.job, middle=True, readable=28),
+        Column("state", lambda row: row.state, rigid=True, is_state=True),
+        Column("for", lambda row: row.elapsed, rigid=True, right=True),
+        Column("progress", lambda row: None if row.progress is None else f"{row.progress:.0%}", rigid=True, right=True),
+        Column("message", lambda row: row.progress_message, drop=5),
+        Column("node", lambda row: row.node, drop=7, middle=True),
+        Column("scheduled", lambda row: row.scheduled_fire_time, drop=6, rigid=True),
+        Column("fired at", lambda row: row.fire_time, drop=2, rigid=True),
+        Column("attempt", lambda row: row.attempt, drop=3, rigid=True, right=True),
+        Column("trigger", lambda row: row.trigger, drop=4, middle=True),
+        Column("cancelling", lambda row: row.cancel_requested, drop=1, rigid=True),
+        Column("recovering", lambda row: row.recovering, extra=True, rigid=True),
     ),
     ("scheduled", "fired at"),
 )
 
 MISFIRES: Listing[MisfireView] = Listing(
     (
-        Column("id", lambda one: one.misfire_id, drop=3, rigid=True, right=True),
-        Column("trigger", lambda one: one.trigger, middle=True, readable=28),
-        Column("scheduled", lambda one: one.scheduled_fire_time, rigid=True),
-        Column("late", lambda one: one.late, rigid=True, right=True),
-        Column("action", lambda one: one.action, rigid=True, is_state=True),
-        Column("instruction", lambda one: one.instruction, drop=6),
-        Column("missed", lambda one: _missed(one), drop=7, rigid=True, right=True),
-        Column("caught up", lambda one: one.caught_up, drop=2, rigid=True, right=True),
-        Column("next", lambda one: one.next_fire_time, drop=5, rigid=True),
-        Column("job", lambda one: one.job, drop=4, middle=True),
-        Column("node", lambda one: one.node, drop=1, middle=True),
-        Column("handled at", lambda one: one.handled_at, extra=True, rigid=True),
+        Column("id", lambda row: row.misfire_id, drop=3, rigid=True, right=True),
+        Column("trigger", lambda row: row.trigger, middle=True, readable=28),
+        Column("scheduled", lambda row: row.scheduled_fire_time, rigid=True),
+        Column("late", lambda row: row.late, rigid=True, right=True),
+        Column("action", lambda row: row.action, rigid=True, is_state=True),
+        Column("instruction", lambda row: row.instruction, drop=6),
+        Column("missed", lambda row: _missed(row), drop=7, rigid=True, right=True),
+        Column("caught up", lambda row: row.caught_up, drop=2, rigid=True, right=True),
+        Column("next", lambda row: row.next_fire_time, drop=5, rigid=True),
+        Column("job", lambda row: row.job, drop=4, middle=True),
+        Column("node", lambda row: row.node, drop=1, middle=True),
+        Column("handled at", lambda row: row.handled_at, extra=True, rigid=True),
     ),
     ("scheduled", "next", "handled at"),
 )
 
 UPCOMING: Listing[PlannedRun] = Listing(
     (
-        Column("at", lambda one: one.at, rigid=True),
-        Column("trigger", lambda one: one.trigger, middle=True, readable=28),
-        Column("job", lambda one: one.job, drop=3, middle=True),
-        Column("local", lambda one: one.local, drop=2, rigid=True),
-        Column("zone", lambda one: one.zone, drop=2),
-        Column("clock change", lambda one: one.clock_change, drop=4),
+        Column("at", lambda row: row.at, rigid=True),
+        Column("trigger", lambda row: row.trigger, middle=True, readable=28),
+        Column("job", lambda row: row.job, drop=3, middle=True),
+        Column("local", lambda row: row.local, drop=2, rigid=True),
+        Column("zone", lambda row: row.zone, drop=2),
+        Column("clock change", lambda row: row.clock_change, drop=4),
     ),
     ("at",),
 )
@@ -112,12 +112,12 @@ def _missed(misfire: MisfireView) -> str:
 @click.command()
 @listing_options
 @EXECUTION_FILTERS.options
-def executions(target: Target, options: Options, **given: Any) -> None:
+def executions(target: Target, options: Options, **values: Any) -> None:
     """List executions, the latest first.
 
     By default they are those that have ended; another state (SCHEDULED, ENQUEUED, PROCESSING) must be asked for.
     """
-    filters = Filters(EXECUTION_FILTERS, given, options.formatter)
+    filters = Filters(EXECUTION_FILTERS, values, options.formatter)
 
     def read(operations: Operations) -> Answer[ExecutionSummary]:
         page = operations.executions(limit=options.limit, after=options.after, **filters.values(operations))
@@ -129,9 +129,9 @@ def executions(target: Target, options: Options, **given: Any) -> None:
 @click.command()
 @listing_options
 @MISFIRE_FILTERS.options
-def misfires(target: Target, options: Options, **given: Any) -> None:
+def misfires(target: Target, options: Options, **values: Any) -> None:
     """List the misfires that the cluster has handled, the latest first."""
-    filters = Filters(MISFIRE_FILTERS, given, options.formatter)
+    filters = Filters(MISFIRE_FILTERS, values, options.formatter)
 
     def read(operations: Operations) -> Answer[MisfireView]:
         page = operations.misfires(limit=options.limit, after=options.after, **filters.values(operations))
@@ -150,11 +150,11 @@ def running(target: Target, options: Options, node: str | None) -> None:
     """
 
     def read(operations: Operations) -> Answer[RunningView]:
-        found = [one for one in operations.running() if node is None or one.node == node]
+        records = [row for row in operations.running() if node is None or row.node == node]
         nodes = len(operations.scheduler.nodes().nodes)
         where = f"node {node}" if node is not None else f"any of {number_of(nodes, 'node')}"
         empty = f"nothing runs on {where}" if nodes or node else "nothing runs: there is no node"
-        return Answer(found[: options.limit], empty)
+        return Answer(records[: options.limit], empty)
 
     run_listing(target, options, RUNNING, read)
 
@@ -172,8 +172,8 @@ def upcoming(target: Target, options: Options, until: str) -> None:
 
     def read(operations: Operations) -> Answer[PlannedRun]:
         end = instant(until, "--until", options.formatter, operations.now(), direction=FUTURE)
-        found = operations.upcoming(until=end, limit=options.limit)
-        return Answer(found, f"nothing will fire before {options.formatter.text(end)}")
+        records = operations.upcoming(until=end, limit=options.limit)
+        return Answer(records, f"nothing will fire before {options.formatter.text(end)}")
 
     run_listing(target, options, UPCOMING, read)
 

@@ -115,8 +115,8 @@ class Formatter:
         """Return a sentence on one line, with its ISO instants in the zone of this object."""
         return _ISO.sub(self._readable, visible(text))
 
-    def _readable(self, found: re.Match[str]) -> str:
-        return f"{self.instant(datetime.fromisoformat(found[0]))} {self.zone_name}"
+    def _readable(self, match: re.Match[str]) -> str:
+        return f"{self.instant(datetime.fromisoformat(match[0]))} {self.zone_name}"
 
     def instant(self, value: datetime) -> str:
         """Return an instant to the second. The hour that a clock change repeats has its offset from UTC."""
@@ -130,8 +130,8 @@ class Formatter:
 
 
 def _offset(naive: datetime, zone: tzinfo | None, fold: int) -> timedelta | None:
-    one = naive.replace(tzinfo=zone, fold=fold)
-    return one.utcoffset() if zone is not None else one.astimezone().utcoffset()
+    aware = naive.replace(tzinfo=zone, fold=fold)
+    return aware.utcoffset() if zone is not None else aware.astimezone().utcoffset()
 
 
 def short_span(span: timedelta) -> str:
@@ -213,17 +213,17 @@ def instant(
     """
     if text is None:
         return None
-    given = text.strip()
+    typed = text.strip()
     local = formatter.local(now)
-    if given == "now":
+    if typed == "now":
         return now
-    if given in ("today", "tomorrow", "yesterday"):
-        days = {"yesterday": -1, "today": 0, "tomorrow": 1}[given]
+    if typed in ("today", "tomorrow", "yesterday"):
+        days = {"yesterday": -1, "today": 0, "tomorrow": 1}[typed]
         midnight = (local + timedelta(days=days)).replace(hour=0, minute=0, second=0, microsecond=0)
         return _aware(midnight.replace(tzinfo=None), formatter)
-    sign = {"-": PAST, "+": FUTURE}.get(given[:1])
+    sign = {"-": PAST, "+": FUTURE}.get(typed[:1])
     try:
-        span = as_span(given[1:] if sign else given, option)
+        span = as_span(typed[1:] if sign else typed, option)
     except InvalidValueError:
         pass
     else:
@@ -232,12 +232,12 @@ def instant(
         except OverflowError:
             raise SettingsError(f"{option}: {quoted(text)} is beyond the years 1 to 9999") from None
     try:
-        if len(given) <= len("18:00:00") and ":" in given:
-            given = f"{local.date()}T{given}"
-        found = datetime.fromisoformat(given)
+        if len(typed) <= len("18:00:00") and ":" in typed:
+            typed = f"{local.date()}T{typed}"
+        parsed = datetime.fromisoformat(typed)
     except ValueError:
         raise SettingsError(f"{option}: must be {FORMS} (got {quoted(text)})") from None
-    return found if found.tzinfo is not None else _aware(found, formatter)
+    return parsed if parsed.tzinfo is not None else _aware(parsed, formatter)
 
 
 def _aware(naive: datetime, formatter: Formatter) -> datetime:

@@ -74,11 +74,13 @@ class Listing(Generic[_T]):
             return tuple(column for column in self.columns if not column.extra)
         if names == ("all",):
             return self.columns
-        known = {column.option: column for column in self.columns}
+        by_option = {column.option: column for column in self.columns}
         for name in names:
-            if name not in known:
-                raise SettingsError(f"--columns: {name!r} is unknown; {did_you_mean(name, [*known, 'all'], 'columns')}")
-        return tuple(known[name] for name in names)
+            if name not in by_option:
+                raise SettingsError(
+                    f"--columns: {name!r} is unknown; {did_you_mean(name, [*by_option, 'all'], 'columns')}"
+                )
+        return tuple(by_option[name] for name in names)
 
 
 def output_options(command: _Command) -> _Command:

@@ -120,10 +120,10 @@ def cli(debug: bool) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command. Print an error as one line on standard error, and exit with its status."""
-    given = sys.argv[1:] if arguments is None else arguments
-    debug = "--debug" in given
+    words = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in words
     try:
-        status = cli.main(args=given, prog_name="quartzpy", standalone_mode=False)
+        status = cli.main(args=words, prog_name="quartzpy", standalone_mode=False)
         # --help and --version return a status; commands return None.
         sys.exit(status if isinstance(status, int) else 0)
     except click.ClickException as error:

@@ -128,11 +128,11 @@ def roles(
     names = {"node": node, "client": client, "reader": reader} | ({"owner": owner} if owner else {})
     if len(set(names.values())) < len(names):
         raise click.UsageError("the roles must have different names")
-    found = sql_roles.statements(names, target.schema, target.table_prefix)
+    statements = sql_roles.statements(names, target.schema, target.table_prefix)
     if not applied:
-        click.echo(sql_roles.as_script(found), nl=False)
+        click.echo(sql_roles.as_script(statements), nl=False)
         return
-    sql_roles.apply(target.dsn, found)
+    sql_roles.apply(target.dsn, statements)
     click.echo(f"created or updated the roles {', '.join(names.values())} with their privileges")
 
 
@@ -169,7 +169,9 @@ def config(target: Target, with_defaults: bool, json_output: bool) -> None:
 
 def _rows(target: Target) -> list[tuple[str, Any, str]]:
     effective = SchedulerConfig.of({name: value for name, value in target.values.items() if name != URL})
-    values = {URL: target.values.get(URL)} | {one.name: getattr(effective, one.name) for one in fields(effective)}
+    values = {URL: target.values.get(URL)} | {
+        setting.name: getattr(effective, setting.name) for setting in fields(effective)
+    }
     for name in (URL, "listen_url"):
         if values[name] is not None:
             values[name] = without_password(str(values[name]))

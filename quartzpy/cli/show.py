@@ -39,10 +39,10 @@ GROUP_HELP = "The group, where GROUP.NAME would be ambiguous."
 
 _TIMES: Listing[PlannedTime] = Listing(
     (
-        Column("at", lambda one: one.at, rigid=True),
-        Column("local", lambda one: one.local, rigid=True),
-        Column("zone", lambda one: one.zone),
-        Column("clock change", lambda one: one.clock_change),
+        Column("at", lambda record: record.at, rigid=True),
+        Column("local", lambda record: record.local, rigid=True),
+        Column("zone", lambda record: record.zone),
+        Column("clock change", lambda record: record.clock_change),
     ),
     ("at",),
 )
@@ -115,22 +115,22 @@ def job(target: Target, output: _Output, job: str, group: str | None) -> None:
 
 
 def _draw_job(details: DetailView, view: JobView) -> None:
-    one = view.job
-    details.title(f"job {one.key}", one.mode)
+    record = view.job
+    details.title(f"job {record.key}", record.mode)
     details.values(
         {
-            "display name": one.display_name,
-            "type": one.job_type,
-            "description": one.description,
+            "display name": record.display_name,
+            "type": record.job_type,
+            "description": record.description,
             **_others(view),
-            "problem": one.unreadable,
-            "next": one.next_fire_time,
-            "previous": one.previous_fire_time,
-            "triggers": str(one.triggers),
-            **({} if one.unreadable else _rules(view)),
+            "problem": record.unreadable,
+            "next": record.next_fire_time,
+            "previous": record.previous_fire_time,
+            "triggers": str(record.triggers),
+            **({} if record.unreadable else _rules(view)),
         }
     )
-    if one.unreadable is None:
+    if record.unreadable is None:
         details.named("Data", view.data)
     details.table(
         "Triggers", _of(TRIGGERS, "trigger", "state", "next", "schedule", "zone", "error"), view.triggers, ["next"]
@@ -144,21 +144,21 @@ def _draw_job(details: DetailView, view: JobView) -> None:
 
 def _others(view: JobView) -> dict[str, Any]:
     """Return the values of the job's definition for which the view has no field of its own."""
-    named = {*_IN_KEY, *(one.name for one in (*fields(view), *fields(view.job)))}
+    named = {*_IN_KEY, *(record.name for record in (*fields(view), *fields(view.job)))}
     return {name.replace("_", " "): value for name, value in view.definition.items() if name not in named}
 
 
 def _rules(view: JobView) -> dict[str, Any]:
-    one = view.job
+    record = view.job
     return {
-        "durable": one.durable,
-        "limit": one.max_concurrent,
+        "durable": record.durable,
+        "limit": record.max_concurrent,
         "overlap": view.overlap_policy,
         "concurrency key": view.concurrency_key,
         "rate limit": view.rate_limit,
         "retry": view.retry,
-        "timeout": one.timeout,
-        "recovers": one.requests_recovery,
+        "timeout": record.timeout,
+        "recovers": record.requests_recovery,
         "pause after failures": view.pause_after_failures,
         "persists data": view.persist_data,
         "captures logs": view.capture_logs,
@@ -182,32 +182,32 @@ def trigger(target: Target, output: _Output, trigger: str, group: str | None) ->
 
 
 def draw_trigger(details: DetailView, view: TriggerView) -> None:
-    one = view.trigger
-    details.title(f"trigger {one.key}", one.state)
+    record = view.trigger
+    details.title(f"trigger {record.key}", record.state)
     details.values(
         {
-            "job": one.job if view.job_display_name is None else f"{one.job} ({view.job_display_name})",
-            "type": one.job_type,
-            "description": one.description,
-            "problem": one.unreadable,
-            "schedule": one.schedule,
-            "in words": one.words if one.words != one.schedule else None,
-            "zone": one.zone,
-            "calendar": one.calendar,
-            "next": one.next_fire_time,
-            "previous": one.previous_fire_time,
-            "fired": one.times_triggered,
-            "late": one.late,
+            "job": record.job if view.job_display_name is None else f"{record.job} ({view.job_display_name})",
+            "type": record.job_type,
+            "description": record.description,
+            "problem": record.unreadable,
+            "schedule": record.schedule,
+            "in words": record.words if record.words != record.schedule else None,
+            "zone": record.zone,
+            "calendar": record.calendar,
+            "next": record.next_fire_time,
+            "previous": record.previous_fire_time,
+            "fired": record.times_triggered,
+            "late": record.late,
             "start": view.start_time,
             "end": view.end_time,
-            "priority": one.priority,
-            "misfire": one.misfire,
+            "priority": record.priority,
+            "misfire": record.misfire,
             "misfire threshold": view.misfire_threshold,
             "rate limited until": view.rate_limited_until,
             "catches up until": view.catch_up_until,
-            "paused at": one.paused_at,
-            "paused by": one.paused_by,
-            "pause reason": one.pause_reason,
+            "paused at": record.paused_at,
+            "paused by": record.paused_by,
+            "pause reason": record.pause_reason,
         }
     )
     details.sentences("Why", view.why)
@@ -227,7 +227,7 @@ def draw_times(details: DetailView, times: Sequence[PlannedTime]) -> None:
 
 def _time_columns(details: DetailView, times: Sequence[Any]) -> Sequence[Column[Any]]:
     """Return the columns of fire times; the wall clock of the schedule only where it differs from that of the view."""
-    if all(details.in_zone(one.zone) and one.clock_change is None for one in times):
+    if all(details.in_zone(record.zone) and record.clock_change is None for record in times):
         return _of(_TIMES, "at")
     return _TIMES.columns
 
@@ -242,28 +242,28 @@ def execution(target: Target, output: _Output, fire_id: str) -> None:
 
 
 def draw_execution(details: DetailView, view: ExecutionView) -> None:
-    one = view.execution
-    details.title(f"execution {one.fire_id}", one.state)
+    record = view.execution
+    details.title(f"execution {record.fire_id}", record.state)
     progress = None if view.progress is None else f"{view.progress:.0%} {view.progress_message or ''}".strip()
     details.values(
         {
-            "job": one.job,
-            "trigger": one.trigger,
-            "type": one.job_type,
-            "node": one.node,
-            "attempt": one.attempt,
-            "scheduled": one.scheduled_fire_time,
-            "fired at": one.fire_time,
-            "started": one.started_at,
-            "ended": one.ended_at,
-            "waited": one.waited,
-            "queued": one.queued,
-            "ran": one.ran,
+            "job": record.job,
+            "trigger": record.trigger,
+            "type": record.job_type,
+            "node": record.node,
+            "attempt": record.attempt,
+            "scheduled": record.scheduled_fire_time,
+            "fired at": record.fire_time,
+            "started": record.started_at,
+            "ended": record.ended_at,
+            "waited": record.waited,
+            "queued": record.queued,
+            "ran": record.ran,
             "running for": view.elapsed,
             "progress": progress,
             "cancel requested": view.cancel_requested or None,
-            "retry at": one.retry_at,
-            "recovering": one.recovering or None,
+            "retry at": record.retry_at,
+            "recovering": record.recovering or None,
             "result": view.result,
             "problem": view.unreadable,
         }
@@ -285,41 +285,41 @@ def node(target: Target, output: _Output, node: str) -> None:
 
     def read(operations: Operations) -> dict[str, Any]:
         cluster = operations.cluster()
-        known = {one.node: one for one in cluster.nodes}
-        if node not in known:
-            hint = did_you_mean(node, known, "nodes") if known else "no node is running"
+        by_name = {record.node: record for record in cluster.nodes}
+        if node not in by_name:
+            hint = did_you_mean(node, by_name, "nodes") if by_name else "no node is running"
             raise ObjectNotFoundError(f"there is no node {node!r}; {hint}")
-        running = [one for one in operations.running() if one.node == node]
-        return {"node": known[node], "running": running}
+        running = [record for record in operations.running() if record.node == node]
+        return {"node": by_name[node], "running": running}
 
     output.show(read, _draw_node)
 
 
-def _draw_node(details: DetailView, found: dict[str, Any]) -> None:
-    one: NodeView = found["node"]
-    details.title(f"node {one.node}", one.state)
+def _draw_node(details: DetailView, parts: dict[str, Any]) -> None:
+    record: NodeView = parts["node"]
+    details.title(f"node {record.node}", record.state)
     details.values(
         {
-            "mode": one.mode,
-            "host": one.host,
-            "pid": one.pid,
-            "version": one.version,
-            "epoch": one.epoch,
-            "started": one.started_at,
-            "checked in": one.last_checkin,
-            "ago": one.checkin_age,
-            "checks in every": one.checkin_interval,
-            "failure window": one.failure_window,
-            "clock ahead": one.clock_ahead,
-            "workers": f"{one.executing} of {one.workers} busy, {one.claimed} claimed",
-            "executors": one.executors,
-            "labels": one.labels,
-            "group limits": one.group_limits,
-            "job types": one.job_types,
+            "mode": record.mode,
+            "host": record.host,
+            "pid": record.pid,
+            "version": record.version,
+            "epoch": record.epoch,
+            "started": record.started_at,
+            "checked in": record.last_checkin,
+            "ago": record.checkin_age,
+            "checks in every": record.checkin_interval,
+            "failure window": record.failure_window,
+            "clock ahead": record.clock_ahead,
+            "workers": f"{record.executing} of {record.workers} busy, {record.claimed} claimed",
+            "executors": record.executors,
+            "labels": record.labels,
+            "group limits": record.group_limits,
+            "job types": record.job_types,
         }
     )
     columns = _of(RUNNING, "id", "job", "state", "for", "progress", "message", "scheduled")
-    details.table("Running", columns, found["running"], ["scheduled"])
+    details.table("Running", columns, parts["running"], ["scheduled"])
 
 
 @show.command()
@@ -332,15 +332,15 @@ def calendar(target: Target, output: _Output, calendar: str, year: int | None) -
 
 
 def _draw_calendar(details: DetailView, view: CalendarYear) -> None:
-    one = view.calendar
-    details.title(f"calendar {one.name}")
+    record = view.calendar
+    details.title(f"calendar {record.name}")
     details.values(
         {
-            "kind": one.kind,
-            "zone": one.zone,
-            "description": one.description,
-            "problem": one.unreadable,
-            "revision": one.revision,
+            "kind": record.kind,
+            "zone": record.zone,
+            "description": record.description,
+            "problem": record.unreadable,
+            "revision": record.revision,
             "used by": ", ".join(map(str, view.triggers)) + (", ..." if view.has_more_triggers else ""),
         }
     )
@@ -384,8 +384,8 @@ def why(target: Target, output: _Output, trigger: str, group: str | None) -> Non
                 ) from None
             raise
         records = scheduler.triggers(job=job).page(_MOST_EXPLAINED)
-        found: dict[str, Sequence[str]] = {str(record.key): operations.why(record.key) for record in records}
-        return found or {str(job): ("The job has no triggers.",)}
+        parts: dict[str, Sequence[str]] = {str(record.key): operations.why(record.key) for record in records}
+        return parts or {str(job): ("The job has no triggers.",)}
 
     output.show(read, _draw_reasons)
 
