@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from quartzpy.calendars.weekly import DayOfWeek
+from quartzpy.calendars.days import DayOfWeek
 from quartzpy.cron_expressions.fields import (
     DAY_OF_MONTH,
     HOURS,

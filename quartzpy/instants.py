@@ -1,4 +1,4 @@
-"""Conversion and validation of instants, lengths of time and time zones from callers."""
+"""Conversion and validation of instants, lengths of time and time zones from callers, and the names of stored zones."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import difflib
 import math
 import re
 import zoneinfo
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, overload
+from zoneinfo import ZoneInfo
 
 from quartzpy.errors import InvalidTriggerError, InvalidValueError, UnknownTimeZoneError
 from quartzpy.texts import quoted
-from quartzpy.time_zones import fixed_offset
 
+_OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
+_MINUTE = timedelta(minutes=1)
+_LARGEST = timedelta(hours=18)
 _ZONE_NAME = re.compile(r"[A-Za-z0-9_+-]{1,40}(/[A-Za-z0-9_+-]{1,40}){0,3}")
 _LONGEST_COMPARED = 64
 Span: TypeAlias = timedelta | float | str
@@ -21,9 +24,64 @@ Span: TypeAlias = timedelta | float | str
 LONGEST_SPAN = timedelta(days=36_525)
 """The longest span that is accepted, 100 years: any instant of our time plus or minus it is a valid datetime."""
 LATEST = datetime.max.replace(tzinfo=UTC)
-
 _Given = TypeVar("_Given")
 _Kept = TypeVar("_Kept")
+_UNITS = {
+    "w|weeks?": "weeks",
+    "d|days?": "days",
+    "h|hrs?|hours?": "hours",
+    "m|mins?|minutes?": "minutes",
+    "s|secs?|seconds?": "seconds",
+    "ms|milliseconds?": "milliseconds",
+    "us|microseconds?": "microseconds",
+}
+_SECONDS_TEXT = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
+_SPAN_TEXT = re.compile(
+    "".join(rf"(?:\s*(?P<{name}>[0-9]{{1,15}}(?:\.[0-9]{{1,15}})?)\s*(?:{unit}))?" for unit, name in _UNITS.items())
+)
+_BAD_KEY_ERRORS = (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError)
+
+
+def fixed_offset(name: str) -> timezone | None:
+    """The zone that is always `name` ("+02:00", "-03:30") from UTC; None where `name` is not an offset.
+
+    Raises:
+        UnknownTimeZoneError: The offset is more than 18 hours, or its minutes are above 59.
+    """
+    match = _OFFSET.fullmatch(name)
+    if match is None:
+        return None
+    offset = timedelta(hours=int(match[2]), minutes=int(match[3]))
+    if offset > _LARGEST or int(match[3]) > 59:
+        raise UnknownTimeZoneError(f"time zone: an offset must be between -18:00 and +18:00 (got {name!r})")
+    return timezone(-offset if match[1] == "-" else offset)
+
+
+def zone_name(given: object) -> str:
+    """The name of a time zone that is given by name, as a `ZoneInfo` or as a `datetime.timezone`.
+
+    Raises:
+        UnknownTimeZoneError: `given` is none of these, or has no name.
+    """
+    if isinstance(given, str):
+        return given
+    if isinstance(given, ZoneInfo) and given.key:
+        return given.key
+    if isinstance(given, timezone):
+        offset = given.utcoffset(None)
+        if not offset:
+            return "UTC"
+        minutes, rest = divmod(abs(offset), _MINUTE)
+        if not rest:
+            return f"{'-' if offset < timedelta() else '+'}{minutes // 60:02}:{minutes % 60:02}"
+    raise UnknownTimeZoneError(
+        "time zone: must be a name such as 'Europe/Berlin', an offset such as '+02:00', a ZoneInfo or a"
+        f" datetime.timezone of whole minutes (got {_shown(given)})"
+    )
+
+
+def _shown(given: object) -> str:
+    return str(given)[:80] if isinstance(given, tzinfo | datetime) else type(given).__name__
 
 
 class Converted(Generic[_Given, _Kept]):
@@ -49,22 +107,6 @@ class Converted(Generic[_Given, _Kept]):
     if TYPE_CHECKING:
 
         def __set__(self, instance: object, value: _Given) -> None: ...
-
-
-_UNITS = {
-    "w|weeks?": "weeks",
-    "d|days?": "days",
-    "h|hrs?|hours?": "hours",
-    "m|mins?|minutes?": "minutes",
-    "s|secs?|seconds?": "seconds",
-    "ms|milliseconds?": "milliseconds",
-    "us|microseconds?": "microseconds",
-}
-_SECONDS_TEXT = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
-_SPAN_TEXT = re.compile(
-    "".join(rf"(?:\s*(?P<{name}>[0-9]{{1,15}}(?:\.[0-9]{{1,15}})?)\s*(?:{unit}))?" for unit, name in _UNITS.items())
-)
-_BAD_KEY_ERRORS = (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError)
 
 
 def as_instant(value: object, subject: str, error: type[InvalidValueError] = InvalidTriggerError) -> datetime:

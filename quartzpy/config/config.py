@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -11,7 +12,6 @@ from enum import StrEnum
 from typing import Any
 
 from quartzpy.config.executors import MAX_WORKERS, ExecutorConfig
-from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
 from quartzpy.errors import InvalidKeyError, SettingsError
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.keys import check_name, unique_name
@@ -21,23 +21,23 @@ from quartzpy.placement import DEFAULT_EXECUTOR
 from quartzpy.texts import did_you_mean, quoted
 
 AUTO = "AUTO"
+DEFAULT_TABLE_PREFIX = "qrtz_"
+# The longest name that follows it has 38 characters, and PostgreSQL keeps 63.
+_TABLE_PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,19}")
+_SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 # The server counts milliseconds in 32 bits.
 _LONGEST_TIMEOUT = timedelta(days=24)
 _A_YEAR = timedelta(days=366)
 _FOR_EVER = ("history_retention", "audit_retention")
 """The spans of time that may be None, for what is kept for ever."""
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING")
+MAX_GROUP_LIMIT = 1_000_000
 
 
 def automatic_instance_id() -> str:
     """Return an instance id that no other node has, made of the host, the process id and a random part."""
     host = socket.gethostname().split(".")[0][:100] or "host"
     return f"{host}-{os.getpid()}-{unique_name()[:6]}"
-
-
-LOG_LEVELS = ("DEBUG", "INFO", "WARNING")
-
-
-MAX_GROUP_LIMIT = 1_000_000
 
 
 def checked_groups(limits: object) -> dict[str, int]:
@@ -330,3 +330,37 @@ class SchedulerConfig:
                 )
                 raise SettingsError(f"{name} is not a setting; {hint}")
         return cls(**settings)
+
+
+def checked_schema(schema: object) -> str | None:
+    """Return the name of the schema that holds the tables, or None.
+
+    The name is always quoted in SQL, so reserved words (`order`) and upper case (`Mixed`) are allowed.
+
+    Raises:
+        SettingsError: `schema` is not a valid name, or PostgreSQL reserves it.
+    """
+    if schema is None:
+        return None
+    if not (isinstance(schema, str) and _SCHEMA.fullmatch(schema)):
+        raise SettingsError(
+            "schema: must consist of at most 63 letters (a-z, A-Z), digits and _, and must not begin with a digit"
+            f" (got {quoted(schema)})"
+        )
+    if schema.startswith("pg_") or schema == "information_schema":
+        raise SettingsError(f"schema: PostgreSQL reserves the name {schema!r}")
+    return schema
+
+
+def checked_table_prefix(prefix: object) -> str:
+    """Return the prefix for the names of the tables.
+
+    Raises:
+        SettingsError: names with the prefix would not be valid without quotes, or would be too long.
+    """
+    if not (isinstance(prefix, str) and _TABLE_PREFIX.fullmatch(prefix)) or prefix.startswith("pg_"):
+        raise SettingsError(
+            "table_prefix: from 1 to 20 lower-case letters, digits and _, no digit first, not pg_..."
+            f" (got {quoted(prefix)})"
+        )
+    return prefix

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from quartzpy.cron_expressions.days import ALL_WEEKDAYS, DayRule, LastDay, NthWeekday
 from quartzpy.cron_expressions.fields import HOURS, MINUTES, MONTH, SECONDS, CronFields, FieldKind, Part
+from quartzpy.cron_expressions.timetable import ALL_WEEKDAYS, DayRule, LastDay, NthWeekday
 
 _MOST_TIMES = 8
 """The most times of day that are listed one by one. More are described by their minutes and hours."""

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from hashlib import sha256
 from typing import ClassVar, NoReturn
 
-from quartzpy.cron_expressions.days import DayRule, LastDay
 from quartzpy.cron_expressions.fields import (
     DAY_OF_MONTH,
     DAY_OF_WEEK,
@@ -15,6 +14,7 @@ from quartzpy.cron_expressions.fields import (
     FieldKind,
     Part,
 )
+from quartzpy.cron_expressions.timetable import DayRule, LastDay
 from quartzpy.errors import InvalidCronError
 
 VALUE = r"(?:[0-9]{1,9}|[A-Z]{3,9})"

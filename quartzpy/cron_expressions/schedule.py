@@ -13,8 +13,7 @@ from quartzpy.cron_expressions.fields import CronFields
 from quartzpy.cron_expressions.timetable import LAST_YEAR, LONG_AGO, NEVER, Timetable
 from quartzpy.cron_expressions.transitions import Passes, Window, ZoneWindows, zone_windows
 from quartzpy.errors import InvalidCronError, InvalidValueError
-from quartzpy.instants import as_instant
-from quartzpy.time_zones import zone_name
+from quartzpy.instants import as_instant, zone_name
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400

@@ -9,9 +9,9 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Self
 
+from quartzpy.clock import uniform
 from quartzpy.errors import InvalidJobError, RemoteJobError
 from quartzpy.instants import Converted, Span, as_span
-from quartzpy.jitter import uniform
 from quartzpy.keys import module_of
 from quartzpy.name_hints import constructor_refuses
 from quartzpy.texts import check_storable, quoted, reason, stored_object

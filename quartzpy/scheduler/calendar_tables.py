@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from datetime import date, time
 from typing import Any
 
-from quartzpy.calendars.base import CALENDAR_KINDS, MAX_CHAINED, BaseCalendar
-from quartzpy.calendars.kinds import calendar_from_json, calendar_to_json
+from quartzpy.calendars.calendar import CALENDAR_KINDS, MAX_CHAINED, BaseCalendar
+from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
 from quartzpy.errors import InvalidValueError, SettingsError
 from quartzpy.main_module import import_path
 from quartzpy.texts import quoted, reason, stored_object

@@ -44,7 +44,7 @@ from quartzpy.scheduler.calendar_tables import read_calendar
 from quartzpy.scheduler.forms import as_trigger, bound
 from quartzpy.scheduler.sync import Declarations
 from quartzpy.texts import did_you_mean, quoted, reason, stored_object
-from quartzpy.triggers.kinds import stored_schedule, trigger_kind
+from quartzpy.triggers.registry import stored_schedule, trigger_kind
 from quartzpy.triggers.trigger import Trigger
 
 _YAML = (".yaml", ".yml")

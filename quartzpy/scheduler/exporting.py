@@ -15,7 +15,7 @@ from datetime import date, datetime, time, timedelta
 from enum import Enum
 from typing import Any
 
-from quartzpy.calendars.base import BaseCalendar
+from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.errors import QuartzpyError
 from quartzpy.job_data import encode
 from quartzpy.jobs.continuation import Continuation, as_continuations

@@ -18,7 +18,7 @@ from quartzpy.keys import JobKey
 from quartzpy.name_hints import TRIGGER_WORDS
 from quartzpy.texts import quoted
 from quartzpy.triggers.cron import CronTrigger
-from quartzpy.triggers.plain import TIME_OF_DAY, at, every, is_time_of_day
+from quartzpy.triggers.simple import TIME_OF_DAY, at, every, is_time_of_day
 from quartzpy.triggers.trigger import Trigger
 
 JobForm: TypeAlias = type[Job] | Callable[..., Any] | JobDetail

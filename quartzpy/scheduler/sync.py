@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-from quartzpy.calendars.base import BaseCalendar
-from quartzpy.calendars.calendar import Calendar
+from quartzpy.calendars.calendar import BaseCalendar, Calendar
 from quartzpy.errors import InvalidTriggerError, InvalidValueError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
@@ -23,8 +22,8 @@ from quartzpy.store.differences import (
 )
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import quoted
-from quartzpy.triggers.schedule_hash import schedule_hash
 from quartzpy.triggers.trigger import Trigger
+from quartzpy.triggers.upcoming import schedule_hash
 
 Definitions = Sequence[tuple[JobDetail, Sequence[Trigger]]]
 Calendars = Mapping[str, BaseCalendar]

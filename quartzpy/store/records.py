@@ -133,7 +133,7 @@ class TriggerRecord:
     priority: int = 5
     description: str | None = None
     schedule_hash: int | None = field(default=None, repr=False)
-    """Identifies the schedule as it was declared; see `quartzpy.triggers.schedule_hash`."""
+    """Identifies the schedule as it was declared; see `quartzpy.triggers.upcoming`."""
 
     @property
     def next_fire_time(self) -> datetime | None:

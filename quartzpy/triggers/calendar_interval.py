@@ -9,9 +9,8 @@ from enum import StrEnum
 from itertools import count
 from typing import Any, ClassVar, Self
 
-from quartzpy import time_zones
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import Converted, as_instant, zone
+from quartzpy.instants import Converted, as_instant, zone, zone_name
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_refuses
 from quartzpy.triggers.date_series import DateSeries
@@ -76,7 +75,7 @@ class CalendarIntervalTrigger(RecurringTrigger):
             object.__setattr__(self, "unit", IntervalUnit(self.unit))
         except ValueError:
             raise InvalidTriggerError(f"unit: must be one of {', '.join(IntervalUnit)} (got {self.unit!r})") from None
-        object.__setattr__(self, "time_zone", time_zones.zone_name(self.time_zone))
+        object.__setattr__(self, "time_zone", zone_name(self.time_zone))
         zone(self.time_zone)
         for flag in ("preserve_hour_of_day", "skip_day_if_hour_does_not_exist"):
             if not isinstance(getattr(self, flag), bool):

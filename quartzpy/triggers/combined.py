@@ -18,10 +18,9 @@ from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_refuses
-from quartzpy.triggers.completion import CompletedExecution
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
-from quartzpy.triggers.trigger import Trigger, trigger_kind
+from quartzpy.triggers.trigger import CompletedExecution, Trigger, trigger_kind
 
 MAX_NESTED = 8
 """The maximum depth of nested combinations."""

@@ -9,16 +9,14 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.cron_expressions.crontab import CrontabExpression, crontab_expression
-from quartzpy.cron_expressions.crontab_parser import MAX_LENGTH
+from quartzpy.cron_expressions.crontab import MAX_LENGTH, CrontabExpression, crontab_expression
 from quartzpy.cron_expressions.expression import CronExpression, checked_text, cron_expression
 from quartzpy.cron_expressions.field_parser import uses_hash
 from quartzpy.cron_expressions.schedule import DaylightSaving, checked_policy
 from quartzpy.errors import InvalidCronError, InvalidTriggerError
-from quartzpy.instants import as_instant, zone
+from quartzpy.instants import as_instant, zone, zone_name
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import CRON_ARGUMENTS, constructor_refuses
-from quartzpy.time_zones import zone_name
 from quartzpy.triggers.recurring import RecurringMisfire, RecurringTrigger
 
 CronMisfire = RecurringMisfire

@@ -8,12 +8,11 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from quartzpy import time_zones
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.calendars.weekly import EVERY_DAY, DayOfWeek, days_of_week
+from quartzpy.calendars.days import EVERY_DAY, DayOfWeek, days_of_week
 from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import Converted, as_instant, zone
+from quartzpy.instants import Converted, as_instant, zone, zone_name
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_refuses
 from quartzpy.triggers.calendar_interval import IntervalUnit
@@ -90,7 +89,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         if not days:
             raise InvalidTriggerError("days_of_week: must have at least one day")
         object.__setattr__(self, "days_of_week", days)
-        object.__setattr__(self, "time_zone", time_zones.zone_name(self.time_zone))
+        object.__setattr__(self, "time_zone", zone_name(self.time_zone))
         zone(self.time_zone)
         try:
             object.__setattr__(self, "dst", DaylightSaving(self.dst))

@@ -7,14 +7,12 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Self
 
-from quartzpy import time_zones
 from quartzpy.cron_expressions.transitions import Passes, zone_windows
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import as_instant, zone
+from quartzpy.instants import as_instant, zone, zone_name
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_refuses
-from quartzpy.triggers.recurrence_parser import recurrence_set, split_start
-from quartzpy.triggers.recurrence_rule import RecurrenceSet
+from quartzpy.triggers.recurrence_rule import RecurrenceSet, recurrence_set, split_start
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,7 +53,7 @@ class RecurrenceTrigger(RecurringTrigger):
         if isinstance(self.rule, str):
             self._take_start()
         super().__post_init__()
-        object.__setattr__(self, "time_zone", time_zones.zone_name(self.time_zone))
+        object.__setattr__(self, "time_zone", zone_name(self.time_zone))
         zone(self.time_zone)
         if self.start_time is not None:
             object.__setattr__(self, "start_time", self._start_at(self.start_time))

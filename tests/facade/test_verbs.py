@@ -25,7 +25,7 @@ from quartzpy import (
     Trigger,
     TriggerKey,
 )
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.days import WeeklyCalendar
 from quartzpy.errors import (
     CalendarInUseError,
     CalendarNotFoundError,

@@ -25,7 +25,7 @@ from quartzpy import (
     every,
 )
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.triggers.kinds import stored_schedule
+from quartzpy.triggers.registry import stored_schedule
 from quartzpy.triggers.upcoming import look_ahead, refill
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

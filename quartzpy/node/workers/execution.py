@@ -50,8 +50,7 @@ from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, FiredTrigger, JobStore
 from quartzpy.store.store_time import StoreTime
-from quartzpy.triggers.completion import CompletedExecution
-from quartzpy.triggers.trigger import any_kind_chooses
+from quartzpy.triggers.trigger import CompletedExecution, any_kind_chooses
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from quartzpy.calendars.kinds import calendar_to_json
+from quartzpy.calendars.registry import calendar_to_json
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.actions.base import BaseActions, values_of
 from quartzpy.operations.actions.log import Change, Recorded
