@@ -32,7 +32,7 @@ from quartzpy.matchers import GroupMatcher, KeyMatcher
 from quartzpy.node.health import HealthState, SchedulerHealth, ThreadHealth
 from quartzpy.scheduler.methods.handles import TriggeredExecution
 from quartzpy.scheduler.methods.scheduling import ScheduledJob
-from quartzpy.scheduler.paging import Page, Query
+from quartzpy.scheduler.querying import Page, Query
 from quartzpy.scheduler.scheduler import SchedulerMetadata
 from quartzpy.states import CompletionInstruction, ExecutionState, JobMode, PublicState
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit

@@ -108,19 +108,11 @@ def _verb_modules() -> Iterator[Module]:
 
 MODULES = (
     Module(
-        "quartzpy.aio.streams",
-        "Streams of events that are awaited.",
-        (Twin("quartzpy.scheduler.cluster_events:ClusterEvents", "AsyncClusterEvents", is_stream=True),),
-    ),
-    Module(
-        "quartzpy.aio.queries",
-        "Queries that are awaited.",
-        (Twin("quartzpy.scheduler.paging:Query", "AsyncQuery", is_lazy=True),),
-    ),
-    Module(
-        "quartzpy.aio.handles",
-        "Handles whose methods are awaited.",
+        "quartzpy.aio.results",
+        "Handles, queries and streams of events, which are awaited.",
         (
+            Twin("quartzpy.scheduler.cluster_events:ClusterEvents", "AsyncClusterEvents", is_stream=True),
+            Twin("quartzpy.scheduler.querying:Query", "AsyncQuery", is_lazy=True),
             Twin("quartzpy.scheduler.methods.scheduling:ScheduledJob", "AsyncScheduledJob"),
             Twin("quartzpy.scheduler.methods.handles:TriggeredExecution", "AsyncTriggeredExecution"),
         ),

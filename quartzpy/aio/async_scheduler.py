@@ -11,8 +11,8 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from quartzpy.aio.results import AsyncClusterEvents
 from quartzpy.aio.scheduler import AsyncSchedulerMethods
-from quartzpy.aio.streams import AsyncClusterEvents
 from quartzpy.aio.transaction import AsyncTransactionMethods
 from quartzpy.errors import NodeUnhealthyError, SchedulerStateError, SettingsError
 from quartzpy.events.listeners import Listeners

@@ -11,7 +11,7 @@ from quartzpy.aio.methods.scheduling import AsyncSchedulingMethods
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.connection_types import is_asynchronous
 from quartzpy.scheduler.async_calls import VerbThreads
-from quartzpy.scheduler.transaction_methods import TransactionMethods
+from quartzpy.scheduler.transactions import TransactionMethods
 from quartzpy.store.protocol import JobStore
 
 _R = TypeVar("_R")

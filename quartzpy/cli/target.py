@@ -141,7 +141,7 @@ class Target:
     def operations(self) -> Iterator[Operations]:
         """Yield the operations of the user of this process on a scheduler that is not started."""
         from quartzpy.operations import Operations
-        from quartzpy.scheduler.advice import COMMANDS
+        from quartzpy.scheduler.explain import COMMANDS
 
         with self.client() as scheduler:
             yield Operations(scheduler, advice=COMMANDS)

@@ -23,8 +23,14 @@ from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.scheduler.calendar_tables import calendar_table, rules_in, with_stored_rules
-from quartzpy.scheduler.declarations import SCHEDULE, STORED_DATA, read_trigger
+from quartzpy.scheduler.declarations import (
+    SCHEDULE,
+    STORED_DATA,
+    calendar_table,
+    read_trigger,
+    rules_in,
+    with_stored_rules,
+)
 from quartzpy.triggers.trigger import Trigger
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")

@@ -24,7 +24,7 @@ from quartzpy.scheduler.async_calls import VerbThreads
 from quartzpy.scheduler.cluster_events import ClusterEvents
 from quartzpy.scheduler.lifecycle import SchedulerLifecycle
 from quartzpy.scheduler.methods.queries import FireRef, checked_fire_id
-from quartzpy.scheduler.transaction_methods import TransactionMethods
+from quartzpy.scheduler.transactions import TransactionMethods
 from quartzpy.store.protocol import JobStore
 
 if TYPE_CHECKING:
@@ -89,9 +89,7 @@ class BaseScheduler(SchedulerLifecycle):
         return AsyncTransactionMethods(self._unopened_store, connection, self._config, self._inside, threads)
 
     def _inside(self, store: JobStore) -> TransactionMethods:
-        return TransactionMethods(
-            store, self._config, self._clock, self._job_types, self._job_defaults, self._current_trace
-        )
+        return TransactionMethods(self, store)
 
     # --- the whole cluster
 

@@ -28,7 +28,7 @@ from quartzpy.node.workers.job_runner import JobRunner
 from quartzpy.placement import Capabilities, placement_from_text
 from quartzpy.scheduler.methods.queries import checked_fire_id
 from quartzpy.scheduler.methods.scheduling import SchedulingMethods
-from quartzpy.scheduler.transaction_methods import TransactionMethods
+from quartzpy.scheduler.transactions import TransactionMethods
 from quartzpy.store.protocol import (
     AvailableSlots,
     Completion,
@@ -315,9 +315,7 @@ class SchedulerHarness(SchedulingMethods):
         that schedules stored with them stay.
         """
         self._usable_store()
-        return TransactionMethods(
-            self._store.within(connection), self._config, self._clock, self._job_types, self._job_defaults
-        )
+        return TransactionMethods(self, self._store.within(connection))
 
     # --- the interface for the verbs
 

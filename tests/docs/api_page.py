@@ -39,7 +39,7 @@ TOPICS = {
             "quartzpy.async",
             "quartzpy.aio",
             "quartzpy.scheduler.methods",
-            "quartzpy.scheduler.transaction_methods",
+            "quartzpy.scheduler.transactions",
         ),
     ),
     "jobs": (

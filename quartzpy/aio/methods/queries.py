@@ -10,12 +10,11 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from quartzpy.aio.methods.base import AsyncMethods
-from quartzpy.aio.queries import AsyncQuery
+from quartzpy.aio.results import AsyncQuery
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.scheduler.methods.queries import FireRef, QueryMethods
-from quartzpy.scheduler.outdated import OutdatedJob
+from quartzpy.scheduler.methods.queries import FireRef, OutdatedJob, QueryMethods
 from quartzpy.states import ENDED, PublicState
 from quartzpy.store.protocol import CheckIn
 from quartzpy.store.queries import TriggerOrder

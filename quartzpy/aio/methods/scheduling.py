@@ -9,29 +9,24 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
-from quartzpy.aio.handles import AsyncScheduledJob
 from quartzpy.aio.methods.pausing import AsyncPausingMethods
-from quartzpy.aio.methods.syncing import AsyncSyncMethods
 from quartzpy.aio.methods.triggering import AsyncTriggeringMethods
+from quartzpy.aio.results import AsyncScheduledJob
 from quartzpy.keys import DEFAULT_GROUP, JobRef
-from quartzpy.scheduler.forms import JobForm, TriggerForm
+from quartzpy.scheduler.coercion import JobLike, TriggerLike
 from quartzpy.scheduler.methods.scheduling import SchedulingMethods
 from quartzpy.triggers.trigger import Trigger
 
 _SchedulingMethodsT = TypeVar("_SchedulingMethodsT", bound=SchedulingMethods)
 
 
-class AsyncSchedulingMethods(
-    AsyncTriggeringMethods[_SchedulingMethodsT],
-    AsyncPausingMethods[_SchedulingMethodsT],
-    AsyncSyncMethods[_SchedulingMethodsT],
-):
+class AsyncSchedulingMethods(AsyncTriggeringMethods[_SchedulingMethodsT], AsyncPausingMethods[_SchedulingMethodsT]):
     """The methods of `SchedulingMethods`, each of them awaitable."""
 
     async def schedule_job(
         self,
-        job: JobForm,
-        triggers: TriggerForm | Iterable[TriggerForm] | None = None,
+        job: JobLike,
+        triggers: TriggerLike | Iterable[TriggerLike] | None = None,
         *,
         name: str | None = None,
         group: str = DEFAULT_GROUP,
@@ -73,7 +68,7 @@ class AsyncSchedulingMethods(
 
     async def schedule_jobs(
         self,
-        jobs: Mapping[Any, Iterable[TriggerForm]] | Iterable[tuple[JobForm, Iterable[TriggerForm]]],
+        jobs: Mapping[Any, Iterable[TriggerLike]] | Iterable[tuple[JobLike, Iterable[TriggerLike]]],
         *,
         replace: bool = False,
     ) -> list[AsyncScheduledJob]:

@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from quartzpy.aio.methods.base import AsyncMethods
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef
-from quartzpy.scheduler.forms import TriggerForm
+from quartzpy.scheduler.coercion import JobLike, TriggerLike
 from quartzpy.scheduler.methods.storing import StoringMethods
+from quartzpy.scheduler.sync import Existing, SyncPlan
+from quartzpy.triggers.trigger import Trigger
 
 _StoringMethodsT = TypeVar("_StoringMethodsT", bound=StoringMethods)
 
@@ -70,7 +72,7 @@ class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
         """Remove triggers, and jobs as `unschedule_job` does; return the keys of those that were stored."""
         return await self._run(lambda behind: behind.unschedule_jobs(keys))
 
-    async def reschedule_job(self, key: TriggerRef, trigger: TriggerForm) -> datetime:
+    async def reschedule_job(self, key: TriggerRef, trigger: TriggerLike) -> datetime:
         """Replace a stored trigger with a new one of the same job; return the new trigger's first fire time.
 
         The trigger takes the forms that `schedule_job` accepts. A trigger without a name takes the old one's key.
@@ -136,3 +138,51 @@ class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
     async def calendar_names(self) -> list[str]:
         """Return the names of all stored calendars, sorted."""
         return await self._run(lambda behind: behind.calendar_names())
+
+    async def sync(
+        self,
+        definitions: Iterable[tuple[JobLike, Trigger | str | timedelta | datetime | Iterable[Any] | None]],
+        *,
+        owner: str,
+        calendars: Mapping[str, Calendar] | None = None,
+        prune: bool = False,
+        existing: str = Existing.UPDATE,
+        version: int | float | str | None = None,
+        apply: bool = True,
+        announce: Callable[[SyncPlan], None] | None = None,
+    ) -> SyncPlan:
+        """Make the store match the declared jobs and calendars, all or nothing; return the plan.
+
+        `calendars` are the declared calendars by name. `apply=False` is a dry run.
+
+        A trigger whose schedule did not change keeps its fire times, its misfires and its pause, even if other values
+        of it or its job changed; one that has ended stays COMPLETE and does not fire again. If a calendar changes, the
+        next fire times of the triggers that use it are recomputed. With `prune`, jobs, triggers and calendars that the
+        same `owner` declared before and no longer declares are removed; those of other owners, and those that were
+        stored directly, never are. With `existing="keep"`, what is stored already does not change: the first
+        registration wins. Any number of nodes may call it at the same time.
+
+        `version` is the version of the program: a number, or a text such as "2.10.1". It is stored with the owner; a
+        program of an older version changes nothing, and the plan reports that (`SyncPlan.outdated_by`).
+
+        `announce` is called with the plan before it is applied; without it the plan is logged.
+
+        Raises:
+            InvalidTriggerError: a key is declared twice. Others as in `schedule_job`; nothing is changed then.
+            InvalidCalendarError: a calendar cannot be stored.
+            CalendarNotFoundError: a declared trigger uses a calendar that is neither declared nor stored.
+            CalendarInUseError: with `prune`, a calendar is no longer declared, but a trigger that stays uses it.
+            InvalidValueError: `existing` is neither "update" nor "keep", or `version` is not a version.
+        """
+        return await self._run(
+            lambda behind: behind.sync(
+                definitions,
+                owner=owner,
+                calendars=calendars,
+                prune=prune,
+                existing=existing,
+                version=version,
+                apply=apply,
+                announce=announce,
+            )
+        )

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
-from quartzpy.aio.handles import AsyncTriggeredExecution
 from quartzpy.aio.methods.queries import AsyncQueryMethods
 from quartzpy.aio.methods.storing import AsyncStoringMethods
+from quartzpy.aio.results import AsyncTriggeredExecution
 from quartzpy.instants import Span
 from quartzpy.keys import JobRef, TriggerRef
 from quartzpy.scheduler.methods.queries import FireRef

@@ -12,8 +12,8 @@ from quartzpy.operations.actions.log import Change, Recorded
 from quartzpy.operations.actor import Role
 from quartzpy.operations.changed_values import changed_values
 from quartzpy.scheduler import sync
-from quartzpy.scheduler.own_transaction import OwnTransactionMethods
 from quartzpy.scheduler.sync import Declarations, Existing, SyncPlan
+from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.texts import quoted
 
 _LONGEST_VALUE = 1_000

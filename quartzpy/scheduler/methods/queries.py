@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from quartzpy.errors import ExecutionNotFoundError, InvalidValueError, QuartzpyError
-from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.keys import JobKey, TriggerKey, checked_key
 from quartzpy.matchers import GroupMatcher
-from quartzpy.scheduler.methods import reasons
+from quartzpy.scheduler.explain import Explanation, Moment
 from quartzpy.scheduler.methods.base import Methods
-from quartzpy.scheduler.methods.filters import (
+from quartzpy.scheduler.querying import (
+    Query,
     execution_query,
     group_matcher,
     job_query,
     misfire_query,
     trigger_query,
 )
-from quartzpy.scheduler.outdated import OutdatedJob, outdated
-from quartzpy.scheduler.paging import Query
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import (
     ENDED,
@@ -47,6 +47,28 @@ class HasFireId(Protocol):
 
 FireRef: TypeAlias = int | str | HasFireId
 """The id of an execution as a number or as its digits, or a record or context of the execution."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutdatedJob:
+    """A value of a stored job that differs from what its class declares.
+
+    A job is stored with the values that its class declares at that time. When a release adds or removes
+    `@disallow_concurrent_execution` or `@persist_job_data_after_execution`, jobs that are stored already keep the old
+    value until they are stored again. The value may also have been set on the job; then the difference is intended.
+    """
+
+    key: JobKey
+    option: str
+    """The option of `JobDetail`: "disallow_concurrent" or "persist_data"."""
+    stored: bool
+    declared: bool
+
+    def __str__(self) -> str:
+        return (
+            f"job {self.key} is stored with {self.option}={self.stored}, and its class now declares {self.declared};"
+            " store the job again to change it"
+        )
 
 
 class QueryMethods(Methods):
@@ -76,7 +98,7 @@ class QueryMethods(Methods):
             TriggerNotFoundError: the trigger is not stored, and the history has no execution of it.
         """
         reading = Reading(self._usable_store)
-        return reasons.of_trigger(reading, checked_key(key, TriggerKey), self._config.misfire_threshold)()
+        return Explanation(Moment(reading), checked_key(key, TriggerKey), self._config.misfire_threshold)()
 
     def triggers_of_job(self, key: JobKey) -> list[Trigger]:
         """Return the triggers of a job, sorted by key."""
@@ -292,7 +314,7 @@ class QueryMethods(Methods):
         for record in self.jobs():
             if record.job_type in known:
                 with contextlib.suppress(QuartzpyError):
-                    found += outdated(record.job, self._job_types.find(record.job_type))
+                    found += _outdated(record.job, self._job_types.find(record.job_type))
         return found
 
     def nodes(self) -> CheckIn:
@@ -357,3 +379,14 @@ def checked_fire_id(fire_id: object) -> int:
     raise InvalidValueError(
         f"fire_id: must be a whole number, as context.fire_id is, or a record that has one (got {quoted(fire_id)})"
     )
+
+
+def _outdated(stored: JobDetail, cls: type[Job]) -> list[OutdatedJob]:
+    """Compare a stored job with its class. A limit above one was set on the job itself, so it is not compared."""
+    is_serial, is_persistent = bool(stored.disallow_concurrent), bool(stored.persist_data)
+    found = []
+    if is_serial != cls.disallows_concurrent_execution and (is_serial or stored.max_concurrent is None):
+        found.append(OutdatedJob(stored.key, "disallow_concurrent", is_serial, not is_serial))
+    if is_persistent != cls.persists_job_data:
+        found.append(OutdatedJob(stored.key, "persist_data", is_persistent, not is_persistent))
+    return found

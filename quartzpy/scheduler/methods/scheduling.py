@@ -23,11 +23,10 @@ from quartzpy.keys import (
     checked_key,
 )
 from quartzpy.name_hints import HANDLE_NAMES, Hinted
-from quartzpy.scheduler.forms import JobForm, TriggerForm, as_job_detail, as_triggers, bound, check_named
+from quartzpy.scheduler.coercion import JobLike, TriggerLike, as_job_detail, as_triggers, bind, check_named
 from quartzpy.scheduler.methods.handles import TriggeredExecution, wait_for
 from quartzpy.scheduler.methods.pausing import PausingMethods
 from quartzpy.scheduler.methods.storing import Pairs
-from quartzpy.scheduler.methods.syncing import SyncMethods
 from quartzpy.scheduler.methods.triggering import TriggeringMethods
 from quartzpy.states import ENDED, Missed
 from quartzpy.store.protocol import JobStore
@@ -36,7 +35,7 @@ from quartzpy.store.records import ExecutionRecord
 from quartzpy.triggers.trigger import Trigger
 
 
-class SchedulingMethods(TriggeringMethods, PausingMethods, SyncMethods):
+class SchedulingMethods(TriggeringMethods, PausingMethods):
     """All verbs on jobs and triggers. Each verb takes effect completely or not at all.
 
     A verb that names one job, trigger or calendar takes its key, its name in the group DEFAULT, or an object that has
@@ -46,8 +45,8 @@ class SchedulingMethods(TriggeringMethods, PausingMethods, SyncMethods):
 
     def schedule_job(
         self,
-        job: JobForm,
-        triggers: TriggerForm | Iterable[TriggerForm] | None = None,
+        job: JobLike,
+        triggers: TriggerLike | Iterable[TriggerLike] | None = None,
         *,
         name: str | None = None,
         group: str = DEFAULT_GROUP,
@@ -86,14 +85,14 @@ class SchedulingMethods(TriggeringMethods, PausingMethods, SyncMethods):
         given = as_job_detail(job, name, group, data, options)
         check_named(given, "replace=True" if replace else None)
         detail = self._checked_job(given)
-        pairs: Pairs = [(detail, bound(several, detail.key))]
+        pairs: Pairs = [(detail, bind(several, detail.key))]
         self._check_pairs(pairs)
         self._store_pairs(pairs, replace=replace)
         return ScheduledJob(self, detail.key)
 
     def scheduled_job(
         self,
-        triggers: TriggerForm | Iterable[TriggerForm],
+        triggers: TriggerLike | Iterable[TriggerLike],
         name: str | None = None,
         group: str = DEFAULT_GROUP,
         *,
@@ -115,7 +114,7 @@ class SchedulingMethods(TriggeringMethods, PausingMethods, SyncMethods):
 
     def schedule_jobs(
         self,
-        jobs: Mapping[Any, Iterable[TriggerForm]] | Iterable[tuple[JobForm, Iterable[TriggerForm]]],
+        jobs: Mapping[Any, Iterable[TriggerLike]] | Iterable[tuple[JobLike, Iterable[TriggerLike]]],
         *,
         replace: bool = False,
     ) -> list[ScheduledJob]:
@@ -141,7 +140,7 @@ class SchedulingMethods(TriggeringMethods, PausingMethods, SyncMethods):
             if trigger.job_key is None:
                 raise InvalidTriggerError(f"trigger {trigger.label}: job_key is missing")
             of_job = [one for one in several if one.job_key == trigger.job_key]
-            found.append(bound(of_job, trigger.job_key)[of_job.index(trigger)])
+            found.append(bind(of_job, trigger.job_key)[of_job.index(trigger)])
         pairs: Pairs = [(None, found)]
         self._check_pairs(pairs)
         return self._store_pairs(pairs, replace=replace)[0]

@@ -21,9 +21,9 @@ from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import TIME_OF_DAY, at, every, is_time_of_day
 from quartzpy.triggers.trigger import Trigger
 
-JobForm: TypeAlias = type[Job] | Callable[..., Any] | JobDetail
+JobLike: TypeAlias = type[Job] | Callable[..., Any] | JobDetail
 """A job: a `Job` subclass, a function, a coroutine function, a `@job` function, or a `JobDetail`."""
-TriggerForm: TypeAlias = Trigger | str | timedelta | datetime
+TriggerLike: TypeAlias = Trigger | str | timedelta | datetime
 """A trigger: a `Trigger`, a cron text, an interval, or the instant of a single fire."""
 
 _CRONTAB_FIELDS = 5
@@ -187,17 +187,17 @@ def _meant(text: str, fields: int) -> str:
     return f"an interval is written as every({span!r})"
 
 
-def bound(triggers: Sequence[Trigger], job_key: JobKey) -> list[Trigger]:
+def bind(triggers: Sequence[Trigger], job_key: JobKey) -> list[Trigger]:
     """Bind triggers to a job. One without a name takes the job's name and group, further ones are `name-2`, ...
 
     Raises:
         InvalidTriggerError: a trigger names another job.
     """
     taken = {trigger.name for trigger in triggers if trigger.name is not None and trigger.group == job_key.group}
-    return [_bound(trigger, job_key, taken) for trigger in triggers]
+    return [_bind(trigger, job_key, taken) for trigger in triggers]
 
 
-def _bound(trigger: Trigger, job_key: JobKey, taken: set[str]) -> Trigger:
+def _bind(trigger: Trigger, job_key: JobKey, taken: set[str]) -> Trigger:
     if trigger.job_key is not None and trigger.job_key != job_key:
         raise InvalidTriggerError(f"trigger {trigger.label} names job {trigger.job_key}, not {job_key}")
     if trigger.name is not None:
