@@ -69,7 +69,7 @@ SCHEDULER_NAMES: Mapping[str, str] = {
     "get_listener_manager": "scheduler.listeners",
     "get_context": "scheduler.context",
     "is_shutdown": "scheduler.is_shut_down",
-    # Of events, and of other verbs
+    # Of events, and of other methods
     "calendars": 'scheduler.calendar_names(), and scheduler.get_calendar("holidays")',
     "update_job": 'scheduler.modify_job("nightly", ...) for its options, and scheduler.reschedule_job for its trigger',
     **dict.fromkeys(

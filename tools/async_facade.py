@@ -1,12 +1,12 @@
 """Write the awaitable twins of the facade's classes: `python -m tools.async_facade`.
 
-The asynchronous facade has the verbs of the ordinary one, with the same signatures and docstrings. So they are written
-once, by hand, and this program derives the others from the classes themselves; a test fails where somebody changed a
-verb and did not run it. Each public method becomes a coroutine method that runs the method it is derived from on a
-worker thread. Each public property that asks the database becomes a coroutine method of the same name.
+The asynchronous facade has the methods of the ordinary one, with the same signatures and docstrings. So they are
+written once, by hand, and this program derives the others from the classes themselves; a test fails where somebody
+changed a method and did not run it. Each public method becomes a coroutine method that runs the method it is derived
+from on a worker thread. Each public property that asks the database becomes a coroutine method of the same name.
 
-Each class from which the verbs are inherited has a twin in a module of its own. A class that verbs return and whose
-methods ask the database in turn (a handle, a query) has one too: add it to `MODULES`, before the verbs that return it.
+Each class from which a scheduler inherits methods has a twin. A class that methods return and whose methods ask the
+database in turn (a handle, a query) has one too: add it to `MODULES`, before the methods that return it.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class Twin:
     source: str
     name: str
     is_inherited: bool = False
-    """A class of verbs: it extends the twins of its base classes, and others extend it."""
+    """A class of methods: it extends the twins of its base classes, and others extend it."""
     is_stream: bool = False
     """Its items come one by one for as long as it is open: it has `next`, which may wait for long, and `close`."""
     is_lazy: bool = False
-    """The class asks the database only when it is used, as a query does: verbs return it without being awaited."""
+    """The class asks the database only when it is used, as a query does: methods return it without being awaited."""
 
     @property
     def cls(self) -> type:
@@ -72,7 +72,7 @@ class Twin:
 
     @property
     def variable(self) -> str:
-        """The name of the type variable that a class of verbs has for the class behind it."""
+        """The name of the type variable that a class of methods has for the class behind it."""
         return f"_{self.cls.__name__}T"
 
 
@@ -96,14 +96,12 @@ def _wanted(name: str, member: object) -> bool:
     return is_public and (inspect.isfunction(member) or isinstance(member, property))
 
 
-def _verb_modules() -> Iterator[Module]:
-    """Yield a module for each class that has verbs, base classes first."""
+def _twins_of_methods() -> Iterator[Twin]:
+    """Yield a twin for each class that has methods on jobs and triggers, base classes first."""
     for cls in reversed(SchedulingMethods.__mro__):
-        has_verbs = issubclass(cls, Methods) and any(_wanted(name, member) for name, member in vars(cls).items())
-        if has_verbs or cls is SchedulingMethods:
-            twin = Twin(f"{cls.__module__}:{cls.__name__}", f"Async{cls.__name__}", is_inherited=True)
-            name = cls.__module__.rpartition(".")[2]
-            yield Module(f"quartzpy.aio.methods.{name}", f"The awaitable twin of `{cls.__name__}`.", (twin,))
+        has_methods = issubclass(cls, Methods) and any(_wanted(name, member) for name, member in vars(cls).items())
+        if has_methods or cls is SchedulingMethods:
+            yield Twin(f"{cls.__module__}:{cls.__name__}", f"Async{cls.__name__}", is_inherited=True)
 
 
 MODULES = (
@@ -117,11 +115,13 @@ MODULES = (
             Twin("quartzpy.scheduler.methods.handles:TriggeredExecution", "AsyncTriggeredExecution"),
         ),
     ),
-    *_verb_modules(),
     Module(
-        "quartzpy.aio.scheduler",
-        "The awaitable verbs of a scheduler alone.",
-        (Twin("quartzpy.scheduler.scheduler:BaseScheduler", "AsyncSchedulerMethods", is_inherited=True),),
+        "quartzpy.aio.methods",
+        "The methods of a scheduler, which are awaited.",
+        (
+            *_twins_of_methods(),
+            Twin("quartzpy.scheduler.scheduler:BaseScheduler", "AsyncSchedulerMethods", is_inherited=True),
+        ),
     ),
 )
 
@@ -204,7 +204,7 @@ class Writer:
         return head + textwrap.indent("\n\n".join([docstring, *members]), "    ")
 
     def _base_names(self, twin: Twin) -> list[str]:
-        """The names of the classes that a class of verbs extends, which are imported."""
+        """The names of the classes that a class of methods extends, which are imported."""
         bases = list(self._base_twins(twin.cls))
         for base in bases:
             self._use(base)

@@ -11,8 +11,8 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from quartzpy.aio.methods import AsyncSchedulerMethods
 from quartzpy.aio.results import AsyncClusterEvents
-from quartzpy.aio.scheduler import AsyncSchedulerMethods
 from quartzpy.aio.transaction import AsyncTransactionMethods
 from quartzpy.errors import NodeUnhealthyError, SchedulerStateError, SettingsError
 from quartzpy.events.listeners import Listeners
@@ -26,7 +26,7 @@ from quartzpy.logs.default_handler import ensure_logging
 from quartzpy.name_hints import SCHEDULER_NAMES, Hinted
 from quartzpy.node.health import HealthState
 from quartzpy.node.run import CHECK_EVERY
-from quartzpy.scheduler.async_calls import VerbThreads
+from quartzpy.scheduler.async_calls import MethodThreads
 from quartzpy.scheduler.plugin import Plugin
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
@@ -54,13 +54,13 @@ def _synchronous(database: Any) -> str | Engine | None:
 
 
 class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
-    """A scheduler whose verbs are awaited: `async with AsyncScheduler(url) as scheduler: await scheduler.jobs()`.
+    """A scheduler whose methods are awaited: `async with AsyncScheduler(url) as scheduler: await scheduler.jobs()`.
 
-    It does what `Scheduler` does, on the same tables: it wraps an ordinary scheduler, `scheduler.blocking`, whose verbs
-    run on worker threads, so the event loop is never blocked. Jobs run as on every node: functions on worker threads,
-    coroutine functions on the node's own event loop, never on the caller's.
+    It does what `Scheduler` does, on the same tables: it wraps an ordinary scheduler, `scheduler.blocking`, whose
+    methods run on worker threads, so the event loop is never blocked. Jobs run as on every node: functions on worker
+    threads, coroutine functions on the node's own event loop, never on the caller's.
 
-    Cancelling a task that awaits a verb ends the wait at once; a verb that has started still completes.
+    Cancelling a task that awaits a method ends the wait at once; a method that has started still completes.
 
     `database` and the other parameters are those of `Scheduler`. `database` may also be an existing scheduler, or a
     SQLAlchemy `AsyncEngine` on psycopg or asyncpg. Only the engine's URL is used: the connections of an asynchronous
@@ -103,7 +103,7 @@ class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
                 **settings,
             )
         """The ordinary scheduler that this one wraps. Other threads may use it at any time."""
-        self._threads = VerbThreads(self.blocking.config.pool_size + 3)
+        self._threads = MethodThreads(self.blocking.config.pool_size + 3)
         self._decorated: list[Callable[[], Any]] = []
 
     @classmethod
@@ -132,7 +132,7 @@ class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
         try:
             return await self._threads.wait(call, self.blocking)
         finally:
-            # Not before: jobs await verbs until the drain is over.
+            # Not before: jobs await methods until the drain is over.
             if self.blocking._closed.is_set():
                 self._threads.close()
 
@@ -291,8 +291,8 @@ class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
         return scheduled
 
     def using(self, connection: Any) -> AsyncTransactionMethods:
-        """Return the scheduling verbs inside the transaction of a connection or session; each verb is awaited.
+        """Return the scheduling methods inside the transaction of a connection or session; each method is awaited.
 
-        `connection` is any that `Scheduler.using` accepts. The first verb that is awaited raises the errors.
+        `connection` is any that `Scheduler.using` accepts. The first method that is awaited raises the errors.
         """
-        return self.blocking.using_async(connection, self._threads)
+        return self.blocking._using_async(connection, self._threads)

@@ -1,4 +1,4 @@
-"""The settings of a scheduler: one frozen value, validated as a whole."""
+"""The settings of a scheduler: one frozen value, validated as a whole. Its worker pools are a part of it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
-from quartzpy.config.executors import MAX_WORKERS, ExecutorConfig
 from quartzpy.errors import InvalidKeyError, SettingsError
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.keys import check_name, unique_name
@@ -20,6 +19,10 @@ from quartzpy.name_hints import SETTING_NAMES
 from quartzpy.placement import DEFAULT_EXECUTOR
 from quartzpy.texts import did_you_mean, quoted
 
+MAX_WORKERS = 5_000
+LEAST_MEMORY = 128 * 2**20
+_BYTES = re.compile(r"([0-9]{1,9})(KB|MB|GB)")
+_BYTE_UNITS = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
 AUTO = "AUTO"
 DEFAULT_TABLE_PREFIX = "qrtz_"
 # The longest name that follows it has 38 characters, and PostgreSQL keeps 63.
@@ -32,6 +35,81 @@ _FOR_EVER = ("history_retention", "audit_retention")
 """The spans of time that may be None, for what is kept for ever."""
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING")
 MAX_GROUP_LIMIT = 1_000_000
+
+
+def as_bytes(value: object, subject: str) -> int:
+    """Return a size in bytes, given as a number of bytes or as a string such as "512MB" or "2GB".
+
+    Raises:
+        SettingsError: `value` is neither.
+    """
+    if type(value) is int and value > 0:
+        return value
+    if isinstance(value, str) and (found := _BYTES.fullmatch(value.strip())):
+        return int(found[1]) * _BYTE_UNITS[found[2]]
+    raise SettingsError(f"{subject} must be a number of bytes, or a string such as 512MB or 2GB (got {quoted(value)})")
+
+
+class ExecutorKind(StrEnum):
+    """The kind of the workers of a pool."""
+
+    THREADS = "threads"
+    ASYNCIO = "asyncio"
+    """Slots on the node's event loop, for `async def` jobs only."""
+    PROCESSES = "processes"
+    """Child processes: for CPU-bound jobs, and for jobs that must be killed if they do not stop."""
+
+
+@dataclass(frozen=True)
+class ExecutorConfig:
+    """The configuration of a worker pool: the kind and number of its workers."""
+
+    kind: ExecutorKind | str
+    workers: int
+    memory_limit: int | str | None = None
+    """The largest address space of each process in a pool of processes, in bytes or as a string such as "512MB". A
+    job that needs more fails with a MemoryError that names the limit, and a new process replaces its own."""
+
+    def __post_init__(self) -> None:
+        """Validate the values.
+
+        Raises:
+            SettingsError: a value is invalid.
+        """
+        if self.kind not in list(ExecutorKind):
+            raise SettingsError(f"executors: kind must be one of {', '.join(ExecutorKind)} (got {quoted(self.kind)})")
+        object.__setattr__(self, "kind", ExecutorKind(self.kind))
+        if type(self.workers) is not int or not 1 <= self.workers <= MAX_WORKERS:
+            raise SettingsError(f"executors: workers must be from 1 to {MAX_WORKERS} (got {quoted(self.workers)})")
+        if self.memory_limit is not None:
+            limit = as_bytes(self.memory_limit, "executors: memory_limit")
+            object.__setattr__(self, "memory_limit", limit)
+            if self.kind is not ExecutorKind.PROCESSES:
+                raise SettingsError(
+                    f"executors: memory_limit applies to processes only; {self.kind} share the memory of this process"
+                )
+            if limit < LEAST_MEMORY:
+                raise SettingsError(
+                    f"executors: memory_limit must be at least {LEAST_MEMORY // 2**20}MB, which Python itself needs"
+                    f" (got {limit})"
+                )
+
+    @classmethod
+    def of(cls, value: object) -> Self:
+        """Return the pool that a setting describes: an ExecutorConfig, or a string such as "processes:4:512MB".
+
+        Raises:
+            SettingsError: `value` is neither.
+        """
+        if isinstance(value, cls):
+            return value
+        kind, colon, rest = str(value).partition(":")
+        workers, has_limit, limit = rest.partition(":")
+        if not (isinstance(value, str) and colon and workers.strip().isdecimal() and len(workers) < 10):
+            raise SettingsError(
+                f"executors: a pool is written like threads:20, asyncio:500 or processes:4 (got {quoted(value)})"
+            )
+        return cls(kind.strip(), int(workers), as_bytes(limit, "executors: memory_limit") if has_limit else None)
 
 
 def automatic_instance_id() -> str:

@@ -36,7 +36,7 @@ from quartzpy.node.node import SchedulerNode
 from quartzpy.node.observers import Observers
 from quartzpy.node.parts import NodeParts
 from quartzpy.node.run import RunEnd, run_until_stopped
-from quartzpy.scheduler.async_calls import VerbThreads
+from quartzpy.scheduler.async_calls import MethodThreads
 from quartzpy.scheduler.methods.scheduling import SchedulingMethods
 from quartzpy.scheduler.plugin import Plugin, call_plugin
 from quartzpy.store.process_identity import is_process_worker
@@ -91,11 +91,11 @@ class SchedulerLifecycle(SchedulingMethods):
         self._running_since: datetime | None = None
         self._shut_down = threading.Event()
         self._closed = threading.Event()
-        """Set when the verbs are refused: at a shutdown, but not before its drain is over."""
+        """Set when the methods are refused: at a shutdown, but not before its drain is over."""
         self._refusal = SHUT_DOWN
         self._starting: threading.Timer | None = None
         self._pid = os.getpid()
-        self._verb_threads = VerbThreads(config.pool_size + 3)
+        self._method_threads = MethodThreads(config.pool_size + 3)
         if config.log_executions is not None:
             level = logging.getLevelNamesMapping()[config.log_executions]
             ExecutionLogger(config.name, level=level).listen(self.listeners)
@@ -336,7 +336,7 @@ class SchedulerLifecycle(SchedulingMethods):
         return True
 
     def _close(self, in_time: bool) -> None:
-        """Refuse all verbs from now on."""
+        """Refuse all methods from now on."""
         if not self._closed.is_set():
             self._refusal = SHUT_DOWN if in_time else ABANDONED
             self._closed.set()

@@ -20,7 +20,7 @@ from quartzpy.instants import Span, as_span
 from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.keys import JobKey, checked_key
 from quartzpy.node.workers.execution import Execution
-from quartzpy.scheduler.async_calls import VerbThreads
+from quartzpy.scheduler.async_calls import MethodThreads
 from quartzpy.scheduler.cluster_events import ClusterEvents
 from quartzpy.scheduler.lifecycle import SchedulerLifecycle
 from quartzpy.scheduler.methods.queries import FireRef, checked_fire_id
@@ -63,11 +63,11 @@ class BaseScheduler(SchedulerLifecycle):
     def using(self, connection: UserConnection) -> TransactionMethods: ...
 
     def using(self, connection: Any) -> TransactionMethods | AsyncTransactionMethods:
-        """Return the scheduling verbs inside a transaction of the caller, which commits or rolls back their changes.
+        """Return the scheduling methods inside a transaction of the caller, which commits or rolls back their changes.
 
         `connection` is a SQLAlchemy `Connection`, `Session` or `scoped_session`, a psycopg connection, or Django's
         `connection` inside `atomic()`. For a SQLAlchemy `AsyncConnection` or `AsyncSession` (on psycopg or asyncpg) and
-        psycopg's `AsyncConnection`, the verbs are awaited.
+        psycopg's `AsyncConnection`, the methods are awaited.
 
         Other nodes learn of the changes at the commit. A long transaction delays only the triggers that it touches,
         because it locks no row of the table `locks`; only `sync` lets other calls of `sync` wait until the commit. The
@@ -75,14 +75,14 @@ class BaseScheduler(SchedulerLifecycle):
 
         Raises:
             InvalidValueError: `connection` is of another type or in autocommit mode, or the store is memory://. With an
-                asynchronous connection, the first awaited verb raises it.
+                asynchronous connection, the first awaited method raises it.
         """
         if is_asynchronous(connection):
-            return self.using_async(connection, self._verb_threads)
+            return self._using_async(connection, self._method_threads)
         return self._inside(self._unopened_store().within(connection))
 
-    def using_async(self, connection: Any, threads: VerbThreads) -> AsyncTransactionMethods:
-        """Return awaitable scheduling verbs for any kind of connection, as `using` does. They run on `threads`."""
+    def _using_async(self, connection: Any, threads: MethodThreads) -> AsyncTransactionMethods:
+        """Return awaitable scheduling methods for any kind of connection, as `using` does. They run on `threads`."""
         # Imported here, because a node without asynchronous callers has no need of these modules.
         from quartzpy.aio.transaction import AsyncTransactionMethods
 

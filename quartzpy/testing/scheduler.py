@@ -40,8 +40,7 @@ from quartzpy.store.protocol import (
 )
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.store.store_time import StoreTime
-from quartzpy.testing.clock import DEFAULT_START, ManualClock
-from quartzpy.testing.passing import ClockCancellation, ClockDeadlines, ClockLoop
+from quartzpy.testing.clock import DEFAULT_START, ClockCancellation, ClockDeadlines, ClockLoop, ManualClock
 from quartzpy.testing.transactions import JobTransaction, TransactionalStore
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ INSTANCE_ID = "testing"
 
 
 class SchedulerHarness(SchedulingMethods):
-    """A scheduler for tests: all verbs on a store in memory, and a clock that `advance` moves.
+    """A scheduler for tests: all methods on a store in memory, and a clock that `advance` moves.
 
     Jobs run on the calling thread, one after the other, each at its instant of the clock. `async def` jobs run in an
     event loop whose time is the clock's. Waiting takes no real time: `context.wait_cancelled(...)` and `asyncio.sleep`
@@ -308,7 +307,7 @@ class SchedulerHarness(SchedulingMethods):
     # --- inside a user's transaction
 
     def using(self, connection: Any) -> TransactionMethods:
-        """Return the scheduling verbs inside a transaction of the caller.
+        """Return the scheduling methods inside a transaction of the caller.
 
         If the transaction is rolled back, all changes since this call are undone. This works for SQLAlchemy connections
         and sessions, including their asynchronous forms. Connections of other kinds do not notify of a rollback, so
@@ -317,7 +316,7 @@ class SchedulerHarness(SchedulingMethods):
         self._usable_store()
         return TransactionMethods(self, self._store.within(connection))
 
-    # --- the interface for the verbs
+    # --- the interface for the methods
 
     def _usable_store(self) -> TransactionalStore:
         self._store.check_in(self._node)

@@ -18,6 +18,7 @@ from quartzpy.instants import as_instant, zone, zone_name
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import CRON_ARGUMENTS, constructor_refuses
 from quartzpy.triggers.recurring import RecurringMisfire, RecurringTrigger
+from quartzpy.triggers.trigger import TriggerProgress
 
 CronMisfire = RecurringMisfire
 
@@ -155,6 +156,13 @@ class CronTrigger(RecurringTrigger, _Expression):
         if start.microsecond == 0 and cron.is_satisfied_by(start):
             return self._bounded(start)
         return self._bounded(cron.next_after(start))
+
+    def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
+        fired = progress.next_fire_time
+        if calendar is not None or fired is None or fired < self.anchor:
+            return super().following(progress, calendar, count)
+        instants = self.cron.upcoming(fired, count)
+        return instants if self.end_time is None else [instant for instant in instants if instant <= self.end_time]
 
     def previous_before(self, instant: datetime) -> datetime | None:
         """Return the last fire time strictly before `instant`, between start and end; None if there is none.

@@ -17,7 +17,7 @@ from functools import lru_cache
 from types import MethodType
 from typing import Any, Protocol
 
-from quartzpy.config.executors import ExecutorKind
+from quartzpy.config.config import ExecutorKind
 from quartzpy.errors import InvalidJobError, InvalidValueError, JobSnoozedError, LeaseLostError, OutcomeUnknownError
 from quartzpy.events.events import (
     JobExecutionVetoed,

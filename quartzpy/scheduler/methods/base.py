@@ -1,4 +1,4 @@
-"""The base class of all verbs: access to an opened store, and notification of listeners."""
+"""The base class of all methods: access to an opened store, and notification of listeners."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_NEAR = 100
 
 
 class Methods(Hinted, ABC):
-    """Methods on one store. A verb that names one job or trigger raises an error if that is not stored."""
+    """Methods on one store. A method that names one job or trigger raises an error if that is not stored."""
 
     _other_names = SCHEDULER_NAMES
 
@@ -52,7 +52,7 @@ class Methods(Hinted, ABC):
         `has_begun` reads whether a node has begun it.
 
         Raises:
-            SchedulerStateError: the awaited event can no longer occur: the scheduler was shut down, or the verbs
+            SchedulerStateError: the awaited event can no longer occur: the scheduler was shut down, or the methods
                 belong to a transaction whose changes other connections do not see yet.
         """
 

@@ -1,4 +1,4 @@
-"""The verbs that only read."""
+"""The methods that only read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All scheduling verbs, the same on a scheduler and inside a user's own transaction; and the handle of a stored job.
+"""All scheduling methods, the same on a scheduler and inside a user's own transaction; and the handle of a stored job.
 
 The handle holds the job's key only. Each call queries the store, so a handle never becomes stale, no matter how long it
 is kept and which node changes the job.
@@ -36,9 +36,9 @@ from quartzpy.triggers.trigger import Trigger
 
 
 class SchedulingMethods(TriggeringMethods, PausingMethods):
-    """All verbs on jobs and triggers. Each verb takes effect completely or not at all.
+    """All methods on jobs and triggers. Each method takes effect completely or not at all.
 
-    A verb that names one job, trigger or calendar takes its key, its name in the group DEFAULT, or an object that has
+    A method that names one job, trigger or calendar takes its key, its name in the group DEFAULT, or an object that has
     a key, and raises JobNotFoundError, TriggerNotFoundError or CalendarNotFoundError if it is not stored. Methods on
     several, on groups or on everything return the keys or groups that matched.
     """
@@ -147,7 +147,7 @@ class SchedulingMethods(TriggeringMethods, PausingMethods):
 
     @abstractmethod
     def _inside(self, store: JobStore) -> SchedulingMethods:
-        """Return the same verbs on another view of the store."""
+        """Return the same methods on another view of the store."""
 
     def job(self, key: JobRef) -> ScheduledJob:
         """Return a handle of a stored job.

@@ -75,7 +75,7 @@ class StoringMethods(Methods):
 
     @abstractmethod
     def _inside(self, store: JobStore) -> StoringMethods:
-        """Return the verbs on another view of the store."""
+        """Return the methods on another view of the store."""
 
     @refuses(SCHEDULING_ARGUMENTS)
     def add_job(

@@ -1,4 +1,4 @@
-"""The verbs that run a job outside its schedule: manually, again, or for past instants of its schedule."""
+"""The methods that run a job outside its schedule: manually, again, or for past instants of its schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs of scheduling, pausing and looking; nothing runs."""
+"""The methods of scheduling, pausing and looking; nothing runs."""
 
 from __future__ import annotations
 
