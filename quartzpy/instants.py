@@ -57,18 +57,18 @@ def fixed_offset(name: str) -> timezone | None:
     return timezone(-offset if match[1] == "-" else offset)
 
 
-def zone_name(given: object) -> str:
+def zone_name(value: object) -> str:
     """The name of a time zone that is given by name, as a `ZoneInfo` or as a `datetime.timezone`.
 
     Raises:
         UnknownTimeZoneError: `given` is none of these, or has no name.
     """
-    if isinstance(given, str):
-        return given
-    if isinstance(given, ZoneInfo) and given.key:
-        return given.key
-    if isinstance(given, timezone):
-        offset = given.utcoffset(None)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, ZoneInfo) and value.key:
+        return value.key
+    if isinstance(value, timezone):
+        offset = value.utcoffset(None)
         if not offset:
             return "UTC"
         minutes, rest = divmod(abs(offset), _MINUTE)
@@ -76,12 +76,12 @@ def zone_name(given: object) -> str:
             return f"{'-' if offset < timedelta() else '+'}{minutes // 60:02}:{minutes % 60:02}"
     raise UnknownTimeZoneError(
         "time zone: must be a name such as 'Europe/Berlin', an offset such as '+02:00', a ZoneInfo or a"
-        f" datetime.timezone of whole minutes (got {_shown(given)})"
+        f" datetime.timezone of whole minutes (got {_shown(value)})"
     )
 
 
-def _shown(given: object) -> str:
-    return str(given)[:80] if isinstance(given, tzinfo | datetime) else type(given).__name__
+def _shown(value: object) -> str:
+    return str(value)[:80] if isinstance(value, tzinfo | datetime) else type(value).__name__
 
 
 class Converted(Generic[_Given, _Kept]):
@@ -165,8 +165,8 @@ def _read_span(value: object) -> timedelta | None:
         if isinstance(value, str):
             if _SECONDS_TEXT.fullmatch(value.strip()):
                 return timedelta(seconds=float(value))
-            found = _SPAN_TEXT.fullmatch(value.strip())
-            parts = {} if found is None else {unit: float(part) for unit, part in found.groupdict().items() if part}
+            match = _SPAN_TEXT.fullmatch(value.strip())
+            parts = {} if match is None else {unit: float(part) for unit, part in match.groupdict().items() if part}
             return timedelta(**parts) if parts else None
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return timedelta(seconds=value)
@@ -199,8 +199,8 @@ def _zone(name: str) -> tzinfo:
         return zoneinfo.ZoneInfo(name)
     except _BAD_KEY_ERRORS as error:
         # The time of the comparison grows with the length of the name.
-        known = sorted(_known_zones()) if len(name) <= _LONGEST_COMPARED else ()
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+        names = sorted(_known_zones()) if len(name) <= _LONGEST_COMPARED else ()
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
         hint = f"; did you mean {near[0]!r}?" if near else "; use an IANA name such as 'Europe/Berlin'"
         raise UnknownTimeZoneError(f"time zone: {quoted(name)} is not known{hint}") from error
 

@@ -222,17 +222,17 @@ def _no_attribute(owner: str, name: str, hint: str) -> AttributeError:
     return AttributeError(f"{owner} has no attribute {name!r}; hint: {hint}", name=name, obj=None)
 
 
-def advice(name: str, known: Collection[str], hints: Mapping[str, str]) -> str:
+def advice(name: str, names: Collection[str], hints: Mapping[str, str]) -> str:
     """Return what an error says about an unknown argument: the line to write, the right name, or all names."""
     alias = ARGUMENT_ALIASES.get(name, name)
     if name in hints:
         return f"hint: {hints[name]}"
-    if alias in known:
+    if alias in names:
         return f"did you mean {alias}?"
     if alias in hints:
         return f"hint: {hints[alias]}"
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"the arguments are {', '.join(known)}"
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]}?" if near else f"the arguments are {', '.join(names)}"
 
 
 def refuses(hints: Mapping[str, str]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
@@ -254,14 +254,14 @@ def refuses(hints: Mapping[str, str]) -> Callable[[Callable[_P, _R]], Callable[_
     return made
 
 
-def _refused(function: Callable[..., Any], given: Collection[str], hints: Mapping[str, str]) -> TypeError | None:
+def _refused(function: Callable[..., Any], names: Collection[str], hints: Mapping[str, str]) -> TypeError | None:
     parameters = inspect.signature(function).parameters.values()
-    known = [one.name for one in parameters if one.name != "self"]
-    unknown = [name for name in given if name not in known]
-    if not unknown or any(one.kind is one.VAR_KEYWORD for one in parameters):
+    accepted = [parameter.name for parameter in parameters if parameter.name != "self"]
+    unknown = [name for name in names if name not in accepted]
+    if not unknown or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
     called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
-    return TypeError(f"{called}() has no argument {unknown[0]!r}; {advice(unknown[0], known, hints)}")
+    return TypeError(f"{called}() has no argument {unknown[0]!r}; {advice(unknown[0], accepted, hints)}")
 
 
 def constructor_refuses(hints: Mapping[str, str]) -> Callable[[_C], _C]:

@@ -184,7 +184,7 @@ class Writer:
     def _class(self, twin: Twin) -> str:
         parameters = [parameter.__name__ for parameter in getattr(twin.cls, "__parameters__", ())]
         self._parameters = frozenset(parameters)
-        members = [self._member(twin, owner, name, found) for owner, name, found in self._members(twin)]
+        members = [self._member(twin, owner, name, member) for owner, name, member in self._members(twin)]
         source_module, _, source_name = twin.source.partition(":")
         self._imports.add(f"from {source_module} import {source_name}")
         if twin.is_inherited:
@@ -215,23 +215,23 @@ class Writer:
     def _base_twins(self, cls: type) -> Iterator[Twin]:
         """The twins of the base classes; of the bases of those that have no twin."""
         for base in cls.__bases__:
-            found = self._twins.get(base.__name__)
-            if found is not None and found.cls is base:
-                yield found
+            twin = self._twins.get(base.__name__)
+            if twin is not None and twin.cls is base:
+                yield twin
             else:
                 yield from self._base_twins(base)
 
     def _members(self, twin: Twin) -> list[tuple[type, str, object]]:
         bases = [base.cls for base in self._base_twins(twin.cls)] if twin.is_inherited else []
-        found: dict[str, tuple[type, str, object]] = {}
+        members: dict[str, tuple[type, str, object]] = {}
         for owner in reversed(twin.cls.__mro__):
             if not owner.__module__.startswith("quartzpy."):
                 continue
             for name, member in vars(owner).items():
                 has_twin = any(inspect.getattr_static(base, name, None) is member for base in bases)
                 if _wanted(name, member) and not has_twin:
-                    found[name] = (owner, name, member)
-        return list(found.values())
+                    members[name] = (owner, name, member)
+        return list(members.values())
 
     def _member(self, twin: Twin, owner: type, name: str, member: object) -> str:
         function = member.fget if isinstance(member, property) else member
@@ -306,7 +306,7 @@ class Writer:
 
     def _twin_in(self, returns: ast.expr) -> tuple[Twin | None, str]:
         """The twin of the class that a return type names, and how: plain, optional, list, tuple or set."""
-        named = [one for one in ast.walk(returns) if isinstance(one, ast.Name) and one.id in self._twins]
+        named = [node for node in ast.walk(returns) if isinstance(node, ast.Name) and node.id in self._twins]
         if not named:
             return None, ""
         twin = self._twins[named[0].id]
@@ -327,20 +327,20 @@ class Writer:
     def _signature(self, node: ast.FunctionDef, source: Source) -> str:
         arguments = node.args
         every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        every += [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
-        for one in every:
-            if one.annotation is not None:
-                self._note_names(one.annotation, source)
-        for default in [*arguments.defaults, *[one for one in arguments.kw_defaults if one is not None]]:
+        every += [argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None]
+        for argument in every:
+            if argument.annotation is not None:
+                self._note_names(argument.annotation, source)
+        for default in [*arguments.defaults, *[argument for argument in arguments.kw_defaults if argument is not None]]:
             self._note_names(default, source)
         return ast.unparse(arguments)
 
     def _note_names(self, node: ast.expr, source: Source) -> None:
-        for one in ast.walk(node):
-            if isinstance(one, ast.Name) and one.id not in self._parameters and one.id not in self._twins:
-                found = source.import_of(one.id)
-                if found is not None:
-                    self._imports.add(found)
+        for name in ast.walk(node):
+            if isinstance(name, ast.Name) and name.id not in self._parameters and name.id not in self._twins:
+                statement = source.import_of(name.id)
+                if statement is not None:
+                    self._imports.add(statement)
 
 
 def _closed(docstring: str) -> str:
@@ -350,11 +350,11 @@ def _closed(docstring: str) -> str:
 
 def _passed(arguments: ast.arguments) -> str:
     """The arguments of a call that passes on all parameters but the first."""
-    positional = [one.arg for one in [*arguments.posonlyargs, *arguments.args]][1:]
+    positional = [argument.arg for argument in [*arguments.posonlyargs, *arguments.args]][1:]
     passed = list(positional)
     if arguments.vararg is not None:
         passed.append(f"*{arguments.vararg.arg}")
-    passed += [f"{one.arg}={one.arg}" for one in arguments.kwonlyargs]
+    passed += [f"{argument.arg}={argument.arg}" for argument in arguments.kwonlyargs]
     if arguments.kwarg is not None:
         passed.append(f"**{arguments.kwarg.arg}")
     return ", ".join(passed)

@@ -46,8 +46,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def _synchronous(database: Any) -> str | Engine | None:
     """Return the database as it is, or the URL of an asynchronous engine."""
     if type(database).__name__ != "AsyncEngine":
-        given: str | Engine | None = database
-        return given
+        address: str | Engine | None = database
+        return address
     from quartzpy.store.postgresql.db.urls import url_of_async_engine
 
     return url_of_async_engine(database.url)
@@ -107,9 +107,9 @@ class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
         self._decorated: list[Callable[[], Any]] = []
 
     @classmethod
-    def from_config(cls, path: str | os.PathLike[str] | None = None, **given: Any) -> Self:
+    def from_config(cls, path: str | os.PathLike[str] | None = None, **settings: Any) -> Self:
         """Create a scheduler from outside configuration; parameters and errors as for `Scheduler.from_config`."""
-        return cls(Scheduler.from_config(path, **given))
+        return cls(Scheduler.from_config(path, **settings))
 
     @property
     def context(self) -> dict[str, Any]:
@@ -196,16 +196,16 @@ class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
         timeout = None if drain_timeout is None else as_span(drain_timeout, "drain_timeout", SettingsError)
         ensure_logging(log_level, log_format)
         loop = asyncio.get_running_loop()
-        asked = [asyncio.Event(), asyncio.Event()]
+        stops = [asyncio.Event(), asyncio.Event()]
 
         def ask(number: signal.Signals) -> None:
-            if not asked[0].is_set():
+            if not stops[0].is_set():
                 logger.info(
                     "%s: stopping; running executions may end %s, and a second signal abandons them",
                     number.name,
                     "however long they take" if timeout is None else f"within {timeout.total_seconds():g} s",
                 )
-            (asked[1] if asked[0].is_set() else asked[0]).set()
+            (stops[1] if stops[0].is_set() else stops[0]).set()
 
         handled = []
         for number in _SIGNALS:
@@ -219,13 +219,13 @@ class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
                 await self.start()
             except asyncio.CancelledError:
                 # The start goes on in its thread, and nobody else would stop the node.
-                await self._drain(asked[1], timeout, interrupt)
+                await self._drain(stops[1], timeout, interrupt)
                 raise
             try:
-                await self._first_of(asked[0].wait(), self.wait_until_shut_down(), self._until_failed())
+                await self._first_of(stops[0].wait(), self.wait_until_shut_down(), self._until_failed())
             finally:
                 failed = self.health().state is HealthState.FAILED
-                drained = await self._drain(asked[1], timeout, interrupt)
+                drained = await self._drain(stops[1], timeout, interrupt)
             if failed:
                 raise NodeUnhealthyError("a thread of this node could not be kept alive; start a new process")
             return drained
@@ -248,7 +248,7 @@ class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
 
     @staticmethod
     async def _first_of(*waits: Any) -> None:
-        tasks = [asyncio.ensure_future(one) for one in waits]
+        tasks = [asyncio.ensure_future(wait) for wait in waits]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -86,10 +86,10 @@ class BaseCalendar(ABC):
             return
         if not isinstance(cls.kind, str) or not cls.kind:
             raise InvalidCalendarError(f"kind of {cls.__qualname__}: must be a name (got {quoted(cls.kind)})")
-        known = CALENDAR_KINDS.get(cls.kind)
-        if known is not None and import_path(known) != import_path(cls):
+        registered = CALENDAR_KINDS.get(cls.kind)
+        if registered is not None and import_path(registered) != import_path(cls):
             raise InvalidCalendarError(
-                f"kind of {cls.__qualname__}: {cls.kind!r} is already the kind of {import_path(known)};"
+                f"kind of {cls.__qualname__}: {cls.kind!r} is already the kind of {import_path(registered)};"
                 " choose another name"
             )
         CALENDAR_KINDS[cls.kind] = cls
@@ -149,13 +149,13 @@ class BaseCalendar(ABC):
         content = 0
         for turn in range(_MAX_TURNS):
             layer = layers[turn % len(layers)]
-            found = first_instant(moment, latest, zone(layer.time_zone), layer.next_wall_time)
-            if found is None:
+            included = first_instant(moment, latest, zone(layer.time_zone), layer.next_wall_time)
+            if included is None:
                 return None
-            content = content + 1 if found == moment else 1
+            content = content + 1 if included == moment else 1
             if content >= len(layers):
-                return found
-            moment = found
+                return included
+            moment = included
         return None
 
     @abstractmethod

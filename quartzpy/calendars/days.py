@@ -33,10 +33,10 @@ class AnnualCalendar(WholeDayCalendar):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = self.excluded_days
-        if not isinstance(given, Collection) or isinstance(given, (str, bytes)):
-            raise InvalidCalendarError(f"excluded_days: a set of (month, day) (got {quoted(given)})")
-        object.__setattr__(self, "excluded_days", frozenset(_month_and_day(entry) for entry in given))
+        days = self.excluded_days
+        if not isinstance(days, Collection) or isinstance(days, (str, bytes)):
+            raise InvalidCalendarError(f"excluded_days: a set of (month, day) (got {quoted(days)})")
+        object.__setattr__(self, "excluded_days", frozenset(_month_and_day(entry) for entry in days))
 
     def excludes_day(self, day: date) -> bool:
         return (day.month, day.day) in self.excluded_days
@@ -73,10 +73,10 @@ class MonthlyCalendar(WholeDayCalendar):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = self.excluded_days
-        if not isinstance(given, Collection) or not all(type(day) is int and 1 <= day <= 31 for day in given):
-            raise InvalidCalendarError(f"excluded_days: a set of days of the month, 1 to 31 (got {quoted(given)})")
-        object.__setattr__(self, "excluded_days", frozenset(given))
+        days = self.excluded_days
+        if not isinstance(days, Collection) or not all(type(day) is int and 1 <= day <= 31 for day in days):
+            raise InvalidCalendarError(f"excluded_days: a set of days of the month, 1 to 31 (got {quoted(days)})")
+        object.__setattr__(self, "excluded_days", frozenset(days))
 
     def excludes_day(self, day: date) -> bool:
         return day.day in self.excluded_days
@@ -117,18 +117,18 @@ WEEKEND: frozenset[DayOfWeek] = frozenset({DayOfWeek.SATURDAY, DayOfWeek.SUNDAY}
 MONDAY_TO_FRIDAY: frozenset[DayOfWeek] = EVERY_DAY - WEEKEND
 
 
-def days_of_week(given: object, subject: str, error: type[InvalidValueError]) -> frozenset[DayOfWeek]:
+def days_of_week(days: object, subject: str, error: type[InvalidValueError]) -> frozenset[DayOfWeek]:
     """Return the days in `given`, which are members or numbers. The error message begins with `subject`.
 
     Raises:
         InvalidValueError (or `error`): `given` is not a collection, or contains something other than days.
     """
-    if isinstance(given, (str, bytes)) or not isinstance(given, Collection):
-        raise error(f"{subject}: must be a set of DayOfWeek (got {quoted(given)})")
+    if isinstance(days, (str, bytes)) or not isinstance(days, Collection):
+        raise error(f"{subject}: must be a set of DayOfWeek (got {quoted(days)})")
     try:
-        return frozenset(DayOfWeek(day) for day in given)
+        return frozenset(DayOfWeek(day) for day in days)
     except ValueError:
-        raise error(f"{subject}: days are 1 (Sunday) to 7 (Saturday) (got {quoted(given)})") from None
+        raise error(f"{subject}: days are 1 (Sunday) to 7 (Saturday) (got {quoted(days)})") from None
 
 
 @dataclass(frozen=True)
@@ -170,15 +170,15 @@ class HolidayCalendar(WholeDayCalendar):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = self.excluded_dates
-        if not isinstance(given, Collection) or isinstance(given, (str, bytes)):
-            raise InvalidCalendarError(f"excluded_dates: a set of dates (got {quoted(given)})")
-        if len(given) > MAX_EXCLUDED_DATES:
-            raise InvalidCalendarError(f"excluded_dates: {len(given)} dates, at most {MAX_EXCLUDED_DATES}")
-        for day in given:
+        dates = self.excluded_dates
+        if not isinstance(dates, Collection) or isinstance(dates, (str, bytes)):
+            raise InvalidCalendarError(f"excluded_dates: a set of dates (got {quoted(dates)})")
+        if len(dates) > MAX_EXCLUDED_DATES:
+            raise InvalidCalendarError(f"excluded_dates: {len(dates)} dates, at most {MAX_EXCLUDED_DATES}")
+        for day in dates:
             if not isinstance(day, date) or isinstance(day, datetime):
                 raise InvalidCalendarError(f"excluded_dates: must be datetime.date (got {quoted(day)})")
-        object.__setattr__(self, "excluded_dates", frozenset(given))
+        object.__setattr__(self, "excluded_dates", frozenset(dates))
 
     @classmethod
     def country(
@@ -207,12 +207,12 @@ class HolidayCalendar(WholeDayCalendar):
             ) from None
         several = [years] if isinstance(years, int) else list(years)
         try:
-            known = library.country_holidays(country, subdiv=subdiv, years=several)
+            holidays = library.country_holidays(country, subdiv=subdiv, years=several)
         except (NotImplementedError, TypeError, ValueError) as error:
             raise InvalidCalendarError(f"public holidays of {country!r}, part {subdiv!r}: {error}") from error
         named = country if subdiv is None else f"{country}-{subdiv}"
         return cls(
-            excluded_dates=frozenset(known),
+            excluded_dates=frozenset(holidays),
             time_zone=time_zone,
             base=base,
             description=f"Public holidays of {named}" if description is None else description,

@@ -77,10 +77,10 @@ def _read(written: object, may_chain: int) -> BaseCalendar:
         raise InvalidCalendarError(f"base: more than {MAX_CHAINED} calendars in one chain")
     kind = written.get("kind")
     if not isinstance(kind, str) or kind not in CALENDAR_KINDS:
-        known = ", ".join(sorted(CALENDAR_KINDS))
+        kinds = ", ".join(sorted(CALENDAR_KINDS))
         raise UnsupportedKindError(
             f"calendar: no class of the kind {quoted(kind)} is defined in this process; import the module that defines"
-            f" it (known kinds: {known})"
+            f" it (known kinds: {kinds})"
         )
     common = {name: written[name] for name in COMMON if name in written}
     if written.get("base") is not None:

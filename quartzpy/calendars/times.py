@@ -110,8 +110,8 @@ class CronCalendar(BaseCalendar):
     def next_wall_time(self, wall: datetime) -> datetime | None:
         if self.includes_wall_time(wall):
             return wall
-        found = self._matcher.next_invalid_after(wall.replace(microsecond=0, tzinfo=UTC))
-        return None if found is None else found.replace(tzinfo=None)
+        included = self._matcher.next_invalid_after(wall.replace(microsecond=0, tzinfo=UTC))
+        return None if included is None else included.replace(tzinfo=None)
 
     def rules(self) -> dict[str, Any]:
         return {"expression": self.expression}

@@ -45,8 +45,8 @@ def as_bytes(value: object, subject: str) -> int:
     """
     if type(value) is int and value > 0:
         return value
-    if isinstance(value, str) and (found := _BYTES.fullmatch(value.strip())):
-        return int(found[1]) * _BYTE_UNITS[found[2]]
+    if isinstance(value, str) and (match := _BYTES.fullmatch(value.strip())):
+        return int(match[1]) * _BYTE_UNITS[match[2]]
     raise SettingsError(f"{subject} must be a number of bytes, or a string such as 512MB or 2GB (got {quoted(value)})")
 
 
@@ -398,13 +398,13 @@ class SchedulerConfig:
         Raises:
             SettingsError: a value is invalid or a name unknown; the message suggests the nearest valid name.
         """
-        known = {setting.name for setting in fields(cls)}
+        names = {setting.name for setting in fields(cls)}
         for name in settings:
-            if name not in known:
+            if name not in names:
                 hint = (
                     f"hint: {SETTING_NAMES[name]}"
                     if name in SETTING_NAMES
-                    else did_you_mean(name, sorted(known), "settings")
+                    else did_you_mean(name, sorted(names), "settings")
                 )
                 raise SettingsError(f"{name} is not a setting; {hint}")
         return cls(**settings)

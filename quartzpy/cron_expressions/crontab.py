@@ -81,8 +81,8 @@ class _CrontabParser(FieldParser):
         alias = " ".join(token for token, _ in tokens)
         if alias not in ALIASES:
             self._unknown_alias(alias)
-        known = _CrontabParser(ALIASES[alias], self._seed, MAX_LENGTH)
-        return replace(known.fields(day_or=day_or), text=alias.lower())
+        parser = _CrontabParser(ALIASES[alias], self._seed, MAX_LENGTH)
+        return replace(parser.fields(day_or=day_or), text=alias.lower())
 
     def _fields(self, tokens: list[tuple[str, int]], *, day_or: bool) -> CronFields:
         if len(tokens) not in (5, 6):
@@ -104,7 +104,7 @@ class _CrontabParser(FieldParser):
             parts.append(plain)
             specials.append(special)
         parts[5] = tuple(_with_sunday_as_one(part) for part in parts[5])
-        found = CronFields(
+        result = CronFields(
             text=text,
             parts=(*parts, (_EVERY_YEAR,)),
             month_days=day_rule(fields.DAY_OF_MONTH, parts[3], specials[3]),
@@ -112,10 +112,10 @@ class _CrontabParser(FieldParser):
             # crontab(5) of Debian: a day field that begins with "*" counts as one that does not restrict the days.
             either_day=day_or and not any(tokens[place][0].startswith(("*", "?")) for place in (3, 5)),
         )
-        if found.timetable().matches_never:
+        if result.timetable().matches_never:
             token, start = tokens[3]
             self._wrong(fields.DAY_OF_MONTH, token, start, "no day of any of these months matches", allowed="1-31, L")
-        return found
+        return result
 
     def _special_weekday(self, kind: FieldKind, item: str, at: int, *, alone: bool) -> DayRule | None:
         if item == "L":

@@ -76,12 +76,12 @@ def _clock(seconds: Sequence[Part], minutes: Sequence[Part], hours: Sequence[Par
         [hour], [minute] = at_hours, at_minutes
         return f"every second from {_time(hour, minute)} to {_time(hour, minute, 59)}"
     all_minute_long = all(part.is_all or part.is_open for part in seconds)
-    told = [
+    words = [
         _seconds(seconds, at_seconds),
         _minutes(minutes, at_minutes, at_seconds, all_minute_long=all_minute_long),
         _hours(hours, 59 if _is_every(seconds) and _is_every(minutes) else 0),
     ]
-    return " ".join(part for part in told if part)
+    return " ".join(part for part in words if part)
 
 
 def _time(hour: int, minute: int, second: int = 0) -> str:

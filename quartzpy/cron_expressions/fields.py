@@ -132,11 +132,11 @@ class CronFields:
 
 def mask(parts: tuple[Part, ...], kind: FieldKind) -> int:
     """Return the values of a field as a bit mask."""
-    found = 0
+    bits = 0
     for part in parts:
         for value in part.values(kind):
-            found |= 1 << value
-    return found
+            bits |= 1 << value
+    return bits
 
 
 def day_rule(kind: FieldKind, plain: tuple[Part, ...], special: DayRule) -> DayRule:

@@ -258,8 +258,8 @@ class Timetable:
     def next_from(self, wall: int) -> int:
         """Return the first matching time at or after `wall`; NEVER if there is none."""
         day, second = divmod(wall, _DAY)
-        found = self._day_from(day)
-        if found == day:
+        next_day = self._day_from(day)
+        if next_day == day:
             minute, second = divmod(second, 60)
             minutes = self._minutes
             index = bisect_left(minutes, minute)
@@ -271,14 +271,14 @@ class Timetable:
                     return day * _DAY + minute * 60 + second
                 if index + 1 < len(minutes):
                     return day * _DAY + minutes[index + 1] * 60 + self._first_second
-            found = self._day_from(day + 1)
-        return NEVER if found == NEVER else found * _DAY + self._first_time
+            next_day = self._day_from(day + 1)
+        return NEVER if next_day == NEVER else next_day * _DAY + self._first_time
 
     def last_until(self, wall: int) -> int:
         """Return the last matching time at or before `wall`; LONG_AGO if there is none."""
         day, second = divmod(wall, _DAY)
-        found = self._day_until(day)
-        if found == day:
+        last_day = self._day_until(day)
+        if last_day == day:
             minute, second = divmod(second, 60)
             minutes = self._minutes
             index = bisect_right(minutes, minute) - 1
@@ -290,8 +290,8 @@ class Timetable:
                     return day * _DAY + minute * 60 + below.bit_length() - 1
                 if index > 0:
                     return day * _DAY + minutes[index - 1] * 60 + self._last_second
-            found = self._day_until(day - 1)
-        return LONG_AGO if found == LONG_AGO else found * _DAY + self._last_time
+            last_day = self._day_until(day - 1)
+        return LONG_AGO if last_day == LONG_AGO else last_day * _DAY + self._last_time
 
     def next_unmatched_from(self, wall: int) -> int:
         """Return the first time at or after `wall` that does not match; NEVER if all match up to the last year."""

@@ -111,9 +111,9 @@ class AsyncMirror(AsyncFacade[_V]):
         self._shown: str | None = None
 
     @classmethod
-    def _of(cls, owner: AsyncFacade[Any], found: _V) -> Self:
-        view = cls(owner, lambda _: found)
-        view._shown = f"Async{found!r}"
+    def _of(cls, owner: AsyncFacade[Any], result: _V) -> Self:
+        view = cls(owner, lambda _: result)
+        view._shown = f"Async{result!r}"
         return view
 
     @classmethod

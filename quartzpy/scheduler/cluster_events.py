@@ -204,23 +204,25 @@ class ClusterEvents:
         limit = FIRST_PAGE
         while True:
             latest = store.find_executions(ExecutionQuery(), limit)
-            oldest_are_known = not is_deep and all(_id(one) in self._reported for one in latest[-FIRST_PAGE // 2 :])
+            oldest_are_known = not is_deep and all(
+                _id(record) in self._reported for record in latest[-FIRST_PAGE // 2 :]
+            )
             reached = bool(latest) and (latest[-1].ended_at or oldest) < oldest
             if len(latest) < limit or oldest_are_known or reached or limit >= LAST_PAGE:
                 break
             limit *= 10
-        found = [
-            one
-            for one in latest
-            if one.ended_at is not None and one.ended_at >= oldest and _id(one) not in self._reported
+        ended = [
+            record
+            for record in latest
+            if record.ended_at is not None and record.ended_at >= oldest and _id(record) not in self._reported
         ]
-        return found[::-1]
+        return ended[::-1]
 
     def _note_reported(self, ended: list[ExecutionRecord], is_deep: bool) -> None:
-        for one in ended:
-            assert one.ended_at is not None
-            self._reported[_id(one)] = one.ended_at
-            self._seen_up_to = max(self._seen_up_to, one.ended_at)
+        for record in ended:
+            assert record.ended_at is not None
+            self._reported[_id(record)] = record.ended_at
+            self._seen_up_to = max(self._seen_up_to, record.ended_at)
         if is_deep:
             self._deep_poll_at = time.monotonic()
             oldest = self._seen_up_to - LOOKBACK

@@ -127,13 +127,13 @@ def _parsed(where: Path, text: str) -> object:
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             # Duplicates are checked before << merges another mapping, whose keys may legally repeat.
-            seen: set[str] = set()
+            keys: set[str] = set()
             for key in [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
-                if key in seen:
+                if key in keys:
                     raise yaml.YAMLError(
                         f"{quoted(key)} is given twice in one table, in line {node.start_mark.line + 1}"
                     )
-                seen.add(key)
+                keys.add(key)
             return super().construct_mapping(node, deep)
 
     try:
@@ -157,16 +157,16 @@ def definitions(document: object, where: str, *, types: JobTypes = job_types) ->
     if not isinstance(calendars, Mapping):
         raise SettingsError(f"{where}: calendar is a table of tables ([calendar.NAME])")
     return Declarations(
-        [_job(one, f"{where}: job {number}", types) for number, one in enumerate(jobs, start=1)],
+        [_job(entry, f"{where}: job {number}", types) for number, entry in enumerate(jobs, start=1)],
         {
-            check_name(name, f"{where}: calendar name"): read_calendar(one, f"{where}: calendar {quoted(name)}")
-            for name, one in calendars.items()
+            check_name(name, f"{where}: calendar name"): read_calendar(entry, f"{where}: calendar {quoted(name)}")
+            for name, entry in calendars.items()
         },
     )
 
 
-def _job(given: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Trigger]]:
-    table = _table(given, where, _JOB_WORDS)
+def _job(declared: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Trigger]]:
+    table = _table(declared, where, _JOB_WORDS)
     for word in ("type", "name"):
         if not isinstance(table.get(word), str):
             raise SettingsError(f"{where}: {word} is missing, or is not a text")
@@ -184,10 +184,11 @@ def _job(given: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Tr
                 " module that defines it (--import of quartzpy plan and apply)"
             )
         job = JobDetail(types.find(type_name), **_job_values(table, where))
-        given = [
-            read_trigger(one, job.group, f"{where}: trigger {number}") for number, one in enumerate(triggers, start=1)
+        unbound = [
+            read_trigger(entry, job.group, f"{where}: trigger {number}")
+            for number, entry in enumerate(triggers, start=1)
         ]
-        return job, bind(given, job.key)
+        return job, bind(unbound, job.key)
     except SettingsError:
         raise
     except (QuartzpyError, ImportError, TypeError) as error:
@@ -208,10 +209,10 @@ def _loaded(name: str, types: JobTypes) -> bool:
 def _type_name_of_class(path: str) -> str | None:
     """Return the `type_name` of the class at "module:class", whose module was imported; None if there is none."""
     module, _, name = path.partition(":")
-    found: Any = sys.modules.get(module)
+    cls: Any = sys.modules.get(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return found.type_name if isinstance(found, type) and issubclass(found, Job) and found is not Job else None
+        cls = getattr(cls, part, None)
+    return cls.type_name if isinstance(cls, type) and issubclass(cls, Job) and cls is not Job else None
 
 
 def _job_values(table: dict[str, Any], where: str) -> dict[str, Any]:
@@ -221,7 +222,7 @@ def _job_values(table: dict[str, Any], where: str) -> dict[str, Any]:
         values["data"] = {**function, **values.get("data", {})}
     _decode_data(values, where)
     if isinstance(values.get("continuations"), list):
-        values["continuations"] = [_continuation(one, where) for one in values["continuations"]]
+        values["continuations"] = [_continuation(entry, where) for entry in values["continuations"]]
     if "retry" in values:
         retry = _table(values["retry"], f"{where}: retry", _RETRY_WORDS)
         values["retry"] = RetryPolicy(**retry)
@@ -238,28 +239,28 @@ def _decode_data(values: dict[str, Any], where: str) -> None:
         values["data"] = decode(values.pop(STORED_DATA))
 
 
-def _continuation(given: object, where: str) -> Continuation | str:
-    if isinstance(given, str):
-        return given
-    values = _table(given, f"{where}: continuations", _CONTINUATION_WORDS)
+def _continuation(declared: object, where: str) -> Continuation | str:
+    if isinstance(declared, str):
+        return declared
+    values = _table(declared, f"{where}: continuations", _CONTINUATION_WORDS)
     _decode_data(values, f"{where}: continuations")
     return Continuation(JobKey(values.pop("job", ""), values.pop("group", DEFAULT_GROUP)), **values)
 
 
-def read_trigger(given: object, group: str, where: str = "trigger") -> Trigger:
+def read_trigger(declared: object, group: str, where: str = "trigger") -> Trigger:
     """Return the trigger of a table or of a cron text; without a group of its own, it belongs to `group`.
 
     Raises:
         SettingsError: a key is unknown. Others as the class of the trigger raises them.
     """
-    if isinstance(given, str):
-        return as_trigger(given)
-    if not isinstance(given, Mapping):
-        raise SettingsError(f"{where}: a table is needed (got {quoted(given)})")
-    values = dict(given)
+    if isinstance(declared, str):
+        return as_trigger(declared)
+    if not isinstance(declared, Mapping):
+        raise SettingsError(f"{where}: a table is needed (got {quoted(declared)})")
+    values = dict(declared)
     kind = trigger_kind(str(values.pop("kind", "cron")))
-    own = {one.name for one in fields(kind)} - {"job_key"}
-    common = {one.name for one in fields(Trigger)} | {"name", "group"}
+    own = {value_field.name for value_field in fields(kind)} - {"job_key"}
+    common = {value_field.name for value_field in fields(Trigger)} | {"name", "group"}
     stored = values.pop(SCHEDULE, None)
     values = _table(values, where, (own if stored is None else own & common) | {SCHEDULE, STORED_DATA})
     _decode_data(values, where)
@@ -282,14 +283,14 @@ def _hints(kind: type[Trigger]) -> Mapping[str, Any]:
     return typing.get_type_hints(kind)
 
 
-def _table(given: object, where: str, words: Collection[str]) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
-        raise SettingsError(f"{where}: a table is needed (got {quoted(given)})")
-    for word in given:
+def _table(declared: object, where: str, words: Collection[str]) -> dict[str, Any]:
+    if not isinstance(declared, Mapping):
+        raise SettingsError(f"{where}: a table is needed (got {quoted(declared)})")
+    for word in declared:
         if word not in words:
             hint = did_you_mean(str(word), sorted(words), "words")
             raise SettingsError(f"{where}: {quoted(word)} is not known; {hint}")
-    return dict(given)
+    return dict(declared)
 
 
 def calendar_table(calendar: BaseCalendar) -> dict[str, Any]:
@@ -320,29 +321,29 @@ def rules_in(table: Mapping[str, Any]) -> dict[str, Any]:
 def with_stored_rules(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the table with its rules as one JSON text, for rules that TOML cannot express."""
     rules = rules_in(table)
-    kept = {name: value for name, value in table.items() if name not in rules}
-    return {**kept, STORED_RULES: json.dumps(rules)}
+    others = {name: value for name, value in table.items() if name not in rules}
+    return {**others, STORED_RULES: json.dumps(rules)}
 
 
-def read_calendar(given: object, where: str) -> BaseCalendar:
+def read_calendar(declared: object, where: str) -> BaseCalendar:
     """Return the calendar of a table.
 
     Raises:
         SettingsError: a value is wrong or missing. The message begins with `where`, and names the value.
     """
-    written = _json_of(given, where, MAX_CHAINED)
+    written = _json_of(declared, where, MAX_CHAINED)
     try:
         return calendar_from_json(written)
     except InvalidValueError as error:
         raise SettingsError(f"{where}: {error}") from error
 
 
-def _json_of(given: object, where: str, may_chain: int) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
-        raise SettingsError(f"{where}: a table is needed (got {quoted(given)})")
+def _json_of(declared: object, where: str, may_chain: int) -> dict[str, Any]:
+    if not isinstance(declared, Mapping):
+        raise SettingsError(f"{where}: a table is needed (got {quoted(declared)})")
     if may_chain == 0:
         raise SettingsError(f"{where}: more than {MAX_CHAINED} calendars in one chain")
-    values = dict(given)
+    values = dict(declared)
     if STORED_RULES in values:
         rules = stored_object(str(values.pop(STORED_RULES)), f"{where}: {STORED_RULES}", SettingsError)
         if rules_in(values):
@@ -368,15 +369,15 @@ def _kind_of(path: object, where: str) -> str:
     if not colon or not module or not name:
         raise SettingsError(f'{where}: {CLASS} is "module:Class" (got {quoted(path)})')
     try:
-        found: Any = importlib.import_module(module)
+        cls: Any = importlib.import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            cls = getattr(cls, part)
     except Exception as error:
         # The import runs user code, which may raise anything.
         raise SettingsError(f"{where}: {CLASS} {quoted(path)} cannot be imported: {reason(error)}") from error
-    if not isinstance(found, type) or not issubclass(found, BaseCalendar) or "kind" not in found.__dict__:
+    if not isinstance(cls, type) or not issubclass(cls, BaseCalendar) or "kind" not in cls.__dict__:
         raise SettingsError(f"{where}: {CLASS} {quoted(path)} is not a calendar with a kind of its own")
-    return found.kind
+    return cls.kind
 
 
 def _plain(value: object, where: str, *, is_own: bool) -> Any:
@@ -387,7 +388,7 @@ def _plain(value: object, where: str, *, is_own: bool) -> Any:
             raise SettingsError(f"{where}: write {quoted(value)} as `quartzpy export` does")
         return value.isoformat()
     if isinstance(value, list):
-        return [_plain(one, where, is_own=is_own) for one in value]
+        return [_plain(item, where, is_own=is_own) for item in value]
     if isinstance(value, Mapping):
-        return {str(name): _plain(one, where, is_own=is_own) for name, one in value.items()}
+        return {str(name): _plain(item, where, is_own=is_own) for name, item in value.items()}
     return value

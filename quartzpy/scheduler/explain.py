@@ -201,7 +201,7 @@ def _group_limits(placement: Placement, able: Sequence[NodeRecord]) -> list[str]
 
 def obstacles(placement: Placement, nodes: Sequence[NodeRecord]) -> list[str]:
     """Return, for each node, the reasons why it cannot run the job."""
-    found = []
+    sentences = []
     for node in nodes:
         can = node.capabilities
         lacking = [label for label in placement.requires if label not in can.labels]
@@ -214,8 +214,8 @@ def obstacles(placement: Placement, nodes: Sequence[NodeRecord]) -> list[str]:
             reasons.append(
                 f"runs none of group {placement.group!r}" if placement.group else "runs only jobs of some groups"
             )
-        found.append(f"{node.instance_id} {' and '.join(reasons)}")
-    return found
+        sentences.append(f"{node.instance_id} {' and '.join(reasons)}")
+    return sentences
 
 
 def _paused(situation: Situation) -> str:
@@ -259,10 +259,10 @@ def _executions(situation: Situation) -> list[str]:
 def _misfires(now: datetime, misfires: Sequence[MisfireRecord], situation: Situation | None) -> list[str]:
     fired = None if situation is None else situation.trigger.previous_fire_time
     return [
-        f"It misfired: at {one.handled_at.isoformat()} node {one.instance_id} found that its fire of"
-        f" {one.scheduled_fire_time.isoformat()} was late; {_result(one)}."
-        for one in misfires
-        if now - one.handled_at <= MISFIRES_SHOWN or fired is None or fired < one.handled_at
+        f"It misfired: at {misfire.handled_at.isoformat()} node {misfire.instance_id} found that its fire of"
+        f" {misfire.scheduled_fire_time.isoformat()} was late; {_result(misfire)}."
+        for misfire in misfires
+        if now - misfire.handled_at <= MISFIRES_SHOWN or fired is None or fired < misfire.handled_at
     ]
 
 

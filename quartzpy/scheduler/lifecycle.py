@@ -202,10 +202,10 @@ class SchedulerLifecycle(SchedulingMethods):
             raise SchedulerStateError(self._refusal)
 
     def _has_live_peers(self) -> bool:
-        found = self._usable_store().list_nodes()
+        cluster = self._usable_store().list_nodes()
         return any(
-            one.instance_id != self.instance_id and found.now - one.last_checkin <= one.failure_window
-            for one in found.nodes
+            node.instance_id != self.instance_id and cluster.now - node.last_checkin <= node.failure_window
+            for node in cluster.nodes
         )
 
     def _each_plugin(self, method: str) -> None:

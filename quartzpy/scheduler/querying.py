@@ -91,11 +91,11 @@ class Query(Hinted, Iterable[_T], Generic[_T]):
     def __iter__(self) -> Iterator[_T]:
         after = None
         while True:
-            found = self._find(_PAGE_SIZE, after)
-            yield from found
-            if len(found) < _PAGE_SIZE:
+            records = self._find(_PAGE_SIZE, after)
+            yield from records
+            if len(records) < _PAGE_SIZE:
                 return
-            after = self._position(found[-1])
+            after = self._position(records[-1])
 
     @overload
     def __getitem__(self, index: int) -> _T: ...
@@ -117,10 +117,10 @@ class Query(Hinted, Iterable[_T], Generic[_T]):
             return self._find(stop, None)[start:] if stop > start else []
         if not isinstance(index, int) or index < 0:
             raise InvalidValueError(f"index: must be a number counted from the front (got {quoted(index)})")
-        found = self._find(index + 1, None)
-        if len(found) <= index:
-            raise IndexError(f"index {index}: the query selects {numbered(len(found), 'record', 'records')}")
-        return found[index]
+        records = self._find(index + 1, None)
+        if len(records) <= index:
+            raise IndexError(f"index {index}: the query selects {numbered(len(records), 'record', 'records')}")
+        return records[index]
 
     def __len__(self) -> int:
         """Refuse to answer, because `list` would ask for the length, and read twice. Raises TypeError."""
@@ -140,9 +140,9 @@ class Query(Hinted, Iterable[_T], Generic[_T]):
                 query.
         """
         limit = _checked_limit(limit)
-        found = self._find(limit + 1, None if after is None else self._decoded(after))
-        records = found[:limit]
-        return Page(records, self._encoded(self._position(records[-1])) if len(found) > limit else None)
+        selected = self._find(limit + 1, None if after is None else self._decoded(after))
+        records = selected[:limit]
+        return Page(records, self._encoded(self._position(records[-1])) if len(selected) > limit else None)
 
     def first(self) -> _T | None:
         """Return the first record, or None if the query selects nothing."""
@@ -330,39 +330,39 @@ def group_matcher(group: str | GroupMatcher | None) -> GroupMatcher | None:
     return None if group is None else as_group_matcher(group)
 
 
-def checked_instant(given: datetime | None, subject: str) -> datetime | None:
+def checked_instant(value: datetime | None, subject: str) -> datetime | None:
     """Return the value of a filter in UTC; None if it is not given.
 
     Raises:
         InvalidValueError: it is not an instant with a time zone.
     """
-    return None if given is None else as_instant(given, subject, InvalidValueError)
+    return None if value is None else as_instant(value, subject, InvalidValueError)
 
 
-def checked_text(given: str | None, subject: str) -> str | None:
+def checked_text(value: str | None, subject: str) -> str | None:
     """Return the value of a filter; None if it is not given.
 
     Raises:
         InvalidValueError: it is not a text that can be stored, or empty.
     """
-    if given is None:
+    if value is None:
         return None
-    if not isinstance(given, str) or not given:
-        raise InvalidValueError(f"{subject}: must be a text that is not empty (got {quoted(given)})")
-    check_storable(given, subject, InvalidValueError)
-    return given
+    if not isinstance(value, str) or not value:
+        raise InvalidValueError(f"{subject}: must be a text that is not empty (got {quoted(value)})")
+    check_storable(value, subject, InvalidValueError)
+    return value
 
 
-def checked_choice(given: str | None, choices: type[_Choice], subject: str) -> _Choice | None:
+def checked_choice(value: str | None, choices: type[_Choice], subject: str) -> _Choice | None:
     """Return the value of a filter; None if it is not given.
 
     Raises:
         InvalidValueError: it is not among the choices.
     """
-    if given is None:
+    if value is None:
         return None
     try:
-        return choices(given)
+        return choices(value)
     except ValueError:
-        known = ", ".join(choices)
-        raise InvalidValueError(f"{subject}: must be one of {known} (got {quoted(given)})") from None
+        allowed = ", ".join(choices)
+        raise InvalidValueError(f"{subject}: must be one of {allowed} (got {quoted(value)})") from None

@@ -174,13 +174,13 @@ class SchedulerHarness(SchedulingMethods):
             self._handle_misfires()
             fired, skipped, next_due = self._fire_what_is_due()
             executions += skipped
-            executions += [record for one in fired for record in self._run(one)]
+            executions += [record for trigger in fired for record in self._run(trigger)]
             self._recorded += len(fired) + len(skipped)
             if fired or skipped:
                 continue
             self._busy = timedelta()
             call = self.clock.next_call()
-            following = min((one for one in (call, next_due) if one is not None), default=None)
+            following = min((at for at in (call, next_due) if at is not None), default=None)
             if following is None or following > instant:
                 self.clock.move_to(max(instant, self.now))
                 break
@@ -223,8 +223,8 @@ class SchedulerHarness(SchedulingMethods):
         return [*due.fired, *firing.fired], skipped + self._skipped(firing.skipped), due.next_due
 
     def _skipped(self, skipped: Sequence[SkippedTrigger]) -> list[ExecutionRecord]:
-        for one in skipped:
-            self.listeners.emit(JobSkipped(one.trigger_key, one.job_key, one.scheduled_fire_time))
+        for record in skipped:
+            self.listeners.emit(JobSkipped(record.trigger_key, record.job_key, record.scheduled_fire_time))
         return self._store.recorded_last(len(skipped))
 
     def _report_progress(self, execution: Execution, progress: Progress) -> None:
@@ -267,12 +267,12 @@ class SchedulerHarness(SchedulingMethods):
             self._loop.execution = outer
         self._busy += self.now - began
         completions, self._ended = self._ended, []
-        unrecorded = [one for one in completions if not one.is_recorded]
+        unrecorded = [record for record in completions if not record.is_recorded]
         for completion in unrecorded:
             completion.refill = refill_of(fired)
         for key in self._store.complete(self._node, unrecorded).paused:
             self._emit(JobPaused(key))
-        return [one for each in completions if (one := self._store.execution(each.fired.fire_id)) is not None]
+        return [record for each in completions if (record := self._store.execution(each.fired.fire_id)) is not None]
 
     def _take(self, execution: Execution, completion: Completion | None) -> None:
         if completion is not None:
@@ -282,7 +282,7 @@ class SchedulerHarness(SchedulingMethods):
 
     def currently_executing_jobs(self) -> list[JobExecutionContext]:
         """Return the contexts of running executions: usually the one of the job that calls it."""
-        return [one.context for one in self._runner.running() if one.context is not None]
+        return [execution.context for execution in self._runner.running() if execution.context is not None]
 
     def interrupt(self, key: JobKey) -> bool:
         """Ask all executions of a job to stop. Returns True if there was one."""
@@ -323,8 +323,8 @@ class SchedulerHarness(SchedulingMethods):
         placements = [placement_from_text(dispatch_key.placement) for dispatch_key in self._dispatch_keys()]
         can = Capabilities(
             frozenset(self._job_types.names()),
-            frozenset(one.executor for one in placements),
-            frozenset(label for one in placements for label in one.requires),
+            frozenset(placement.executor for placement in placements),
+            frozenset(label for placement in placements for label in placement.requires),
         )
         self._store.publish(self._node, can)
         return self._store

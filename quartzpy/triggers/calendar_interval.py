@@ -85,14 +85,14 @@ class CalendarIntervalTrigger(RecurringTrigger):
         instant = as_instant(instant, "instant")
         start = self.anchor
         if instant < start:
-            found: datetime | None = start
+            following: datetime | None = start
         elif self.unit in _ELAPSED:
-            found = self._next_elapsed(instant)
+            following = self._next_elapsed(instant)
         else:
-            found = self._next_on_wall_clock(instant)
-        if found is None or (self.end_time is not None and found >= self.end_time):
+            following = self._next_on_wall_clock(instant)
+        if following is None or (self.end_time is not None and following >= self.end_time):
             return None
-        return found if found - max(instant, start) <= LOOK_AHEAD else None
+        return following if following - max(instant, start) <= LOOK_AHEAD else None
 
     @property
     def final_fire_time(self) -> datetime | None:

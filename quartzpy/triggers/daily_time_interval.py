@@ -119,8 +119,8 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         return done
 
     def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
-        left = count if self.repeat_count is None else max(0, self.repeat_count - progress.times_triggered)
-        return super().following(progress, calendar, min(count, left))
+        remaining = count if self.repeat_count is None else max(0, self.repeat_count - progress.times_triggered)
+        return super().following(progress, calendar, min(count, remaining))
 
     @property
     def final_fire_time(self) -> datetime | None:
@@ -131,9 +131,9 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         day = self._day_of(latest)
         for _ in range(_DAYS_TO_LOOK_AT):
             first, last = self._hours_of(day)
-            found = first + (min(last, latest) - first) // self._step * self._step
-            if self._fires_on(day) and found >= first:
-                return found if found >= self.anchor else None
+            final = first + (min(last, latest) - first) // self._step * self._step
+            if self._fires_on(day) and final >= first:
+                return final if final >= self.anchor else None
             day -= _ONE_DAY
         return None
 
@@ -172,14 +172,14 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
             for _ in range(_DAYS_TO_LOOK_AT):
                 first, last = self._hours_of(day)
                 early = first - max(earliest, first)
-                found = first - early // self._step * self._step
-                if found < self.anchor:  # the fraction that was cut off
-                    found += self._step
-                if self._step >= _ONE_DAY and found > first and self.dst == DaylightSaving.ONCE:
+                candidate = first - early // self._step * self._step
+                if candidate < self.anchor:  # the fraction that was cut off
+                    candidate += self._step
+                if self._step >= _ONE_DAY and candidate > first and self.dst == DaylightSaving.ONCE:
                     # It fires once a day, even on a day of 25 hours.
-                    found = last + _ONE_DAY
-                if found <= last:
-                    return None if self.end_time is not None and found > self.end_time else found
+                    candidate = last + _ONE_DAY
+                if candidate <= last:
+                    return None if self.end_time is not None and candidate > self.end_time else candidate
                 day = self._next_day(day)
         except OverflowError:  # after the year 9999
             pass

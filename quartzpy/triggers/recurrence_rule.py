@@ -112,12 +112,12 @@ def recurrence_set(text: str) -> RecurrenceSet:
 def _rule(text: str, value: str) -> Rule:
     parts: dict[str, str] = {}
     for pair in value.removesuffix(";").split(";"):
-        name, _, given = pair.partition("=")
+        name, _, text_value = pair.partition("=")
         if name not in _PARTS:
             raise _wrong(text, f"parts are {', '.join(_PARTS)} (got {quoted(name)})")
         if name in parts:
             raise _wrong(text, f"{name} is given twice")
-        parts[name] = given
+        parts[name] = text_value
     frequency = parts.pop("FREQ", None)
     if frequency not in FREQUENCIES:
         raise _wrong(text, f"FREQ: one of {', '.join(FREQUENCIES)} (got {quoted(frequency)})")
@@ -126,63 +126,63 @@ def _rule(text: str, value: str) -> Rule:
     interval = _number(text, "INTERVAL", parts.pop("INTERVAL", "1"), 1, MAX_INTERVAL)
     count = _number(text, "COUNT", parts.pop("COUNT"), 1, MAX_COUNT) if "COUNT" in parts else None
     until = _date(text, "UNTIL", parts.pop("UNTIL")) if "UNTIL" in parts else None
-    for name, given in parts.items():
+    for name, text_value in parts.items():
         if name == "WKST":
-            if given not in WEEKDAYS:
-                raise _wrong(text, f"WKST: one of {', '.join(WEEKDAYS)} (got {quoted(given)})")
+            if text_value not in WEEKDAYS:
+                raise _wrong(text, f"WKST: one of {', '.join(WEEKDAYS)} (got {quoted(text_value)})")
         elif name == "BYDAY":
-            _check_weekdays(text, frequency, given.split(","), "BYWEEKNO" in parts)
+            _check_weekdays(text, frequency, text_value.split(","), "BYWEEKNO" in parts)
         else:
             lowest, highest, from_end = _RANGES[name]
-            for each in given.split(","):
+            for each in text_value.split(","):
                 _number(text, name, each, lowest, highest, from_end=from_end)
     return Rule(frequency, interval, tuple(parts.items()), count, until)
 
 
 def _check_weekdays(text: str, frequency: str, weekdays: Iterable[str], in_weeks: bool) -> None:
     for weekday in weekdays:
-        found = _WEEKDAY.fullmatch(weekday)
-        if found is None:
+        match = _WEEKDAY.fullmatch(weekday)
+        if match is None:
             raise _wrong(text, f"BYDAY: {', '.join(WEEKDAYS)}, or numbered such as 2MO or -1FR (got {quoted(weekday)})")
-        if found[1] is not None:
+        if match[1] is not None:
             if frequency not in ("YEARLY", "MONTHLY") or in_weeks:
                 raise _wrong(
                     text, f"BYDAY: numbers are for MONTHLY, and YEARLY without BYWEEKNO (got {quoted(weekday)})"
                 )
-            _number(text, "BYDAY", found[1], 1, 53, from_end=True)
+            _number(text, "BYDAY", match[1], 1, 53, from_end=True)
 
 
-def _number(text: str, name: str, given: str, lowest: int, highest: int, *, from_end: bool = False) -> int:
-    number = int(given) if _NUMBER.fullmatch(given) else None
+def _number(text: str, name: str, value: str, lowest: int, highest: int, *, from_end: bool = False) -> int:
+    number = int(value) if _NUMBER.fullmatch(value) else None
     if number is None or not lowest <= (abs(number) if from_end else number) <= highest:
         allowed = f"{lowest} to {highest}" + (f", or {-highest} to {-lowest}" if from_end else "")
-        raise _wrong(text, f"{name}: {allowed} (got {quoted(given)})")
+        raise _wrong(text, f"{name}: {allowed} (got {quoted(value)})")
     return number
 
 
 def _dates(text: str, name: str, parameters: Iterable[str], value: str) -> Iterator[datetime]:
     time_zone: tzinfo | None = None
     for parameter in parameters:
-        kind, _, given = parameter.partition("=")
+        kind, _, zone_id = parameter.partition("=")
         if kind.upper() == "TZID":
             try:
-                time_zone = zone(given)
+                time_zone = zone(zone_id)
             except UnknownTimeZoneError as error:
                 raise _wrong(text, f"{name}: {error}") from None
         elif parameter.upper() not in ("VALUE=DATE", "VALUE=DATE-TIME"):
             raise _wrong(text, f"{name}: only VALUE=DATE, VALUE=DATE-TIME and TZID are known (got {quoted(parameter)})")
     for each in value.split(","):
-        found = _date(text, name, each)
-        yield found if time_zone is None or found.tzinfo is not None else found.replace(tzinfo=time_zone)
+        date = _date(text, name, each)
+        yield date if time_zone is None or date.tzinfo is not None else date.replace(tzinfo=time_zone)
 
 
-def _date(text: str, name: str, given: str) -> datetime:
+def _date(text: str, name: str, value: str) -> datetime:
     try:
-        if _DATE.fullmatch(given):
-            return datetime.fromisoformat(given)
+        if _DATE.fullmatch(value):
+            return datetime.fromisoformat(value)
     except ValueError:
         pass
-    raise _wrong(text, f"{name}: such as 20261231T235959, 20261231T235959Z or 20261231 (got {quoted(given)})")
+    raise _wrong(text, f"{name}: such as 20261231T235959, 20261231T235959Z or 20261231 (got {quoted(value)})")
 
 
 def _wrong(text: str, what: str) -> InvalidTriggerError:
@@ -219,11 +219,11 @@ class Rule:
             return
         try:
             if "BYSETPOS" in parts and self.frequency not in _SECONDS:
-                found = _expanded(self.frequency, self.interval, parts, self._period(start, near), soon_over)
+                times = _expanded(self.frequency, self.interval, parts, self._period(start, near), soon_over)
             else:
                 days = self._days(start, near, parts, soon_over)
-                found = self._spread(start, near, days, parts) if self.frequency in _SECONDS else _on(days, parts)
-            yield from (wall for wall in found if wall >= near)
+                times = self._spread(start, near, days, parts) if self.frequency in _SECONDS else _on(days, parts)
+            yield from (wall for wall in times if wall >= near)
         except OverflowError:
             return  # the end of the year 9999
 

@@ -105,10 +105,10 @@ class SimpleTrigger(Hinted, Trigger):
         if self.repeat_count is not None and fires > self.repeat_count:
             return None
         try:
-            found = start + fires * self.interval
+            following = start + fires * self.interval
         except OverflowError:
             return None
-        return found if self.end_time is None or found < self.end_time else None
+        return following if self.end_time is None or following < self.end_time else None
 
     def _included_from(self, candidate: datetime | None, calendar: Calendar | None) -> datetime | None:
         """Return `candidate` if the calendar includes it, otherwise the next fire time that it includes."""

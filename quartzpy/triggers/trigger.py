@@ -152,20 +152,20 @@ class Trigger(ABC):
         Raises:
             InvalidKeyError, InvalidTriggerError: a value is wrong. The message names it.
         """
-        given = object.__setattr__
+        set_value = object.__setattr__
         if self.name is not None:
             check_name(self.name, "trigger name")
         check_name(self.group, "trigger group")
         check_description(self.description, InvalidTriggerError)
         start_time, end_time = checked_bounds(self.start_time, self.end_time)
-        given(self, "start_time", start_time)
-        given(self, "end_time", end_time)
+        set_value(self, "start_time", start_time)
+        set_value(self, "end_time", end_time)
         check_priority(self.priority)
-        given(self, "misfire_threshold", checked_span(self.misfire_threshold, "misfire_threshold"))
+        set_value(self, "misfire_threshold", checked_span(self.misfire_threshold, "misfire_threshold"))
         if self.calendar is not None:
             check_name(self.calendar, "calendar name")
-        given(self, "misfire", checked_instruction(self.misfire, self.misfire_type, self.kind))
-        given(self, "catch_up_within", checked_span(self.catch_up_within, "catch_up_within"))
+        set_value(self, "misfire", checked_instruction(self.misfire, self.misfire_type, self.kind))
+        set_value(self, "catch_up_within", checked_span(self.catch_up_within, "catch_up_within"))
         check_catch_up(self.misfire, self.catch_up_max, self.catch_up_within)
 
     @property
@@ -283,8 +283,8 @@ class Trigger(ABC):
         A combination (`AnyOf`, `AllOf`, `Jitter`) asks the parts that caused the fire, in their order. Each part sees
         the instruction that the part before it returned, and the last one decides.
         """
-        for part, seen in self._causes_of(execution):
-            chosen = part.execution_complete(replace(seen, instruction=execution.instruction))
+        for part, of_part in self._causes_of(execution):
+            chosen = part.execution_complete(replace(of_part, instruction=execution.instruction))
             execution = replace(execution, instruction=CompletionInstruction(chosen))
         return execution.instruction
 

@@ -309,13 +309,13 @@ class QueryMethods(Methods):
         A stored job keeps what its class declared when it was stored. Jobs of types that this process does not know,
         and rows that it cannot read, are left out.
         """
-        known = set(self._job_types.names())
-        found: list[OutdatedJob] = []
+        type_names = set(self._job_types.names())
+        jobs: list[OutdatedJob] = []
         for record in self.jobs():
-            if record.job_type in known:
+            if record.job_type in type_names:
                 with contextlib.suppress(QuartzpyError):
-                    found += _outdated(record.job, self._job_types.find(record.job_type))
-        return found
+                    jobs += _outdated(record.job, self._job_types.find(record.job_type))
+        return jobs
 
     def nodes(self) -> CheckIn:
         """Return the nodes of the cluster, and the store's time."""
@@ -346,12 +346,12 @@ class QueryMethods(Methods):
             ExecutionNotFoundError: the execution is not known, or no longer in the history.
             InvalidValueError: no execution can have this id.
         """
-        found = self.execution(fire_id)
-        if found is None:
+        record = self.execution(fire_id)
+        if record is None:
             raise ExecutionNotFoundError(
                 f"execution {checked_fire_id(fire_id)} is not known, or no longer in the history"
             )
-        return found.log
+        return record.log
 
     def cluster_load(self) -> ClusterLoad:
         """Return the load of the cluster in a few numbers: triggers that are due or late, executions and nodes.
@@ -371,11 +371,11 @@ def checked_fire_id(fire_id: object) -> int:
     Raises:
         InvalidValueError: no execution can have this id.
     """
-    found: object = getattr(fire_id, "fire_id", fire_id)
+    number: object = getattr(fire_id, "fire_id", fire_id)
     if isinstance(fire_id, str) and fire_id.isdecimal() and len(fire_id) <= _FIRE_ID_DIGITS:
-        found = int(fire_id)
-    if type(found) is int and 0 <= found <= MAX_FIRE_ID:
-        return found
+        number = int(fire_id)
+    if type(number) is int and 0 <= number <= MAX_FIRE_ID:
+        return number
     raise InvalidValueError(
         f"fire_id: must be a whole number, as context.fire_id is, or a record that has one (got {quoted(fire_id)})"
     )
@@ -384,9 +384,9 @@ def checked_fire_id(fire_id: object) -> int:
 def _outdated(stored: JobDetail, cls: type[Job]) -> list[OutdatedJob]:
     """Compare a stored job with its class. A limit above one was set on the job itself, so it is not compared."""
     is_serial, is_persistent = bool(stored.disallow_concurrent), bool(stored.persist_data)
-    found = []
+    jobs = []
     if is_serial != cls.disallows_concurrent_execution and (is_serial or stored.max_concurrent is None):
-        found.append(OutdatedJob(stored.key, "disallow_concurrent", is_serial, not is_serial))
+        jobs.append(OutdatedJob(stored.key, "disallow_concurrent", is_serial, not is_serial))
     if is_persistent != cls.persists_job_data:
-        found.append(OutdatedJob(stored.key, "persist_data", is_persistent, not is_persistent))
-    return found
+        jobs.append(OutdatedJob(stored.key, "persist_data", is_persistent, not is_persistent))
+    return jobs

@@ -82,9 +82,9 @@ class SchedulingMethods(TriggeringMethods, PausingMethods):
         several = as_triggers(triggers)
         if not several and not isinstance(job, JobDetail):
             options.setdefault("durable", True)
-        given = as_job_detail(job, name, group, data, options)
-        check_named(given, "replace=True" if replace else None)
-        detail = self._checked_job(given)
+        coerced = as_job_detail(job, name, group, data, options)
+        check_named(coerced, "replace=True" if replace else None)
+        detail = self._checked_job(coerced)
         pairs: Pairs = [(detail, bind(several, detail.key))]
         self._check_pairs(pairs)
         self._store_pairs(pairs, replace=replace)
@@ -135,13 +135,13 @@ class SchedulingMethods(TriggeringMethods, PausingMethods):
             JobNotFoundError: the job of a trigger is not stored. Others as for `schedule_job`.
         """
         several = as_triggers(triggers)
-        found = []
+        named = []
         for trigger in several:
             if trigger.job_key is None:
                 raise InvalidTriggerError(f"trigger {trigger.label}: job_key is missing")
-            of_job = [one for one in several if one.job_key == trigger.job_key]
-            found.append(bind(of_job, trigger.job_key)[of_job.index(trigger)])
-        pairs: Pairs = [(None, found)]
+            of_job = [other for other in several if other.job_key == trigger.job_key]
+            named.append(bind(of_job, trigger.job_key)[of_job.index(trigger)])
+        pairs: Pairs = [(None, named)]
         self._check_pairs(pairs)
         return self._store_pairs(pairs, replace=replace)[0]
 
@@ -184,10 +184,10 @@ class ScheduledJob(Hinted):
     @property
     def detail(self) -> JobDetail:
         """The job as it is stored now. Raises JobNotFoundError if it is no longer stored."""
-        found = self._scheduler.get_job_detail(self._key)
-        if found is None:
+        detail = self._scheduler.get_job_detail(self._key)
+        if detail is None:
             raise JobNotFoundError(f"job {self._key} is not stored: it was deleted, or its last trigger has ended")
-        return found
+        return detail
 
     @property
     def triggers(self) -> list[Trigger]:
@@ -231,7 +231,7 @@ class ScheduledJob(Hinted):
             InvalidTriggerError: the job has no trigger or several; use `Scheduler.reschedule_job` for one of several.
             Others as for `Scheduler.reschedule_job`.
         """
-        keys = [one.key for one in self.triggers]
+        keys = [stored.key for stored in self.triggers]
         if len(keys) != 1:
             if not keys:
                 self.detail  # noqa: B018  raises JobNotFoundError if the job is not stored
@@ -262,16 +262,16 @@ class ScheduledJob(Hinted):
 
         def look() -> ExecutionRecord | None:
             ended = store.find_executions(query, _LAST)
-            new = [one for one in ended if one.ended_at is not None and one.ended_at > since]
+            new = [record for record in ended if record.ended_at is not None and record.ended_at > since]
             if new:
-                return min(new, key=lambda one: one.ended_at or since)
+                return min(new, key=lambda record: record.ended_at or since)
             if store.job_mode(self._key) is not None or self._is_running():
                 return None
             # The execution may have ended between the two queries.
             ended = store.find_executions(query, _LAST)
             if not ended:
                 raise JobNotFoundError(f"job {self._key} is not stored, and no execution of it is known")
-            return max(ended, key=lambda one: one.ended_at or one.scheduled_fire_time)
+            return max(ended, key=lambda record: record.ended_at or record.scheduled_fire_time)
 
         def has_begun() -> bool:
             return self._is_running() or look() is not None

@@ -114,16 +114,16 @@ class StoringMethods(Methods):
         return job.with_defaults(self._job_defaults)
 
     def _bound_pairs(
-        self, given: Iterable[tuple[JobLike, object]], *, again: str | None = None
+        self, definitions: Iterable[tuple[JobLike, object]], *, again: str | None = None
     ) -> list[tuple[JobDetail, list[Trigger]]]:
         """Return the jobs, each with its triggers bound to it. `again` is as for `check_named`."""
-        found = []
-        for form, triggers in given:
+        pairs = []
+        for form, triggers in definitions:
             detail = as_job_detail(form, None, DEFAULT_GROUP, None, {})
             check_named(detail, again)
             job = self._checked_job(detail)
-            found.append((job, bind(as_triggers(triggers), job.key)))
-        return found
+            pairs.append((job, bind(as_triggers(triggers), job.key)))
+        return pairs
 
     def _store_pairs(
         self, pairs: Pairs, *, replace: bool, keep_data: Collection[JobKey] = ()
@@ -219,8 +219,8 @@ class StoringMethods(Methods):
         """
         key = checked_key(key, JobKey)
 
-        def change(known: JobDetail) -> JobDetail:
-            changed = known.with_values(changes)
+        def change(stored: JobDetail) -> JobDetail:
+            changed = stored.with_values(changes)
             self._check_data(changed)
             # Stored data that the current class no longer accepts must not prevent a change of other values.
             if not changes.keys().isdisjoint(("data", "job")):
@@ -384,12 +384,12 @@ class StoringMethods(Methods):
             CalendarNotFoundError: no calendar is stored under the name, and `missing_ok` is false.
             CalendarInUseError: triggers use it.
         """
-        found = self._usable_store().delete_calendar(check_name(name, "calendar name"))
-        if not found and not missing_ok:
+        was_stored = self._usable_store().delete_calendar(check_name(name, "calendar name"))
+        if not was_stored and not missing_ok:
             near = difflib.get_close_matches(name, self.calendar_names(), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise CalendarNotFoundError(f"calendar {quoted(name)} is not stored{hint}")
-        return found
+        return was_stored
 
     def get_calendar(self, name: str) -> Calendar | None:
         """Return the calendar that is stored under the name, or None if there is none."""
@@ -459,16 +459,16 @@ class StoringMethods(Methods):
                     *(owner, own_version, stored.version),
                 )
                 return SyncPlan((), 0, (), outdated_by=stored.version)
-            found = plan(declared, stored, calendars=named, prune=prune, existing=treatment)
-            inside._check_calendars(found, named)
+            changes = plan(declared, stored, calendars=named, prune=prune, existing=treatment)
+            inside._check_calendars(changes, named)
             if not apply:
-                return found
+                return changes
             if announce is not None:
-                announce(found)
-            elif found:
-                logger.info("sync of owner %s: %s", owner, "; ".join(str(found).splitlines()))
-            events.extend(inside._carry_out(found, owner, own_version if own_version != stored.version else None))
-            return found
+                announce(changes)
+            elif changes:
+                logger.info("sync of owner %s: %s", owner, "; ".join(str(changes).splitlines()))
+            events.extend(inside._carry_out(changes, owner, own_version if own_version != stored.version else None))
+            return changes
 
         done = self._usable_store().exclusively(work)
         if apply and done:
@@ -483,19 +483,19 @@ class StoringMethods(Methods):
         jobs = store.jobs([job.key for job, _ in declared])
         records = store.triggers([trigger.key for _, triggers in declared for trigger in triggers])
         owned = store.owned(owner)
-        known = set(store.calendar_names()) if calendars else set()
-        found = {name: self._readable_calendar(name) for name in calendars if name in known}
-        return Stored(jobs, records, owned.jobs, owned.triggers, found, owned.calendars, owned.version)
+        names = set(store.calendar_names()) if calendars else set()
+        stored_calendars = {name: self._readable_calendar(name) for name in calendars if name in names}
+        return Stored(jobs, records, owned.jobs, owned.triggers, stored_calendars, owned.calendars, owned.version)
 
-    def _check_calendars(self, found: SyncPlan, declared: Mapping[str, Calendar]) -> None:
+    def _check_calendars(self, changes: SyncPlan, declared: Mapping[str, Calendar]) -> None:
         """Check that the triggers of the plan find their calendars, and that no trigger needs one that is removed.
 
         Raises:
             CalendarNotFoundError, CalendarInUseError: as `sync`.
         """
         store = self._usable_store()
-        removed = found.keys("-", "calendar")
-        used = [trigger for _, triggers in found.store for trigger in triggers if trigger.calendar is not None]
+        removed = changes.keys("-", "calendar")
+        used = [trigger for _, triggers in changes.store for trigger in triggers if trigger.calendar is not None]
         missing = {trigger.calendar for trigger in used} - declared.keys()
         names = declared.keys() | set(store.calendar_names()) if missing else set()
         missing -= names
@@ -508,8 +508,8 @@ class StoringMethods(Methods):
                     f"{hint}"
                 )
         if removed:
-            changed = {trigger.key: trigger.calendar for _, triggers in found.store for trigger in triggers}
-            jobs, triggers = set(found.keys("-", "job")), set(found.keys("-", "trigger"))
+            changed = {trigger.key: trigger.calendar for _, triggers in changes.store for trigger in triggers}
+            jobs, triggers = set(changes.keys("-", "job")), set(changes.keys("-", "trigger"))
             for name in removed:
                 for record in store.find_triggers(TriggerQuery(calendar=name), None):
                     stays = record.job_key not in jobs and record.key not in triggers
@@ -519,35 +519,35 @@ class StoringMethods(Methods):
                             " the calendar, give the trigger another, or delete the trigger"
                         )
 
-    def _carry_out(self, found: SyncPlan, owner: str, version: str | None) -> list[Event]:
+    def _carry_out(self, changes: SyncPlan, owner: str, version: str | None) -> list[Event]:
         """Apply the plan; return the events that tell listeners of removed jobs and triggers."""
         store = self._usable_store()
-        for change in found.changes:
+        for change in changes.changes:
             if change.kind == "calendar" and (change.sign == "+" or change.differences):
                 # A trigger may only be stored after its calendar.
-                name, calendar = str(change.key), found.calendars[str(change.key)]
+                name, calendar = str(change.key), changes.calendars[str(change.key)]
                 self.add_calendar(name, calendar, replace=True, update_triggers=change.sign == "~")
         # Steps that the store may refuse come first.
-        if found.store:
-            self._store_pairs(found.store, replace=True, keep_data=found.keep_data)
-        if found.store or found.calendars or version is not None:
+        if changes.store:
+            self._store_pairs(changes.store, replace=True, keep_data=changes.keep_data)
+        if changes.store or changes.calendars or version is not None:
             store.own(
                 owner,
-                [job.key for job, _ in found.store if job is not None],
-                [trigger.key for _, triggers in found.store for trigger in triggers],
-                calendars=list(found.calendars),
+                [job.key for job, _ in changes.store if job is not None],
+                [trigger.key for _, triggers in changes.store for trigger in triggers],
+                calendars=list(changes.calendars),
                 version=version,
             )
         events: list[Event] = []
-        removed_triggers = found.keys("-", "trigger")
+        removed_triggers = changes.keys("-", "trigger")
         if removed_triggers:
             events += [JobUnscheduled(key) for key in sorted(store.delete_triggers(removed_triggers))]
-        jobs = found.keys("-", "job")
+        jobs = changes.keys("-", "job")
         removed = store.delete_jobs(jobs) if jobs else {}
         for key in jobs:
             events += [JobUnscheduled(trigger) for trigger in sorted(removed.get(key, ()))]
             events.append(JobDeleted(key))
-        for name in found.keys("-", "calendar"):
+        for name in changes.keys("-", "calendar"):
             store.delete_calendar(name)
         return events
 
@@ -555,13 +555,13 @@ class StoringMethods(Methods):
 def _given_twice(things: Sequence[JobDetail | Trigger]) -> Key | None:
     """Return a key that several of these jobs or triggers have."""
     # Tuples, because there may be a million of them.
-    if len({(one.group, one.name) for one in things}) == len(things):
+    if len({(thing.group, thing.name) for thing in things}) == len(things):
         return None
-    return next(key for key, number in Counter(one.key for one in things).items() if number > 1)
+    return next(key for key, number in Counter(thing.key for thing in things).items() if number > 1)
 
 
 def _as_pairs(definitions: Iterable[object]) -> Iterable[tuple[JobLike, object]]:
-    for one in definitions:
-        if not isinstance(one, tuple | list) or len(one) != 2:
-            raise InvalidTriggerError(f"definitions: pairs of a job and its triggers are needed (got {one!r})")
-        yield one[0], one[1]
+    for pair in definitions:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InvalidTriggerError(f"definitions: pairs of a job and its triggers are needed (got {pair!r})")
+        yield pair[0], pair[1]
