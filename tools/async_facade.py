@@ -270,15 +270,15 @@ class Writer:
         returned = returns.replace(source_name, twin.name)
         if twin.is_lazy:
             return f"def {name}({{signature}}) -> {returned}:", f"return {twin.name}(self, lambda behind: {call})"
-        made = f"{twin.name}._of(self, found)"
+        made = f"{twin.name}._of(self, result)"
         if shape == "optional":
-            made = f"None if found is None else {made}"
+            made = f"None if result is None else {made}"
         elif shape != "plain":
             begin, end = {"list": "[]", "set": "{}", "tuple": ("tuple(", ")")}[shape]
-            made = f"{begin}{twin.name}._of(self, one) for one in found{end}"
+            made = f"{begin}{twin.name}._of(self, item) for item in result{end}"
         return (
             f"async def {name}({{signature}}) -> {returned}:",
-            f"found = await self._run(lambda behind: {call})\nreturn {made}",
+            f"result = await self._run(lambda behind: {call})\nreturn {made}",
         )
 
     def _context_manager(self) -> str:
@@ -300,7 +300,7 @@ class Writer:
         if is_stream:
             return (
                 f"async def __aiter__(self) -> AsyncIterator[{item}]:\n"
-                "    while (one := await self.next()) is not None:\n        yield one"
+                "    while (event := await self.next()) is not None:\n        yield event"
             )
         return f"def __aiter__(self) -> AsyncIterator[{item}]:\n    return self._items(lambda behind: behind)"
 

@@ -709,7 +709,7 @@ class AsyncTriggeringMethods(AsyncStoringMethods[_TriggeringMethodsT], AsyncQuer
             InvalidKeyError: `key` is neither a key nor a name, or `debounce_key` is not a text.
             InvalidValueError: `keep_waiting` is given without a `debounce_key`.
         """
-        found = await self._run(
+        result = await self._run(
             lambda behind: behind.trigger_job(
                 key,
                 data,
@@ -719,7 +719,7 @@ class AsyncTriggeringMethods(AsyncStoringMethods[_TriggeringMethodsT], AsyncQuer
                 keep_waiting=keep_waiting,
             )
         )
-        return AsyncTriggeredExecution._of(self, found)
+        return AsyncTriggeredExecution._of(self, result)
 
     async def run_again(
         self, fire_id: FireRef, *, delay: Span | None = None, even_if_paused: bool = False
@@ -736,8 +736,8 @@ class AsyncTriggeringMethods(AsyncStoringMethods[_TriggeringMethodsT], AsyncQuer
             InvalidJobDataError: as in `trigger_job`; or the data cannot be read in this process.
             InvalidValueError: `fire_id` cannot be the id of an execution.
         """
-        found = await self._run(lambda behind: behind.run_again(fire_id, delay=delay, even_if_paused=even_if_paused))
-        return AsyncTriggeredExecution._of(self, found)
+        result = await self._run(lambda behind: behind.run_again(fire_id, delay=delay, even_if_paused=even_if_paused))
+        return AsyncTriggeredExecution._of(self, result)
 
     async def backfill_times(
         self, key: TriggerRef, since: datetime, until: datetime, *, max_runs: int = 1000
@@ -771,10 +771,10 @@ class AsyncTriggeringMethods(AsyncStoringMethods[_TriggeringMethodsT], AsyncQuer
             IllegalStateChangeError: the job is disabled, or a pause would hold the fires and `even_if_paused` is false.
             Others as `backfill_times` and `trigger_job`.
         """
-        found = await self._run(
+        result = await self._run(
             lambda behind: behind.backfill(key, since, until, max_runs=max_runs, even_if_paused=even_if_paused)
         )
-        return [AsyncTriggeredExecution._of(self, one) for one in found]
+        return [AsyncTriggeredExecution._of(self, item) for item in result]
 
 
 _SchedulingMethodsT = TypeVar("_SchedulingMethodsT", bound=SchedulingMethods)
@@ -819,12 +819,12 @@ class AsyncSchedulingMethods(AsyncTriggeringMethods[_SchedulingMethodsT], AsyncP
             InvalidTriggerError: a trigger cannot be read, or names another job.
             InvalidJobDataError: the job's data, with a trigger's over it, is not valid for the job's `data_type`.
         """
-        found = await self._run(
+        result = await self._run(
             lambda behind: behind.schedule_job(
                 job, triggers, name=name, group=group, data=data, replace=replace, **options
             )
         )
-        return AsyncScheduledJob._of(self, found)
+        return AsyncScheduledJob._of(self, result)
 
     async def schedule_jobs(
         self,
@@ -833,8 +833,8 @@ class AsyncSchedulingMethods(AsyncTriggeringMethods[_SchedulingMethodsT], AsyncP
         replace: bool = False,
     ) -> list[AsyncScheduledJob]:
         """Store many jobs with their triggers, all or none; return their handles. Errors as for `schedule_job`."""
-        found = await self._run(lambda behind: behind.schedule_jobs(jobs, replace=replace))
-        return [AsyncScheduledJob._of(self, one) for one in found]
+        result = await self._run(lambda behind: behind.schedule_jobs(jobs, replace=replace))
+        return [AsyncScheduledJob._of(self, item) for item in result]
 
     async def schedule(self, triggers: Trigger | Iterable[Trigger], *, replace: bool = False) -> datetime:
         """Store triggers for jobs that are stored already; return the earliest fire time. Each needs its `job_key`.
@@ -853,8 +853,8 @@ class AsyncSchedulingMethods(AsyncTriggeringMethods[_SchedulingMethodsT], AsyncP
             JobNotFoundError: it is not stored.
             InvalidKeyError: `key` is neither a key nor a name.
         """
-        found = await self._run(lambda behind: behind.job(key))
-        return AsyncScheduledJob._of(self, found)
+        result = await self._run(lambda behind: behind.job(key))
+        return AsyncScheduledJob._of(self, result)
 
 
 _BaseSchedulerT = TypeVar("_BaseSchedulerT", bound=BaseScheduler)

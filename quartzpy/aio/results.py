@@ -27,8 +27,8 @@ class AsyncClusterEvents(AsyncMirror[ClusterEvents]):
     """The methods of `ClusterEvents`, each of them awaitable."""
 
     async def __aiter__(self) -> AsyncIterator[ClusterEvent]:
-        while (one := await self.next()) is not None:
-            yield one
+        while (event := await self.next()) is not None:
+            yield event
 
     async def next(self, timeout: float | None = None) -> ClusterEvent | None:
         """Return the next event, or None if this is closed or no event comes within `timeout` seconds."""
@@ -118,8 +118,8 @@ class AsyncScheduledJob(AsyncMirror[ScheduledJob]):
         self, data: Mapping[str, Any] | Any | None = None, *, delay: Span | None = None
     ) -> AsyncTriggeredExecution:
         """Run the job once, now or after `delay`; arguments and errors as for `Scheduler.trigger_job`."""
-        found = await self._run(lambda behind: behind.trigger(data, delay=delay))
-        return AsyncTriggeredExecution._of(self, found)
+        result = await self._run(lambda behind: behind.trigger(data, delay=delay))
+        return AsyncTriggeredExecution._of(self, result)
 
     async def modify(self, **changes: Any) -> JobDetail:
         """Change values of the job; names and errors as for `Scheduler.modify_job`. Its triggers do not change."""
