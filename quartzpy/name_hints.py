@@ -202,15 +202,15 @@ BUILDER_NAMES: Mapping[str, str] = {
 """Builders for which users look in the module `cron`, each with the one to use."""
 
 
-class Hinted:
+class NameHints:
     """A base class whose AttributeError for a name of another library shows the line to write here."""
 
-    _other_names: ClassVar[Mapping[str, str]] = {}
+    _name_hints: ClassVar[Mapping[str, str]] = {}
 
     if not TYPE_CHECKING:  # A type checker would accept every attribute.
 
         def __getattr__(self, name: str) -> Any:
-            hint = type(self)._other_names.get(name)
+            hint = type(self)._name_hints.get(name)
             if hint is None:
                 # Raise Python's own error, or the AttributeError that a property of this name has raised.
                 return object.__getattribute__(self, name)
@@ -222,7 +222,7 @@ def _no_attribute(owner: str, name: str, hint: str) -> AttributeError:
     return AttributeError(f"{owner} has no attribute {name!r}; hint: {hint}", name=name, obj=None)
 
 
-def advice(name: str, names: Collection[str], hints: Mapping[str, str]) -> str:
+def hint_of(name: str, names: Collection[str], hints: Mapping[str, str]) -> str:
     """Return what an error says about an unknown argument: the line to write, the right name, or all names."""
     alias = ARGUMENT_ALIASES.get(name, name)
     if name in hints:
@@ -235,7 +235,7 @@ def advice(name: str, names: Collection[str], hints: Mapping[str, str]) -> str:
     return f"did you mean {near[0]}?" if near else f"the arguments are {', '.join(names)}"
 
 
-def refuses(hints: Mapping[str, str]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+def argument_hints(hints: Mapping[str, str]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """Return a decorator that adds advice on an unknown keyword argument to a function's TypeError."""
 
     def made(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -261,14 +261,14 @@ def _refused(function: Callable[..., Any], names: Collection[str], hints: Mappin
     if not unknown or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
     called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
-    return TypeError(f"{called}() has no argument {unknown[0]!r}; {advice(unknown[0], accepted, hints)}")
+    return TypeError(f"{called}() has no argument {unknown[0]!r}; {hint_of(unknown[0], accepted, hints)}")
 
 
-def constructor_refuses(hints: Mapping[str, str]) -> Callable[[_C], _C]:
-    """Return a decorator that does for the constructor of a class what `refuses` does for a function."""
+def constructor_hints(hints: Mapping[str, str]) -> Callable[[_C], _C]:
+    """Return a decorator that does for the constructor of a class what `argument_hints` does for a function."""
 
     def made(cls: _C) -> _C:
-        type.__setattr__(cls, "__init__", refuses(hints)(vars(cls)["__init__"]))
+        type.__setattr__(cls, "__init__", argument_hints(hints)(vars(cls)["__init__"]))
         return cls
 
     return made

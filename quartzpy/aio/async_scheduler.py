@@ -23,7 +23,7 @@ from quartzpy.jobs.function_job import job as job_of_function
 from quartzpy.jobs.job_factory import JobFactory, new_instance
 from quartzpy.jobs.middleware import Middleware
 from quartzpy.logs.default_handler import ensure_logging
-from quartzpy.name_hints import SCHEDULER_NAMES, Hinted
+from quartzpy.name_hints import SCHEDULER_NAMES, NameHints
 from quartzpy.node.health import HealthState
 from quartzpy.node.run import CHECK_EVERY
 from quartzpy.scheduler.async_calls import MethodThreads
@@ -53,7 +53,7 @@ def _synchronous(database: Any) -> str | Engine | None:
     return url_of_async_engine(database.url)
 
 
-class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
+class AsyncScheduler(NameHints, AsyncSchedulerMethods[BaseScheduler]):
     """A scheduler whose methods are awaited: `async with AsyncScheduler(url) as scheduler: await scheduler.jobs()`.
 
     It does what `Scheduler` does, on the same tables: it wraps an ordinary scheduler, `scheduler.blocking`, whose
@@ -70,7 +70,7 @@ class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
         SettingsError: a wrong URL, an unknown setting, or a wrong value.
     """
 
-    _other_names = SCHEDULER_NAMES
+    _name_hints = SCHEDULER_NAMES
 
     def __init__(
         self,

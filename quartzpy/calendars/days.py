@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self, cast
 from quartzpy.calendars.calendar import BaseCalendar, WholeDayCalendar
 from quartzpy.errors import InvalidCalendarError, InvalidValueError
 from quartzpy.instants import Converted
-from quartzpy.name_hints import constructor_refuses
+from quartzpy.name_hints import constructor_hints
 from quartzpy.texts import quoted
 
 _LEAP_YEAR = 2000
@@ -159,7 +159,7 @@ class WeeklyCalendar(WholeDayCalendar):
         return cls(excluded_days=rules["excluded_days"], **common)
 
 
-@constructor_refuses({})
+@constructor_hints({})
 @dataclass(frozen=True)
 class HolidayCalendar(WholeDayCalendar):
     """A calendar that excludes the given dates."""

@@ -37,7 +37,7 @@ from quartzpy.keys import (
 )
 from quartzpy.logs.levels import checked_level
 from quartzpy.main_module import import_path
-from quartzpy.name_hints import OPTION_NAMES, constructor_refuses
+from quartzpy.name_hints import OPTION_NAMES, constructor_hints
 from quartzpy.placement import Placement
 from quartzpy.states import OverlapPolicy
 from quartzpy.texts import check_description, did_you_mean, quoted
@@ -242,7 +242,7 @@ def _check_url(url: object) -> None:
         )
 
 
-@constructor_refuses(OPTION_NAMES)
+@constructor_hints(OPTION_NAMES)
 @dataclass(frozen=True)
 class JobDetail:
     """A job as it is stored: its type, its data and its rules.

@@ -30,7 +30,7 @@ from quartzpy.jobs.job_factory import JobFactory, new_instance
 from quartzpy.jobs.middleware import Middleware
 from quartzpy.jobs.trace_context import CurrentTrace, Tracing, Within
 from quartzpy.logs.default_handler import ensure_logging
-from quartzpy.name_hints import BLOCKING_ARGUMENTS, refuses
+from quartzpy.name_hints import BLOCKING_ARGUMENTS, argument_hints
 from quartzpy.node.health import HealthState, SchedulerHealth
 from quartzpy.node.node import SchedulerNode
 from quartzpy.node.observers import Observers
@@ -150,7 +150,7 @@ class SchedulerLifecycle(SchedulingMethods):
         """True once `shutdown` was called."""
         return self._shut_down.is_set()
 
-    @refuses(BLOCKING_ARGUMENTS)
+    @argument_hints(BLOCKING_ARGUMENTS)
     def start(self, *, standby: bool = False) -> None:
         """Join the cluster as a node and run jobs, or resume after `standby`.
 

@@ -13,7 +13,7 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
 from quartzpy.keys import JobKey, TriggerKey, checked_key
 from quartzpy.matchers import GroupMatcher, as_group_matcher
-from quartzpy.name_hints import QUERY_NAMES, Hinted
+from quartzpy.name_hints import QUERY_NAMES, NameHints
 from quartzpy.states import ENDED, ExecutionState, JobMode, MisfireAction, execution_states, trigger_states
 from quartzpy.store.queries import ExecutionQuery, JobQuery, MisfireQuery, TriggerOrder, TriggerQuery
 from quartzpy.texts import check_storable, numbered, quoted
@@ -64,7 +64,7 @@ class Page(Sequence[_T]):
         return f"Page({list(self._records)!r}, next_cursor={self.next_cursor!r})"
 
 
-class Query(Hinted, Iterable[_T], Generic[_T]):
+class Query(NameHints, Iterable[_T], Generic[_T]):
     """The records that a query selects. It reads nothing until it is used, and reads again at each use.
 
     Iterating reads all records, page by page, in a fixed order. Records that are stored, removed or changed in the
@@ -72,7 +72,7 @@ class Query(Hinted, Iterable[_T], Generic[_T]):
     selects at least one record. It has no length, because counting is a separate query: see `count`.
     """
 
-    _other_names = QUERY_NAMES
+    _name_hints = QUERY_NAMES
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_refuses
+from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
 from quartzpy.triggers.trigger import CompletedExecution, Trigger, trigger_kind
@@ -103,7 +103,7 @@ class _Combination(RecurringTrigger):
         return None
 
 
-@constructor_refuses(TRIGGER_ARGUMENTS)
+@constructor_hints(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
 class AnyOf(_Combination):
     """A trigger that fires whenever one of `triggers` does, and once if several do at the same instant.
@@ -150,7 +150,7 @@ class AnyOf(_Combination):
         return cls(triggers=tuple(_part_from_json(part) for part in schedule["triggers"]), **common)
 
 
-@constructor_refuses(TRIGGER_ARGUMENTS)
+@constructor_hints(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
 class AllOf(_Combination):
     """A trigger that fires when one of `triggers` fires and all others fired within `threshold` before.
@@ -241,7 +241,7 @@ class AllOf(_Combination):
         )
 
 
-@constructor_refuses(TRIGGER_ARGUMENTS)
+@constructor_hints(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
 class Jitter(_Combination):
     """A trigger that fires when `trigger` does, delayed each time by a different length below `up_to`.

@@ -16,7 +16,7 @@ from quartzpy.cron_expressions.schedule import DaylightSaving, checked_policy
 from quartzpy.errors import InvalidCronError, InvalidTriggerError
 from quartzpy.instants import as_instant, zone, zone_name
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.name_hints import CRON_ARGUMENTS, constructor_refuses
+from quartzpy.name_hints import CRON_ARGUMENTS, constructor_hints
 from quartzpy.triggers.recurring import RecurringMisfire, RecurringTrigger
 from quartzpy.triggers.trigger import TriggerProgress
 
@@ -34,7 +34,7 @@ class _Expression:
     expression: str
 
 
-@constructor_refuses(CRON_ARGUMENTS)
+@constructor_hints(CRON_ARGUMENTS)
 @dataclass(frozen=True)
 class CronTrigger(RecurringTrigger, _Expression):
     """Fires by a cron expression: `CronTrigger("0 0 2 ? * MON-FRI", "at-two", time_zone="Europe/Berlin")`.

@@ -14,7 +14,7 @@ from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import Converted, as_instant, zone, zone_name
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_refuses
+from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
 from quartzpy.triggers.calendar_interval import IntervalUnit
 from quartzpy.triggers.date_series import missing_dates
 from quartzpy.triggers.recurring import RecurringTrigger
@@ -33,7 +33,7 @@ _LONGEST_GAP_HOURS = 3
 _DAYS_TO_LOOK_AT = 22
 
 
-@constructor_refuses(TRIGGER_ARGUMENTS)
+@constructor_hints(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
 class DailyTimeIntervalTrigger(RecurringTrigger):
     """Fires every `interval` units from `start_time_of_day` to `end_time_of_day` on each of `days_of_week`.

@@ -11,7 +11,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_refuses
+from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
 from quartzpy.triggers.recurring import RecurringTrigger
 from quartzpy.triggers.trigger import TriggerProgress
 
@@ -25,7 +25,7 @@ class _Delay:
     delay: Converted[Span, timedelta] = Converted()
 
 
-@constructor_refuses(TRIGGER_ARGUMENTS)
+@constructor_hints(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
 class FixedDelayTrigger(RecurringTrigger, _Delay):
     """Fires at its start, and then each time when `delay` has passed since the execution ended.

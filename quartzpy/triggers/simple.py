@@ -16,7 +16,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import LATEST, LONGEST_SPAN, Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP, JobKey, check_name
-from quartzpy.name_hints import INTERVAL_NAMES, TRIGGER_ARGUMENTS, Hinted, constructor_refuses
+from quartzpy.name_hints import INTERVAL_NAMES, TRIGGER_ARGUMENTS, NameHints, constructor_hints
 from quartzpy.states import Missed
 from quartzpy.texts import quoted
 from quartzpy.triggers.misfire import caught_up_from
@@ -50,16 +50,16 @@ class SimpleMisfire(StrEnum):
     FIRE_ALL = FIRE_ALL
 
 
-@constructor_refuses(TRIGGER_ARGUMENTS)
+@constructor_hints(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
-class SimpleTrigger(Hinted, Trigger):
+class SimpleTrigger(NameHints, Trigger):
     """A trigger that fires at its start, and then repeatedly after each `interval`.
 
     Without an `interval` it fires once. With one it repeats for ever, unless `repeat_count` gives the number of fires
     after the first. The end time is exclusive, as in Quartz.
     """
 
-    _other_names: ClassVar[Mapping[str, str]] = INTERVAL_NAMES
+    _name_hints: ClassVar[Mapping[str, str]] = INTERVAL_NAMES
     kind: ClassVar[str] = "simple"
     misfire_type: ClassVar[type[StrEnum]] = SimpleMisfire
     derives_nothing: ClassVar[bool] = True

@@ -14,7 +14,7 @@ from quartzpy.events.events import Event
 from quartzpy.jobs.job import JobTypes
 from quartzpy.jobs.trace_context import CurrentTrace
 from quartzpy.keys import JobKey, Key, TriggerKey, nearest
-from quartzpy.name_hints import SCHEDULER_NAMES, Hinted
+from quartzpy.name_hints import SCHEDULER_NAMES, NameHints
 from quartzpy.states import PublicState
 from quartzpy.store.protocol import JobStore, Notification
 
@@ -22,10 +22,10 @@ MOST_NEAR = 100
 """The number of keys, of each part of `JobStore.near_keys`, among which the one is found that a user meant."""
 
 
-class Methods(Hinted, ABC):
+class Methods(NameHints, ABC):
     """Methods on one store. A method that names one job or trigger raises an error if that is not stored."""
 
-    _other_names = SCHEDULER_NAMES
+    _name_hints = SCHEDULER_NAMES
 
     _config: SchedulerConfig
     _clock: Clock

@@ -22,7 +22,7 @@ from quartzpy.keys import (
     JobRef,
     checked_key,
 )
-from quartzpy.name_hints import HANDLE_NAMES, Hinted
+from quartzpy.name_hints import HANDLE_NAMES, NameHints
 from quartzpy.scheduler.coercion import JobLike, TriggerLike, as_job_detail, as_triggers, bind, check_named
 from quartzpy.scheduler.methods.handles import TriggeredExecution, wait_for
 from quartzpy.scheduler.methods.pausing import PausingMethods
@@ -167,10 +167,10 @@ _LAST = 20
 """The number of recent executions among which one that has ended is looked for."""
 
 
-class ScheduledJob(Hinted):
+class ScheduledJob(NameHints):
     """A stored job. `schedule_job` returns one; `Scheduler.job` makes one for a job that is stored already."""
 
-    _other_names = HANDLE_NAMES
+    _name_hints = HANDLE_NAMES
 
     def __init__(self, scheduler: SchedulingMethods, key: JobKey) -> None:
         self._scheduler = scheduler

@@ -43,7 +43,7 @@ from quartzpy.keys import (
     checked_key,
     checked_keys,
 )
-from quartzpy.name_hints import SCHEDULING_ARGUMENTS, refuses
+from quartzpy.name_hints import SCHEDULING_ARGUMENTS, argument_hints
 from quartzpy.scheduler.coercion import JobLike, TriggerLike, as_job_detail, as_trigger, as_triggers, bind, check_named
 from quartzpy.scheduler.methods.base import Methods
 from quartzpy.scheduler.sync import (
@@ -77,7 +77,7 @@ class StoringMethods(Methods):
     def _inside(self, store: JobStore) -> StoringMethods:
         """Return the methods on another view of the store."""
 
-    @refuses(SCHEDULING_ARGUMENTS)
+    @argument_hints(SCHEDULING_ARGUMENTS)
     def add_job(
         self,
         job: JobDetail,
