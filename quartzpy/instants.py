@@ -24,8 +24,8 @@ Span: TypeAlias = timedelta | float | str
 LONGEST_SPAN = timedelta(days=36_525)
 """The longest span that is accepted, 100 years: any instant of our time plus or minus it is a valid datetime."""
 LATEST = datetime.max.replace(tzinfo=UTC)
-_Given = TypeVar("_Given")
-_Kept = TypeVar("_Kept")
+_Accepted = TypeVar("_Accepted")
+_Held = TypeVar("_Held")
 _UNITS = {
     "w|weeks?": "weeks",
     "d|days?": "days",
@@ -84,20 +84,20 @@ def _shown(value: object) -> str:
     return str(value)[:80] if isinstance(value, tzinfo | datetime) else type(value).__name__
 
 
-class Converted(Generic[_Given, _Kept]):
+class Converted(Generic[_Accepted, _Held]):
     """Type of a dataclass field that accepts more types than it holds, such as `Converted[Span, timedelta]`.
 
     `__post_init__` of the dataclass does the conversion. Type checkers see a descriptor, so the constructor takes the
     first type and the attribute has the second. At run time the attribute is an ordinary one.
     """
 
-    def __init__(self, *default: _Kept) -> None:
+    def __init__(self, *default: _Held) -> None:
         self._default = default
 
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, instance: object, owner: type) -> _Kept: ...
+    def __get__(self, instance: object, owner: type) -> _Held: ...
     def __get__(self, instance: object | None, owner: type) -> Any:
         # Reached only through the class, where dataclasses look for the default: an instance has its own value.
         if not self._default:
@@ -106,7 +106,7 @@ class Converted(Generic[_Given, _Kept]):
 
     if TYPE_CHECKING:
 
-        def __set__(self, instance: object, value: _Given) -> None: ...
+        def __set__(self, instance: object, value: _Accepted) -> None: ...
 
 
 def as_instant(value: object, subject: str, error: type[InvalidValueError] = InvalidTriggerError) -> datetime:
@@ -199,13 +199,13 @@ def _zone(name: str) -> tzinfo:
         return zoneinfo.ZoneInfo(name)
     except _BAD_KEY_ERRORS as error:
         # The time of the comparison grows with the length of the name.
-        names = sorted(_known_zones()) if len(name) <= _LONGEST_COMPARED else ()
+        names = sorted(_zone_names()) if len(name) <= _LONGEST_COMPARED else ()
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
         hint = f"; did you mean {near[0]!r}?" if near else "; use an IANA name such as 'Europe/Berlin'"
         raise UnknownTimeZoneError(f"time zone: {quoted(name)} is not known{hint}") from error
 
 
 @lru_cache(maxsize=1)
-def _known_zones() -> set[str]:
+def _zone_names() -> set[str]:
     # Cached because it walks through the directories of the time zone database.
     return zoneinfo.available_timezones()

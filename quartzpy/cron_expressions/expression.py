@@ -73,13 +73,13 @@ class _QuartzParser(FieldParser):
                 month_days = day_rule(kind, plain, special)
             elif kind is DAY_OF_WEEK:
                 weekdays = day_rule(kind, plain, special)
-        both_given = self._check_day_fields(tokens, day_or)
+        restricts_both = self._check_day_fields(tokens, day_or)
         return CronFields(
             text=text,
             parts=tuple(parts),
             month_days=month_days,
             weekdays=weekdays,
-            either_day=day_or is True or not both_given,
+            either_day=day_or is True or not restricts_both,
         )
 
     def _wrong_count(self, tokens: list[tuple[str, int]]) -> NoReturn:
@@ -96,8 +96,8 @@ class _QuartzParser(FieldParser):
             self._fail(
                 "day-of-month and day-of-week cannot both be '?'", position, DAY_OF_WEEK, allowed=DAY_OF_WEEK.allowed
             )
-        both_given = day != "?" and weekday != "?"
-        if both_given and day_or is None:
+        restricts_both = day != "?" and weekday != "?"
+        if restricts_both and day_or is None:
             texts = [token for token, _ in tokens]
             texts[5 if weekday == "*" else 3] = "?"
             hint = f"write '?' for the one that does not restrict the days: '{' '.join(texts)}'"
@@ -109,7 +109,7 @@ class _QuartzParser(FieldParser):
                 DAY_OF_WEEK,
                 allowed="?",
             )
-        return both_given
+        return restricts_both
 
     def _special_weekday(self, kind: FieldKind, item: str, at: int, *, alone: bool) -> DayRule | None:
         match = _NTH.fullmatch(item)

@@ -33,7 +33,7 @@ from quartzpy.keys import (
     UNNAMED,
     JobKey,
     check_name,
-    given_name,
+    name_or_unique,
 )
 from quartzpy.logs.levels import checked_level
 from quartzpy.main_module import import_path
@@ -314,7 +314,7 @@ class JobDetail:
                 given(self, name, value)
         given(self, "_has_unique_name", self.name is UNNAMED)
         job_type_of(self.job)
-        given(self, "name", given_name(self.name, "job name"))
+        given(self, "name", name_or_unique(self.name, "job name"))
         given(self, "_key", JobKey(self.name, self.group))
         check_description(self.description, InvalidJobError)
         if self.display_name is not None:

@@ -222,10 +222,10 @@ def _calendar_change(name: str, calendar: Calendar, stored: Stored) -> Change | 
 
 
 def _job_change(job: JobDetail, stored: Stored) -> Change | None:
-    known_job = stored.jobs.get(job.key)
-    if known_job is None:
+    stored_job = stored.jobs.get(job.key)
+    if stored_job is None:
         return Change("+", "job", job.key, declared=job)
-    return _change("job", job.key, job_differences(job, known_job), job.key in stored.owned_jobs, job)
+    return _change("job", job.key, job_differences(job, stored_job), job.key in stored.owned_jobs, job)
 
 
 def _trigger_change(trigger: Trigger, stored: Stored) -> Change | None:

@@ -28,7 +28,7 @@ MAX_NESTED = 8
 _MAX_TRIES = 5_000
 # The limit for nested combinations together, because their numbers of tries would multiply.
 _MAX_TRIES_IN_ALL = 20_000
-_tries_left: ContextVar[list[int] | None] = ContextVar("_tries_left", default=None)
+_remaining_tries: ContextVar[list[int] | None] = ContextVar("_remaining_tries", default=None)
 _TICK = timedelta.resolution
 _MILLISECOND = timedelta(milliseconds=1)
 _LONGEST_JITTER = timedelta(days=366)
@@ -188,15 +188,15 @@ class AllOf(_Combination):
         return self.first_from(as_instant(instant, "instant") + _TICK)
 
     def first_from(self, instant: datetime) -> datetime | None:
-        tries = _tries_left.get()
+        tries = _remaining_tries.get()
         if tries is not None:
             return self._searched_from(instant, tries)
         tries = [_MAX_TRIES_IN_ALL]
-        token = _tries_left.set(tries)
+        token = _remaining_tries.set(tries)
         try:
             return self._searched_from(instant, tries)
         finally:
-            _tries_left.reset(token)
+            _remaining_tries.reset(token)
 
     def _searched_from(self, instant: datetime, tries: list[int]) -> datetime | None:
         earliest = max(instant, self.anchor)

@@ -132,10 +132,10 @@ class StoringMethods(Methods):
         if self._current_trace is not None and (trace := self._current_trace()):
             pairs = [(job, [with_trace(trigger, trace) for trigger in triggers]) for job, triggers in pairs]
         everything = [trigger for _, triggers in pairs for trigger in triggers]
-        if twice := _given_twice([job for job, _ in pairs if job is not None]):
-            raise InvalidJobError(f"job {twice} is given twice; give it once, with all its triggers")
-        if twice := _given_twice(everything):
-            raise InvalidTriggerError(f"trigger {twice} is given twice; each trigger needs a key of its own")
+        if duplicate := _duplicate([job for job, _ in pairs if job is not None]):
+            raise InvalidJobError(f"job {duplicate} is given twice; give it once, with all its triggers")
+        if duplicate := _duplicate(everything):
+            raise InvalidTriggerError(f"trigger {duplicate} is given twice; each trigger needs a key of its own")
         prepare_one = self._preparation(everything)
         entries = [
             JobEntry(
@@ -552,7 +552,7 @@ class StoringMethods(Methods):
         return events
 
 
-def _given_twice(things: Sequence[JobDetail | Trigger]) -> Key | None:
+def _duplicate(things: Sequence[JobDetail | Trigger]) -> Key | None:
     """Return a key that several of these jobs or triggers have."""
     # Tuples, because there may be a million of them.
     if len({(thing.group, thing.name) for thing in things}) == len(things):
