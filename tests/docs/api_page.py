@@ -35,7 +35,6 @@ TOPICS = {
         (
             "quartzpy.factory",
             "quartzpy.scheduler.scheduler",
-            "quartzpy.scheduler.lifecycle",
             "quartzpy.async",
             "quartzpy.aio",
             "quartzpy.scheduler.methods",
