@@ -27,7 +27,7 @@ from quartzpy.states import TriggerState
 from quartzpy.texts import quoted, reason, visible
 
 if TYPE_CHECKING:
-    from quartzpy.calendars.base import BaseCalendar
+    from quartzpy.calendars.calendar import BaseCalendar
     from quartzpy.jobs.job import JobDetail
     from quartzpy.operations.changed_values import ChangedValue
     from quartzpy.scheduler.scheduler import BaseScheduler

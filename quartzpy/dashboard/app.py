@@ -34,7 +34,7 @@ from quartzpy.dashboard.visit import Dashboard
 from quartzpy.operations import Actor, Operations
 from quartzpy.operations.actor import local_user
 from quartzpy.operations.redaction import SECRETS
-from quartzpy.scheduler.advice import API, PAGE
+from quartzpy.scheduler.explain import API, PAGE
 from quartzpy.scheduler.scheduler import BaseScheduler
 
 OPEN_PATHS = (LOGIN, "/static/")

@@ -10,7 +10,7 @@ from typing import Any
 from quartzpy.errors import ObjectNotFoundError, QuartzpyError
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.source import EXAMINED, attempt, examined_page, page_of
-from quartzpy.scheduler.paging import Page
+from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ActionState
 from quartzpy.store.protocol import ACTION_SILENCE, JobStore

@@ -14,7 +14,7 @@ from quartzpy.operations import possible
 from quartzpy.operations.source import EXAMINED as EXAMINED_ROWS
 from quartzpy.operations.source import Source, attempt, examined_page, page_of
 from quartzpy.scheduler.explain import span_in_words
-from quartzpy.scheduler.paging import Page
+from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ExecutionState
 from quartzpy.store.protocol import JobStore

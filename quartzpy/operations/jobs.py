@@ -22,7 +22,7 @@ from quartzpy.operations.source import EXAMINED, Source, attempt, examined_page,
 from quartzpy.operations.triggers import TriggerSummary
 from quartzpy.operations.triggers import summary as trigger_summary
 from quartzpy.scheduler.exporting import definition_of
-from quartzpy.scheduler.paging import Page
+from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import JobMode, TriggerState
 from quartzpy.store.protocol import JobStore

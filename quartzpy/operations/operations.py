@@ -42,8 +42,11 @@ from quartzpy.operations.source import Source
 from quartzpy.operations.system import System
 from quartzpy.operations.timeline import Lanes, Timeline
 from quartzpy.operations.triggers import NEXT_TIMES, TriggerSummary, TriggerView
-from quartzpy.scheduler.advice import PYTHON, Advice
-from quartzpy.scheduler.methods.filters import (
+from quartzpy.scheduler.explain import PYTHON, Advice
+from quartzpy.scheduler.methods.queries import MAX_FIRE_ID, FireRef, checked_fire_id
+from quartzpy.scheduler.querying import (
+    DEFAULT_LIMIT,
+    Page,
     checked_choice,
     checked_instant,
     checked_text,
@@ -52,8 +55,6 @@ from quartzpy.scheduler.methods.filters import (
     misfire_query,
     trigger_query,
 )
-from quartzpy.scheduler.methods.queries import MAX_FIRE_ID, FireRef, checked_fire_id
-from quartzpy.scheduler.paging import DEFAULT_LIMIT, Page
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.states import ActionState
 from quartzpy.store.protocol import LockRecord

@@ -27,7 +27,7 @@ from quartzpy.operations.node_incidents import of_nodes
 from quartzpy.operations.source import Source, attempt
 from quartzpy.operations.triggers import OVERDUE
 from quartzpy.placement import Placement
-from quartzpy.scheduler.methods.reasons import Moment, Reasons
+from quartzpy.scheduler.explain import Explanation, Moment
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.states import ExecutionState, TriggerState
 from quartzpy.store.protocol import Minutes, Tallies
@@ -207,9 +207,10 @@ class _Seen:
         self._of_running = placements_of(reading, self._running)
         if late:
             self._moment.look_up_placements()
-        reasons = Reasons(self._moment, self._source.config.misfire_threshold, self._source.advice)
+        threshold, advice = self._source.config.misfire_threshold, self._source.advice
         self._explained = [
-            reasons.of_trigger(record.key, record.job_key) for record in self._late[:MOST_LATE][:MOST_EXPLAINED]
+            Explanation(self._moment, record.key, threshold, advice, record.job_key)
+            for record in self._late[:MOST_LATE][:MOST_EXPLAINED]
         ]
 
     def _without_held(self, records: Sequence[TriggerRecord]) -> list[TriggerRecord]:

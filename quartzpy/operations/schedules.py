@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
-from quartzpy.calendars.weekly import EVERY_DAY, DayOfWeek
+from quartzpy.calendars.days import EVERY_DAY, DayOfWeek
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import as_span, zone
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger

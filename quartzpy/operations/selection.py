@@ -13,7 +13,7 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, Key, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.scheduler.methods.queries import QueryMethods
-from quartzpy.scheduler.paging import Query
+from quartzpy.scheduler.querying import Query
 from quartzpy.texts import numbered, quoted
 
 

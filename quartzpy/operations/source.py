@@ -10,9 +10,9 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import JobNotFoundError, TriggerNotFoundError
 from quartzpy.keys import JobKey, Key, TriggerKey, nearest
 from quartzpy.operations.redaction import Redaction
-from quartzpy.scheduler.advice import PYTHON, Advice
+from quartzpy.scheduler.explain import PYTHON, Advice
 from quartzpy.scheduler.methods.base import MOST_NEAR
-from quartzpy.scheduler.paging import Page, Query
+from quartzpy.scheduler.querying import Page, Query
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore

@@ -23,8 +23,8 @@ from quartzpy.operations.source import (
     page_of,
     unreadable,
 )
-from quartzpy.scheduler.methods.reasons import Moment, Reasons, of_trigger
-from quartzpy.scheduler.paging import Page
+from quartzpy.scheduler.explain import Explanation, Moment
+from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import JobMode, PublicState, TriggerState
 from quartzpy.store.protocol import JobStore
@@ -176,7 +176,7 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
     if record is None:
         raise no_trigger(reading, key)
     now = reading.now()
-    explained = Reasons(moment, source.config.misfire_threshold, source.advice).of_trigger(key, record.job_key)
+    explained = Explanation(moment, key, source.config.misfire_threshold, source.advice, record.job_key)
     moment.look_up_placements()
     trigger, _ = attempt(lambda: record.trigger)
     planned_times = next_times_of(reading, record, next_times)
@@ -212,7 +212,7 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
 
 def why(source: Source, key: TriggerKey) -> Sequence[str]:
     """Explain why a trigger has not fired, or when it will; see `Scheduler.why`."""
-    return _readable(of_trigger(source.reading(), key, source.config.misfire_threshold, source.advice))
+    return _readable(Explanation(Moment(source.reading()), key, source.config.misfire_threshold, source.advice))
 
 
 def _readable(explained: Callable[[], list[str]]) -> list[str]:

@@ -13,7 +13,7 @@ from quartzpy import Scheduler
 from quartzpy.errors import IllegalStateChangeError, JobNotFoundError
 from quartzpy.keys import JobKey
 from quartzpy.operations import Operations
-from quartzpy.scheduler.advice import COMMANDS, PAGE
+from quartzpy.scheduler.explain import COMMANDS, PAGE
 from quartzpy.states import Outcome, TriggerState
 from tests.contract.harness import MINUTE, SECOND, Harness, RamHarness, at, every, job, key, once, serial
 

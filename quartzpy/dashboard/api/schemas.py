@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from quartzpy.keys import Key
-from quartzpy.scheduler.paging import Page
+from quartzpy.scheduler.querying import Page
 
 _PLAIN: Mapping[Any, dict[str, Any]] = {
     Any: {},

@@ -15,8 +15,8 @@ from quartzpy.operations.actor import Actor
 from quartzpy.operations.redaction import Redaction
 from quartzpy.operations.results import ActionFailure, ActionProgress, ActionResult
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as_selected, named
-from quartzpy.scheduler.own_transaction import OwnTransactionMethods
 from quartzpy.scheduler.scheduler import BaseScheduler
+from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.store.records import TriggerRecord
 

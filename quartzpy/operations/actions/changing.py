@@ -14,8 +14,8 @@ from quartzpy.operations.schedule_texts import SchedulePreview
 from quartzpy.operations.schedules import in_words, schedule_text, zone_text
 from quartzpy.operations.selection import Selected, Subject, named
 from quartzpy.scheduler.methods.queries import QueryMethods
-from quartzpy.scheduler.own_transaction import OwnTransactionMethods
 from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.states import Missed, TriggerState, missed_of
 from quartzpy.store.protocol import PauseNote
 from quartzpy.store.records import TriggerRecord

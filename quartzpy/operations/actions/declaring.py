@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from quartzpy.calendars.kinds import calendar_to_json
+from quartzpy.calendars.registry import calendar_to_json
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.actions.base import BaseActions, values_of
 from quartzpy.operations.actions.log import Change, Recorded
 from quartzpy.operations.actor import Role
 from quartzpy.operations.changed_values import changed_values
 from quartzpy.scheduler import sync
-from quartzpy.scheduler.own_transaction import OwnTransactionMethods
 from quartzpy.scheduler.sync import Declarations, Existing, SyncPlan
+from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.texts import quoted
 
 _LONGEST_VALUE = 1_000

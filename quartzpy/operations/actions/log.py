@@ -25,8 +25,8 @@ from quartzpy.keys import check_name
 from quartzpy.operations.actor import Actor, Role
 from quartzpy.operations.results import MOST_KEYS, ActionFailure, ActionProgress, ActionResult
 from quartzpy.operations.selection import Keys, Selection, Subject
-from quartzpy.scheduler.own_transaction import OwnTransactionMethods, in_own_transaction
 from quartzpy.scheduler.scheduler import BaseScheduler
+from quartzpy.scheduler.transactions import OwnTransactionMethods, in_own_transaction
 from quartzpy.states import ActionState
 from quartzpy.store.protocol import ActionEntry
 from quartzpy.texts import check_description, number_of, reason

@@ -7,7 +7,7 @@ from quartzpy.operations.actions.base import BaseActions
 from quartzpy.operations.actions.log import Change
 from quartzpy.operations.results import ActionResult
 from quartzpy.operations.selection import Subject, named
-from quartzpy.scheduler.own_transaction import OwnTransactionMethods
+from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.states import NodeMode
 from quartzpy.texts import did_you_mean, quoted
 

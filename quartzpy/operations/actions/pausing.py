@@ -11,7 +11,7 @@ from quartzpy.operations.actions.base import BaseActions, sorted_out, stored, va
 from quartzpy.operations.actions.log import Change, SliceChange
 from quartzpy.operations.results import ActionFailure, ActionResult
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, named
-from quartzpy.scheduler.own_transaction import OwnTransactionMethods
+from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.states import PAUSED_STATES, JobMode, Missed, TriggerState, missed_of
 from quartzpy.store.protocol import Notification, PauseNote
 from quartzpy.store.records import TriggerRecord

@@ -14,7 +14,7 @@ from quartzpy.operations.actions.log import Change
 from quartzpy.operations.data_fields import DataField, fields_of
 from quartzpy.operations.results import ActionResult
 from quartzpy.operations.selection import Selected, Subject, named
-from quartzpy.scheduler.own_transaction import OwnTransactionMethods
+from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.texts import number_of
 
 

@@ -175,7 +175,7 @@ triggers = Table(
     Column("schedule_hash", BigInteger),
     # The trigger is PAUSED only because of its job's mode or of manual mode: ending that mode resumes it.
     Column("held_by_mode", Boolean, nullable=False, server_default=text("false")),
-    # Of the last pause by a verb; they mean something only while it is PAUSED or PAUSED_BLOCKED.
+    # Of the last pause by a method; they mean something only while it is PAUSED or PAUSED_BLOCKED.
     Column("paused_at", Instant),
     Column("paused_by", Name),
     Column("pause_reason", Text),

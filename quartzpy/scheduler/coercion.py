@@ -18,12 +18,12 @@ from quartzpy.keys import JobKey
 from quartzpy.name_hints import TRIGGER_WORDS
 from quartzpy.texts import quoted
 from quartzpy.triggers.cron import CronTrigger
-from quartzpy.triggers.plain import TIME_OF_DAY, at, every, is_time_of_day
+from quartzpy.triggers.simple import TIME_OF_DAY, at, every, is_time_of_day
 from quartzpy.triggers.trigger import Trigger
 
-JobForm: TypeAlias = type[Job] | Callable[..., Any] | JobDetail
+JobLike: TypeAlias = type[Job] | Callable[..., Any] | JobDetail
 """A job: a `Job` subclass, a function, a coroutine function, a `@job` function, or a `JobDetail`."""
-TriggerForm: TypeAlias = Trigger | str | timedelta | datetime
+TriggerLike: TypeAlias = Trigger | str | timedelta | datetime
 """A trigger: a `Trigger`, a cron text, an interval, or the instant of a single fire."""
 
 _CRONTAB_FIELDS = 5
@@ -43,10 +43,10 @@ def as_job_detail(
         InvalidJobTypeError: other processes could not import the class or the function.
     """
     if isinstance(job, JobDetail):
-        given = [word for word, value in (("name", name), ("data", data)) if value is not None] + sorted(options)
-        if given:
+        extra = [word for word, value in (("name", name), ("data", data)) if value is not None] + sorted(options)
+        if extra:
             raise InvalidJobError(
-                f"job {job.key}: {', '.join(given)} cannot be combined with a JobDetail; pass it to the JobDetail"
+                f"job {job.key}: {', '.join(extra)} cannot be combined with a JobDetail; pass it to the JobDetail"
             )
         return job
     if isinstance(job, type) and issubclass(job, Job):
@@ -117,20 +117,20 @@ def _without_class(error: TypeError) -> str:
     )
 
 
-def as_triggers(given: object) -> list[Trigger]:
+def as_triggers(triggers: object) -> list[Trigger]:
     """Return the triggers for one trigger or several, each in any of its forms; an empty list for None.
 
     Raises:
         InvalidTriggerError: a trigger has none of the forms, or its cron text cannot be parsed.
     """
-    if given is None:
+    if triggers is None:
         return []
-    if isinstance(given, str | type | Mapping) or not isinstance(given, Iterable):
-        return [as_trigger(given)]
-    return [as_trigger(one) for one in given]
+    if isinstance(triggers, str | type | Mapping) or not isinstance(triggers, Iterable):
+        return [as_trigger(triggers)]
+    return [as_trigger(trigger) for trigger in triggers]
 
 
-def as_trigger(given: object) -> Trigger:
+def as_trigger(trigger: object) -> Trigger:
     """Return the trigger for any of its forms.
 
     A text of six or seven fields is parsed as Quartz's cron, one of five fields or `@daily` as crontab.
@@ -138,36 +138,36 @@ def as_trigger(given: object) -> Trigger:
     Raises:
         InvalidTriggerError: the trigger has none of the forms, or its cron text cannot be parsed.
     """
-    if isinstance(given, Trigger):
-        return given
-    if isinstance(given, str):
-        text = given.strip()
+    if isinstance(trigger, Trigger):
+        return trigger
+    if isinstance(trigger, str):
+        text = trigger.strip()
         fields = len(text.split())
         if text.startswith("@") or fields == _CRONTAB_FIELDS:
             return CronTrigger.from_crontab(text)
         if fields not in _QUARTZ_FIELDS:
             raise InvalidTriggerError(
-                f"triggers: {quoted(given)} is not a cron expression, which has five fields (crontab), six or seven"
+                f"triggers: {quoted(trigger)} is not a cron expression, which has five fields (crontab), six or seven"
                 f" (Quartz); {_meant(text, fields)}"
             )
         return CronTrigger(text)
-    if isinstance(given, timedelta):
-        return every(given)
-    if isinstance(given, datetime):
-        return at(given)
+    if isinstance(trigger, timedelta):
+        return every(trigger)
+    if isinstance(trigger, datetime):
+        return at(trigger)
     if (
-        isinstance(given, JobDetail | JobFunction)
-        or inspect.isfunction(given)
-        or (isinstance(given, type) and issubclass(given, Job))
+        isinstance(trigger, JobDetail | JobFunction)
+        or inspect.isfunction(trigger)
+        or (isinstance(trigger, type) and issubclass(trigger, Job))
     ):
-        raise InvalidTriggerError(f"triggers: the job comes first, then its triggers (got the job {quoted(given)})")
-    is_number = isinstance(given, int | float) and not isinstance(given, bool)
-    hint = f"; an interval is written as every({given!r})" if is_number else ""
-    if isinstance(given, time):
+        raise InvalidTriggerError(f"triggers: the job comes first, then its triggers (got the job {quoted(trigger)})")
+    is_number = isinstance(trigger, int | float) and not isinstance(trigger, bool)
+    hint = f"; an interval is written as every({trigger!r})" if is_number else ""
+    if isinstance(trigger, time):
         hint = f"; {TIME_OF_DAY}"
     raise InvalidTriggerError(
         "triggers: a trigger, a cron text, an interval (timedelta) or an instant (aware datetime) is needed"
-        f" (got {quoted(given)}){hint}"
+        f" (got {quoted(trigger)}){hint}"
     )
 
 
@@ -187,22 +187,22 @@ def _meant(text: str, fields: int) -> str:
     return f"an interval is written as every({span!r})"
 
 
-def bound(triggers: Sequence[Trigger], job_key: JobKey) -> list[Trigger]:
+def bind(triggers: Sequence[Trigger], job_key: JobKey) -> list[Trigger]:
     """Bind triggers to a job. One without a name takes the job's name and group, further ones are `name-2`, ...
 
     Raises:
         InvalidTriggerError: a trigger names another job.
     """
     taken = {trigger.name for trigger in triggers if trigger.name is not None and trigger.group == job_key.group}
-    return [_bound(trigger, job_key, taken) for trigger in triggers]
+    return [_bind(trigger, job_key, taken) for trigger in triggers]
 
 
-def _bound(trigger: Trigger, job_key: JobKey, taken: set[str]) -> Trigger:
+def _bind(trigger: Trigger, job_key: JobKey, taken: set[str]) -> Trigger:
     if trigger.job_key is not None and trigger.job_key != job_key:
         raise InvalidTriggerError(f"trigger {trigger.label} names job {trigger.job_key}, not {job_key}")
     if trigger.name is not None:
         return trigger if trigger.job_key == job_key else trigger.bound_to(job_key)
     named = (trigger.bound_to(job_key, number) for number in count(1))
-    found = next(one for one in named if one.name not in taken)
-    taken.add(str(found.name))
-    return found
+    unique = next(candidate for candidate in named if candidate.name not in taken)
+    taken.add(str(unique.name))
+    return unique

@@ -1,4 +1,4 @@
-"""The conversion of calendars to and from JSON. Importing this module registers all of quartzpy's kinds."""
+"""The kinds of calendars, and their conversion to and from JSON. Importing this module registers quartzpy's kinds."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from quartzpy.calendars import annual, cron, daily, holiday, monthly, weekly
-from quartzpy.calendars.base import CALENDAR_KINDS, COMMON, MAX_CHAINED, BaseCalendar
+from quartzpy.calendars import days, times
+from quartzpy.calendars.calendar import CALENDAR_KINDS, COMMON, MAX_CHAINED, BaseCalendar
 from quartzpy.errors import InvalidCalendarError, InvalidValueError, UnsupportedKindError
 from quartzpy.texts import quoted, reason
 
 __all__ = [
-    "annual",
     "calendar_from_json",
     "calendar_to_json",
-    "cron",
-    "daily",
-    "holiday",
-    "monthly",
+    "days",
     "storable_json",
-    "weekly",
+    "times",
 ]
 
 
@@ -81,10 +77,10 @@ def _read(written: object, may_chain: int) -> BaseCalendar:
         raise InvalidCalendarError(f"base: more than {MAX_CHAINED} calendars in one chain")
     kind = written.get("kind")
     if not isinstance(kind, str) or kind not in CALENDAR_KINDS:
-        known = ", ".join(sorted(CALENDAR_KINDS))
+        kinds = ", ".join(sorted(CALENDAR_KINDS))
         raise UnsupportedKindError(
             f"calendar: no class of the kind {quoted(kind)} is defined in this process; import the module that defines"
-            f" it (known kinds: {known})"
+            f" it (known kinds: {kinds})"
         )
     common = {name: written[name] for name in COMMON if name in written}
     if written.get("base") is not None:

@@ -1,23 +1,86 @@
-"""Handles whose methods are awaited.
+"""Handles, queries and streams of events, which are awaited.
 
 `python -m tools.async_facade` writes this from the classes that stand behind. Change those instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
+from quartzpy.errors import QuartzpyError
 from quartzpy.instants import Span
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.scheduler.async_calls import AsyncMirror
+from quartzpy.scheduler.async_calls import AsyncLazyMirror, AsyncMirror
+from quartzpy.scheduler.cluster_events import ClusterEvent, ClusterEvents
 from quartzpy.scheduler.methods.handles import TriggeredExecution
 from quartzpy.scheduler.methods.scheduling import ScheduledJob
+from quartzpy.scheduler.querying import DEFAULT_LIMIT, Page, Query
 from quartzpy.states import Missed
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.triggers.trigger import Trigger
+
+
+class AsyncClusterEvents(AsyncMirror[ClusterEvents]):
+    """The methods of `ClusterEvents`, each of them awaitable."""
+
+    async def __aiter__(self) -> AsyncIterator[ClusterEvent]:
+        while (event := await self.next()) is not None:
+            yield event
+
+    async def next(self, timeout: float | None = None) -> ClusterEvent | None:
+        """Return the next event, or None if this is closed or no event comes within `timeout` seconds."""
+        return await self._wait(lambda behind: behind.next(timeout))
+
+    async def outage(self) -> QuartzpyError | None:
+        """The error of the last attempt to read the database; None if that succeeded.
+
+        Iteration waits for the end of an outage. To notice one, call `next` with a timeout.
+        """
+        return await self._run(lambda behind: behind.outage)
+
+    async def close(self) -> None:
+        """End the iteration, including one that another thread waits in, and release the connection."""
+        return await self._run(lambda behind: behind.close())
+
+    async def __aenter__(self) -> Self:
+        await self._run(lambda behind: None)  # From here on it misses nothing.
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+
+_T = TypeVar("_T")
+
+
+class AsyncQuery(AsyncLazyMirror[Query[_T]], Generic[_T]):
+    """The methods of `Query`, each of them awaitable."""
+
+    def __aiter__(self) -> AsyncIterator[_T]:
+        return self._items(lambda behind: behind)
+
+    async def page(self, limit: int = DEFAULT_LIMIT, after: str | None = None) -> Page[_T]:
+        """Return at most `limit` records: the first ones, or those after the cursor `after`.
+
+        A cursor is the `next_cursor` of a page of the same query. It contains no secrets, is safe in a URL, and stays
+        valid as long as the store exists.
+
+        Raises:
+            InvalidValueError: `limit` is not a whole number from 1 to 1,000,000, or `after` is not a cursor of this
+                query.
+        """
+        return await self._run(lambda behind: behind.page(limit, after))
+
+    async def first(self) -> _T | None:
+        """Return the first record, or None if the query selects nothing."""
+        return await self._run(lambda behind: behind.first())
+
+    async def count(self) -> int:
+        """Return the number of records that the query selects."""
+        return await self._run(lambda behind: behind.count())
 
 
 class AsyncScheduledJob(AsyncMirror[ScheduledJob]):
@@ -55,8 +118,8 @@ class AsyncScheduledJob(AsyncMirror[ScheduledJob]):
         self, data: Mapping[str, Any] | Any | None = None, *, delay: Span | None = None
     ) -> AsyncTriggeredExecution:
         """Run the job once, now or after `delay`; arguments and errors as for `Scheduler.trigger_job`."""
-        found = await self._run(lambda behind: behind.trigger(data, delay=delay))
-        return AsyncTriggeredExecution._of(self, found)
+        result = await self._run(lambda behind: behind.trigger(data, delay=delay))
+        return AsyncTriggeredExecution._of(self, result)
 
     async def modify(self, **changes: Any) -> JobDetail:
         """Change values of the job; names and errors as for `Scheduler.modify_job`. Its triggers do not change."""

@@ -1,13 +1,15 @@
-"""Calendars that exclude a range of times of day."""
+"""Calendars that exclude times of day: a range of them, or the seconds that match a cron expression."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time, timedelta
 from typing import Any, ClassVar, Self
 
-from quartzpy.calendars.base import BaseCalendar
+from quartzpy.calendars.calendar import BaseCalendar
+from quartzpy.cron_expressions.crontab import MAX_LENGTH
+from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.errors import InvalidCalendarError
 from quartzpy.texts import quoted
 
@@ -75,3 +77,45 @@ def _check_time(value: object, subject: str) -> None:
 
 def _since_midnight(at: time) -> timedelta:
     return timedelta(hours=at.hour, minutes=at.minute, seconds=at.second, microseconds=at.microsecond)
+
+
+@dataclass(frozen=True)
+class CronCalendar(BaseCalendar):
+    """A calendar that excludes every second whose wall-clock time matches `expression`.
+
+    "* * 0-7,18-23 ? * *" includes only the hours from 8 to 18.
+
+    Raises:
+        InvalidCronError: `expression` is invalid.
+    """
+
+    kind: ClassVar[str] = "cron"
+
+    expression: str
+    # UTC neither skips nor repeats times, so in UTC the expression matches pure wall-clock times.
+    _matcher: CronExpression = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.expression, str):
+            raise InvalidCalendarError(f"expression: must be str (got {type(self.expression).__name__})")
+        matcher = CronExpression(self.expression, "UTC")
+        if len(matcher.text) > MAX_LENGTH:
+            raise InvalidCalendarError(f"expression: {len(matcher.text)} characters, at most {MAX_LENGTH}")
+        object.__setattr__(self, "_matcher", matcher)
+
+    def includes_wall_time(self, wall: datetime) -> bool:
+        return not self._matcher.is_satisfied_by(wall.replace(microsecond=0, tzinfo=UTC))
+
+    def next_wall_time(self, wall: datetime) -> datetime | None:
+        if self.includes_wall_time(wall):
+            return wall
+        included = self._matcher.next_invalid_after(wall.replace(microsecond=0, tzinfo=UTC))
+        return None if included is None else included.replace(tzinfo=None)
+
+    def rules(self) -> dict[str, Any]:
+        return {"expression": self.expression}
+
+    @classmethod
+    def from_rules(cls, rules: Mapping[str, Any], **common: Any) -> Self:
+        return cls(expression=rules["expression"], **common)

@@ -220,7 +220,7 @@ def test_other_missing_attributes_have_pythons_error(scheduler: Any) -> None:
 
 
 def test_a_property_that_fails_with_an_attribute_error_keeps_it() -> None:
-    class Broken(name_hints.Hinted):
+    class Broken(name_hints.NameHints):
         @property
         def value(self) -> int:
             return int(None.missing)  # type: ignore[attr-defined]

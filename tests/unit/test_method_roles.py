@@ -1,4 +1,4 @@
-"""Each verb belongs to one role; see decision 29."""
+"""Each method belongs to one role; see decision 29."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ def test_no_two_roles_define_the_same_name() -> None:
         for name in role.__dict__
         if not name.startswith("__") and name not in abstract and name != "_abc_impl"
     )
-    # The five, their sum, and what they share.
+    # The four, their sum, and what they share.
     assert {role.__name__.removesuffix("Methods") for role in roles} - {"", "Scheduling"} == {
         "Pausing",
         "Query",
         "Storing",
-        "Sync",
         "Triggering",
     }
     assert [name for name, times in defined.items() if times > 1 or name in Methods.__dict__] == []

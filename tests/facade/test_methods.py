@@ -1,4 +1,4 @@
-"""The verbs of scheduling, pausing and looking; nothing runs."""
+"""The methods of scheduling, pausing and looking; nothing runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from quartzpy import (
     Trigger,
     TriggerKey,
 )
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.days import WeeklyCalendar
 from quartzpy.errors import (
     CalendarInUseError,
     CalendarNotFoundError,

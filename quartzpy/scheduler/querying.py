@@ -1,16 +1,21 @@
-"""Lazy queries that are read page by page, and the cursors that continue them."""
+"""Queries as callers make them: their filters, checked, and records that are read page by page when they are needed."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Generic, TypeVar, overload
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
-from quartzpy.name_hints import QUERY_NAMES, Hinted
+from quartzpy.keys import JobKey, TriggerKey, checked_key
+from quartzpy.matchers import GroupMatcher, as_group_matcher
+from quartzpy.name_hints import QUERY_NAMES, NameHints
+from quartzpy.states import ENDED, ExecutionState, JobMode, MisfireAction, execution_states, trigger_states
+from quartzpy.store.queries import ExecutionQuery, JobQuery, MisfireQuery, TriggerOrder, TriggerQuery
 from quartzpy.texts import check_storable, numbered, quoted
 
 DEFAULT_LIMIT = 100
@@ -19,6 +24,7 @@ _PAGE_SIZE = 500
 _INSTANT = "at"
 _MAX_NUMBER = 2**63 - 1
 _T = TypeVar("_T")
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 class Page(Sequence[_T]):
@@ -58,7 +64,7 @@ class Page(Sequence[_T]):
         return f"Page({list(self._records)!r}, next_cursor={self.next_cursor!r})"
 
 
-class Query(Hinted, Iterable[_T], Generic[_T]):
+class Query(NameHints, Iterable[_T], Generic[_T]):
     """The records that a query selects. It reads nothing until it is used, and reads again at each use.
 
     Iterating reads all records, page by page, in a fixed order. Records that are stored, removed or changed in the
@@ -66,7 +72,7 @@ class Query(Hinted, Iterable[_T], Generic[_T]):
     selects at least one record. It has no length, because counting is a separate query: see `count`.
     """
 
-    _other_names = QUERY_NAMES
+    _name_hints = QUERY_NAMES
 
     def __init__(
         self,
@@ -85,11 +91,11 @@ class Query(Hinted, Iterable[_T], Generic[_T]):
     def __iter__(self) -> Iterator[_T]:
         after = None
         while True:
-            found = self._find(_PAGE_SIZE, after)
-            yield from found
-            if len(found) < _PAGE_SIZE:
+            records = self._find(_PAGE_SIZE, after)
+            yield from records
+            if len(records) < _PAGE_SIZE:
                 return
-            after = self._position(found[-1])
+            after = self._position(records[-1])
 
     @overload
     def __getitem__(self, index: int) -> _T: ...
@@ -111,10 +117,10 @@ class Query(Hinted, Iterable[_T], Generic[_T]):
             return self._find(stop, None)[start:] if stop > start else []
         if not isinstance(index, int) or index < 0:
             raise InvalidValueError(f"index: must be a number counted from the front (got {quoted(index)})")
-        found = self._find(index + 1, None)
-        if len(found) <= index:
-            raise IndexError(f"index {index}: the query selects {numbered(len(found), 'record', 'records')}")
-        return found[index]
+        records = self._find(index + 1, None)
+        if len(records) <= index:
+            raise IndexError(f"index {index}: the query selects {numbered(len(records), 'record', 'records')}")
+        return records[index]
 
     def __len__(self) -> int:
         """Refuse to answer, because `list` would ask for the length, and read twice. Raises TypeError."""
@@ -134,9 +140,9 @@ class Query(Hinted, Iterable[_T], Generic[_T]):
                 query.
         """
         limit = _checked_limit(limit)
-        found = self._find(limit + 1, None if after is None else self._decoded(after))
-        records = found[:limit]
-        return Page(records, self._encoded(self._position(records[-1])) if len(found) > limit else None)
+        selected = self._find(limit + 1, None if after is None else self._decoded(after))
+        records = selected[:limit]
+        return Page(records, self._encoded(self._position(records[-1])) if len(selected) > limit else None)
 
     def first(self) -> _T | None:
         """Return the first record, or None if the query selects nothing."""
@@ -206,3 +212,157 @@ def _checked_limit(limit: object) -> int:
     if type(limit) is int and 1 <= limit <= MAX_LIMIT:
         return limit
     raise InvalidValueError(f"limit: must be a whole number from 1 to {MAX_LIMIT:,} (got {quoted(limit)})")
+
+
+def job_query(
+    *,
+    group: str | GroupMatcher | None = None,
+    contains: str | None = None,
+    job_type: str | None = None,
+    mode: str | None = None,
+) -> JobQuery:
+    """Return the query of the filters of `Scheduler.jobs`.
+
+    Raises:
+        InvalidValueError: a filter has a value that it cannot have.
+    """
+    return JobQuery(
+        group=group_matcher(group),
+        contains=checked_text(contains, "contains"),
+        job_type=checked_text(job_type, "job_type"),
+        mode=checked_choice(mode, JobMode, "mode"),
+    )
+
+
+def trigger_query(
+    *,
+    job: JobKey | None = None,
+    group: str | GroupMatcher | None = None,
+    contains: str | None = None,
+    state: str | Collection[str] | None = None,
+    calendar: str | None = None,
+    job_type: str | None = None,
+    kind: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    order_by: str = TriggerOrder.KEY,
+) -> TriggerQuery:
+    """Return the query of the filters of `Scheduler.triggers`.
+
+    Raises:
+        InvalidValueError: a filter has a value that it cannot have.
+    """
+    order = checked_choice(order_by, TriggerOrder, "order_by")
+    assert order is not None
+    return TriggerQuery(
+        job_key=None if job is None else checked_key(job, JobKey),
+        group=group_matcher(group),
+        contains=checked_text(contains, "contains"),
+        states=None if state is None else trigger_states(state),
+        calendar=checked_text(calendar, "calendar"),
+        job_type=checked_text(job_type, "job_type"),
+        kind=checked_text(kind, "kind"),
+        since=checked_instant(since, "since"),
+        until=checked_instant(until, "until"),
+        order=order,
+    )
+
+
+def execution_query(
+    *,
+    state: str | Collection[str] = ENDED,
+    job: JobKey | None = None,
+    trigger: TriggerKey | None = None,
+    group: str | GroupMatcher | None = None,
+    job_type: str | None = None,
+    node: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    exhausted: bool = False,
+) -> ExecutionQuery:
+    """Return the query of the filters of `Scheduler.executions`.
+
+    Raises:
+        InvalidValueError: a filter has a value that it cannot have.
+    """
+    if not isinstance(exhausted, bool):
+        raise InvalidValueError(f"exhausted: must be True or False (got {quoted(exhausted)})")
+    states = execution_states(state)
+    return ExecutionQuery(
+        states=states & {ExecutionState.FAILED} if exhausted else states,
+        job_key=None if job is None else checked_key(job, JobKey),
+        trigger_key=None if trigger is None else checked_key(trigger, TriggerKey),
+        job_group=group_matcher(group),
+        job_type=checked_text(job_type, "job_type"),
+        instance_id=checked_text(node, "node"),
+        since=checked_instant(since, "since"),
+        until=checked_instant(until, "until"),
+        exhausted=exhausted,
+    )
+
+
+def misfire_query(
+    *,
+    trigger: TriggerKey | None = None,
+    job: JobKey | None = None,
+    action: str | None = None,
+    node: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> MisfireQuery:
+    """Return the query of the filters of `Scheduler.misfires`.
+
+    Raises:
+        InvalidValueError: a filter has a value that it cannot have.
+    """
+    return MisfireQuery(
+        trigger_key=None if trigger is None else checked_key(trigger, TriggerKey),
+        job_key=None if job is None else checked_key(job, JobKey),
+        action=checked_choice(action, MisfireAction, "action"),
+        instance_id=checked_text(node, "node"),
+        since=checked_instant(since, "since"),
+        until=checked_instant(until, "until"),
+    )
+
+
+def group_matcher(group: str | GroupMatcher | None) -> GroupMatcher | None:
+    """Return the matcher of a group; None if no group is given."""
+    return None if group is None else as_group_matcher(group)
+
+
+def checked_instant(value: datetime | None, subject: str) -> datetime | None:
+    """Return the value of a filter in UTC; None if it is not given.
+
+    Raises:
+        InvalidValueError: it is not an instant with a time zone.
+    """
+    return None if value is None else as_instant(value, subject, InvalidValueError)
+
+
+def checked_text(value: str | None, subject: str) -> str | None:
+    """Return the value of a filter; None if it is not given.
+
+    Raises:
+        InvalidValueError: it is not a text that can be stored, or empty.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value:
+        raise InvalidValueError(f"{subject}: must be a text that is not empty (got {quoted(value)})")
+    check_storable(value, subject, InvalidValueError)
+    return value
+
+
+def checked_choice(value: str | None, choices: type[_Choice], subject: str) -> _Choice | None:
+    """Return the value of a filter; None if it is not given.
+
+    Raises:
+        InvalidValueError: it is not among the choices.
+    """
+    if value is None:
+        return None
+    try:
+        return choices(value)
+    except ValueError:
+        allowed = ", ".join(choices)
+        raise InvalidValueError(f"{subject}: must be one of {allowed} (got {quoted(value)})") from None
