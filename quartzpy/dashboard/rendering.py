@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from quartzpy.dashboard.navigation import NAVIGATION
+from quartzpy.dashboard.links import NAVIGATION
 from quartzpy.dashboard.times import Times, span_text, utc
 from quartzpy.operations import Count
 from quartzpy.operations.actions.table import ACTIONS
@@ -85,13 +85,13 @@ def said(times: Times, sentence: str) -> Markup:
     sentence = visible(sentence)
     parts: list[str] = []
     end = 0
-    for found in _INSTANT.finditer(sentence):
+    for match in _INSTANT.finditer(sentence):
         try:
-            at = datetime.fromisoformat(found[0])
+            at = datetime.fromisoformat(match[0])
         except ValueError:
             continue
-        parts += [escape(sentence[end : found.start()]), time_element(times, at, form="exact")]
-        end = found.end()
+        parts += [escape(sentence[end : match.start()]), time_element(times, at, form="exact")]
+        end = match.end()
     return Markup("").join([*parts, escape(sentence[end:])])
 
 

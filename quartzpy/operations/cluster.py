@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from quartzpy.operations import possible
+from quartzpy.operations import allowed_actions
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import NodeMode
 from quartzpy.store import node_facts
@@ -147,5 +147,5 @@ def _node(node: NodeRecord, now: datetime, busy: Mapping[tuple[str, str], int], 
         labels=tuple(sorted(can.labels)),
         group_limits=dict(can.groups),
         job_types=tuple(sorted(can.job_types)),
-        actions=possible.on_node(node.mode, is_dead=state is NodeState.DEAD),
+        actions=allowed_actions.on_node(node.mode, is_dead=state is NodeState.DEAD),
     )

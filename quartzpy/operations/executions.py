@@ -10,7 +10,7 @@ from typing import Any
 from quartzpy.errors import ExecutionNotFoundError
 from quartzpy.job_data import decode, decode_value
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations import possible
+from quartzpy.operations import allowed_actions
 from quartzpy.operations.source import EXAMINED as EXAMINED_ROWS
 from quartzpy.operations.source import Source, attempt, examined_page, page_of
 from quartzpy.scheduler.explain import span_in_words
@@ -144,7 +144,7 @@ def running_view(record: RunningRecord, now: datetime) -> RunningView:
         progress=record.progress,
         progress_message=record.progress_message,
         recovering=record.recovering,
-        actions=possible.on_execution(state, None, has_ended=False, cancel_requested=record.cancel_requested),
+        actions=allowed_actions.on_execution(state, None, has_ended=False, cancel_requested=record.cancel_requested),
     )
 
 
@@ -207,7 +207,7 @@ def view(source: Source, fire_id: int) -> ExecutionView:
         attempts=tuple(map(summary, attempts().get(fire_id, [record]))),
         why=(*_why(record, elapsed, now), *past_timeout()),
         unreadable=bad_data or bad_result,
-        actions=possible.on_execution(
+        actions=allowed_actions.on_execution(
             record.state,
             None if mode is None else mode(),
             has_ended=has_ended,

@@ -12,13 +12,12 @@ from typing import Any
 from quartzpy.jobs.continuation import as_continuations
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
-from quartzpy.operations import possible
+from quartzpy.operations import allowed_actions
 from quartzpy.operations.agenda import HELD, Fires, PlannedRun
-from quartzpy.operations.counts import MOST_COUNTED, Count
 from quartzpy.operations.executions import ExecutionSummary, RunningView, running_view
 from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.schedules import short
-from quartzpy.operations.source import EXAMINED, Source, attempt, examined_page, no_job, page_of
+from quartzpy.operations.source import EXAMINED, MOST_COUNTED, Count, Source, attempt, examined_page, no_job, page_of
 from quartzpy.operations.triggers import TriggerSummary
 from quartzpy.operations.triggers import summary as trigger_summary
 from quartzpy.scheduler.exporting import definition_of
@@ -154,13 +153,13 @@ def view(source: Source, key: JobKey) -> JobView:
         **_rules(job),
         definition=_definition(job),
         data=source.shown(_mapping(job)),
-        triggers=tuple(trigger_summary(one, now) for one in triggers),
+        triggers=tuple(trigger_summary(trigger, now) for trigger in triggers),
         next_runs=tuple(next_runs),
         running=tuple(running_view(row, now) for row in claims() if row.job_key == key),
         last_runs=tuple(map(execution_summary, last)),
-        outcomes=dict(Counter(str(one.state) for one in last)),
-        actions=possible.on_job(
-            record.mode, {one.state for one in triggers}, has_more=record.trigger_count > len(triggers)
+        outcomes=dict(Counter(str(execution.state) for execution in last)),
+        actions=allowed_actions.on_job(
+            record.mode, {trigger.state for trigger in triggers}, has_more=record.trigger_count > len(triggers)
         ),
     )
 
@@ -171,8 +170,8 @@ def _definition(job: JobDetail | None) -> dict[str, Any]:
 
 
 def _mapping(job: JobDetail | None) -> dict[str, Any]:
-    found, _ = attempt(lambda: {} if job is None else dict(job.data or {}))
-    return found or {}
+    data, _ = attempt(lambda: {} if job is None else dict(job.data or {}))
+    return data or {}
 
 
 def _rules(job: JobDetail | None) -> dict[str, Any]:
@@ -192,7 +191,7 @@ def _rules(job: JobDetail | None) -> dict[str, Any]:
         "executor": job.executor,
         "execution_group": job.execution_group,
         "requires": tuple(job.requires),
-        "continuations": tuple(one.key for one in as_continuations(job.continuations)),
+        "continuations": tuple(continuation.key for continuation in as_continuations(job.continuations)),
     }
 
 

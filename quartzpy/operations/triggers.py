@@ -9,7 +9,7 @@ from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations import possible
+from quartzpy.operations import allowed_actions
 from quartzpy.operations.agenda import calendar_of
 from quartzpy.operations.executions import ExecutionSummary, MisfireView, misfire_view
 from quartzpy.operations.executions import summary as execution_summary
@@ -200,7 +200,7 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
         why=tuple(_readable(explained)),
         last_executions=tuple(map(execution_summary, last().get(key, ()))),
         misfires=tuple(map(misfire_view, misfires())),
-        actions=possible.on_trigger(
+        actions=allowed_actions.on_trigger(
             record.state,
             mode,
             is_held=is_paused and (mode is not JobMode.ENABLED or is_manual()),

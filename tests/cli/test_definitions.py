@@ -17,7 +17,7 @@ from quartzpy.calendars.daily import DailyCalendar
 from quartzpy.calendars.holiday import HolidayCalendar
 from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import StoreUnavailableError
-from quartzpy.operations.actor import local_user
+from quartzpy.operations.actions.action import local_user
 from tests.cli.conftest import Terminal
 from tests.cluster.app import Quick
 
