@@ -17,8 +17,8 @@ from quartzpy.operations.source import EXAMINED, attempt, examined_page, page_of
 from quartzpy.scheduler.paging import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ActionState
-from quartzpy.store.protocol import ACTION_SILENCE, JobStore
-from quartzpy.store.queries import ActionQuery, Position
+from quartzpy.store.protocol import ACTION_SILENCE
+from quartzpy.store.queries import ActionQuery
 from quartzpy.store.records import ActionRecord, RecordedAction
 
 MOST_RUNNING = 100
@@ -62,11 +62,9 @@ def page(reading: Reading, query: ActionQuery, limit: int, after: str | None) ->
     def is_outdated(entries: Page[ActionRecord]) -> bool:
         return _end_interrupted(reading, entries if running is None else running())
 
-    return page_of(examined_page(reading, "audit log", query, _actions, limit, after, is_outdated), _entry)
-
-
-def _actions(store: JobStore, query: ActionQuery, limit: int | None, after: Position | None) -> list[ActionRecord]:
-    return store.find_actions(query, limit, after)
+    return page_of(
+        examined_page(reading, "audit log", query, lambda store: store.find_actions, limit, after, is_outdated), _entry
+    )
 
 
 def entry(reading: Reading, action_id: int) -> AuditEntry:

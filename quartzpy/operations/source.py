@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar, cast
 
@@ -140,12 +140,21 @@ def attempt(read: Callable[[], _T]) -> tuple[_T | None, str | None]:
         return None, unreadable(error)
 
 
+def view_of(view: type[_View], record: object, **values: Any) -> _View:
+    """Return a view of a record: `values`, and of its other fields those that the record has under the same name.
+
+    So what is only shown is named by its record and its view, and not on the way between them.
+    """
+    names = [field.name for field in fields(cast("Any", view)) if field.name not in values]
+    return view(**{name: getattr(record, name) for name in names if hasattr(record, name)}, **values)
+
+
 def page_of(page: Page[_Record], view: Callable[[_Record], _View]) -> Page[_View]:
     """Return a page of views of a page of records."""
     return Page([view(record) for record in page], page.next_cursor, page.examined)
 
 
-Find = Callable[[JobStore, _Bounded, int | None, Position | None], list[_Record]]
+Find = Callable[[JobStore], Callable[[_Bounded, int | None, Position | None], list[_Record]]]
 
 
 def examined_page(
@@ -163,7 +172,7 @@ def examined_page(
     """
     pages: Query[_Record] = Query(
         name,
-        lambda limit, after: reading.ask(lambda store: find(store, query, limit, after))(),
+        lambda limit, after: reading.ask(lambda store: find(store)(query, limit, after))(),
         cast("Callable[[_Record], Position]", query.position),
         query.shape,
         lambda: reading.ask(lambda store: store.count(query))(),

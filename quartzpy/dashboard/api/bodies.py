@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from quartzpy.dashboard.api.reads import instant
+from quartzpy.dashboard.api.reads import group_matcher, instant
 from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
@@ -176,9 +176,7 @@ def _filter(name: str, value: Any) -> Any:
 def _matcher(name: str, value: Any) -> GroupMatcher:
     if not isinstance(value, str) or not value:
         raise InvalidValueError(f"{name}: must be a group, or the beginning of groups and a * (got {quoted(value)})")
-    if value.endswith("*"):
-        return GroupMatcher.starts_with(value[:-1]) if value != "*" else GroupMatcher.anything()
-    return GroupMatcher.equals(value)
+    return group_matcher(name, value)
 
 
 def _instant(name: str, value: Any) -> Any:

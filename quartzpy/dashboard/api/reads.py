@@ -66,7 +66,7 @@ def key_of(name: str, text: str, of: type[JobKey] | type[TriggerKey]) -> JobKey 
     return of(key_name, group or "DEFAULT")
 
 
-def _group(name: str, text: str) -> GroupMatcher:
+def group_matcher(name: str, text: str) -> GroupMatcher:
     if text.endswith("*"):
         return GroupMatcher.starts_with(text[:-1]) if text != "*" else GroupMatcher.anything()
     return GroupMatcher.equals(text)
@@ -90,7 +90,9 @@ AFTER = Parameter("after", "The `next_cursor` of the page before.", _TEXT)
 PAGE = (LIMIT, AFTER)
 NAME = Parameter("name", "The name.", _TEXT, required=True)
 GROUP_OF_KEY = Parameter("group", "The group.", {**_TEXT, "default": "DEFAULT"})
-GROUP = Parameter("group", "A group, or with a `*` at the end the beginning of the groups' names.", _TEXT, _group)
+GROUP = Parameter(
+    "group", "A group, or with a `*` at the end the beginning of the groups' names.", _TEXT, group_matcher
+)
 CONTAINS = Parameter("contains", "A part of the name; upper and lower case differ.", _TEXT)
 JOB_TYPE = Parameter("job_type", "The registered type of the job.", _TEXT)
 MODE = Parameter("mode", "The mode of the job.", one_of(JobMode))
