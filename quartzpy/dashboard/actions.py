@@ -22,6 +22,7 @@ from quartzpy.dashboard.background import BackgroundActions
 from quartzpy.dashboard.cookies import keep_csrf_token
 from quartzpy.dashboard.links import job_key, trigger_key
 from quartzpy.dashboard.live import NODES, SCHEDULE, LiveHub
+from quartzpy.dashboard.rendering import render
 from quartzpy.dashboard.request_context import (
     RequestContext,
     execution_filters,
@@ -398,9 +399,7 @@ def _action(context: RequestContext) -> Action:
 def _rendered(context: RequestContext, template: str, status: int = 200, **values: Any) -> Response:
     if not context.is_dialog and not context.is_fragment:
         return context.render(template, status=status, **values)
-    text = context.dashboard.templates.render(
-        template, context=context, layout="actions/dialog.html", live="", **values
-    )
+    text = render(template, context=context, layout="actions/dialog.html", live="", **values)
     # Browsers report any other status to the console as an error of the page.
     response = HTMLResponse(text, 200)
     keep_csrf_token(context.request, response)

@@ -23,7 +23,6 @@ from quartzpy.dashboard.live import AUDIT, LiveHub, serve_stream
 from quartzpy.dashboard.login import login_routes
 from quartzpy.dashboard.middleware import Authentication, RequestLimits, SecurityHeaders
 from quartzpy.dashboard.pages import PAGES
-from quartzpy.dashboard.rendering import templates
 from quartzpy.dashboard.request_context import Dashboard
 from quartzpy.dashboard.sessions import EndedSessions
 from quartzpy.operations import Operations
@@ -59,7 +58,6 @@ def create_app(
     operations = Operations(blocking, redact=tuple(redact), read_only=read_only, advice=PAGE)
     dashboard = Dashboard(
         operations=operations,
-        templates=templates(),
         clock=SystemClock(),
         title=title,
         read_only=read_only,

@@ -14,6 +14,7 @@ from quartzpy.dashboard.auth import SESSION_COOKIE, SESSION_LASTS, TokenAuth, to
 from quartzpy.dashboard.cookies import checked_form, csrf_token, keep_csrf_token
 from quartzpy.dashboard.links import ROOT, Links
 from quartzpy.dashboard.middleware import LOGIN
+from quartzpy.dashboard.rendering import render
 from quartzpy.dashboard.request_context import THEME_COOKIE, Dashboard
 
 
@@ -54,7 +55,7 @@ def login_routes(auth: TokenAuth) -> list[BaseRoute]:
 
 def _form(request: Request, error: str, status: int = 200) -> Response:
     dashboard: Dashboard = request.app.state.dashboard
-    text = dashboard.templates.render(
+    text = render(
         "login.html",
         links=Links(str(request.scope[ROOT])),
         title=dashboard.title,

@@ -20,11 +20,9 @@ from quartzpy.texts import numbered, visible
 _INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 
 
-class Templates:
-    """The templates of the dashboard."""
-
-    def render(self, template: str, **context: Any) -> str:
-        return _environment().get_template(template).render(context)
+def render(template: str, **values: Any) -> str:
+    """Return the text of a template."""
+    return _environment().get_template(template).render(values)
 
 
 @cache
@@ -50,12 +48,6 @@ def _environment() -> Environment:
     )
     made.globals.update(time=time_element, said=said, navigation=NAVIGATION, action_table=ACTIONS, no_time=timedelta())
     return made
-
-
-@cache
-def templates() -> Templates:
-    """Return the templates. They are compiled once per process, however many applications it has."""
-    return Templates()
 
 
 def time_element(times: Times, at: datetime | None, *, form: str = "relative", missing: str = "–") -> Markup:

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from quartzpy.clock import Clock
 from quartzpy.dashboard.cookies import checked_form, csrf_token, keep_csrf_token
 from quartzpy.dashboard.links import ROOT, Links, job_key, trigger_key
-from quartzpy.dashboard.rendering import Templates
+from quartzpy.dashboard.rendering import render
 from quartzpy.dashboard.times import ZONE_COOKIE, Times, is_zone, times_of
 from quartzpy.errors import InvalidValueError, QuartzpyError
 from quartzpy.instants import as_instant, as_span
@@ -42,7 +42,6 @@ class Dashboard:
 
     operations: Operations
     """The operations, not yet acting as anyone."""
-    templates: Templates
     clock: Clock
     title: str
     read_only: bool
@@ -106,7 +105,7 @@ class RequestContext:
     def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """Return a page, or its content alone for the script of an open page."""
         layout = "actions/dialog.html" if self.is_dialog else "fragment.html" if self.is_fragment else "layout.html"
-        text = self.dashboard.templates.render(template, context=self, layout=layout, **{"live": "", **values})
+        text = render(template, context=self, layout=layout, **{"live": "", **values})
         response = HTMLResponse(text, status)
         keep_csrf_token(self.request, response)
         self._keep_choices(response)

@@ -101,8 +101,9 @@ def full_pools(
         waiting = sum(number for job, number in due.items() if of_due.get(job, Placement()).pool == executor)
         if not waiting or any(pool.headroom for pool in of_nodes_):
             continue
-        holders = [row for row in running if placements.get(row.job, Placement()).pool == executor]
-        longest = sorted(holders, key=lambda row: row.elapsed or timedelta(), reverse=True)[:MOST_REMEDIES]
+        longest = _longest([row for row in running if placements.get(row.job, Placement()).pool == executor])[
+            :MOST_REMEDIES
+        ]
         workers = sum(pool.workers for pool in of_nodes_)
         incidents.append(
             Incident(
@@ -131,6 +132,15 @@ def runs(row: RunningView) -> str:
     return f"Execution {row.fire_id} of job {row.job} on node {row.node}: {elapsed}{cancelled}."
 
 
+def _longest(rows: Iterable[RunningView]) -> list[RunningView]:
+    """Return executions, those that have run longest first."""
+    return sorted(rows, key=lambda row: row.elapsed or timedelta(), reverse=True)
+
+
+def _waiting(keys: Sequence[TriggerKey]) -> str:
+    return f"Waiting: {', '.join(map(str, keys[:MOST_REMEDIES]))}{', ...' * (len(keys) > MOST_REMEDIES)}."
+
+
 def _cancels(rows: Iterable[RunningView]) -> tuple[Remedy, ...]:
     return tuple(
         Remedy("cancel", {"selection": row.fire_id}, f"cancel execution {row.fire_id} of {row.job}")
@@ -146,10 +156,8 @@ def blocked_jobs(blocked: Sequence[TriggerRecord], running: Sequence[RunningView
         by_job[record.job_key].append(record)
     incidents = []
     for job, records in list(by_job.items())[:MOST_OF_A_KIND]:
-        holders = [row for row in running if row.job == job]
-        longest = sorted(holders, key=lambda row: row.elapsed or timedelta(), reverse=True)[:MOST_REMEDIES]
+        longest = _longest([row for row in running if row.job == job])[:MOST_REMEDIES]
         since = min(at for record in records if (at := record.next_fire_time) is not None)
-        names = ", ".join(str(record.key) for record in records[:MOST_REMEDIES])
         incidents.append(
             Incident(
                 Severity.WARNING,
@@ -157,7 +165,7 @@ def blocked_jobs(blocked: Sequence[TriggerRecord], running: Sequence[RunningView
                 str(job),
                 f"Job {job} is at its concurrency limit, and"
                 f" {numbered(len(records), 'trigger waits', 'triggers wait')} for it.",
-                (*map(runs, longest), f"Waiting: {names}{', ...' * (len(records) > MOST_REMEDIES)}."),
+                (*map(runs, longest), _waiting([record.key for record in records])),
                 since,
                 _cancels(longest),
                 records[0].key,
@@ -240,7 +248,7 @@ def unknown_types(due: Mapping[str, Sequence[TriggerKey]], cluster: Cluster) -> 
             f"No running node knows the job type {job_type!r}, and triggers of it are due.",
             (
                 "Import its module on a node, or start a node that does.",
-                f"Waiting: {', '.join(map(str, keys[:MOST_REMEDIES]))}{', ...' * (len(keys) > MOST_REMEDIES)}.",
+                _waiting(keys),
             ),
             trigger=keys[0],
         )
@@ -273,7 +281,7 @@ def without_node(
                 f"No node can run job {job}, and {numbered(len(keys), 'trigger of it is', 'triggers of it are')} due.",
                 (
                     *(f"Node {obstacle}." for obstacle in obstacles(placement, knowing)[:MOST_REMEDIES]),
-                    f"Waiting: {', '.join(map(str, keys[:MOST_REMEDIES]))}{', ...' * (len(keys) > MOST_REMEDIES)}.",
+                    _waiting(keys),
                 ),
                 trigger=keys[0],
             )
@@ -290,7 +298,7 @@ def ignored_timeouts(running: Sequence[RunningView], timeouts: Mapping[JobKey, t
     incidents = []
     for job, rows in sorted(by_job.items()):
         timeout = timeouts[job]
-        rows.sort(key=lambda row: row.elapsed or timedelta(), reverse=True)
+        rows = _longest(rows)
         longest = rows[0].elapsed or timedelta()
         ignore, worker = "ignores its", "occupies a worker"
         if len(rows) > 1:

@@ -25,7 +25,7 @@ from quartzpy.operations.source import MOST_COUNTED, Count, Source, attempt, cou
 from quartzpy.operations.triggers import OVERDUE
 from quartzpy.placement import Placement
 from quartzpy.scheduler.methods.reasons import Moment, Reasons
-from quartzpy.scheduler.reading import Answer, Reading
+from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ExecutionState, TriggerState
 from quartzpy.store.protocol import Minutes, Tallies
 from quartzpy.store.queries import ExecutionQuery, TriggerOrder, TriggerQuery
@@ -295,6 +295,9 @@ class _OverviewData:
         return [record for record in self._nodes.nodes if record.instance_id in alive]
 
 
+_Triggers = Callable[[], list[TriggerRecord]]
+
+
 class _Stopped:
     """The triggers that are in ERROR, blocked or paused, asked for where there are any."""
 
@@ -303,27 +306,20 @@ class _Stopped:
         self._overdue = tallies.overdue_paused
         numbers = tallies.triggers
 
-        def some(state: TriggerState, until: datetime | None, limit: int) -> Answer[list[TriggerRecord]]:
+        def some(state: TriggerState, number: int, until: datetime | None, limit: int) -> _Triggers:
             query = TriggerQuery(states=frozenset({state}), until=until)
-            return reading.ask(lambda store: store.find_triggers(query, limit))
+            return reading.ask(lambda store: store.find_triggers(query, limit)) if number else list
 
-        self._in_error = self._blocked = self._paused = None
-        if numbers.get(TriggerState.ERROR):
-            self._in_error = some(TriggerState.ERROR, None, causes.MOST_OF_A_KIND)
-        if numbers.get(TriggerState.BLOCKED):
-            self._blocked = some(TriggerState.BLOCKED, now - OVERDUE, MOST_DUE)
-        if self._overdue:
-            self._paused = some(TriggerState.PAUSED, now, causes.MOST_OF_A_KIND)
+        self._in_error = some(TriggerState.ERROR, numbers.get(TriggerState.ERROR, 0), None, causes.MOST_OF_A_KIND)
+        self._blocked = some(TriggerState.BLOCKED, numbers.get(TriggerState.BLOCKED, 0), now - OVERDUE, MOST_DUE)
+        self._paused = some(TriggerState.PAUSED, self._overdue, now, causes.MOST_OF_A_KIND)
 
     def incidents(self, running: Sequence[RunningView], *, all_paused: bool) -> list[Incident]:
-        incidents: list[Incident] = []
-        if self._in_error is not None:
-            incidents += causes.in_error(self._in_error())
-        if self._blocked is not None:
-            incidents += causes.blocked_jobs(self._blocked(), running, self._now)
-        if self._paused is not None:
-            incidents += causes.paused_overdue(self._paused(), counted(self._overdue), self._now, all_paused=all_paused)
-        return incidents
+        return [
+            *causes.in_error(self._in_error()),
+            *causes.blocked_jobs(self._blocked(), running, self._now),
+            *causes.paused_overdue(self._paused(), counted(self._overdue), self._now, all_paused=all_paused),
+        ]
 
 
 def _placements(reading: Reading, jobs: Collection[JobKey]) -> Callable[[], dict[JobKey, Placement]]:

@@ -92,7 +92,7 @@ class Source:
 
     @property
     def store(self) -> JobStore:
-        # The read models use queries that are not among the scheduler's transaction.
+        # The read models use queries that are not among the scheduler's methods.
         return self.scheduler._usable_store()
 
     @property

@@ -181,21 +181,14 @@ class Read:
     """The method of `Operations`; its return type is the schema of the response."""
     summary: str
     parameters: tuple[Parameter, ...] = ()
-    call: Callable[[Operations, Mapping[str, Any]], Any] | None = None
-    """Calls the method; None passes the parameters by their names."""
+    key: type[JobKey] | type[TriggerKey] | None = None
+    """The type of the key that the parameters name, which the method takes; None passes them by their names."""
 
     def answer(self, operations: Operations, values: Mapping[str, Any]) -> Any:
-        if self.call is not None:
-            return self.call(operations, values)
-        return getattr(operations, self.method)(**values)
-
-
-def _job_key(values: Mapping[str, Any]) -> JobKey:
-    return JobKey(values["name"], values.get("group", "DEFAULT"))
-
-
-def _trigger_key(values: Mapping[str, Any]) -> TriggerKey:
-    return TriggerKey(values["name"], values.get("group", "DEFAULT"))
+        method = getattr(operations, self.method)
+        if self.key is None:
+            return method(**values)
+        return method(self.key(values["name"], values.get("group", "DEFAULT")))
 
 
 _KEY = (NAME, GROUP_OF_KEY)
@@ -215,57 +208,22 @@ COUNT = Parameter(
 READS: tuple[Read, ...] = (
     Read("/overview", "overview", "What runs, what is late and why, what failed, what comes next, and what is wrong."),
     Read("/jobs", "jobs", "The jobs.", (*PAGE, GROUP, CONTAINS, JOB_TYPE, MODE)),
-    Read("/job", "job", "One job.", _KEY, lambda ops, values: ops.job(_job_key(values))),
+    Read("/job", "job", "One job.", _KEY, JobKey),
     Read(
         "/triggers",
         "triggers",
         "The triggers.",
-        (
-            *PAGE,
-            OF_JOB,
-            GROUP,
-            CONTAINS,
-            STATE,
-            CALENDAR,
-            JOB_TYPE,
-            KIND,
-            SINCE,
-            UNTIL,
-            ORDER,
-        ),
+        (*PAGE, OF_JOB, GROUP, CONTAINS, STATE, CALENDAR, JOB_TYPE, KIND, SINCE, UNTIL, ORDER),
     ),
-    Read("/trigger", "trigger", "One trigger.", _KEY, lambda ops, values: ops.trigger(_trigger_key(values))),
-    Read(
-        "/why",
-        "why",
-        "Why a trigger has not fired, or when it will.",
-        _KEY,
-        lambda ops, values: ops.why(_trigger_key(values)),
-    ),
+    Read("/trigger", "trigger", "One trigger.", _KEY, TriggerKey),
+    Read("/why", "why", "Why a trigger has not fired, or when it will.", _KEY, TriggerKey),
     Read(
         "/executions",
         "executions",
         "The executions, the latest first.",
-        (
-            *PAGE,
-            OUTCOME,
-            OF_JOB,
-            OF_TRIGGER,
-            GROUP,
-            JOB_TYPE,
-            NODE,
-            SINCE,
-            UNTIL,
-            EXHAUSTED,
-        ),
+        (*PAGE, OUTCOME, OF_JOB, OF_TRIGGER, GROUP, JOB_TYPE, NODE, SINCE, UNTIL, EXHAUSTED),
     ),
-    Read(
-        "/execution",
-        "execution",
-        "One execution.",
-        (FIRE_ID,),
-        lambda ops, values: ops.execution(values["fire_id"]),
-    ),
+    Read("/execution", "execution", "One execution.", (FIRE_ID,)),
     Read(
         "/misfires",
         "misfires",

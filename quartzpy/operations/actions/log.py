@@ -183,8 +183,7 @@ class ActionLog:
 
         def work(transaction: OwnTransactionMethods) -> tuple[Change, int]:
             done = change(transaction)
-            ended = _ended(entry, ActionState.SUCCEEDED, done.count, done.before, done.after)
-            return done, transaction.store.record_action(ended)
+            return done, transaction.store.record_action(_succeeded(entry, done))
 
         try:
             done, action_id = in_own_transaction(self._scheduler, work)
@@ -213,9 +212,8 @@ class ActionLog:
 
         def work(transaction: OwnTransactionMethods) -> _T:
             done = change(transaction)
-            rows = ((replace(entry, subject=_short(subject)), made) for subject, made in done.rows)
             transaction.store.record_actions(
-                [_ended(row, ActionState.SUCCEEDED, made.count, made.before, made.after) for row, made in rows]
+                [_succeeded(replace(entry, subject=_short(subject)), made) for subject, made in done.rows]
             )
             return done.result
 
@@ -262,7 +260,7 @@ class ActionLog:
                 first = next(slices, None)
         except Exception as error:
             self._end(action_id, ActionState.FAILED, count, failed, failures, reason(error))
-            done_before = f"{past} {_counted(selected.kind, count)}, and then failed"
+            done_before = f"{past} {number_of(count, selected.kind)}, and then failed"
             if count and (interrupted := _interrupted(error, done_before)) is not None:
                 raise interrupted from error
             raise
@@ -272,9 +270,9 @@ class ActionLog:
             raise
         state = ActionState.FAILED if failed and not count else ActionState.SUCCEEDED
         self._end(action_id, state, count, failed, failures, None)
-        text = f"{past} {_counted(selected.kind, count)}."
+        text = f"{past} {number_of(count, selected.kind)}."
         if failed:
-            text += f" {_counted(selected.kind, failed)} could not be changed; the first: {failures[0].error}"
+            text += f" {number_of(failed, selected.kind)} could not be changed; the first: {failures[0].error}"
         return ActionResult(action, tuple(keys), count, text, action_id, failed, tuple(failures))
 
     def _slice(self, action_id: int, before: int, keys: Sequence[Any], change: ChangeSlice) -> SliceChange:
@@ -335,32 +333,20 @@ class ActionLog:
     def _record_failure(self, entry: ActionEntry, error: Exception, state: ActionState = ActionState.FAILED) -> None:
         # The store may be the reason of the failure.
         with suppress(QuartzpyError):
-            self._scheduler._usable_store().record_action(_ended(entry, state, 0, None, None, reason(error)))
+            self._scheduler._usable_store().record_action(replace(entry, state=state, error=reason(error)))
 
 
 def _short(subject: str) -> str:
     return subject if len(subject) <= MOST_SUBJECT else f"{subject[: MOST_SUBJECT - 1]}…"
 
 
-def _ended(
-    entry: ActionEntry,
-    state: ActionState,
-    count: int,
-    before: Mapping[str, Any] | None,
-    after: Mapping[str, Any] | None,
-    error: str | None = None,
-) -> ActionEntry:
-    return ActionEntry(
-        entry.actor,
-        entry.role,
-        entry.action,
-        entry.subject,
-        entry.reason,
-        state,
-        count,
-        _text(before),
-        _text(after),
-        error,
+def _succeeded(entry: ActionEntry, change: Change) -> ActionEntry:
+    return replace(
+        entry,
+        state=ActionState.SUCCEEDED,
+        count=change.count,
+        before_text=_text(change.before),
+        after_text=_text(change.after),
     )
 
 
@@ -388,7 +374,3 @@ def _interrupted(error: BaseException, done: str) -> Exception | None:
         case OutcomeUnknownError():
             return OutcomeUnknownError(f"{done}: {error}")
     return None
-
-
-def _counted(kind: Subject, count: int) -> str:
-    return number_of(count, kind)
