@@ -16,7 +16,7 @@ from quartzpy.calendars.calendar import CALENDAR_KINDS
 from quartzpy.calendars.days import HolidayCalendar, WeeklyCalendar
 from quartzpy.calendars.times import DailyCalendar
 from quartzpy.errors import StoreUnavailableError
-from quartzpy.operations.actor import local_user
+from quartzpy.operations.actions.action import local_user
 from tests.cli.conftest import Terminal
 from tests.cluster.app import Quick
 

@@ -1,4 +1,4 @@
-"""The actions that are possible at a moment on what a view shows, by their names, whatever the role of the actor."""
+"""The actions that are allowed at a moment on what a view shows, by their names, whatever the role of the actor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def on_trigger(
         has_next: it has a next fire time.
         is_readable: this process can decode it.
     """
-    offered = {
+    allowed = {
         "reset": state is TriggerState.ERROR,
         "pause": state not in _PAUSED | _ENDED,
         "resume": state in _PAUSED and not is_held,
@@ -32,14 +32,14 @@ def on_trigger(
         "backfill": is_readable and mode is not JobMode.DISABLED,
         "delete": True,
     }
-    return _names(offered)
+    return _names(allowed)
 
 
 def on_job(mode: JobMode, states: Collection[TriggerState], *, has_more: bool) -> tuple[str, ...]:
     """Return the actions on a job. `states` are those of its triggers; `has_more` is true if these are not all."""
     # The triggers of a job in another mode are paused, and stay so.
     is_free = mode is JobMode.ENABLED
-    offered = {
+    allowed = {
         "trigger": mode is not JobMode.DISABLED,
         "pause": is_free and (has_more or any(state not in _PAUSED | _ENDED for state in states)),
         "resume": is_free and (has_more or any(state in _PAUSED for state in states)),
@@ -47,18 +47,18 @@ def on_job(mode: JobMode, states: Collection[TriggerState], *, has_more: bool) -
         "disable": mode is not JobMode.DISABLED,
         "delete": True,
     }
-    return _names(offered)
+    return _names(allowed)
 
 
 def on_execution(
     state: ExecutionState, mode: JobMode | None, *, has_ended: bool, cancel_requested: bool
 ) -> tuple[str, ...]:
     """Return the actions on an execution. `mode` is that of its job; None if the job is not stored any more."""
-    offered = {
+    allowed = {
         "cancel": state is ExecutionState.PROCESSING and not cancel_requested,
         "run_again": has_ended and mode is not None and mode is not JobMode.DISABLED,
     }
-    return _names(offered)
+    return _names(allowed)
 
 
 def on_node(mode: NodeMode, *, is_dead: bool) -> tuple[str, ...]:
@@ -90,5 +90,5 @@ def on_some_execution(states: Collection[ExecutionState]) -> frozenset[str]:
     )
 
 
-def _names(offered: dict[str, bool]) -> tuple[str, ...]:
-    return tuple(name for name, is_possible in offered.items() if is_possible)
+def _names(allowed: dict[str, bool]) -> tuple[str, ...]:
+    return tuple(name for name, is_allowed in allowed.items() if is_allowed)

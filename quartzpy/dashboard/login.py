@@ -11,10 +11,11 @@ from starlette.routing import BaseRoute, Route
 
 from quartzpy.dashboard import cookies
 from quartzpy.dashboard.auth import SESSION_COOKIE, SESSION_LASTS, TokenAuth, too_many_text
-from quartzpy.dashboard.csrf import FIELD, check_csrf, csrf_token, keep_csrf_token
+from quartzpy.dashboard.cookies import checked_form, csrf_token, keep_csrf_token
 from quartzpy.dashboard.links import ROOT, Links
-from quartzpy.dashboard.request_limits import LOGIN
-from quartzpy.dashboard.visit import THEME_COOKIE, Dashboard
+from quartzpy.dashboard.middleware import LOGIN
+from quartzpy.dashboard.rendering import render
+from quartzpy.dashboard.request_context import THEME_COOKIE, Dashboard
 
 
 def login_routes(auth: TokenAuth) -> list[BaseRoute]:
@@ -24,14 +25,12 @@ def login_routes(auth: TokenAuth) -> list[BaseRoute]:
         return _form(request, "")
 
     async def log_in(request: Request) -> Response:
-        form = await request.form(max_files=0)
-        token = form.get(FIELD)
-        check_csrf(request, token if isinstance(token, str) else None)
+        form = await checked_form(request)
         if (wait := auth.wait(request)) > 0:
             refused = _form(request, too_many_text(wait), 429)
             refused.headers["Retry-After"] = str(math.ceil(wait))
             return refused
-        session = auth.log_in(form, request.client.host if request.client else "")
+        session = auth.log_in(form, cookies.address_of(request))
         if session is None:
             return _form(request, "This token is not known here.", 403)
         response = RedirectResponse(_target(str(request.scope[ROOT]), form.get("next")), 303)
@@ -39,9 +38,7 @@ def login_routes(auth: TokenAuth) -> list[BaseRoute]:
         return response
 
     async def log_out(request: Request) -> Response:
-        form = await request.form(max_files=0)
-        token = form.get(FIELD)
-        check_csrf(request, token if isinstance(token, str) else None)
+        await checked_form(request)
         root = str(request.scope[ROOT])
         response = RedirectResponse(f"{root}{LOGIN}", 303)
         cookies.forget(request, response, SESSION_COOKIE)
@@ -58,7 +55,7 @@ def login_routes(auth: TokenAuth) -> list[BaseRoute]:
 
 def _form(request: Request, error: str, status: int = 200) -> Response:
     dashboard: Dashboard = request.app.state.dashboard
-    text = dashboard.templates.render(
+    text = render(
         "login.html",
         links=Links(str(request.scope[ROOT])),
         title=dashboard.title,

@@ -1,9 +1,10 @@
-"""Errors as problem details (RFC 9457)."""
+"""The responses of the API beside read models: errors as problem details (RFC 9457), and actions that go on."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -87,3 +88,16 @@ HANDLERS: Mapping[Any, Any] = {
     Exception: _of_anything,
 }
 """The responses to errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedAction:
+    """An action that is going on. The header `Location` has the address of its entry in the audit log."""
+
+    action_id: int
+    changed: int
+    """The number of subjects that are changed so far."""
+    failed: int
+    """The number of those that could not be changed."""
+    total: int
+    """The number of subjects when the action began."""

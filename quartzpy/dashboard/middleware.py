@@ -1,13 +1,67 @@
-"""Limits of the bodies of requests, in front of everything else: nobody has to be known yet."""
+"""What stands in front of the pages and the API: security headers, limits of bodies, and authentication."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.responses import PlainTextResponse
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from quartzpy.dashboard.api.app import PREFIX
+from quartzpy.dashboard.api.responses import problem_of
+from quartzpy.dashboard.auth import Authenticator
+from quartzpy.dashboard.links import ROOT
+from quartzpy.operations import Actor
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        "object-src 'none'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+"""Only the application's own files: no inline scripts or styles, nothing from elsewhere, no frames."""
+
+_HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class SecurityHeaders:
+    """ASGI middleware that adds the security headers, and forbids caches to keep pages."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
 
 MOST_BYTES = 2_000_000
 """The largest body of a request, in bytes."""
@@ -16,6 +70,8 @@ MOST_BYTES_OF_LOGIN = 65_536
 BODY_TIMEOUT = 30.0
 """The time, in seconds, in which the whole body of a request has to arrive."""
 LOGIN = "/login"
+OPEN_PATHS = (LOGIN, "/static/")
+"""The paths that need no authentication."""
 
 
 class RequestLimits:
@@ -94,3 +150,48 @@ class _Body:
     def _refusal(self, status: int, detail: str) -> HTTPException:
         self.is_refused = True
         return HTTPException(status, detail)
+
+
+class Authentication:
+    """ASGI middleware that finds out who sends a request, and refuses those of nobody."""
+
+    def __init__(self, app: ASGIApp, authenticator: Authenticator, behind_tls_proxy: bool) -> None:
+        self._app = app
+        self._behind_tls_proxy = behind_tls_proxy
+        self._authenticator = authenticator
+        call = authenticator if inspect.isroutine(authenticator) else type(authenticator).__call__
+        self._is_async = inspect.iscoroutinefunction(call)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope[ROOT] = scope.get("root_path", "")
+        if self._behind_tls_proxy:
+            scope["scheme"] = "https"
+        request = Request(scope, receive)
+        actor = await self._actor(request)
+        request.state.actor = actor
+        path = scope["path"].removeprefix(scope[ROOT])
+        if actor is None and not path.startswith(OPEN_PATHS):
+            refusal = self._refusal(request)
+            if path.startswith(PREFIX):
+                refusal = problem_of(refusal)
+            await refusal(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    async def _actor(self, request: Request) -> Actor | None:
+        if self._is_async:
+            actor = self._authenticator(request)
+        else:
+            # A callable of the user's may read a database.
+            actor = await run_in_threadpool(self._authenticator, request)
+        return await actor if inspect.isawaitable(actor) else actor
+
+    def _refusal(self, request: Request) -> Response:
+        challenge = getattr(self._authenticator, "challenge", None)
+        if challenge is not None:
+            response: Response = challenge(request)
+            return response
+        return PlainTextResponse("You are not logged in.", 401)

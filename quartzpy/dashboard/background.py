@@ -57,7 +57,7 @@ class _Running:
 
 
 class BackgroundActions:
-    """The actions of one application that are going on."""
+    """The actions of action application that are going on."""
 
     def __init__(self, moved: Callable[[], None]) -> None:
         self._moved = moved
@@ -75,7 +75,7 @@ class BackgroundActions:
         """
         running = _Running(act, total, self._moved, self._stopping)
         with self._lock:
-            self._running = [one for one in self._running if not one.ended.is_set()]
+            self._running = [action for action in self._running if not action.ended.is_set()]
             # First, because the system may refuse a thread, and `close` waits for those in the list.
             running.thread.start()
             self._running.append(running)
@@ -84,23 +84,23 @@ class BackgroundActions:
         running.begun.wait()
         if running.error is not None:
             raise running.error
-        found = running.result or running.progress
-        assert found is not None
-        return found
+        outcome = running.result or running.progress
+        assert outcome is not None
+        return outcome
 
     def total_of(self, action_id: int) -> int | None:
         """Return the number of subjects of an action that is going on here; None if none with this id is."""
         with self._lock:
-            return next((one.total for one in self._running if _is_going_on(one, action_id)), None)
+            return next((action.total for action in self._running if _is_going_on(action, action_id)), None)
 
     def close(self) -> None:
         """Stop the actions after the slices that they are changing; they are recorded as failed, with their counts."""
         self._stopping.set()
         with self._lock:
             running = tuple(self._running)
-        for one in running:
-            one.thread.join(LAST_SLICE)
+        for action in running:
+            action.thread.join(LAST_SLICE)
 
 
-def _is_going_on(one: _Running, action_id: int) -> bool:
-    return one.progress is not None and one.progress.action_id == action_id and not one.ended.is_set()
+def _is_going_on(action: _Running, action_id: int) -> bool:
+    return action.progress is not None and action.progress.action_id == action_id and not action.ended.is_set()
