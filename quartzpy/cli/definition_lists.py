@@ -19,9 +19,8 @@ from quartzpy.texts import numbered
 
 if TYPE_CHECKING:
     from quartzpy.operations.calendars import CalendarSummary
-    from quartzpy.operations.groups import Groups, GroupView
+    from quartzpy.operations.groups import Groups, GroupView, Limits
     from quartzpy.operations.jobs import JobSummary
-    from quartzpy.operations.limits import Limits
     from quartzpy.operations.operations import Operations
     from quartzpy.operations.triggers import TriggerSummary
     from quartzpy.store.protocol import LockRecord

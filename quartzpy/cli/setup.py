@@ -14,8 +14,7 @@ from typing import Any
 import click
 
 from quartzpy.cli.target import DEFAULT_NAME, Target, database_options, scheduler_options, table_options
-from quartzpy.config.config import SchedulerConfig
-from quartzpy.config.executors import ExecutorConfig
+from quartzpy.config.config import ExecutorConfig, SchedulerConfig
 from quartzpy.config.sources import CONFIG_FILE, URL
 from quartzpy.errors import AuthenticationError, SchemaError, SettingsError, StoreUnavailableError
 from quartzpy.instants import as_span
@@ -204,7 +203,7 @@ def doctor(target: Target, repair: bool, json_output: bool) -> None:
     """
     from quartzpy.config.config import SchedulerConfig
     from quartzpy.errors import SchemaError, StoreUnavailableError
-    from quartzpy.operations.doctor import as_json, as_text, examine
+    from quartzpy.operations.system import as_json, as_text, examine
     from quartzpy.store.postgresql.store import SqlJobStore
 
     # If the database cannot be read, the report says so, and the name does not matter.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from quartzpy.calendars.base import BaseCalendar
+from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.errors import InvalidValueError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import TriggerKey
