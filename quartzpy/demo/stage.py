@@ -160,7 +160,7 @@ class Demo:
             list(self._executions.values()),
             None if self._burst_due is None else self._burst(),
             self._burst_size,
-            self._notes,
+            list(self._notes),
             self.lanes,
         )
 
