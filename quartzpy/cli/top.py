@@ -246,7 +246,7 @@ def _watch(screen: Screen) -> tuple[str, Any] | None:
     before = {number: signal.signal(number, signalled) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP)}
     live = Live(get_renderable=picture, refresh_per_second=2, screen=True)
     try:
-        with live, Keyboard(sys.stdin, keys.put):
+        with Keyboard(sys.stdin, keys.put), live:
             while (key := keys.get()) and (key != "q" or screen.is_typing):
                 row = screen.press(key, live.console.height // 2)
                 if row is not None:

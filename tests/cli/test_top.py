@@ -424,7 +424,7 @@ def test_in_a_terminal_it_acts_after_a_question_and_restores_the_terminal(
     session.wait_for("Pause trigger DEFAULT.soon? [y/N]")
     session.send("y")
     session.wait_for("Paused trigger DEFAULT.soon.")
-    session.wait_for("q quit")
+    session.wait_for("No node is running")
     session.send("?")
     session.wait_for("freeze the screen, or go on")
     session.wait_for("any key goes back")
