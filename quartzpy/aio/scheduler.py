@@ -12,9 +12,8 @@ from quartzpy.aio.methods.scheduling import AsyncSchedulingMethods
 from quartzpy.aio.transaction import AsyncTransactionMethods
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.instants import Span
-from quartzpy.jobs.context import JobExecutionContext
-from quartzpy.jobs.middleware import Middleware
-from quartzpy.jobs.trace_context import CurrentTrace, Within
+from quartzpy.jobs.context import JobExecutionContext, Middleware
+from quartzpy.jobs.internal_entries import CurrentTrace, Within
 from quartzpy.keys import JobKey
 from quartzpy.node.health import SchedulerHealth
 from quartzpy.scheduler.async_calls import VerbThreads

@@ -1,13 +1,10 @@
-"""`Job`, the base class of users' jobs, and `JobDetail`, which describes how a job is stored and run.
-
-A database row never names code to import. It contains the *registered name* of a job type, which is looked up among
-the types that this process knows. Defining a subclass of `Job` registers it.
-"""
+"""PLACEHOLDER"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
@@ -20,6 +17,7 @@ from quartzpy.errors import (
     DuplicateJobTypeError,
     InvalidJobError,
     InvalidJobTypeError,
+    InvalidValueError,
     UnknownJobTypeError,
 )
 from quartzpy.instants import Converted, Span, as_span
@@ -35,7 +33,7 @@ from quartzpy.keys import (
     check_name,
     given_name,
 )
-from quartzpy.logs.levels import checked_level
+from quartzpy.logs.captured import checked_level
 from quartzpy.main_module import import_path
 from quartzpy.name_hints import OPTION_NAMES, constructor_refuses
 from quartzpy.placement import Placement
@@ -446,3 +444,75 @@ class JobDetail:
     def job_type(self) -> str:
         """The registered name of the job's type, as it is stored."""
         return job_type_of(self.job)
+
+
+def checked_defaults(defaults: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Validate and return a scheduler's defaults for jobs.
+
+    Raises:
+        InvalidJobError: a value is wrong, or a name cannot have a default.
+    """
+    if defaults is None:
+        return {}
+    if not isinstance(defaults, Mapping):
+        raise InvalidJobError(f"job_defaults: a mapping of values of JobDetail is needed (got {quoted(defaults)})")
+    for name in defaults:
+        if name not in DEFAULTABLE:
+            hint = did_you_mean(str(name), DEFAULTABLE, "names")
+            raise InvalidJobError(f"job_defaults: {quoted(name)} cannot have a default; {hint}")
+    try:
+        JobDetail("job-defaults", "job-defaults", **defaults)
+    except InvalidValueError as error:
+        raise InvalidJobError(f"job_defaults: {error}") from error
+    return dict(defaults)
+
+
+class NoOpJob(Job, type_name="quartzpy.NoOpJob"):
+    """Does nothing (Quartz's `NoOpJob`): for triggers whose listeners do the work, and for testing schedules."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        return None
+
+
+JobFactory = Callable[[type[Job]], Job]
+"""Creates a new instance. If it raises, all triggers of the job go to ERROR, as in Quartz."""
+
+
+def new_instance(job_class: type[Job]) -> Job:
+    """Create an instance without arguments: the default factory."""
+    return job_class()
+
+
+class InjectingJobFactory:
+    """Injects constructor parameters by annotation: `InjectingJobFactory({Engine: engine, Mailer: make_mailer})`.
+
+    A value of the mapping is passed as it is; a function without parameters is called for each instance. A parameter
+    that has a default and no provider keeps its default.
+    """
+
+    def __init__(self, providers: Mapping[type, Any]) -> None:
+        self._providers = dict(providers)
+
+    def __call__(self, job_class: type[Job]) -> Job:
+        """Create a new instance.
+
+        Raises:
+            InvalidJobTypeError: A parameter has neither a provider nor a default.
+        """
+        if job_class.__init__ is object.__init__:
+            return job_class()
+        hints = typing.get_type_hints(job_class.__init__)
+        given: dict[str, Any] = {}
+        for name, parameter in list(inspect.signature(job_class.__init__).parameters.items())[1:]:
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                continue
+            wanted = hints.get(name)
+            if wanted in self._providers:
+                provider = self._providers[wanted]
+                is_function = inspect.isfunction(provider) or inspect.ismethod(provider) or inspect.isclass(provider)
+                given[name] = provider() if is_function else provider
+            elif parameter.default is parameter.empty:
+                raise InvalidJobTypeError(
+                    f"{job_class.__qualname__}: no provider for {name}: {getattr(wanted, '__name__', wanted)}"
+                )
+        return job_class(**given)

@@ -11,15 +11,46 @@ starts itself does not, unless it runs in a copy of the context.
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from quartzpy.errors import InvalidValueError
 from quartzpy.texts import quoted, reason, storable_text
+
+OFF = "OFF"
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_BY_NAME: dict[str, int] = {name: getattr(logging, name) for name in _LEVELS}
+_BY_NUMBER = {number: name for name, number in _BY_NAME.items()}
+
+
+def checked_level(level: object, error: type[InvalidValueError]) -> str | None:
+    """Return the name of the level that a value of `capture_logs` means, or None if it is None.
+
+    A name is accepted in any case, and so is the number of a level (`logging.INFO`). True is "INFO", False is "OFF".
+
+    Raises:
+        InvalidValueError: the value is not a level. `error` is the type that is raised.
+    """
+    if level is None:
+        return None
+    if isinstance(level, bool):
+        return "INFO" if level else OFF
+    name = _BY_NUMBER.get(level) if isinstance(level, int) else level
+    if isinstance(name, str) and name.upper() in (*_LEVELS, OFF):
+        return name.upper()
+    raise error(f"capture_logs: must be {', '.join(_LEVELS)} or {OFF} (got {quoted(level)})")
+
+
+def level_number(level: str | None) -> int | None:
+    """Return the number of a stored level; None if no lines are to be kept, or if this release has no such level."""
+    return None if level is None else _BY_NAME.get(level)
+
 
 DEFAULT_LIMIT = 65_536
 """The default for the size of the captured lines of one execution, in bytes."""
@@ -244,3 +275,49 @@ class LevelWarnings:
             logging.getLevelName(root.level),
             name,
         )
+
+
+if TYPE_CHECKING:
+    _Adapter = logging.LoggerAdapter[logging.Logger]
+else:
+    _Adapter = logging.LoggerAdapter
+
+
+class RunLogger(_Adapter):
+    """A logger whose records have the attributes of an execution; `JobExecutionContext.log`.
+
+    Its records are captured from any thread, even if the logger drops them because of its level.
+    """
+
+    def __init__(self, logger: logging.Logger, attributes: Mapping[str, object], capture: LogCapture | None) -> None:
+        super().__init__(logger, attributes)
+        self._capture = capture
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - the name is logging's
+        """Return True if a record of this level is logged or captured."""
+        return super().isEnabledFor(level) or (self._capture is not None and self._capture.takes(level))
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Add the attributes of the execution to those of the call; the call's own win."""
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Log a record, and capture it if the job asks for its level."""
+        # This method is an additional frame between the caller and `logging`.
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
+        if self._capture is None:
+            super().log(level, msg, *args, **kwargs)
+        elif self.logger.isEnabledFor(level):
+            with capturing(self._capture):
+                super().log(level, msg, *args, **kwargs)
+        elif self._capture.takes(level):
+            error = kwargs.get("exc_info")
+            self._capture.add(logging.LogRecord(self.logger.name, level, "", 0, msg, args, _exc_info(error)))
+
+
+def _exc_info(given: Any) -> Any:
+    """Return what a record takes for the `exc_info` of a call, which may also be an exception or true."""
+    if isinstance(given, BaseException):
+        return type(given), given, given.__traceback__
+    return given if not given or isinstance(given, tuple) else sys.exc_info()

@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 
 from quartzpy.clock import Clock
 from quartzpy.keys import JobKey
+from quartzpy.node.registration import Epoch
 from quartzpy.node.signals import SchedulerSignals
 from quartzpy.node.workers.capacity import Capacity
-from quartzpy.node.workers.epoch import Epoch
 from quartzpy.node.workers.execution import Execution
 from quartzpy.node.workers.executors import Executors
 from quartzpy.node.workers.job_runner import JobRunner

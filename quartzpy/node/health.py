@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from quartzpy.errors import NodeUnhealthyError
-from quartzpy.node.workers.epoch import Epoch
+from quartzpy.node.registration import Epoch
 from quartzpy.node.workers.executors import ExecutorLoad
 from quartzpy.store.protocol import ConnectionUsage
 

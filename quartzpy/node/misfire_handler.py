@@ -17,10 +17,9 @@ from quartzpy.clock import Clock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.events.events import TriggerFinalized, TriggerMisfired
 from quartzpy.events.listeners import Listeners
-from quartzpy.node.outage import StoreWatch
-from quartzpy.node.service import EpochService, rest_after
+from quartzpy.node.registration import Epoch
+from quartzpy.node.service import EpochService, StoreWatch, rest_after
 from quartzpy.node.signals import Wakeup
-from quartzpy.node.workers.epoch import Epoch
 from quartzpy.store.protocol import DispatchKey, JobStore
 from quartzpy.store.store_time import StoreTime
 from quartzpy.texts import numbered

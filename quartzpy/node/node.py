@@ -15,8 +15,8 @@ from quartzpy.errors import AuthenticationError, OutcomeUnknownError, QuartzpyEr
 from quartzpy.node.banner import log_banner
 from quartzpy.node.drain import Allowance, described, wait_for_executions, within
 from quartzpy.node.health import SchedulerHealth, health_of
-from quartzpy.node.outage import Outage
 from quartzpy.node.parts import NodeParts
+from quartzpy.node.service import Outage
 from quartzpy.node.workers.execution import Execution
 from quartzpy.states import NodeMode
 from quartzpy.store.protocol import Notification

@@ -11,32 +11,23 @@ from quartzpy.clock import Clock
 from quartzpy.config.config import Role, SchedulerConfig
 from quartzpy.config.executors import ExecutorConfig
 from quartzpy.events.listeners import Listeners
-from quartzpy.jobs.job import JobTypes
-from quartzpy.jobs.job_factory import JobFactory
-from quartzpy.jobs.middleware import Middleware
-from quartzpy.jobs.trace_context import Tracing
-from quartzpy.node.announcer import Announcer
-from quartzpy.node.checkin_thread import CheckInThread
-from quartzpy.node.cluster_manager import ClusterManager
-from quartzpy.node.completer import Completer
+from quartzpy.jobs.context import Middleware
+from quartzpy.jobs.internal_entries import Tracing
+from quartzpy.jobs.job import JobFactory, JobTypes
+from quartzpy.node.cluster_manager import CheckInThread, ClusterManager
+from quartzpy.node.completer import Announcer, Completer
 from quartzpy.node.dispatcher import Dispatcher, Slots
-from quartzpy.node.known_types import KnownTypes
 from quartzpy.node.misfire_handler import MisfireHandler
-from quartzpy.node.modes import NodeModes
-from quartzpy.node.node_events import NodeEvents
-from quartzpy.node.notification_listener import NotificationListener
 from quartzpy.node.observers import Observers
-from quartzpy.node.outage import StoreWatch
 from quartzpy.node.progress_writer import ProgressWriter
-from quartzpy.node.reactions import Reactions
-from quartzpy.node.registration import Registration
+from quartzpy.node.reactions import NodeEvents, NodeModes, NotificationListener, Reactions
+from quartzpy.node.registration import Epoch, Registration
 from quartzpy.node.scheduler_thread import SchedulerThread
-from quartzpy.node.service import Service
+from quartzpy.node.service import Service, StoreWatch
 from quartzpy.node.signals import Signals
 from quartzpy.node.supervisor import Supervisor, Watchdog
-from quartzpy.node.workers.capacity import Capacity
+from quartzpy.node.workers.capacity import Capacity, KnownTypes
 from quartzpy.node.workers.deadlines import Deadlines
-from quartzpy.node.workers.epoch import Epoch
 from quartzpy.node.workers.event_loop import EventLoopThread
 from quartzpy.node.workers.executors import Executors, new_process_workers
 from quartzpy.node.workers.job_runner import JobRunner

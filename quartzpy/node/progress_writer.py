@@ -6,10 +6,9 @@ import threading
 from collections import defaultdict
 
 from quartzpy.clock import Clock
-from quartzpy.jobs.progress import Progress
-from quartzpy.node.outage import StoreWatch
-from quartzpy.node.service import Service
-from quartzpy.node.workers.epoch import Epoch
+from quartzpy.jobs.context import Progress
+from quartzpy.node.registration import Epoch
+from quartzpy.node.service import Service, StoreWatch
 from quartzpy.node.workers.execution import Execution
 from quartzpy.store.protocol import JobStore
 

@@ -17,15 +17,13 @@ from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.events.events import JobSkipped, SchedulerError
 from quartzpy.events.listeners import Listeners
 from quartzpy.jitter import uniform
-from quartzpy.node.claims import NotDue, PassedOver
-from quartzpy.node.fire_requests import fire_request_of
-from quartzpy.node.outage import StoreWatch
-from quartzpy.node.service import NO_REST, EpochService
+from quartzpy.node.registration import Epoch
+from quartzpy.node.service import NO_REST, EpochService, StoreWatch
 from quartzpy.node.signals import SchedulerSignals
 from quartzpy.node.workers.capacity import Capacity, workers_of
-from quartzpy.node.workers.epoch import Epoch
 from quartzpy.node.workers.execution import LONGEST_LEAD
 from quartzpy.node.workers.executors import Executors
+from quartzpy.states import OverlapPolicy
 from quartzpy.store.protocol import (
     AcquiredTrigger,
     AvailableSlots,
@@ -36,6 +34,8 @@ from quartzpy.store.protocol import (
     SkippedTrigger,
 )
 from quartzpy.store.store_time import StoreTime
+from quartzpy.triggers.misfire import MOST_MISSED
+from quartzpy.triggers.upcoming import UpcomingFireTimes, look_ahead
 
 SHORTEST_REST = 0.02
 """The first delay, in seconds, before a due trigger is tried again whose row another transaction has locked."""
@@ -56,6 +56,12 @@ BETWEEN_TELLING = 1.0
 STANDBY_REST = 3_600.0
 BACKLOG_LIMIT = 2_000
 """The number of unrecorded completions above which the node fires no more triggers."""
+FIRST_RETRY = 0.001
+"""The first delay, in seconds, before a claim is fired again that was not yet due by the store's clock."""
+LONGEST_RETRY = 0.25
+"""The longest such delay. The delay doubles with each attempt."""
+PASSED_OVER_SECONDS = 60.0
+"""The time, in seconds, for which a trigger that this node cannot compute is left to other nodes."""
 
 
 class SchedulerThread(EpochService):
@@ -408,3 +414,62 @@ class SchedulerThread(EpochService):
     def _wake_others(self, epoch: Epoch) -> None:
         # The other nodes may all be waiting for a time after the next due trigger.
         self._store.release(epoch.node, ())
+
+
+class NotDue:
+    """The claims that were not yet due by the store's clock when they were fired, with the times of their retries."""
+
+    def __init__(self) -> None:
+        self._tries: dict[int, tuple[int, float]] = {}
+
+    def retry(self, fire_ids: Collection[int], now: float) -> None:
+        for fire_id in fire_ids:
+            tries, _ = self._tries.get(fire_id, (0, 0.0))
+            self._tries[fire_id] = (tries + 1, now + min(FIRST_RETRY * 2.0 ** min(tries, 30), LONGEST_RETRY))
+
+    def rest(self, fire_id: int, now: float) -> float:
+        return self._tries[fire_id][1] - now if fire_id in self._tries else 0.0
+
+    def forget(self, fire_ids: Collection[int]) -> None:
+        for fire_id in fire_ids:
+            self._tries.pop(fire_id, None)
+
+
+class PassedOver:
+    """The generations of triggers that this node cannot compute."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until: dict[int, float] = {}
+
+    def add(self, generation: int) -> None:
+        self._until[generation] = self._clock.monotonic() + PASSED_OVER_SECONDS
+
+    def generations(self) -> Collection[int]:
+        if self._until:
+            now = self._clock.monotonic()
+            self._until = {generation: until for generation, until in self._until.items() if until > now}
+        return self._until.keys()
+
+
+def fire_request_of(claim: AcquiredTrigger, now: datetime) -> FireRequest:
+    """Return the request to fire a claimed trigger at `now`, with its upcoming fire times.
+
+    If the overlap policy coalesces due fires, the list begins with the fire times that this fire covers.
+
+    Raises:
+        UnsupportedKindError, UnknownTimeZoneError: only this release or this node cannot compute the trigger.
+        Exception: the row or the schedule is invalid, so that no next fire time can be computed.
+    """
+    progress = claim.trigger.triggered(claim.progress, claim.calendar)
+    coalesced: list[datetime] = []
+    if OverlapPolicy(claim.overlap_policy).coalesces:
+        while progress.next_fire_time is not None and progress.next_fire_time <= now and len(coalesced) < MOST_MISSED:
+            coalesced.append(progress.next_fire_time)
+            progress = claim.trigger.triggered(progress, claim.calendar)
+    if progress.next_fire_time is None:
+        return FireRequest(claim, UpcomingFireTimes(tuple(coalesced), is_complete=True))
+    beyond = look_ahead(claim.trigger, progress, claim.calendar)
+    return FireRequest(
+        claim, UpcomingFireTimes((*coalesced, progress.next_fire_time, *beyond.instants), beyond.is_complete)
+    )

@@ -13,7 +13,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from quartzpy.errors import InvalidJobDataError, JobCancelledError, JobSnoozedError
 from quartzpy.jobs.context import JobExecutionContext
-from quartzpy.jobs.trace_context import TraceContext, trace_of
+from quartzpy.jobs.internal_entries import TraceContext, trace_of
 from quartzpy.states import Outcome
 
 _PROPAGATOR = TraceContextTextMapPropagator()

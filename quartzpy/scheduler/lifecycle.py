@@ -24,11 +24,9 @@ from quartzpy.events.events import (
 from quartzpy.events.execution_log import ExecutionLogger
 from quartzpy.events.listeners import Listeners
 from quartzpy.instants import Span, as_span
-from quartzpy.jobs.job import JobTypes
-from quartzpy.jobs.job_defaults import checked_defaults
-from quartzpy.jobs.job_factory import JobFactory, new_instance
-from quartzpy.jobs.middleware import Middleware
-from quartzpy.jobs.trace_context import CurrentTrace, Tracing, Within
+from quartzpy.jobs.context import Middleware
+from quartzpy.jobs.internal_entries import CurrentTrace, Tracing, Within
+from quartzpy.jobs.job import JobFactory, JobTypes, checked_defaults, new_instance
 from quartzpy.logs.default_handler import ensure_logging
 from quartzpy.name_hints import BLOCKING_ARGUMENTS, refuses
 from quartzpy.node.health import HealthState, SchedulerHealth

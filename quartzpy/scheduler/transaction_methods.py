@@ -10,8 +10,8 @@ from quartzpy.clock import Clock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import SchedulerStateError
 from quartzpy.events.events import Event
+from quartzpy.jobs.internal_entries import CurrentTrace
 from quartzpy.jobs.job import JobTypes
-from quartzpy.jobs.trace_context import CurrentTrace
 from quartzpy.scheduler.methods.scheduling import SchedulingMethods
 from quartzpy.store.protocol import JobStore, Notification
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, TypeVar, TypeVarTuple
 
 from quartzpy.errors import InvalidValueError
-from quartzpy.jobs.cancellation import Cancellation
+from quartzpy.jobs.context import Cancellation
 from quartzpy.node.workers.deadlines import Deadlines
 from quartzpy.node.workers.event_loop import LoopWork
 from quartzpy.node.workers.execution import Execution

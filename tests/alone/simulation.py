@@ -14,9 +14,9 @@ from typing import Any
 from quartzpy.clock import SystemClock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.events.listeners import Listeners
+from quartzpy.node.registration import Epoch
 from quartzpy.node.scheduler_thread import SchedulerThread
 from quartzpy.node.signals import SchedulerSignals
-from quartzpy.node.workers.epoch import Epoch
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import (
     AvailableSlots,

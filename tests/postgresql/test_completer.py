@@ -14,7 +14,7 @@ from quartzpy.errors import SchemaError, StoreUnavailableError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.node import completer as module
 from quartzpy.node.completer import Completer
-from quartzpy.node.workers.epoch import Epoch
+from quartzpy.node.registration import Epoch
 from quartzpy.node.workers.execution import Execution
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql.store import SqlJobStore

@@ -17,7 +17,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.node import completer as module
 from quartzpy.node.completer import Completer
-from quartzpy.node.workers.epoch import Epoch
+from quartzpy.node.registration import Epoch
 from quartzpy.node.workers.execution import Execution
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql import batches

@@ -27,14 +27,10 @@ from typing import Any, NoReturn
 
 from quartzpy.errors import InvalidJobDataError, InvalidValueError, JobExecutionError, UnknownJobTypeError
 from quartzpy.job_data import encode
-from quartzpy.jobs.cancellation import Cancellation
-from quartzpy.jobs.context import JobExecutionContext
-from quartzpy.jobs.job import Job, job_types
-from quartzpy.jobs.job_factory import JobFactory
-from quartzpy.jobs.progress import Progress
-from quartzpy.jobs.trace_context import TraceContext, Within
-from quartzpy.logs.captured import LogCapture, capturing
-from quartzpy.logs.levels import level_number
+from quartzpy.jobs.context import Cancellation, JobExecutionContext, Progress
+from quartzpy.jobs.internal_entries import TraceContext, Within
+from quartzpy.jobs.job import Job, JobFactory, job_types
+from quartzpy.logs.captured import LogCapture, capturing, level_number
 from quartzpy.node.workers.event_loop import LoopWork
 from quartzpy.node.workers.execution import CUT_OFF_AFTER
 from quartzpy.node.workers.process_messages import (

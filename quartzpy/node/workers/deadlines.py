@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import count
 
 from quartzpy.clock import Clock
-from quartzpy.node.workers.thread_start import ThreadStart
+from quartzpy.node.workers.worker_pool import ThreadStart
 
 logger = logging.getLogger(__name__)
 

@@ -30,17 +30,14 @@ from quartzpy.events.events import (
 )
 from quartzpy.events.listeners import Listeners
 from quartzpy.job_data import encode_value
-from quartzpy.jobs.cancellation import Cancellation
-from quartzpy.jobs.context import JobExecutionContext
+from quartzpy.jobs.context import Cancellation, JobExecutionContext, Middleware, Progress, surrounding
 from quartzpy.jobs.job import Job
-from quartzpy.jobs.middleware import Middleware, surrounding
-from quartzpy.jobs.progress import Progress
 from quartzpy.logs.captured import LogCapture, LogLines, capturing, is_capturing
-from quartzpy.node.workers.epoch import Epoch
-from quartzpy.node.workers.error_text import describe
+from quartzpy.node.registration import Epoch
 from quartzpy.node.workers.outcomes import (
     STOPPED,
     asks_to_refire,
+    describe,
     instruction_after,
     log_failure,
     retry_delay,

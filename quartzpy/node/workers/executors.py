@@ -11,9 +11,8 @@ from typing import cast
 
 from quartzpy.clock import Clock
 from quartzpy.config.executors import ExecutorConfig, ExecutorKind, as_bytes
-from quartzpy.jobs.job import JobTypes
-from quartzpy.jobs.job_factory import JobFactory
-from quartzpy.jobs.trace_context import Tracing
+from quartzpy.jobs.internal_entries import Tracing
+from quartzpy.jobs.job import JobFactory, JobTypes
 from quartzpy.node.workers.execution import Execution, Executor, JobProcesses
 from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text

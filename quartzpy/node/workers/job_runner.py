@@ -16,17 +16,13 @@ from quartzpy.config.executors import ExecutorKind
 from quartzpy.errors import InvalidJobError, UnknownJobTypeError
 from quartzpy.events.events import SchedulerError
 from quartzpy.events.listeners import Listeners
-from quartzpy.jobs.context import JobExecutionContext
-from quartzpy.jobs.job import Job, JobTypes
-from quartzpy.jobs.job_factory import JobFactory, new_instance
-from quartzpy.jobs.middleware import Middleware
-from quartzpy.jobs.progress import Progress
-from quartzpy.logs.captured import DEFAULT_LIMIT, LevelWarnings, LogCapture, LogLines
-from quartzpy.logs.levels import level_number
+from quartzpy.jobs.context import JobExecutionContext, Middleware, Progress
+from quartzpy.jobs.job import Job, JobFactory, JobTypes, new_instance
+from quartzpy.logs.captured import DEFAULT_LIMIT, LevelWarnings, LogCapture, LogLines, level_number
+from quartzpy.node.registration import Epoch
 from quartzpy.node.workers.deadlines import Deadlines
-from quartzpy.node.workers.epoch import Epoch
-from quartzpy.node.workers.error_text import describe
 from quartzpy.node.workers.execution import Execution, Loop
+from quartzpy.node.workers.outcomes import describe
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Completion, JobStore
 from quartzpy.store.store_time import StoreTime

@@ -32,7 +32,7 @@ from quartzpy.jobs.fired_trigger import FiredTrigger, FireFacts, LoadedFire
 from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.jobs.retry import dotted_name, type_names
 from quartzpy.keys import MAIN, MAIN_IN_CHILD
-from quartzpy.node.workers.error_text import describe
+from quartzpy.node.workers.outcomes import describe
 from quartzpy.triggers.kinds import trigger_kind
 from quartzpy.triggers.trigger import Trigger
 

@@ -30,9 +30,8 @@ from quartzpy.errors import (
 )
 from quartzpy.job_data import decode
 from quartzpy.jobs.context import JobExecutionContext
-from quartzpy.jobs.job import Job, JobTypes
-from quartzpy.jobs.job_factory import JobFactory
-from quartzpy.jobs.trace_context import Tracing
+from quartzpy.jobs.internal_entries import Tracing
+from quartzpy.jobs.job import Job, JobFactory, JobTypes
 from quartzpy.node.workers.child_process import SIGNALS_OF_THE_NODE, serve
 from quartzpy.node.workers.deadlines import Deadlines
 from quartzpy.node.workers.execution import NOT_BEGUN, Execution
