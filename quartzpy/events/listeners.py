@@ -78,7 +78,8 @@ class Listeners:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         # Replaced and never modified, because it is read without the lock.
-        self._registrations: tuple[_Registration, ...] = ()
+        self.registered: tuple[_Registration, ...] = ()
+        """The registrations, in the order of the calls; empty if nobody listens."""
         self._calls: dict[int, _Call] = {}
         self._queue: deque[Event] = deque()
         self._queue_changed = threading.Condition()
@@ -154,7 +155,7 @@ class Listeners:
         self._with_matchers(listener).matchers = _checked(matchers)
 
     def _with_matchers(self, listener: object) -> _Registration:
-        found = next((one for one in self._registrations if one.owner is listener), None)
+        found = next((one for one in self.registered if one.owner is listener), None)
         if found is None:
             raise InvalidListenerError(f"listener: {listener!r} was not added")
         if found.matchers is None:
@@ -181,25 +182,22 @@ class Listeners:
     def remove(self, listener: object) -> bool:
         """Remove a listener or callback. Return whether it had been added."""
         with self._lock:
-            left = tuple(one for one in self._registrations if one.owner is not listener and one.owner != listener)
-            was_there = len(left) < len(self._registrations)
-            self._registrations = left
+            left = tuple(one for one in self.registered if one.owner is not listener and one.owner != listener)
+            was_there = len(left) < len(self.registered)
+            self.registered = left
             return was_there
 
     def all(self) -> list[object]:
         """Return the listeners in the order in which they are called."""
-        return [one.owner for one in self._registrations]
+        return [one.owner for one in self.registered]
 
     def _register(self, registration: _Registration) -> None:
         with self._lock:
-            if any(one.owner == registration.owner for one in self._registrations):
+            if any(one.owner == registration.owner for one in self.registered):
                 raise InvalidListenerError(f"listener: {registration.owner!r} has already been added")
-            self._registrations = (*self._registrations, registration)
+            self.registered = (*self.registered, registration)
 
     # --- for the engine
-
-    def __bool__(self) -> bool:
-        return bool(self._registrations)
 
     def open(self, name: str) -> None:
         """Begin to deliver the events of the node's threads by a separate thread with this name."""
@@ -214,14 +212,14 @@ class Listeners:
 
     def emit(self, event: Event) -> None:
         """Call all listeners that accept this event. Never raises."""
-        for one in self._registrations:
+        for one in self.registered:
             with self._call_of(one, f"with {type(event).__name__}"):
                 if one.wants(event):
                     one.call(event)
 
     def post(self, event: Event) -> None:
         """Queue an event of a thread that fires, handles misfires or checks in, for delivery by another thread."""
-        if not self._registrations:
+        if not self.registered:
             return
         if self._thread_name is None:
             self.emit(event)
@@ -230,7 +228,7 @@ class Listeners:
 
     def is_vetoed(self, context: JobExecutionContext) -> bool:
         """Return True if a listener vetoes an execution. All are called; an error of a listener is not a veto."""
-        vetoes = [self._vetoes(one, context) for one in self._registrations if one.veto is not None]
+        vetoes = [self._vetoes(one, context) for one in self.registered if one.veto is not None]
         return any(vetoes)
 
     def _vetoes(self, one: _Registration, context: JobExecutionContext) -> bool:

@@ -177,23 +177,19 @@ def _formatted(record: logging.LogRecord) -> str:
     return storable_text(text)
 
 
-_current: ContextVar[LogCapture | _Probe | None] = ContextVar("quartzpy_log_capture", default=None)
-
-
-def is_capturing() -> bool:
-    """Return True if the records that are logged in this context are captured."""
-    return _current.get() is not None
+current_capture: ContextVar[LogCapture | _Probe | None] = ContextVar("quartzpy_log_capture", default=None)
+"""What captures the records that are logged in this context; None if nothing does."""
 
 
 @contextmanager
 def capturing(capture: LogCapture | None) -> Iterator[None]:
     """Capture the records that are logged in this context; None captures none, inside another capture too."""
     _factories.ensure()
-    token = _current.set(capture)
+    token = current_capture.set(capture)
     try:
         yield
     finally:
-        _current.reset(token)
+        current_capture.reset(token)
 
 
 class _Probe:
@@ -230,18 +226,18 @@ class _Factories:
 
 def _reaches_ours(factory: Callable[..., Any]) -> bool:
     probe = _Probe()
-    token = _current.set(probe)
+    token = current_capture.set(probe)
     try:
         factory(__name__, logging.DEBUG, __file__, 0, "probe", (), None)
     finally:
-        _current.reset(token)
+        current_capture.reset(token)
     return probe.is_reached
 
 
 def _around(factory: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
     def new_record(*args: Any, **kwargs: Any) -> logging.LogRecord:
         record = factory(*args, **kwargs)
-        capture = _current.get()
+        capture = current_capture.get()
         # `logging.makeLogRecord` creates a record without a level, and fills it in afterwards.
         if capture is not None and record.levelno is not None:
             capture.add(record)

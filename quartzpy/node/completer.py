@@ -94,9 +94,8 @@ class Completer(Service):
         self._queue.append((execution, completion))
         self.wakeup.set()
 
-    @property
-    def pending(self) -> int:
-        """The number of ended executions that are not yet recorded."""
+    def backlog(self) -> int:
+        """Return the number of ended executions that are not yet recorded."""
         return len(self._queue) + self._in_flight + len(self._postponed)
 
     def wait_until_empty(self, timeout: float | None) -> bool:
@@ -104,13 +103,13 @@ class Completer(Service):
         self.wakeup.set()
         with self._empty:
             limit = None if timeout is None else min(timeout, LONGEST_WAIT)
-            return self._empty.wait_for(lambda: self.pending == 0, limit)
+            return self._empty.wait_for(lambda: self.backlog() == 0, limit)
 
     def run_once(self) -> float:
         self._resume_postponed()
         batch: list[_Item] = []
         size = 0
-        # Counted before the items leave the queue, so that `pending` never misses one.
+        # Counted before the items leave the queue, so that `backlog` never misses one.
         self._in_flight = min(len(self._queue), MAX_BATCH)
         while len(batch) < self._in_flight:
             size += self._queue[0][1].size
@@ -245,7 +244,7 @@ class Completer(Service):
             self._unblocked(outcome.earliest_unblocked)
 
     def _tell_observers(self, batch: list[_Item], but: Collection[int]) -> None:
-        if self._observers:
+        if self._observers.members:
             self._observers.recorded([one for _, one in batch if not but or one.fired.fire_id not in but])
 
     def _done(self, batch: list[_Item]) -> None:
@@ -256,7 +255,7 @@ class Completer(Service):
 
     def _notify_if_empty(self) -> None:
         with self._empty:
-            if self.pending == 0:
+            if self.backlog() == 0:
                 self._empty.notify_all()
 
     def _refill(self, completion: Completion) -> None:
@@ -273,9 +272,9 @@ class Completer(Service):
 
 def refill_of(fired: FiredTrigger) -> UpcomingFireTimes | None:
     """Return further upcoming fire times for a fired trigger if it has few left, else None."""
-    upcoming = fired.upcoming
-    if upcoming is None or upcoming.is_complete or fired.next_fire_time is None:
+    if fired.upcoming_instants is None or fired.upcoming_is_complete or fired.next_fire_time is None:
         return None
+    upcoming = UpcomingFireTimes(tuple(fired.upcoming_instants), is_complete=False)
     return refill(fired.trigger, fired.next_fire_time, upcoming, fired.times_triggered, fired.calendar)
 
 

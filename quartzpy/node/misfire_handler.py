@@ -89,9 +89,9 @@ class MisfireHandler(EpochService):
                 next(iter(outcome.misfired)),
             )
             self._scheduling_changed(outcome.earliest)
-        for key, missed in outcome.misfired.items() if self._listeners else ():
+        for key, missed in outcome.misfired.items() if self._listeners.registered else ():
             self._listeners.post(TriggerMisfired(key, tuple(missed)))
-        for key in outcome.finalized if self._listeners else ():
+        for key in outcome.finalized if self._listeners.registered else ():
             self._listeners.post(TriggerFinalized(key))
         spent = self._clock.monotonic() - began
         if outcome.more:

@@ -201,7 +201,7 @@ class SchedulerNode:
             connections=parts.store.connections(),
             threads=parts.supervisor.threads(),
             executors=parts.executors.load(),
-            unrecorded=parts.completer.pending,
+            unrecorded=parts.completer.backlog(),
             is_oldest=parts.reactions.is_oldest,
         )
 
@@ -268,7 +268,7 @@ class SchedulerNode:
     def _have_executions_ended(self, seconds: float) -> bool:
         parts = self.parts
         if self._interrupts:
-            parts.runner.interrupt(lambda execution: not execution.cancelled.is_set())
+            parts.runner.interrupt(lambda execution: not execution.cancelled.is_requested)
         until = self._clock.monotonic() + seconds
         return parts.executors.wait_until_idle(lambda: max(0.0, until - self._clock.monotonic()))
 

@@ -1,7 +1,7 @@
 """Observers of a node: metrics and traces learn from them what the node does, with one call for each step.
 
 The store of a node is called through `watched`, which times each step and passes its answer on. So the threads of the
-node know nothing of metrics, and the cost of a step without observers is one comparison.
+node know nothing of metrics, and a step without observers costs nothing.
 """
 
 from __future__ import annotations
@@ -52,17 +52,14 @@ class Observer:
 
 
 class Observers:
-    """The observers of one scheduler. They may be added at any time."""
+    """The observers of one scheduler. They are added before its node is made."""
 
     def __init__(self) -> None:
         # Replaced and never modified, because the threads of the node read it.
-        self._all: tuple[Observer, ...] = ()
+        self.members: tuple[Observer, ...] = ()
 
     def add(self, observer: Observer) -> None:
-        self._all = (*self._all, observer)
-
-    def __bool__(self) -> bool:
-        return bool(self._all)
+        self.members = (*self.members, observer)
 
     def recorded(self, completions: Sequence[Completion]) -> None:
         self._tell(lambda one: one.recorded(completions))
@@ -88,7 +85,7 @@ class Observers:
         return answer
 
     def _tell(self, what: Callable[[Observer], None]) -> None:
-        for one in self._all:
+        for one in self.members:
             try:
                 what(one)
             except Exception:
@@ -109,8 +106,7 @@ class _WatchedStore:
         store, observers = self._store, self._observers
 
         def observed(*given: Any, **options: Any) -> Any:
-            call = getattr(store, name)
-            return observers.run(step, call, given, options) if observers else call(*given, **options)
+            return observers.run(step, getattr(store, name), given, options)
 
         self.__dict__[name] = observed
         return observed

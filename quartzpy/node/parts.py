@@ -16,7 +16,6 @@ from quartzpy.jobs.internal_entries import Tracing
 from quartzpy.jobs.job import JobFactory, JobTypes
 from quartzpy.node.cluster_manager import CheckInThread, ClusterManager
 from quartzpy.node.completer import Announcer, Completer
-from quartzpy.node.dispatcher import Dispatcher, Slots
 from quartzpy.node.misfire_handler import MisfireHandler
 from quartzpy.node.observers import Observers
 from quartzpy.node.progress_writer import ProgressWriter
@@ -30,7 +29,7 @@ from quartzpy.node.workers.capacity import Capacity, KnownTypes
 from quartzpy.node.workers.deadlines import Deadlines
 from quartzpy.node.workers.event_loop import EventLoopThread
 from quartzpy.node.workers.executors import Executors, new_process_workers
-from quartzpy.node.workers.job_runner import JobRunner
+from quartzpy.node.workers.job_runner import Dispatcher, JobRunner, Slots
 from quartzpy.states import NodeMode
 from quartzpy.store.protocol import CheckIn, JobStore
 from quartzpy.store.store_time import StoreTime
@@ -57,7 +56,7 @@ class NodeParts:
     ) -> None:
         observers = observers or Observers()
         self.config, self.clock, self.job_types, self.listeners = config, clock, job_types, listeners
-        self.store = store = observers.watched(store)
+        self.store = store = observers.watched(store) if observers.members else store
         self.store_time = store_time = StoreTime(clock)
         self.signals = signals = Signals(store_time)
         self.registration = registration = Registration(store, config, clock, signals.stop)
@@ -93,7 +92,7 @@ class NodeParts:
             clock=clock,
             store_time=store_time,
             unblocked=signals.scheduling_changed,
-            takes_more=lambda: signals.takes_more,
+            takes_more=signals.takes_more,
             watch=watch,
             recorded_some=self.announcer.announce,
             paused=events.job_paused,
@@ -165,8 +164,8 @@ class NodeParts:
             submit=self.dispatcher.submit,
             hand_back=self.dispatcher.hand_back,
             running=self.runner.fire_ids_of,
-            disown=self.dispatcher.disown,
-            backlog=lambda: self.completer.pending,
+            abandon=self.dispatcher.abandon,
+            backlog=self.completer.backlog,
             listeners=listeners,
         )
         self.misfires = MisfireHandler(

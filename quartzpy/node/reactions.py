@@ -18,11 +18,11 @@ from quartzpy.events.events import JobPaused, NodesRecovered, SchedulerError, Sc
 from quartzpy.events.listeners import Listeners
 from quartzpy.keys import JobKey
 from quartzpy.node.completer import Announcer
-from quartzpy.node.dispatcher import Dispatcher
 from quartzpy.node.registration import Epoch, Registration
 from quartzpy.node.service import NO_REST, Service, StoreWatch
 from quartzpy.node.signals import Signals
 from quartzpy.node.workers.capacity import Capacity, KnownTypes
+from quartzpy.node.workers.job_runner import Dispatcher
 from quartzpy.states import NodeMode
 from quartzpy.store.protocol import CheckIn, JobStore, Notification, RecoveryOutcome, Subscription
 from quartzpy.store.records import NodeRecord

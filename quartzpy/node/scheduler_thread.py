@@ -60,7 +60,7 @@ FIRST_RETRY = 0.001
 """The first delay, in seconds, before a claim is fired again that was not yet due by the store's clock."""
 LONGEST_RETRY = 0.25
 """The longest such delay. The delay doubles with each attempt."""
-PASSED_OVER_SECONDS = 60.0
+UNSUPPORTED_SECONDS = 60.0
 """The time, in seconds, for which a trigger that this node cannot compute is left to other nodes."""
 
 
@@ -82,7 +82,7 @@ class SchedulerThread(EpochService):
         submit: Callable[[Sequence[FiredTrigger], Epoch], None],
         hand_back: Callable[[float], None],
         running: Callable[[Epoch], Collection[int]],
-        disown: Callable[[Collection[int]], None],
+        abandon: Callable[[Collection[int]], None],
         backlog: Callable[[], int],
         lease_lost: Callable[[Epoch], None],
         listeners: Listeners,
@@ -100,13 +100,13 @@ class SchedulerThread(EpochService):
         self._submit = submit
         self._hand_back = hand_back
         self._running_fire_ids = running
-        self._disown = disown
+        self._abandon = abandon
         self._backlog = backlog
         self._claims: list[AcquiredTrigger] = []
         self._claims_epoch: Epoch | None = None
         self._answer_lost = False
         self._not_due = NotDue()
-        self._passed_over = PassedOver(clock)
+        self._unsupported = UnsupportedTriggers(clock)
         self._fruitless = 0
         self._more_is_due = False
         self._look_at = 0.0
@@ -165,7 +165,7 @@ class SchedulerThread(EpochService):
                 return min(left, self._until_due())
         if self._gathers():
             return min(GATHERING, self._until_due())
-        available_slots = self._capacity.available_slots(claim.placement for claim in self._claims)
+        available_slots = self._capacity.available_slots([claim.placement for claim in self._claims])
         if not available_slots or self._backlog() > BACKLOG_LIMIT:
             return self._rest_while_full(epoch)
         self._full_since = None
@@ -191,14 +191,14 @@ class SchedulerThread(EpochService):
             limit=limit,
             look_ahead=self._config.look_ahead,
             misfire_threshold=self._config.misfire_threshold,
-            passed_over=self._passed_over.generations(),
+            passed_over=self._unsupported.generations(),
         )
         self._store_time.learn(acquired.now, asked_at)
         self._start(acquired.fired, epoch)
         self._skipped(acquired.skipped)
         self._claims.extend(acquired.acquired)
         self._claims.sort(key=lambda claim: claim.progress.next_fire_time or acquired.now)
-        opened = self._capacity.learn(acquired.placed)
+        opened = bool(acquired.placed) and self._capacity.learn(acquired.placed)
         claimed = len(acquired.fired) + len(acquired.acquired) + len(acquired.skipped)
         self._more_is_due = claimed >= limit
         if opened or self._more_is_due:
@@ -318,7 +318,7 @@ class SchedulerThread(EpochService):
                 requests.append(fire_request_of(claim, now))
             except (UnsupportedKindError, UnknownTimeZoneError) as error:
                 self._logger.warning("trigger %s is left to other nodes: %s", claim.key, error)
-                self._passed_over.add(claim.generation)
+                self._unsupported.add(claim.generation)
                 unsupported.append(claim)
             except Exception as error:
                 self._logger.exception("trigger %s goes to ERROR: its next fire time cannot be computed", claim.key)
@@ -340,7 +340,7 @@ class SchedulerThread(EpochService):
 
     def _start(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
         if fired:
-            epoch.add_unrecorded(one.fire_id for one in fired)
+            epoch.add_unrecorded([execution.fire_id for execution in fired])
             self._submit(fired, epoch)
 
     def _running(self, epoch: Epoch) -> set[int]:
@@ -361,7 +361,7 @@ class SchedulerThread(EpochService):
         self._store_time.learn(found.now, asked_at)
         if found.claims != {claim.fire_id for claim in self._claims} or not found.executions <= unrecorded:
             self._reconcile(epoch)
-        self._disown_missing(epoch, running, found)
+        self._abandon_missing(epoch, running, found)
 
     def _reconcile(self, epoch: Epoch) -> None:
         """Resolve the differences between the claims and executions of this node and the rows of its epoch."""
@@ -382,10 +382,10 @@ class SchedulerThread(EpochService):
             )
         self._drop(claims.difference(found.holdings.claims))
         self._start(found.fired, epoch)
-        self._disown_missing(epoch, running, found.holdings)
+        self._abandon_missing(epoch, running, found.holdings)
 
-    def _disown_missing(self, epoch: Epoch, running: Collection[int], found: Holdings) -> None:
-        """Disown the executions whose rows are missing.
+    def _abandon_missing(self, epoch: Epoch, running: Collection[int], found: Holdings) -> None:
+        """Abandon the executions whose rows are missing.
 
         Only those count that ran before the query and still run after it: the rest may have been recorded meanwhile.
         """
@@ -395,7 +395,7 @@ class SchedulerThread(EpochService):
             self._logger.warning(
                 "node %s: executions %s no longer belong to this node", epoch.node.instance_id, sorted(missing)
             )
-            self._disown(missing)
+            self._abandon(missing)
 
     def _release(self, epoch: Epoch, claims: Sequence[AcquiredTrigger]) -> None:
         if not claims:
@@ -435,7 +435,7 @@ class NotDue:
             self._tries.pop(fire_id, None)
 
 
-class PassedOver:
+class UnsupportedTriggers:
     """The generations of triggers that this node cannot compute."""
 
     def __init__(self, clock: Clock) -> None:
@@ -443,7 +443,7 @@ class PassedOver:
         self._until: dict[int, float] = {}
 
     def add(self, generation: int) -> None:
-        self._until[generation] = self._clock.monotonic() + PASSED_OVER_SECONDS
+        self._until[generation] = self._clock.monotonic() + UNSUPPORTED_SECONDS
 
     def generations(self) -> Collection[int]:
         if self._until:

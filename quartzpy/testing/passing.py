@@ -45,19 +45,19 @@ class ClockCancellation(Cancellation):
         self._clock = clock
 
     def wait(self, timeout: float | None = None) -> bool:
-        if self.is_set():
+        if self.is_requested:
             return True
         if timeout is not None:
             end = self._clock.now() + timedelta(seconds=timeout)
-            self._clock.move_while(end, lambda: not self.is_set())
-            return self.is_set()
-        while not self.is_set():
+            self._clock.move_while(end, lambda: not self.is_requested)
+            return self.is_requested
+        while not self.is_requested:
             following = self._clock.next_call()
             if following is None:
                 raise InvalidValueError(
                     "the job waits without a timeout, and no call is scheduled that could end its wait"
                 )
-            self._clock.move_while(following, lambda: not self.is_set())
+            self._clock.move_while(following, lambda: not self.is_requested)
         return True
 
 
@@ -158,7 +158,7 @@ class ClockLoop:
                 on_loop = LoopWork(asyncio.get_running_loop())
                 on_loop.task = asyncio.current_task()
                 execution.work = on_loop
-                if execution.cancelled.is_set():
+                if execution.cancelled.is_requested:
                     execution.stop()
             await work
 

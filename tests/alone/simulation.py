@@ -100,7 +100,7 @@ class SimulatedNode:
             submit=self._submit,
             hand_back=lambda patience: None,
             running=lambda epoch: [one.fired.fire_id for one in self.running],
-            disown=lambda fire_ids: None,
+            abandon=lambda fire_ids: None,
             backlog=lambda: 0,
             lease_lost=lambda epoch: None,
             listeners=Listeners(),

@@ -144,7 +144,7 @@ def test_a_cancellation_wakes_present_and_later_waiters() -> None:
     waiter.join(5)
     assert woken == [True]
     assert cancellation.wait(0)
-    assert cancellation.is_set()
+    assert cancellation.is_requested
 
 
 class _Passes(Service):

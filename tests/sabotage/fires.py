@@ -140,7 +140,7 @@ FIRES = (
         (
             Edit(
                 "quartzpy.node.workers.execution",
-                "        if self.cancelled.is_set():\n            raise asyncio",
+                "        if self.cancelled.is_requested:\n            raise asyncio",
                 "        if False:\n            raise asyncio",
             ),
         ),

@@ -31,6 +31,8 @@ class Capacity:
         self._running: Counter[str] = Counter()
         self._dispatch_keys: tuple[DispatchKey, ...] = ()
         self._all_keys: tuple[DispatchKey, ...] = ()
+        self._needs: tuple[tuple[DispatchKey, str, str, int | None], ...] = ()
+        """For each of the dispatch keys its executor, its execution group, and the limit of that group."""
         self._placed: frozenset[DispatchKey] = frozenset()
         self._role = role
         self._known_types: frozenset[str] = frozenset()
@@ -87,6 +89,11 @@ class Capacity:
             for dispatch_key in (dispatch_keys if self.runs_jobs else ())
             if self.capabilities.allows(placement_from_text(dispatch_key.placement))
         )
+        placements = [placement_from_text(dispatch_key.placement) for dispatch_key in self._dispatch_keys]
+        self._needs = tuple(
+            (dispatch_key, placement.pool, placement.group, self.capabilities.limit_of(placement.group))
+            for dispatch_key, placement in zip(self._dispatch_keys, placements, strict=True)
+        )
 
     @property
     def dispatch_keys(self) -> tuple[DispatchKey, ...]:
@@ -121,20 +128,17 @@ class Capacity:
         free = self._executors.headroom()
         with self._lock:
             running = self._running.copy()
-            dispatch_keys, capabilities = self._dispatch_keys, self.capabilities
+            needs = self._needs
         for text in claims:
             placement = placement_from_text(text)
             free[placement.pool] -= 1
             running[placement.group] += 1
-        found = []
-        for dispatch_key in dispatch_keys:
-            placement = placement_from_text(dispatch_key.placement)
-            executor = placement.pool
-            limit = capabilities.limit_of(placement.group)
-            slots = MANY if limit is None else limit - running[placement.group]
+        available = []
+        for dispatch_key, executor, group, limit in needs:
+            slots = MANY if limit is None else limit - running[group]
             if free[executor] > 0 and slots > 0:
-                found.append(AvailableSlots(*dispatch_key, executor, free[executor], placement.group, slots))
-        return found
+                available.append(AvailableSlots(*dispatch_key, executor, free[executor], group, slots))
+        return available
 
     def occupy(self, placements: Sequence[str]) -> None:
         """Count executions that start, given by their placements."""

@@ -257,7 +257,7 @@ async def _execute_async(running: _Running, job: Job, context: JobExecutionConte
 async def _awaited(running: _Running, work: Awaitable[Any]) -> Any:
     running.work = LoopWork(asyncio.get_running_loop())
     running.work.task = asyncio.current_task()
-    if running.cancelled.is_set():
+    if running.cancelled.is_requested:
         running.work.cancel_after(CUT_OFF_AFTER)
     return await work
 

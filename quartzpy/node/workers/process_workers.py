@@ -182,7 +182,7 @@ class ProcessWorkers:
             try:
                 run = self._begin(execution)
             except OSError as error:
-                if error.errno not in _PASSES or execution.cancelled.is_set():
+                if error.errno not in _PASSES or execution.cancelled.is_requested:
                     raise
                 if not self._refused:
                     logger.error("a worker process cannot be started (%s); executions wait for it", error)
@@ -330,7 +330,7 @@ class _Run:
                 self._is_answered = True
                 raise LeaseLostError(NOT_BEGUN)
             child.send(task)
-            if self.execution.cancelled.is_set():
+            if self.execution.cancelled.is_requested:
                 # The request to stop may have come before the child had the task.
                 self.execution.stop()
             child.receive()
