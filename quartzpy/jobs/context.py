@@ -524,6 +524,6 @@ exception. It may replace it with another one, or suppress it; in that case the 
 def surrounding(middleware: Sequence[Middleware], context: JobExecutionContext) -> ExitStack:
     """Enter all middleware, the first outermost. If one raises, those before it are exited."""
     with ExitStack() as entering:
-        for one in middleware:
-            entering.enter_context(one(context))
+        for enter in middleware:
+            entering.enter_context(enter(context))
         return entering.pop_all()

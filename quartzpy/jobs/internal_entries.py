@@ -98,7 +98,7 @@ def nominal_fire(
     # A recovery may be retried, and a retry recovered. Each kind records its original only once.
     repeating = {RECOVERING_JOBS: _FIRST_RECOVERED, RETRYING_JOBS: _FIRST_RETRIED, MANUAL_TRIGGERS: _FIRST_RETRIED}
     while (names := repeating.pop(key.group, None)) and names[0] in data:
-        group, name, at = (str(data[one]) for one in names)
+        group, name, at = (str(data[entry]) for entry in names)
         key, instant = TriggerKey(name, group), _from_milliseconds(at)
     return key, instant
 
@@ -165,8 +165,8 @@ def with_trace(trigger: Trigger, trace: TraceContext) -> Trigger:
 
 def trace_of(data: Mapping[str, Any]) -> dict[str, str]:
     """Return the trace context in the data of an execution; empty if there is none."""
-    found = {name: data.get(key) for name, key in _KEYS.items()}
-    return {name: value for name, value in found.items() if isinstance(value, str)}
+    entries = {name: data.get(key) for name, key in _KEYS.items()}
+    return {name: value for name, value in entries.items() if isinstance(value, str)}
 
 
 def without_trace(data: Mapping[str, Any]) -> dict[str, Any]:

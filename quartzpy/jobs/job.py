@@ -84,10 +84,11 @@ class JobTypes:
         Raises:
             DuplicateJobTypeError: another class has the name.
         """
-        known = self._types.get(name)
-        if known is not None and import_path(known) != import_path(cls):
+        registered = self._types.get(name)
+        if registered is not None and import_path(registered) != import_path(cls):
             raise DuplicateJobTypeError(
-                f"job type {name!r} is already {known.__module__}.{known.__qualname__}; names are unique in a process"
+                f"job type {name!r} is already {registered.__module__}.{registered.__qualname__};"
+                " names are unique in a process"
             )
         self._types[name] = cls
         for listener in list(self._listeners):
@@ -305,39 +306,39 @@ class JobDetail:
         Raises:
             InvalidJobTypeError, InvalidKeyError, InvalidJobDataError, InvalidJobError: a value is wrong.
         """
-        given = object.__setattr__
-        given(self, "_given", frozenset(name for name in DEFAULTABLE if self._says(name)))
+        assign = object.__setattr__
+        assign(self, "_given", frozenset(name for name in DEFAULTABLE if self._says(name)))
         for name, value in _FALLBACKS.items():
             if getattr(self, name) is _NOT_GIVEN:
-                given(self, name, value)
-        given(self, "_has_unique_name", self.name is UNNAMED)
+                assign(self, name, value)
+        assign(self, "_has_unique_name", self.name is UNNAMED)
         job_type_of(self.job)
-        given(self, "name", given_name(self.name, "job name"))
-        given(self, "_key", JobKey(self.name, self.group))
+        assign(self, "name", given_name(self.name, "job name"))
+        assign(self, "_key", JobKey(self.name, self.group))
         check_description(self.description, InvalidJobError)
         if self.display_name is not None:
             check_name(self.display_name, "display_name")
         if self.documentation_url is not None:
             _check_url(self.documentation_url)
-        given(self, "capture_logs", checked_level(self.capture_logs, InvalidJobError))
-        given(self, "data", as_mapping(self.data, self._data_type()))
+        assign(self, "capture_logs", checked_level(self.capture_logs, InvalidJobError))
+        assign(self, "data", as_mapping(self.data, self._data_type()))
         encode(self.data)
         cls = self.job if isinstance(self.job, type) else None
         self._check_limits()
         if self.disallow_concurrent is None:
             by_class = bool(cls and cls.disallows_concurrent_execution and self.max_concurrent is None)
-            given(self, "disallow_concurrent", by_class or self.max_concurrent == 1)
+            assign(self, "disallow_concurrent", by_class or self.max_concurrent == 1)
         if self.persist_data is None:
-            given(self, "persist_data", bool(cls and cls.persists_job_data))
+            assign(self, "persist_data", bool(cls and cls.persists_job_data))
         for flag in ("durable", "requests_recovery", "disallow_concurrent", "persist_data"):
             if type(getattr(self, flag)) is not bool:
                 raise InvalidJobError(f"{flag}: must be True or False (got {getattr(self, flag)!r})")
         if self.disallow_concurrent:
-            given(self, "max_concurrent", 1)
-        given(self, "continuations", as_continuations(self.continuations))
+            assign(self, "max_concurrent", 1)
+        assign(self, "continuations", as_continuations(self.continuations))
         placement = Placement.of(self.executor, self.execution_group, self.requires)
-        given(self, "executor", placement.executor or None)
-        given(self, "requires", placement.requires)
+        assign(self, "executor", placement.executor or None)
+        assign(self, "requires", placement.requires)
 
     @property
     def has_unique_name(self) -> bool:
@@ -427,10 +428,10 @@ class JobDetail:
         Raises:
             InvalidJobError: a value is wrong, or a name is not that of a value that can be changed.
         """
-        known = sorted({one.name for one in fields(self)} - {"name", "group"})
+        names = sorted({value.name for value in fields(self)} - {"name", "group"})
         for name in changes:
-            if name not in known:
-                hint = f"hint: {OPTION_NAMES[name]}" if name in OPTION_NAMES else did_you_mean(name, known, "names")
+            if name not in names:
+                hint = f"hint: {OPTION_NAMES[name]}" if name in OPTION_NAMES else did_you_mean(name, names, "names")
                 raise InvalidJobError(f"{name!r} is not a value of a job that can be changed; {hint}")
         # Both values express one limit, so the one that is given determines the other.
         limits: dict[str, Any] = {}
@@ -502,7 +503,7 @@ class InjectingJobFactory:
         if job_class.__init__ is object.__init__:
             return job_class()
         hints = typing.get_type_hints(job_class.__init__)
-        given: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         for name, parameter in list(inspect.signature(job_class.__init__).parameters.items())[1:]:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 continue
@@ -510,9 +511,9 @@ class InjectingJobFactory:
             if wanted in self._providers:
                 provider = self._providers[wanted]
                 is_function = inspect.isfunction(provider) or inspect.ismethod(provider) or inspect.isclass(provider)
-                given[name] = provider() if is_function else provider
+                arguments[name] = provider() if is_function else provider
             elif parameter.default is parameter.empty:
                 raise InvalidJobTypeError(
                     f"{job_class.__qualname__}: no provider for {name}: {getattr(wanted, '__name__', wanted)}"
                 )
-        return job_class(**given)
+        return job_class(**arguments)

@@ -127,11 +127,11 @@ class LogLines:
         with self._lock:
             lines = [*([] if self._left_out else self._first), *(line for line, _ in self._last)]
             count = self._count
-        kept: deque[str] = deque()
+        recent: deque[str] = deque()
         room = limit - _MARKER_BYTES
         while lines and (room := room - len(lines[-1].encode()) - 1) >= 0:
-            kept.appendleft(lines.pop())
-        return "\n".join([_marker(count - len(kept)), *kept])
+            recent.appendleft(lines.pop())
+        return "\n".join([_marker(count - len(recent)), *recent])
 
 
 def _marker(number: int) -> str:
@@ -312,8 +312,8 @@ class RunLogger(_Adapter):
             self._capture.add(logging.LogRecord(self.logger.name, level, "", 0, msg, args, _exc_info(error)))
 
 
-def _exc_info(given: Any) -> Any:
+def _exc_info(value: Any) -> Any:
     """Return what a record takes for the `exc_info` of a call, which may also be an exception or true."""
-    if isinstance(given, BaseException):
-        return type(given), given, given.__traceback__
-    return given if not given or isinstance(given, tuple) else sys.exc_info()
+    if isinstance(value, BaseException):
+        return type(value), value, value.__traceback__
+    return value if not value or isinstance(value, tuple) else sys.exc_info()

@@ -40,8 +40,8 @@ def liveness(scheduler: Watched) -> Verdict:
     yet, or that drains, is alive.
     """
     health = scheduler.health()
-    problems = [f"thread {one.name} has ended" for one in health.threads if not one.alive]
-    problems += [f"thread {one.name} is overdue" for one in health.threads if one.alive and one.overdue]
+    problems = [f"thread {thread.name} has ended" for thread in health.threads if not thread.alive]
+    problems += [f"thread {thread.name} is overdue" for thread in health.threads if thread.alive and thread.overdue]
     if health.state is HealthState.FAILED:
         problems = [*health.problems]
     return Verdict(not problems, health.state, tuple(problems))
@@ -238,10 +238,10 @@ class _Arriving(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
+        seconds = self._deadline - time.monotonic()
+        if seconds <= 0:
             raise TimeoutError("the request did not arrive in time")
-        self._connection.settimeout(left)
+        self._connection.settimeout(seconds)
         return self._connection.recv_into(buffer)
 
 

@@ -287,8 +287,8 @@ class PeerWatch:
         self._last = at
         peers = {(peer.instance_id, peer.epoch): peer for peer in answer.nodes if peer.epoch != own_epoch}
         for key, peer in peers.items():
-            seen = self._sightings.get(key)
-            if seen is None or seen.checkin_count != peer.checkin_count:
+            sighting = self._sightings.get(key)
+            if sighting is None or sighting.checkin_count != peer.checkin_count:
                 self._sightings[key] = _Sighting(peer.checkin_count, at)
         for key in self._sightings.keys() - peers.keys():
             del self._sightings[key]

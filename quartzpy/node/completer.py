@@ -243,9 +243,11 @@ class Completer(Service):
         if outcome.earliest_unblocked is not None:
             self._unblocked(outcome.earliest_unblocked)
 
-    def _tell_observers(self, batch: list[_Item], but: Collection[int]) -> None:
+    def _tell_observers(self, batch: list[_Item], excluded: Collection[int]) -> None:
         if self._observers.members:
-            self._observers.recorded([one for _, one in batch if not but or one.fired.fire_id not in but])
+            self._observers.recorded(
+                [completion for _, completion in batch if not excluded or completion.fired.fire_id not in excluded]
+            )
 
     def _done(self, batch: list[_Item]) -> None:
         if batch:

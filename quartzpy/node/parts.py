@@ -130,7 +130,7 @@ class NodeParts:
 
         # What follows the commands and the job types of the cluster.
         self.modes = NodeModes(store, partial(_apply_mode, signals))
-        self.known = KnownTypes(
+        self.known_types = KnownTypes(
             store=store,
             job_types=job_types,
             job_modules=config.job_modules,
@@ -145,7 +145,7 @@ class NodeParts:
             registration=registration,
             capacity=self.capacity,
             dispatcher=self.dispatcher,
-            known=self.known,
+            known_types=self.known_types,
             modes=self.modes,
             announcer=self.announcer,
             events=events,

@@ -46,7 +46,7 @@ class Reactions:
         registration: Registration,
         capacity: Capacity,
         dispatcher: Dispatcher,
-        known: KnownTypes,
+        known_types: KnownTypes,
         modes: NodeModes,
         announcer: Announcer,
         events: NodeEvents,
@@ -57,7 +57,7 @@ class Reactions:
         self._registration = registration
         self._capacity = capacity
         self._dispatcher = dispatcher
-        self._known = known
+        self._known_types = known_types
         self._modes = modes
         self._announcer = announcer
         self._events = events
@@ -123,7 +123,7 @@ class Reactions:
         """The cluster manager has looked at the answer to a check-in."""
         self._modes.publish(self._registration.instance_id)
         self._store_time.report_skew(self._registration.instance_id)
-        self._known.learn()
+        self._known_types.learn()
         # A fallback for notifications that were lost.
         self.apply_cancel_requests()
 

@@ -35,7 +35,7 @@ def is_held_here(instance_id: str, epoch: int) -> bool:
     The number alone does not identify an epoch, because each database counts its own.
     """
     with _of_this_process_lock:
-        held = [one.node for one in _of_this_process if not one.lost]
+        held = [current.node for current in _of_this_process if not current.lost]
     return any((node.instance_id, node.epoch) == (instance_id, epoch) for node in held)
 
 

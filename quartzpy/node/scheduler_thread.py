@@ -160,9 +160,9 @@ class SchedulerThread(EpochService):
                 self.signals.resting.set()
             return LONGEST_LOCKED_REST if self._claims else STANDBY_REST
         if self._fire_due(epoch) and not (self.signals.looks_again or self._more_is_due):
-            left = self._look_at - self._clock.monotonic()
-            if left > 0:
-                return min(left, self._until_due())
+            seconds = self._look_at - self._clock.monotonic()
+            if seconds > 0:
+                return min(seconds, self._until_due())
         if self._gathers():
             return min(GATHERING, self._until_due())
         available_slots = self._capacity.available_slots([claim.placement for claim in self._claims])
@@ -218,9 +218,9 @@ class SchedulerThread(EpochService):
         self._look_at = self._clock.monotonic() + rest
         return min(rest, self._until_due())
 
-    def _look_for(self, *moved_to: datetime | None) -> None:
+    def _look_for(self, moved: Sequence[FiredTrigger | SkippedTrigger]) -> None:
         """Look for triggers in time that this node has moved on since the last look, which has not seen them wait."""
-        soonest = min((at for at in moved_to if at is not None), default=None)
+        soonest = min((trigger.next_fire_time for trigger in moved if trigger.next_fire_time), default=None)
         if soonest is not None:
             until = self._store_time.seconds_until(soonest) - self._ahead()
             self._look_at = min(self._look_at, self._clock.monotonic() + until)
@@ -297,7 +297,7 @@ class SchedulerThread(EpochService):
         self._not_due.retry(firing.not_due, self._clock.monotonic())
         self._start(firing.fired, epoch)
         self._skipped(firing.skipped)
-        self._look_for(*(one.next_fire_time for one in firing.fired), *(one.next_fire_time for one in firing.skipped))
+        self._look_for([*firing.fired, *firing.skipped])
         if len(firing.fired) + len(firing.skipped) + len(firing.not_due) < len(requests):
             # A claim was lost: its trigger was moved to another fire time, for example, and may be due soon.
             self.signals.looks_again = True
@@ -347,9 +347,9 @@ class SchedulerThread(EpochService):
         return set(self._running_fire_ids(epoch))
 
     def _skipped(self, skipped: Sequence[SkippedTrigger]) -> None:
-        for one in skipped:
-            self._logger.info("job %s is at its limit: the fire of %s is skipped", one.job_key, one.trigger_key)
-            self._listeners.post(JobSkipped(one.trigger_key, one.job_key, one.scheduled_fire_time))
+        for trigger in skipped:
+            self._logger.info("job %s is at its limit: the fire of %s is skipped", trigger.job_key, trigger.trigger_key)
+            self._listeners.post(JobSkipped(trigger.trigger_key, trigger.job_key, trigger.scheduled_fire_time))
 
     def _compare(self, epoch: Epoch) -> None:
         """Compare the claims and executions of this node with the rows of its epoch, and resolve differences."""
@@ -357,39 +357,39 @@ class SchedulerThread(EpochService):
         running = self._running(epoch)
         unrecorded = epoch.unrecorded()
         asked_at = self._clock.monotonic()
-        found = self._store.holdings(epoch.node)
-        self._store_time.learn(found.now, asked_at)
-        if found.claims != {claim.fire_id for claim in self._claims} or not found.executions <= unrecorded:
+        holdings = self._store.holdings(epoch.node)
+        self._store_time.learn(holdings.now, asked_at)
+        if holdings.claims != {claim.fire_id for claim in self._claims} or not holdings.executions <= unrecorded:
             self._reconcile(epoch)
-        self._abandon_missing(epoch, running, found)
+        self._abandon_missing(epoch, running, holdings)
 
     def _reconcile(self, epoch: Epoch) -> None:
         """Resolve the differences between the claims and executions of this node and the rows of its epoch."""
         claims = {claim.fire_id for claim in self._claims}
         running = self._running(epoch)
-        found = self._store.reconcile(epoch.node, claims=claims, executions=epoch.unrecorded())
+        reconciliation = self._store.reconcile(epoch.node, claims=claims, executions=epoch.unrecorded())
         self._answer_lost = False
         # What was released waits again, and what was fired has moved on, and no look has seen it since.
         self.signals.looks_again = True
-        if found.released or found.fired:
-            self.differences += len(found.released) + len(found.fired)
+        if reconciliation.released or reconciliation.fired:
+            self.differences += len(reconciliation.released) + len(reconciliation.fired)
             self._logger.warning(
                 "%s: the store had %d claims and %d executions of this node that it did not know, because the answer to"
                 " a step was lost; it released the claims and started the executions",
                 self.name,
-                len(found.released),
-                len(found.fired),
+                len(reconciliation.released),
+                len(reconciliation.fired),
             )
-        self._drop(claims.difference(found.holdings.claims))
-        self._start(found.fired, epoch)
-        self._abandon_missing(epoch, running, found.holdings)
+        self._drop(claims.difference(reconciliation.holdings.claims))
+        self._start(reconciliation.fired, epoch)
+        self._abandon_missing(epoch, running, reconciliation.holdings)
 
-    def _abandon_missing(self, epoch: Epoch, running: Collection[int], found: Holdings) -> None:
+    def _abandon_missing(self, epoch: Epoch, running: Collection[int], holdings: Holdings) -> None:
         """Abandon the executions whose rows are missing.
 
         Only those count that ran before the query and still run after it: the rest may have been recorded meanwhile.
         """
-        missing = self._running(epoch).intersection(running).difference(found.executions)
+        missing = self._running(epoch).intersection(running).difference(holdings.executions)
         if missing:
             self.differences += len(missing)
             self._logger.warning(

@@ -107,8 +107,8 @@ def _origin(context: JobExecutionContext) -> tuple[Context, list[Link]]:
         carrier = {}
     if not carrier:
         return Context(), []
-    found = _PROPAGATOR.extract(carrier, Context())
+    extracted = _PROPAGATOR.extract(carrier, Context())
     if context.next_fire_time is None and context.previous_fire_time is None:
-        return found, []
-    origin = trace.get_current_span(found).get_span_context()
+        return extracted, []
+    origin = trace.get_current_span(extracted).get_span_context()
     return Context(), [Link(origin)] if origin.is_valid else []

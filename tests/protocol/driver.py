@@ -131,7 +131,7 @@ class DrivenNode:
         """Begin to live; tried again, as at a start, where the database cannot be reached."""
         parts = self.runtime.parts
         _patiently(lambda: parts.registration.join(parts.capacity.capabilities))
-        _patiently(parts.known.learn)
+        _patiently(parts.known_types.learn)
 
     # --- one pass of a service, with what its loop does after an error
 

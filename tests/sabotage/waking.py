@@ -19,7 +19,7 @@ WAKING = (
     Sabotage(
         "a_skipped_fire_does_not_count_for_the_next_look",
         "a node rests without regard to when a trigger fires next whose fire it has just skipped",
-        (Edit(_THREAD, ", *(one.next_fire_time for one in firing.skipped))", ")"),),
+        (Edit(_THREAD, ", *firing.skipped])", "])"),),
         (f"{_ENDS}::test_fires_that_are_skipped[memory-one node]",),
     ),
     Sabotage(

@@ -53,10 +53,10 @@ class Capacity:
     def set_known(self, job_types: Collection[str], placed: Collection[DispatchKey]) -> bool:
         """Set the known job types, and the dispatch keys with a placement. Return whether they changed."""
         with self._lock:
-            known = frozenset(job_types)
-            if known == self._known_types and frozenset(placed) == self._placed:
+            known_types = frozenset(job_types)
+            if known_types == self._known_types and frozenset(placed) == self._placed:
                 return False
-            self._update(known, self.capabilities.groups, frozenset(placed))
+            self._update(known_types, self.capabilities.groups, frozenset(placed))
             return True
 
     def learn(self, placed: Collection[DispatchKey]) -> bool:

@@ -100,9 +100,9 @@ class Deadlines:
                     self._changed.wait(LONGEST_WAIT)
                     continue
                 at, number = self._heap[0]
-                left = at - self._clock.monotonic()
-                if number in self._actions and left > 0:
-                    self._changed.wait(min(left, LONGEST_WAIT))
+                seconds = at - self._clock.monotonic()
+                if number in self._actions and seconds > 0:
+                    self._changed.wait(min(seconds, LONGEST_WAIT))
                     continue
                 heapq.heappop(self._heap)
                 action = self._actions.pop(number, None)

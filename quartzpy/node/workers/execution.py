@@ -618,11 +618,11 @@ class Execution:
             return False
         return self.cancelled.noticed if self._error is None else isinstance(self._error, STOPPED)
 
-    def _snooze(self, completion: Completion, asked: JobSnoozedError) -> None:
+    def _snooze(self, completion: Completion, snooze: JobSnoozedError) -> None:
         completion.outcome = Outcome.SNOOZED
         completion.result = None
-        completion.error = str(asked) or None
-        completion.retry_after = asked.delay_from(completion.ended_at)
+        completion.error = str(snooze) or None
+        completion.retry_after = snooze.delay_from(completion.ended_at)
         self._error = None
 
     def _fail(self, completion: Completion, error: BaseException) -> None:

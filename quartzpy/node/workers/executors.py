@@ -120,9 +120,9 @@ class Executors:
             if some := [attempt for attempt in attempts if attempt.executor is executor]:
                 executor.pool.submit(some)
 
-    def wait_until_idle(self, left: Callable[[], float | None]) -> bool:
+    def wait_until_idle(self, remaining: Callable[[], float | None]) -> bool:
         """Wait until no slot is occupied. `left` gives the remaining seconds. Return False on timeout."""
-        return all(executor.pool.wait_until_idle(left()) for executor in self._all.values())
+        return all(executor.pool.wait_until_idle(remaining()) for executor in self._all.values())
 
     def close(self, timeout: float) -> None:
         """End the threads after they have run all submitted tasks, and end the processes."""

@@ -119,14 +119,18 @@ class JobRunner:
 
     def fire_ids_of(self, epoch: Epoch) -> set[int]:
         """Return the fire ids of the running executions of an epoch, except those that their own jobs record."""
-        return {one.fired.fire_id for one in self.running() if one.epoch is epoch and not one.is_recording}
+        return {
+            execution.fired.fire_id
+            for execution in self.running()
+            if execution.epoch is epoch and not execution.is_recording
+        }
 
     def interrupt(self, chosen: Callable[[Execution], bool]) -> int:
         """Ask the executions for which `chosen` returns True to stop, or not to begin. Return their number."""
-        asked = [execution for execution in self.accepted() if chosen(execution)]
-        for execution in asked:
+        executions = [execution for execution in self.accepted() if chosen(execution)]
+        for execution in executions:
             execution.stop()
-        return len(asked)
+        return len(executions)
 
     def start_timeout(self, execution: Execution) -> None:
         """Start the timeout of an execution that has one and begins now."""
@@ -195,8 +199,8 @@ class JobRunner:
         now = self.clock()
         with self._lock:
             late = [
-                (one, completion)
-                for one, completion, since in self._notifying.values()
+                (execution, completion)
+                for execution, completion, since in self._notifying.values()
                 if now - since >= LISTENER_LIMIT
             ]
         for execution, completion in late:
@@ -333,9 +337,9 @@ class Dispatcher:
 
     def submit(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
         """Run fires, for which the scheduler thread has made sure that there are free slots."""
-        self._capacity.occupy([one.placement for one in fired])
+        self._capacity.occupy([fire.placement for fire in fired])
         runner, executor_of, name = self._runner, self._executors.of, self._scheduler_name
-        attempts = [Execution(runner, one, epoch, executor_of(one.placement), name) for one in fired]
+        attempts = [Execution(runner, fire, epoch, executor_of(fire.placement), name) for fire in fired]
         # Before a worker can take one: a request to stop must find it, wherever it is.
         runner.accept(attempts)
         self._executors.submit(attempts)
@@ -362,10 +366,10 @@ class Dispatcher:
     def cancel_as_asked(self, node: Node) -> None:
         """Stop the executions of this node that someone has asked the store to cancel."""
         if self._runner.accepted():
-            asked = self._store.cancel_requests(node)
-            for attempt in self._executors.remove(asked):
+            fire_ids = self._store.cancel_requests(node)
+            for attempt in self._executors.remove(fire_ids):
                 attempt.cancel_before_start()
-            self._runner.interrupt(lambda execution: execution.fired.fire_id in asked)
+            self._runner.interrupt(lambda execution: execution.fired.fire_id in fire_ids)
 
     def stop_executions_of(self, epoch: Epoch) -> list[JobKey]:
         """Ask the executions of a lost epoch to stop. Return the key of each one's job."""
