@@ -60,7 +60,7 @@ class Collector:
         self._recorder = recorder
         self._reads_cluster = cluster
         self._clock = clock
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._load: ClusterLoad | None = None
         self._read_at: float | None = None
 
@@ -109,7 +109,7 @@ class Collector:
     def _present_load(self, health: SchedulerHealth) -> ClusterLoad | None:
         if not (health.is_oldest if self._reads_cluster is None else self._reads_cluster):
             return None
-        with self._turn:
+        with self._lock:
             now = self._clock()
             if self._read_at is None or now - self._read_at >= CLUSTER_EVERY:
                 self._read_at, self._load = now, None

@@ -80,7 +80,7 @@ class ClusterManager(EpochService):
         self._performs_maintenance = performs_maintenance
         self.schema = SchemaWatch(store, clock)
         self._peers = PeerWatch(config.checkin_interval, config.failure_window)
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._dead: list[NodeRecord] = []
         self._has_answer = False
         self._purged_at = self._repaired_at = clock.monotonic()
@@ -92,14 +92,14 @@ class ClusterManager(EpochService):
 
     def check_in_answered(self, answer: CheckIn, epoch: Epoch, asked_at: float) -> None:
         """Evaluate the answer to a check-in sent at `asked_at`, and wake this thread for the consequences."""
-        with self._turn:
+        with self._lock:
             self._dead = self._peers.observe(answer, epoch.node.epoch, asked_at)
             self._has_answer = True
         self.wakeup.set()
 
     def wake(self) -> None:
         """Do the work that follows a check-in now, because this process has registered another job type."""
-        with self._turn:
+        with self._lock:
             self._has_answer = True
         self.wakeup.set()
 
@@ -116,7 +116,7 @@ class ClusterManager(EpochService):
         """
         if epoch.lost:
             return self._try_rejoin()
-        with self._turn:
+        with self._lock:
             dead, has_answer = self._dead, self._has_answer
             self._dead, self._has_answer = [], False
         if has_answer:
@@ -157,7 +157,7 @@ class ClusterManager(EpochService):
         return NO_REST
 
     def _interrupt(self) -> None:
-        with self._turn:
+        with self._lock:
             self._peers.interrupt()
 
     def _repair(self, at: float) -> None:

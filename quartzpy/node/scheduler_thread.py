@@ -49,9 +49,9 @@ PATIENCE = 1.0
 It is much longer than `pace.HORIZON`, so that a machine that stalls for a moment hands nothing back."""
 FULL_REST = 0.5
 """The longest wait, in seconds, for a free worker. Normally the end of an execution wakes the thread earlier."""
-FULL_BEFORE_TELLING = 0.1
+FULL_BEFORE_NOTIFYING = 0.1
 """The time, in seconds, for which a node is full before it tells the others that a trigger is due."""
-BETWEEN_TELLING = 1.0
+BETWEEN_NOTIFICATIONS = 1.0
 """The shortest time, in seconds, between two such notifications: a busy cluster must not wake itself all the time."""
 STANDBY_REST = 3_600.0
 BACKLOG_LIMIT = 2_000
@@ -114,7 +114,7 @@ class SchedulerThread(EpochService):
         self._lead = 0.0
         self._has_gathered = False
         self._full_since: float | None = None
-        self._told_at: float | None = None
+        self._notified_at: float | None = None
         """The monotonic time of the last notification of the other nodes that this one is full."""
         self.differences = 0
         """The number of differences between this node and its rows in the store that were found and resolved."""
@@ -252,9 +252,9 @@ class SchedulerThread(EpochService):
             return until_due
         if self._backlog() > BACKLOG_LIMIT:
             return SHORTEST_REST
-        return min(FULL_REST, self._until_others_are_told(epoch))
+        return min(FULL_REST, self._until_others_are_notified(epoch))
 
-    def _until_others_are_told(self, epoch: Epoch) -> float:
+    def _until_others_are_notified(self, epoch: Epoch) -> float:
         """Tell the other nodes, when it is time for that, that a trigger is due which this node cannot take.
 
         Nobody else knows when a trigger fires next that this node has fired: the others may rest beyond that time.
@@ -263,19 +263,19 @@ class SchedulerThread(EpochService):
         now = self._clock.monotonic()
         if self._full_since is None:
             self._full_since = now
-        tell_at = max(self._full_since + FULL_BEFORE_TELLING, self._look_at)
-        if self._told_at is not None:
-            tell_at = max(tell_at, self._told_at + BETWEEN_TELLING)
-        if now < tell_at:
-            return tell_at - now
-        self._told_at = now
+        notify_at = max(self._full_since + FULL_BEFORE_NOTIFYING, self._look_at)
+        if self._notified_at is not None:
+            notify_at = max(notify_at, self._notified_at + BETWEEN_NOTIFICATIONS)
+        if now < notify_at:
+            return notify_at - now
+        self._notified_at = now
         self._wake_others(epoch)
-        return BETWEEN_TELLING
+        return BETWEEN_NOTIFICATIONS
 
     def _fire_due(self, epoch: Epoch) -> bool:
         """Fire the claims that are due. Return whether there were any."""
         now, at = self._store_time.now(), self._clock.monotonic()
-        # Twice the lead, so that a flight fires all that becomes due until the next one is worth it.
+        # Twice the lead, so that a round trip fires all that becomes due until the next one is worth it.
         early = timedelta(seconds=2 * self._lead)
         until = now + early
         due = [
@@ -304,7 +304,7 @@ class SchedulerThread(EpochService):
         return True
 
     def _learn_lead(self, seconds: float) -> None:
-        """Set the lead from the duration of a flight: a fire is committed just before its instant."""
+        """Set the lead from the duration of a round trip: a fire is committed just before its instant."""
         self._lead += (min(1.5 * seconds, LONGEST_LEAD / 2) - self._lead) / 4
 
     def _fire_requests(self, epoch: Epoch, due: Sequence[AcquiredTrigger], now: datetime) -> list[FireRequest]:

@@ -83,7 +83,7 @@ class Supervisor:
         self._watched: list[_Watched] = []
         self._stopping = threading.Event()
         self._wakeup = Wakeup()
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._checked_at: float | None = None
         self._restarts = 0
         self._thread: threading.Thread | None = None
@@ -104,7 +104,7 @@ class Supervisor:
         thread = self._thread
         if thread is None or thread.is_alive() or self._stopping.is_set():
             return
-        with self._turn:
+        with self._lock:
             if not thread.is_alive() and self._thread is thread:
                 self._restarts += 1
                 self.start()

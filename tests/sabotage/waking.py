@@ -64,8 +64,8 @@ WAKING = (
         (
             Edit(
                 _THREAD,
-                "        self._told_at = now\n        self._wake_others(epoch)\n",
-                "        self._told_at = now\n",
+                "        self._notified_at = now\n        self._wake_others(epoch)\n",
+                "        self._notified_at = now\n",
             ),
         ),
         ("tests/alone/test_full_nodes.py::test_an_idle_node_takes_the_fire_of_a_full_one[memory]",),

@@ -300,8 +300,8 @@ class _NoScheduler:
         )
 
 
-def _no_transaction(verb: str) -> NoReturn:
+def _no_transaction(method: str) -> NoReturn:
     raise InvalidValueError(
-        f"context.{verb}(): a process worker has no connection to the store; run the job on a thread, or use its own"
+        f"context.{method}(): a process worker has no connection to the store; run the job on a thread, or use its own"
         " transaction and context.fire_id as a fencing token"
     )

@@ -114,10 +114,10 @@ class Executors:
     def occupied(self) -> int:
         return sum(executor.pool.occupied for executor in self._all.values())
 
-    def submit(self, attempts: Sequence[Execution]) -> None:
+    def submit(self, executions: Sequence[Execution]) -> None:
         """Run executions, each in one slot of its executor. The caller has made sure that there are free slots."""
         for executor in self._all.values():
-            if some := [attempt for attempt in attempts if attempt.executor is executor]:
+            if some := [execution for execution in executions if execution.executor is executor]:
                 executor.pool.submit(some)
 
     def wait_until_idle(self, remaining: Callable[[], float | None]) -> bool:

@@ -339,21 +339,21 @@ class Dispatcher:
         """Run fires, for which the scheduler thread has made sure that there are free slots."""
         self._capacity.occupy([fire.placement for fire in fired])
         runner, executor_of, name = self._runner, self._executors.of, self._scheduler_name
-        attempts = [Execution(runner, fire, epoch, executor_of(fire.placement), name) for fire in fired]
+        executions = [Execution(runner, fire, epoch, executor_of(fire.placement), name) for fire in fired]
         # Before a worker can take one: a request to stop must find it, wherever it is.
-        runner.accept(attempts)
-        self._executors.submit(attempts)
+        runner.accept(executions)
+        self._executors.submit(executions)
 
     def hand_back(self, patience: float) -> None:
         """End the executions that wait for a slot and do not get one soon, so that other nodes can run them.
 
         Those that were asked to stop do not run anywhere; the store looks for requests that have not arrived here.
         """
-        for attempt in self._executors.take_back(patience):
-            if attempt.cancelled.is_requested:
-                attempt.cancel_before_start()
+        for execution in self._executors.take_back(patience):
+            if execution.cancelled.is_requested:
+                execution.cancel_before_start()
             else:
-                attempt.hand_back()
+                execution.hand_back()
 
     def abandon(self, fire_ids: Collection[int]) -> None:
         """Stop executions whose rows the store no longer has, because other nodes may run them again."""
@@ -367,8 +367,8 @@ class Dispatcher:
         """Stop the executions of this node that someone has asked the store to cancel."""
         if self._runner.accepted():
             fire_ids = self._store.cancel_requests(node)
-            for attempt in self._executors.remove(fire_ids):
-                attempt.cancel_before_start()
+            for execution in self._executors.remove(fire_ids):
+                execution.cancel_before_start()
             self._runner.interrupt(lambda execution: execution.fired.fire_id in fire_ids)
 
     def stop_executions_of(self, epoch: Epoch) -> list[JobKey]:
