@@ -266,10 +266,10 @@ Index(
     triggers.c.job_type,
     postgresql_where=text("trigger_state = 'WAITING' AND placement <> ''"),
 )
-# a job's triggers: blocking, unblocking, deleting, and the foreign key.
+# a job's triggers: blocking, which concerns those of one concurrency key, unblocking, deleting, and the foreign key.
 # The scheduler is not part of this and the following indexes: with it, an index could be used to find a trigger by its
 # key, as slowly as a table scan, and without statistics the planner would choose it.
-Index("qrtz_triggers_job", triggers.c.job_group, triggers.c.job_name)
+Index("qrtz_triggers_job", triggers.c.job_group, triggers.c.job_name, triggers.c.concurrency_key)
 # replacing and removing a calendar, and its foreign key
 Index(
     "qrtz_triggers_calendar",
@@ -289,6 +289,7 @@ Index(
     "qrtz_triggers_held",
     triggers.c.job_group,
     triggers.c.job_name,
+    triggers.c.concurrency_key,
     postgresql_where=text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
 )
 # queries: triggers of one state that are paused or in ERROR, by key, and their number, which is read without the rows
