@@ -105,7 +105,7 @@ def test_it_does_not_begin(
     assert elsewhere.cancel(running)
     assert scheduler._node is not None
     [attempt] = scheduler._node.parts.runner.accepted()
-    wait_until(attempt.cancelled.is_set)
+    wait_until(lambda: attempt.cancelled.is_requested)
     gate.opened.set()
     assert scheduler.wait_until_recorded(1, LONG)
     [record] = scheduler.executions(job=JobKey("job"))

@@ -12,7 +12,8 @@ import pytest
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.jobs.job import JobDetail
-from quartzpy.node.fire_requests import fire_request_of, refill_of
+from quartzpy.node.completer import refill_of
+from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.postgresql.db import connections
 from quartzpy.store.postgresql.db.conninfo import session_settings

@@ -19,7 +19,7 @@ CURES = (
                 "claims=claims, executions=epoch.unrecorded())",
                 "claims=claims, executions=epoch.unrecorded() | claims)",
             ),
-            Edit(f"{_RUNTIME}.scheduler_thread", " or not found.executions <= unrecorded:", ":"),
+            Edit(f"{_RUNTIME}.scheduler_thread", " or not holdings.executions <= unrecorded:", ":"),
         ),
         ("tests/facade/test_lost_answers.py::test_each_instant_runs_once_though_the_answer_to_a_step_is_lost[fire]",),
     ),

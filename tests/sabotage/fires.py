@@ -128,8 +128,8 @@ FIRES = (
         (
             Edit(
                 "quartzpy.node.workers.job_runner",
-                "asked = [execution for execution in self.accepted() if chosen(execution)]",
-                "asked = [execution for execution in self.running() if chosen(execution)]",
+                "executions = [execution for execution in self.accepted() if chosen(execution)]",
+                "executions = [execution for execution in self.running() if chosen(execution)]",
             ),
         ),
         (f"{_BEGINS}[postgresql-threads-out_of_the_pool]",),
@@ -140,7 +140,7 @@ FIRES = (
         (
             Edit(
                 "quartzpy.node.workers.execution",
-                "        if self.cancelled.is_set():\n            raise asyncio",
+                "        if self.cancelled.is_requested:\n            raise asyncio",
                 "        if False:\n            raise asyncio",
             ),
         ),

@@ -10,7 +10,7 @@ from typing import Any
 
 from quartzpy.job_data import encode
 from quartzpy.jobs.continuation import Predecessor
-from quartzpy.jobs.repetition import LostExecution, continuation_data, recovery_data, repeats
+from quartzpy.jobs.internal_entries import LostExecution, continuation_data, recovery_data, repeats
 from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.memory.concurrency import concurrency_key

@@ -8,9 +8,9 @@ from enum import Enum, auto
 from typing import Any
 
 from quartzpy.job_data import decode, encode
+from quartzpy.jobs.context import Progress
 from quartzpy.jobs.continuation import as_continuations
 from quartzpy.jobs.job import JobDetail
-from quartzpy.jobs.progress import Progress
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import (
