@@ -73,13 +73,14 @@ def out_of_the_pool(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def before_the_code(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = JobRunner.note_running
+    original = JobRunner.can_begin_on_loop
 
-    def noted(self: JobRunner, execution: Execution) -> None:
-        original(self, execution)
+    def asked(self: JobRunner, execution: Execution) -> bool:
+        assert execution.began_at is not None
         gate.pass_through()
+        return original(self, execution)
 
-    monkeypatch.setattr(JobRunner, "note_running", noted)
+    monkeypatch.setattr(JobRunner, "can_begin_on_loop", asked)
 
 
 @pytest.mark.parametrize("held", [out_of_the_pool, before_the_code])
