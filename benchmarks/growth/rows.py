@@ -32,7 +32,7 @@ class Row:
     @property
     def goal(self) -> Goal | None:
         if self.ratio_goal is not None:
-            return Goal(f"{self.what}, of the baseline", self.ratio_goal, self.ratio, at_most=self.at_most)
+            return Goal(f"{self.what}: the ratio", self.ratio_goal, self.ratio, at_most=self.at_most)
         if self.figure_goal is not None:
             return Goal(self.what, self.figure_goal, self.figure, self.unit, at_most=self.at_most)
         return None
