@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.days import WeeklyCalendar
 from quartzpy.keys import MANUAL_TRIGGERS
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import MisfireAction, Missed
@@ -223,8 +223,8 @@ def test_a_catch_up_is_called_off(store: Harness) -> None:
     assert (record.catch_up_until, record.progress.next_fire_time) == (None, at(660))
 
 
-@pytest.mark.parametrize("verb", ["jobs", "trigger_groups", "job_groups", "all"])
-def test_every_verb_takes_it(store: Harness, verb: str) -> None:
+@pytest.mark.parametrize("method", ["jobs", "trigger_groups", "job_groups", "all"])
+def test_every_method_takes_it(store: Harness, method: str) -> None:
     node = store.node()
     store.schedule(job(), every(60, "t"))
     requests: dict[str, tuple[Any, ...]] = {
@@ -233,9 +233,9 @@ def test_every_verb_takes_it(store: Harness, verb: str) -> None:
         "job_groups": (GroupMatcher.equals("DEFAULT"),),
         "all": (),
     }
-    getattr(store.store, f"pause_{verb}")(*requests[verb])
+    getattr(store.store, f"pause_{method}")(*requests[method])
     store.clock.advance(5 * SECOND)
-    getattr(store.store, f"resume_{verb}")(*requests[verb], Missed.SKIP)
+    getattr(store.store, f"resume_{method}")(*requests[method], Missed.SKIP)
     assert store.fire_due(node) == []
     assert list(store.misfire(node).misfired) == [key("t")]
     assert store.progress("t").next_fire_time == at(60)

@@ -1,4 +1,4 @@
-"""A verb that makes a trigger due wakes a node that rests: in another process, and in the same one for memory://."""
+"""A method that makes a trigger due wakes a node that rests: in another process, and in the same one for memory://."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Case:
 
 
 def nothing(scheduler: Scheduler) -> None:
-    """The verb stores all that is needed."""
+    """The method stores all that is needed."""
 
 
 def job_only(scheduler: Scheduler) -> None:
@@ -150,9 +150,9 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("verb", CASES)
-def test_it_wakes_a_node_that_rests(make_scheduler: Callable[..., Scheduler], url: str, verb: str) -> None:
-    case = CASES[verb]
+@pytest.mark.parametrize("method", CASES)
+def test_it_wakes_a_node_that_rests(make_scheduler: Callable[..., Scheduler], url: str, method: str) -> None:
+    case = CASES[method]
     # Nothing else ends the node's rest within the test's time.
     node = make_scheduler(idle_wait="2h", checkin_interval="10min", failure_window="1h")
     client = node if url == "memory://" else make_scheduler()
@@ -165,7 +165,7 @@ def test_it_wakes_a_node_that_rests(make_scheduler: Callable[..., Scheduler], ur
     wait_until(
         lambda: (
             engine.parts.scheduler_thread.expected_at - time.monotonic() > 600
-            and time.monotonic() - engine.parts.scheduler_thread.passed_at > (SETTLED if "reset" in verb else 0)
+            and time.monotonic() - engine.parts.scheduler_thread.passed_at > (SETTLED if "reset" in method else 0)
         ),
         "the node's rest",
     )
