@@ -34,7 +34,7 @@ OWN_THRESHOLD = timedelta(seconds=2)
 RATED, RATED_EVERY, RATED_SLACK = "rated", 4.0, 6
 PROCESS_SLACK = 15
 """Starting a process takes seconds, and there are two at most."""
-DEEP, DEEP_EVERY, DEEP_SLACK = "deep", 15.0, 20
+DEEP, DEEP_TRIGGERS, DEEP_EVERY, DEEP_SLACK = "deep", 200, 20.0, 20
 TENANT = "tenant"
 
 
@@ -106,7 +106,7 @@ def declared(start: datetime, rate: float = 1.0) -> Iterator[Planned]:
         yield recurring(f"misfire-{name}", jobs.Plain, 0, misfire=misfire)
     yield from _crons(start)
     yield _same_instant(start)
-    yield _deep(start, number(300))
+    yield _deep(start, number(DEEP_TRIGGERS))
     yield _keyed(start, number(8))
     yield _wide(start, number(24))
 
