@@ -55,11 +55,10 @@ SELECT 'plans', 'DEFAULT', type, type, true, NULL, false, false FROM unnest(ARRA
 FILL_TRIGGERS = """
 INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
     placement, max_concurrent, kind, schedule, trigger_state, next_fire_time, upcoming, upcoming_is_complete,
-    start_time, priority, misfire_instruction, misfire_rule)
+    start_time, priority, misfire_instruction)
 SELECT 'plans', n, 'DEFAULT', 't' || n, 'DEFAULT', type, type,
        CASE WHEN n BETWEEN 3001 AND 6000 THEN '{"executor":"elsewhere"}' ELSE '' END, NULL, 'simple', '{}', 'WAITING',
-       clock_timestamp() - interval '30 s' + n * interval '1 ms', '{}', true, clock_timestamp(), 5, 'smart',
-       'SCHEDULER'
+       clock_timestamp() - interval '30 s' + n * interval '1 ms', '{}', true, clock_timestamp(), 5, 'smart'
   FROM (SELECT n, CASE WHEN n <= 3000 THEN 'unknown' ELSE 'known' END AS type
           FROM generate_series(1, 9000) AS n) AS s;
 """
@@ -400,9 +399,7 @@ def read(plan: list[dict[str, Any]]) -> int:
 
 EARLIER = """
 INSERT INTO qrtz_job_details SELECT (jsonb_populate_record(j, '{"sched_name": "earlier"}')).* FROM qrtz_job_details j;
-INSERT INTO qrtz_triggers SELECT (jsonb_populate_record(t, '{"sched_name": "earlier", "trigger_state": "STATE"}')).*
-  FROM qrtz_triggers t;
-DELETE FROM qrtz_triggers WHERE sched_name = 'plans';
+UPDATE qrtz_triggers SET sched_name = 'earlier', trigger_state = 'STATE';
 ANALYZE qrtz_triggers;
 """
 
@@ -474,7 +471,7 @@ def test_misfired_triggers_are_moved_without_a_look_at_the_others(
 RATE_LIMITED = """
 UPDATE qrtz_job_details SET rate_limit = '{"limit": 100, "per_us": 60000000, "burst": 5}' WHERE job_name = 'known';
 UPDATE qrtz_triggers t
-   SET rate_limit = j.rate_limit, misfire_rule = 'RATE_LIMIT', next_fire_time = now() - interval '1 s',
+   SET rate_limit = j.rate_limit, next_fire_time = now() - interval '1 s',
        rate_limited_until = CASE WHEN t.generation % 100 = 0 THEN now() ELSE now() + interval '1 hour' END
   FROM qrtz_job_details j
  WHERE j.sched_name = 'plans' AND j.job_name = t.job_name AND j.rate_limit IS NOT NULL AND t.sched_name = 'plans'

@@ -20,8 +20,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
 from quartzpy.events.listeners import Listeners
 from quartzpy.job_data import ORIGINAL_NAME, RETRIED_NAME
-from quartzpy.jobs.job import JobTypes
-from quartzpy.jobs.job_factory import new_instance
+from quartzpy.jobs.job import JobTypes, new_instance
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.node.node import SchedulerNode
 from quartzpy.node.parts import NodeParts
@@ -133,7 +132,7 @@ class DrivenNode:
         """Begin to live; tried again, as at a start, where the database cannot be reached."""
         parts = self.runtime.parts
         _patiently(lambda: parts.registration.join(parts.capacity.capabilities))
-        _patiently(parts.known.learn)
+        _patiently(parts.known_types.learn)
 
     # --- one pass of a service, with what its loop does after an error
 

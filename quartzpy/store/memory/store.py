@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from quartzpy.clock import Clock
 from quartzpy.errors import InvalidValueError, SchedulerStateError
 from quartzpy.events.events import Event
-from quartzpy.jobs.progress import Progress
+from quartzpy.jobs.context import Progress
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.placement import Capabilities
 from quartzpy.states import ActionState, NodeMode

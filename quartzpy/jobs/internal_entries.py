@@ -1,11 +1,18 @@
-"""The entries of a trigger's data that name the execution which it repeats or continues."""
+"""The internal entries of a trigger's data: the execution that it repeats or continues, and the trace of its caller.
+
+A trace context travels with the trigger's data from the call that schedules to the executions. It has the form of W3C
+Trace Context (https://www.w3.org/TR/trace-context/). It is no part of the definition of a trigger: the same trigger,
+stored in another trace, has not changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from quartzpy.job_data import (
     ORIGINAL_FIRE_TIME,
@@ -20,10 +27,13 @@ from quartzpy.job_data import (
     RETRIED_GROUP,
     RETRIED_NAME,
     RETRIED_SCHEDULED_FIRE_TIME,
+    TRACE_PARENT,
+    TRACE_STATE,
 )
 from quartzpy.jobs.continuation import Predecessor
 from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
 from quartzpy.states import Outcome
+from quartzpy.triggers.trigger import Trigger
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _RECOVERY_ENTRIES = {ORIGINAL_NAME, ORIGINAL_GROUP, ORIGINAL_FIRE_TIME, ORIGINAL_SCHEDULED_FIRE_TIME}
@@ -88,7 +98,7 @@ def nominal_fire(
     # A recovery may be retried, and a retry recovered. Each kind records its original only once.
     repeating = {RECOVERING_JOBS: _FIRST_RECOVERED, RETRYING_JOBS: _FIRST_RETRIED, MANUAL_TRIGGERS: _FIRST_RETRIED}
     while (names := repeating.pop(key.group, None)) and names[0] in data:
-        group, name, at = (str(data[one]) for one in names)
+        group, name, at = (str(data[entry]) for entry in names)
         key, instant = TriggerKey(name, group), _from_milliseconds(at)
     return key, instant
 
@@ -123,3 +133,42 @@ def _milliseconds(instant: datetime) -> str:
 def _from_milliseconds(milliseconds: str) -> datetime:
     """Return the instant that such a text stands for."""
     return _EPOCH + timedelta(microseconds=int(Decimal(milliseconds) * 1000))
+
+
+TraceContext: TypeAlias = Mapping[str, str]
+"""The entries `traceparent` and `tracestate`, as far as there are any."""
+CurrentTrace: TypeAlias = Callable[[], TraceContext]
+"""Returns the trace context of the calling thread or coroutine; empty outside of traces."""
+
+Within: TypeAlias = Callable[[TraceContext], AbstractContextManager[object]]
+"""Returns a context manager in which a trace context is the current one."""
+
+_KEYS = {"traceparent": TRACE_PARENT, "tracestate": TRACE_STATE}
+_MOST_CHARACTERS = 512
+"""The longest entry that is stored; a longer one is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """The connection with a library of tracing."""
+
+    current: CurrentTrace
+    within: Within | None = None
+    """Makes the trace context of an execution current in a process worker; it is a function that can be pickled."""
+
+
+def with_trace(trigger: Trigger, trace: TraceContext) -> Trigger:
+    """Return the trigger with this trace context instead of one that it may have."""
+    entries = {key: trace[name] for name, key in _KEYS.items() if 0 < len(trace.get(name, "")) <= _MOST_CHARACTERS}
+    return replace(trigger, data={**without_trace(trigger.data or {}), **entries}) if entries else trigger
+
+
+def trace_of(data: Mapping[str, Any]) -> dict[str, str]:
+    """Return the trace context in the data of an execution; empty if there is none."""
+    entries = {name: data.get(key) for name, key in _KEYS.items()}
+    return {name: value for name, value in entries.items() if isinstance(value, str)}
+
+
+def without_trace(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data without the trace context."""
+    return {name: value for name, value in data.items() if name not in (TRACE_PARENT, TRACE_STATE)}
