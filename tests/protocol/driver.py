@@ -34,6 +34,7 @@ from tests.database import connect_to
 
 _T = TypeVar("_T")
 NAME = "protocol"
+WORKERS = 10
 TABLES = (
     *("executions", "misfires", "fired_triggers", "triggers", "job_details", "calendars"),
     *("paused_trigger_groups", "scheduler_state"),
@@ -107,7 +108,7 @@ def _patiently(step: Callable[[], _T]) -> _T:
 class DrivenNode:
     """A node of the cluster."""
 
-    def __init__(self, name: str, store: JobStore, clock: ManualClock, runs: Any) -> None:
+    def __init__(self, name: str, store: JobStore, clock: ManualClock, runs: Any, *, workers: int = WORKERS) -> None:
         self.name = name
         types = JobTypes()
         types.register(Report, REPORT)
@@ -122,7 +123,7 @@ class DrivenNode:
             middleware=(),
         )
         self.runtime = SchedulerNode(parts)
-        self.workers = Waiting(10, f"{name}-worker")
+        self.workers = Waiting(workers, f"{name}-worker")
         executors = self.runtime.parts.executors._all
         executors[DEFAULT_EXECUTOR] = Executor(DEFAULT_EXECUTOR, executors[DEFAULT_EXECUTOR].kind, self.workers, None)
         self.runtime.parts.signals.scheduler.set_standby(False)
@@ -209,8 +210,9 @@ class Stage(Harness):
 
     store: SqlJobStore
 
-    def __init__(self, dsn: str, **settings: Any) -> None:
+    def __init__(self, dsn: str, *, workers: int = WORKERS, **settings: Any) -> None:
         self.dsn = dsn
+        self._workers = workers
         self._settings = {**SETTINGS, **settings}
         self.admin = self.connect()
         self.user = self.connect()
@@ -257,7 +259,7 @@ class Stage(Harness):
 
     def new_node(self, name: str) -> DrivenNode:
         """A node that is not registered yet."""
-        self.nodes.append(DrivenNode(name, self._stores[name], self.clock, self.runs))
+        self.nodes.append(DrivenNode(name, self._stores[name], self.clock, self.runs, workers=self._workers))
         return self.nodes[-1]
 
     def living(self, name: str) -> DrivenNode:
@@ -322,7 +324,8 @@ class Stage(Harness):
             ),
             "S3: a job executes more often at a time than it allows": (
                 "SELECT job_group, job_name FROM qrtz_fired_triggers WHERE state = 'EXECUTING'"
-                " AND max_concurrent IS NOT NULL GROUP BY 1, 2, max_concurrent HAVING count(*) > max_concurrent"
+                " AND max_concurrent IS NOT NULL GROUP BY 1, 2, concurrency_key, max_concurrent"
+                " HAVING count(*) > max_concurrent"
             ),
             "S4: a claim is of an epoch that is not registered": (
                 "SELECT f.fire_id, f.trigger_name FROM qrtz_fired_triggers f"
