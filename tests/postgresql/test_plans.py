@@ -21,6 +21,7 @@ from quartzpy.store.postgresql import migrations, near_keys, pages
 from quartzpy.store.postgresql.db.conninfo import session_settings
 from quartzpy.store.postgresql.db.statement import as_text, prepare
 from quartzpy.store.postgresql.operations import history, search
+from quartzpy.store.postgresql.pausing import BY_JOB, passes
 from quartzpy.store.postgresql.steps.acquire import (
     ACQUIRE,
     ACQUIRE_UNLIMITED,
@@ -538,6 +539,29 @@ def test_a_limit_of_a_key_costs_nothing_for_the_triggers_of_other_keys(
     plan = explain(text, **values)
     scans = scans_of_triggers(plan)
     assert LIMIT <= sum(walked(node) for node in scans) <= 8 * LIMIT, scans
+
+
+PAUSED = "UPDATE qrtz_triggers SET trigger_state = 'PAUSED' WHERE sched_name = 'plans' AND job_name = 'unknown'"
+OF_JOB = {
+    "groups": ["DEFAULT"],
+    "names": ["unknown"],
+    "reason": None,
+    "by": None,
+    "by_mode": False,
+    "missed": "misfire",
+}
+
+
+@filled(Fill(statistics="good"), *(Fill(statistics=statistics, then=PAUSED) for statistics in STATISTICS[:3]))
+@pytest.mark.parametrize("number", [0, 1], ids=["without the lock", "under the lock"])
+def test_a_pause_and_a_resumption_read_each_trigger_a_few_times(
+    explain: Callable[..., list[dict[str, Any]]], number: int
+) -> None:
+    """The job has 3,000 of 9,000 triggers. The same rows read once for each of them would be 9,000,000."""
+    for name in ("pause", "resume"):
+        plan = explain(passes(name, BY_JOB)[number], **OF_JOB)
+        scans = [node for node in plan if "Scan" in node["Node Type"]]
+        assert sum(walked(node) for node in scans) <= 10 * 9_000, scans
 
 
 @filled(Fill(FILL_PAGES), Fill(FILL_PAGES, "good"))

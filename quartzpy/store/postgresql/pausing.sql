@@ -59,8 +59,12 @@ paused AS (
            -- end
            paused_by = :'by'::text, pause_reason = :'reason'::text
       FROM affected
-     WHERE t.sched_name = :'sched' AND t.trigger_group = affected.trigger_group
-       AND t.trigger_name = affected.trigger_name
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM qrtz_triggers o
+         WHERE o.sched_name = :'sched' AND o.trigger_group = affected.trigger_group
+           AND o.trigger_name = affected.trigger_name
+         LIMIT 1) AS own
+     WHERE t.ctid = own.row
        AND
            -- include: may_be_paused
            (t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
@@ -177,8 +181,12 @@ UPDATE qrtz_triggers t
        -- end
        resumed_at = CASE :'missed'::text WHEN 'skip' THEN :now END
   FROM affected
- WHERE t.sched_name = :'sched' AND t.trigger_group = affected.trigger_group AND t.trigger_name = affected.trigger_name
-   AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM qrtz_triggers o
+     WHERE o.sched_name = :'sched' AND o.trigger_group = affected.trigger_group
+       AND o.trigger_name = affected.trigger_name
+     LIMIT 1) AS own
+ WHERE t.ctid = own.row AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
 RETURNING t.job_group, t.job_name, t.next_fire_time, affected.is_forbidden;
 
 -- name: remember
