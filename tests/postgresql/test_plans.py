@@ -542,7 +542,7 @@ def test_a_limit_of_a_key_costs_nothing_for_the_triggers_of_other_keys(
 
 
 PAUSED = "UPDATE qrtz_triggers SET trigger_state = 'PAUSED' WHERE sched_name = 'plans' AND job_name = 'unknown'"
-OF_JOB = {
+OF_JOB = dict(groups=["DEFAULT"], names=["unknown"], reason=None, by=None, by_mode=False, missed="misfire")
     "groups": ["DEFAULT"],
     "names": ["unknown"],
     "reason": None,
