@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from quartzpy.operations.groups import Groups, GroupView
     from quartzpy.operations.limits import Limits
     from quartzpy.operations.operations import Operations
-    from quartzpy.store.protocol import LockRecord
+    from quartzpy.store.postgresql.admin.records import LockRecord
 
 
 @dataclass(frozen=True, slots=True)

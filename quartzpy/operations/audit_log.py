@@ -13,7 +13,9 @@ from quartzpy.operations.source import EXAMINED, attempt, examined_page, page_of
 from quartzpy.scheduler.paging import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ActionState
-from quartzpy.store.protocol import ACTION_SILENCE, JobStore
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.steps.purge import ACTION_SILENCE
+from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import ActionQuery, Position
 from quartzpy.store.records import ActionRecord, RecordedAction
 
@@ -53,7 +55,7 @@ def page(reading: Reading, query: ActionQuery, limit: int, after: str | None) ->
     query = replace(query, among=EXAMINED)
     running = None
     if query.state is ActionState.INTERRUPTED:
-        running = reading.ask(lambda store: store.find_actions(ActionQuery(state=ActionState.RUNNING), MOST_RUNNING))
+        running = reading.ask(lambda store: admin(store).find(ActionQuery(state=ActionState.RUNNING), MOST_RUNNING))
 
     def is_outdated(found: Page[ActionRecord]) -> bool:
         return _end_interrupted(reading, found if running is None else running())
@@ -62,7 +64,7 @@ def page(reading: Reading, query: ActionQuery, limit: int, after: str | None) ->
 
 
 def _actions(store: JobStore, query: ActionQuery, limit: int | None, after: Position | None) -> list[ActionRecord]:
-    return store.find_actions(query, limit, after)
+    return admin(store).find(query, limit, after)
 
 
 def one(reading: Reading, action_id: int) -> AuditEntry:
@@ -75,7 +77,7 @@ def one(reading: Reading, action_id: int) -> AuditEntry:
 
 def _find(reading: Reading, action_id: int) -> ActionRecord:
     # The latest before the next id.
-    found = next(iter(reading.ask(lambda store: store.find_actions(ActionQuery(), 1, (action_id + 1,)))()), None)
+    found = next(iter(reading.ask(lambda store: admin(store).find(ActionQuery(), 1, (action_id + 1,)))()), None)
     if found is None or found.action_id != action_id:
         raise ObjectNotFoundError(f"action {action_id} is not in the audit log, or no longer")
     return found
@@ -89,7 +91,7 @@ def _end_interrupted(reading: Reading, records: Iterable[ActionRecord]) -> bool:
     if not any(_is_silent(record, reading.now()) for record in records):
         return False
     try:
-        return reading.store().interrupt_actions(ACTION_SILENCE) > 0
+        return admin(reading.store()).interrupt_actions(ACTION_SILENCE) > 0
     except QuartzpyError:
         # The database's user may be one that only reads.
         return False

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from quartzpy.errors import QuartzpyError
 from quartzpy.operations.render import json_value, plain
 from quartzpy.store.findings import MOST_ROWS, Finding, Severity, worst
+from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.protocol import JobStore, Repairs
 
 HEALTHY, WARNINGS, ERRORS = 0, 1, 2
@@ -37,7 +38,7 @@ def examine(store: JobStore, *, repair: bool = False) -> Report:
         store.open()
         if repair:
             repairs = store.repair()
-        findings = store.audit()
+        findings = admin(store).audit()
     except QuartzpyError as error:
         # The message of the error contains the advice.
         refusal = Finding(Severity.ERROR, "unusable", f"{type(error).__name__}: {' '.join(str(error).split())}", "")

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from quartzpy.operations.counts import Count, counted
 from quartzpy.scheduler.reading import Reading
-from quartzpy.store.protocol import GroupTally
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import GroupTally
 
 MOST_GROUPS = 100
 """The largest number of groups of each kind that are shown."""
@@ -45,9 +46,11 @@ class Groups:
 
 def groups(reading: Reading) -> Groups:
     in_force = reading.ask(lambda store: store.pauses())
-    is_manual = reading.ask(lambda store: store.is_manual())
-    of_triggers = reading.ask(lambda store: store.trigger_group_tallies(MOST_GROUPS + 1, None, most=MOST_IN_GROUP))
-    of_jobs = reading.ask(lambda store: store.job_group_tallies(MOST_GROUPS + 1, None, most=MOST_IN_GROUP))
+    is_manual = reading.ask(lambda store: store.pauses().is_manual)
+    of_triggers = reading.ask(
+        lambda store: admin(store).trigger_group_tallies(MOST_GROUPS + 1, None, most=MOST_IN_GROUP)
+    )
+    of_jobs = reading.ask(lambda store: admin(store).job_group_tallies(MOST_GROUPS + 1, None, most=MOST_IN_GROUP))
     pauses, triggers, jobs = in_force(), of_triggers(), of_jobs()
 
     def views(tallies: list[GroupTally], paused: frozenset[str]) -> tuple[GroupView, ...]:

@@ -12,6 +12,8 @@ from quartzpy.operations.cluster import NodeState, state_of
 from quartzpy.operations.source import attempt
 from quartzpy.placement import ANY_OTHER_GROUP, NO_GROUP, Placement
 from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.singles import placements
+from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.records import NodeRecord, RunningRecord
 
 MOST = 500
@@ -87,8 +89,8 @@ class Limits:
 def limits(reading: Reading) -> Limits:
     nodes = reading.ask(lambda store: store.list_nodes())
     claims = reading.ask(lambda store: store.list_running())
-    slots = reading.ask(lambda store: store.slot_usage(MOST))
-    rates = reading.ask(lambda store: store.rate_usage(MOST))
+    slots = reading.ask(lambda store: admin(store).slot_usage(MOST))
+    rates = reading.ask(lambda store: admin(store).rate_usage(MOST))
     answer, running = nodes(), claims()
     placements = placements_of(reading, running)()
     alive = [node for node in answer.nodes if state_of(node, answer.now) is not NodeState.DEAD]
@@ -125,7 +127,7 @@ def placements_of(reading: Reading, running: Sequence[RunningRecord]) -> Callabl
     jobs = {row.job_key for row in running}
     if not jobs:
         return dict
-    answer = reading.ask(lambda store: store.placements(jobs))
+    answer = reading.ask(lambda store: placements(store, jobs))
     return lambda: attempt(answer)[0] or {}
 
 

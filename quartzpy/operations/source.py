@@ -15,6 +15,7 @@ from quartzpy.scheduler.methods.base import MOST_NEAR
 from quartzpy.scheduler.paging import Page, Query
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.scheduler import BaseScheduler
+from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import AnyQuery, Position
 from quartzpy.texts import reason
@@ -126,10 +127,10 @@ def examined_page(
     position = None if after is None else found._decoded(after)
     last: Answer[Position | None] | None = None
     if is_outdated(page):
-        last = reading.ask(lambda store: store.last_examined(query, position))
+        last = reading.ask(lambda store: admin(store).last_examined(query, position))
         page = found.page(limit, after)
     if page.next_cursor is None and query.among is not None:
-        end = (last or reading.ask(lambda store: store.last_examined(query, position)))()
+        end = (last or reading.ask(lambda store: admin(store).last_examined(query, position)))()
         if end is not None:
             return Page(page, found._encoded(end), query.among)
     return page

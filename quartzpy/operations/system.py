@@ -7,7 +7,8 @@ from datetime import datetime
 
 from quartzpy.operations.source import Source
 from quartzpy.store.findings import Finding
-from quartzpy.store.protocol import LockRecord, TableRecord
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import LockRecord, TableRecord
 
 MOST_LOCKS = 100
 
@@ -32,14 +33,14 @@ class System:
 
 def system(source: Source, *, examine: bool) -> System:
     store, reading = source.store, source.reading()
-    tables = reading.ask(lambda store: store.tables())
-    locks = reading.ask(lambda store: store.locks(MOST_LOCKS))
+    tables = reading.ask(lambda store: admin(store).tables())
+    locks = reading.ask(lambda store: admin(store).locks(MOST_LOCKS))
     return System(
         now=reading.now(),
         scheduler=source.config.name,
-        store=store.describe(),
-        schema_version=store.schema_version(),
+        store=str(store),
+        schema_version=admin(store).schema_version(),
         tables=tuple(tables()),
         locks=tuple(locks()),
-        findings=tuple(store.audit()) if examine else None,
+        findings=tuple(admin(store).audit()) if examine else None,
     )

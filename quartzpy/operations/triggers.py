@@ -27,6 +27,7 @@ from quartzpy.scheduler.methods.reasons import Moment, Reasons, of_trigger
 from quartzpy.scheduler.paging import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import JobMode, PublicState, TriggerState
+from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import MisfireQuery, Position, TriggerQuery
 from quartzpy.store.records import TriggerRecord
@@ -106,7 +107,7 @@ def summary(record: TriggerRecord, now: datetime) -> TriggerSummary:
 
 
 def one_summary(reading: Reading, key: TriggerKey) -> TriggerSummary:
-    record = reading.ask(lambda store: store.trigger(key))()
+    record = reading.ask(lambda store: store.triggers([key]).get(key))()
     if record is None:
         raise no_trigger(reading, key)
     return summary(record, reading.now())
@@ -137,7 +138,7 @@ def page(reading: Reading, query: TriggerQuery, limit: int, after: str | None) -
 
 
 def _find(store: JobStore, query: TriggerQuery, limit: int | None, after: Position | None) -> list[TriggerRecord]:
-    return store.find_triggers(query, limit, after)
+    return store.find(query, limit, after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +168,10 @@ class TriggerView:
 
 def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> TriggerView:
     reading = source.reading()
-    answer = reading.ask(lambda store: store.trigger(key))
-    last = reading.ask(lambda store: store.last_executions([key], LAST_EXECUTIONS))
-    misfires = reading.ask(lambda store: store.find_misfires(MisfireQuery(trigger_key=key), LAST_MISFIRES))
-    is_manual = reading.ask(lambda store: store.is_manual())
+    answer = reading.ask(lambda store: store.triggers([key]).get(key))
+    last = reading.ask(lambda store: admin(store).last_executions([key], LAST_EXECUTIONS))
+    misfires = reading.ask(lambda store: store.find(MisfireQuery(trigger_key=key), LAST_MISFIRES))
+    is_manual = reading.ask(lambda store: store.pauses().is_manual)
     moment = Moment(reading)
     record = answer()
     if record is None:

@@ -203,7 +203,7 @@ class ClusterEvents:
         oldest = max(self._began, self._seen_up_to - LOOKBACK)
         limit = FIRST_PAGE
         while True:
-            latest = store.find_executions(ExecutionQuery(), limit)
+            latest = store.find(ExecutionQuery(), limit)
             oldest_are_known = not is_deep and all(_id(one) in self._reported for one in latest[-FIRST_PAGE // 2 :])
             reached = bool(latest) and (latest[-1].ended_at or oldest) < oldest
             if len(latest) < limit or oldest_are_known or reached or limit >= LAST_PAGE:

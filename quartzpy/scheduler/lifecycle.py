@@ -84,7 +84,6 @@ class SchedulerLifecycle(SchedulingMethods):
         """The listeners of this scheduler. Add your own here."""
         self.observers = Observers()
         """Those who are told of each step of this node; see `quartzpy.node.observers`."""
-        store.on_event(self._emit)
         self._lock = threading.RLock()
         self._opened = False
         self._node: SchedulerNode | None = None
@@ -414,7 +413,7 @@ class SchedulerLifecycle(SchedulingMethods):
         if not self._opened:
             with self._lock:
                 if not self._opened:
-                    self._store.open()
+                    self._store.open(self._emit)
                     self._opened = True
         return self._store
 

@@ -173,7 +173,7 @@ class BaseScheduler(SchedulerLifecycle):
             self._node.interrupt(lambda execution: execution.fired.fire_id == checked_id)
         if not requested and self.execution(str(checked_id)) is None:
             raise ExecutionNotFoundError(f"fire_id {checked_id}: no running execution, and none in the history, has it")
-        return requested
+        return bool(requested)
 
     def cancel_job(self, key: JobKey | str) -> set[int]:
         """Ask all running executions of a job to stop, on all nodes of the cluster. Return their fire ids.
@@ -185,7 +185,7 @@ class BaseScheduler(SchedulerLifecycle):
             JobNotFoundError: the job is not stored, and no execution of it is running.
         """
         job_key = checked_key(key, JobKey)
-        requested = set(self._usable_store().request_cancel_of_job(job_key))
+        requested = set(self._usable_store().request_cancel(job_key))
         if self._node is not None:
             self._node.interrupt(lambda execution: execution.fired.fire_id in requested)
         if not requested and not self.check_exists(job_key):

@@ -13,7 +13,7 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.job_data import decode, decode_value
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
-from quartzpy.placement import Capabilities
+from quartzpy.placement import Capabilities, Placement
 from quartzpy.states import (
     ENDED,
     PUBLIC,
@@ -86,6 +86,8 @@ class Pauses:
     everything: bool
     trigger_groups: frozenset[str]
     job_groups: frozenset[str]
+    is_manual: bool = False
+    """Whether the manual mode is on, in which only triggers fire that no schedule made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,7 @@ class JobHeader:
     key: JobKey
     job_type: str
     mode: JobMode
+    placement: Placement
 
 
 @dataclass(frozen=True)

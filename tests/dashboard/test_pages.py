@@ -1,4 +1,4 @@
-"""Each page over the in-memory store: it answers, it escapes, and its links lead back to what they name."""
+"""Each page: it answers, it escapes, and its links lead back to what they name."""
 
 from __future__ import annotations
 

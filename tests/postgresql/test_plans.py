@@ -17,10 +17,10 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ENDED, ActionState, ExecutionState, TriggerState
-from quartzpy.store.postgresql import migrations, near_keys, pages
+from quartzpy.store.postgresql import lookups, migrations, pages
+from quartzpy.store.postgresql.admin import history, search
 from quartzpy.store.postgresql.db.conninfo import session_settings
 from quartzpy.store.postgresql.db.statement import as_text, prepare
-from quartzpy.store.postgresql.operations import history, search
 from quartzpy.store.postgresql.steps.acquire import (
     ACQUIRE,
     ACQUIRE_UNLIMITED,
@@ -342,7 +342,7 @@ def test_a_page_is_read_from_its_cursor_on(
 
 
 @filled(Fill(FILL_HISTORY + FILL_PAGES), Fill(FILL_HISTORY + FILL_PAGES, "good"))
-@pytest.mark.parametrize(("text", "group"), [(near_keys.JOBS, "pages"), (near_keys.TRIGGERS, "DEFAULT")])
+@pytest.mark.parametrize(("text", "group"), [(lookups.NEAR_JOBS, "pages"), (lookups.NEAR_TRIGGERS, "DEFAULT")])
 def test_the_hint_for_a_key_that_is_not_stored_reads_few_keys(
     explain: Callable[..., list[dict[str, Any]]],
     text: str,

@@ -13,11 +13,12 @@ from quartzpy.operations.results import ActionFailure, ActionResult
 from quartzpy.operations.schedule_texts import SchedulePreview
 from quartzpy.operations.schedules import in_words, schedule_text, zone_text
 from quartzpy.operations.selection import Selected, Subject, named
+from quartzpy.scheduler import singles
 from quartzpy.scheduler.methods.queries import QueryMethods
 from quartzpy.scheduler.own_transaction import OwnTransactionMethods
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import Missed, TriggerState, missed_of
-from quartzpy.store.protocol import PauseNote
+from quartzpy.store.protocol import NamedTriggers, PauseNote
 from quartzpy.store.records import TriggerRecord
 from quartzpy.triggers.trigger import Trigger
 
@@ -41,7 +42,7 @@ class ChangingActions(BaseActions):
         if trigger is None:
             return schedule_texts.preview(text, zone, reading.now())
         key = checked_key(trigger, TriggerKey)
-        record = reading.ask(lambda store: store.trigger(key))()
+        record = reading.ask(lambda store: store.triggers([key]).get(key))()
         if record is None:
             raise scheduler._no_trigger(key)
         calendar, name = None, record.calendar
@@ -67,7 +68,7 @@ class ChangingActions(BaseActions):
             new = schedule_texts.edited(record, text, zone, transaction.store.now())
             following = transaction.reschedule_job(key, new)
             if record.state in (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED):
-                transaction.store.pause_triggers([key], PauseNote(record.pause_reason, record.paused_by))
+                transaction.store.pause(NamedTriggers([key]), PauseNote(record.pause_reason, record.paused_by))
             sentence = f"Trigger {key} fires {in_words(new)}; the next time is {following.isoformat(sep=' ')}."
             return Change(sentence, _schedule(record.trigger), _schedule(new), (key,))
 
@@ -82,11 +83,11 @@ class ChangingActions(BaseActions):
         """
 
         def change(transaction: OwnTransactionMethods, key: TriggerKey) -> Change:
-            transaction._changed(transaction.store.reset_from_error(key))
+            transaction._changed(singles.reset_from_error(transaction.store, key))
             return Change()
 
         def change_many(transaction: OwnTransactionMethods, keys: Sequence[Any]) -> SliceChange:
-            reset = transaction.store.reset_all_from_error(keys)
+            reset = transaction.store.reset_from_error(keys)
             transaction._changed(min((at for at in reset.values() if at is not None), default=None))
             failures = [
                 ActionFailure(str(key), f"trigger {key} is not stored, or not in ERROR")

@@ -11,9 +11,10 @@ from quartzpy.operations.actions.base import BaseActions, sorted_out, stored, va
 from quartzpy.operations.actions.log import Change, SliceChange
 from quartzpy.operations.results import ActionFailure, ActionResult
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, named
+from quartzpy.scheduler import singles
 from quartzpy.scheduler.own_transaction import OwnTransactionMethods
 from quartzpy.states import PAUSED_STATES, JobMode, Missed, TriggerState, missed_of
-from quartzpy.store.protocol import Notification, PauseNote
+from quartzpy.store.protocol import NamedTriggers, Notification, PauseNote, TriggersOfJobs
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import numbered
 
@@ -46,10 +47,10 @@ class PausingActions(BaseActions):
         def change_many(transaction: OwnTransactionMethods, keys: Sequence[Any]) -> SliceChange:
             if selected.kind is Subject.JOB:
                 done = stored(transaction, selected, keys)
-                transaction.store.pause_jobs(done.changed, note)
+                transaction.store.pause(TriggersOfJobs(done.changed), note)
                 return done
             done = _changing(transaction, selected, keys, "pause", lambda record: _is_new(record, note))
-            transaction.store.pause_triggers(done.changed, note)
+            transaction.store.pause(NamedTriggers(done.changed), note)
             return done
 
         return self._each("pause", selected, reason, change, values=values_of, change_many=change_many)
@@ -78,10 +79,10 @@ class PausingActions(BaseActions):
         def change_many(transaction: OwnTransactionMethods, keys: Sequence[Any]) -> SliceChange:
             if selected.kind is Subject.JOB:
                 done = stored(transaction, selected, keys)
-                due_at = transaction.store.resume_jobs(done.changed, treatment)
+                due_at = transaction.store.resume(TriggersOfJobs(done.changed), treatment)
             else:
                 done = _changing(transaction, selected, keys, "resume", lambda record: record.state in PAUSED_STATES)
-                due_at = transaction.store.resume_triggers(done.changed, treatment)
+                due_at = transaction.store.resume(NamedTriggers(done.changed), treatment)
             transaction._changed(due_at, Notification.RESUMED)
             return done
 
@@ -155,7 +156,7 @@ def _is_new(record: TriggerRecord, note: PauseNote) -> bool:
 
 def _check_fires(transaction: OwnTransactionMethods, key: TriggerKey, what: str) -> None:
     """Refuse an action on a trigger that does not fire: the store would accept it, and nothing would change."""
-    record = transaction.store.trigger(key)
+    record = transaction.store.triggers([key]).get(key)
     problem = None if record is None else _idle(record, what)
     if problem is not None:
         raise IllegalStateChangeError(problem)
@@ -173,12 +174,12 @@ def _held(transaction: OwnTransactionMethods, key: JobKey | TriggerKey) -> str |
     """Return the reason why a job or a trigger does not fire although it was resumed, if its mode is the reason."""
     job = key
     if isinstance(key, TriggerKey):
-        record = transaction.store.trigger(key)
+        record = transaction.store.triggers([key]).get(key)
         if record is None or record.state not in (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED):
             return None
         job = record.job_key
     assert isinstance(job, JobKey)
-    match transaction.store.job_mode(job):
+    match singles.mode_of_job(transaction.store, job):
         case JobMode.DISABLED:
             return f"it does not fire before its job {job} is enabled" if job is not key else "it is disabled"
         case JobMode.MANUAL:
@@ -187,4 +188,4 @@ def _held(transaction: OwnTransactionMethods, key: JobKey | TriggerKey) -> str |
                 if job is not key
                 else "it runs only by hand"
             )
-    return "it does not fire before manual mode ends" if transaction.store.is_manual() else None
+    return "it does not fire before manual mode ends" if transaction.store.pauses().is_manual else None

@@ -52,7 +52,7 @@ class RunningActions(BaseActions):
             JobNotFoundError: the job is not stored.
         """
         scheduler, key = self._log.scheduler, checked_key(job, JobKey)
-        header = scheduler._usable_store().job_header(key)
+        header = scheduler._usable_store().job_headers([key]).get(key)
         if header is None:
             raise scheduler._no_job(key)
         data_type = scheduler.job_types.data_type(header.job_type)
@@ -125,7 +125,7 @@ class RunningActions(BaseActions):
             return Change(f"Execution {fire_id} was asked to stop.")
 
         def change_job(transaction: OwnTransactionMethods, key: JobKey) -> Change:
-            asked = sorted(transaction.store.request_cancel_of_job(key))
+            asked = sorted(transaction.store.request_cancel(key))
             if not asked and not transaction.check_exists(key):
                 raise JobNotFoundError(f"job {key} is not stored, and no execution of it is running")
             text = f"No execution of job {key} is running."

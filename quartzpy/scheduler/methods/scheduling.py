@@ -262,14 +262,14 @@ class ScheduledJob(Hinted):
         since = store.now()
 
         def look() -> ExecutionRecord | None:
-            ended = store.find_executions(query, _LAST)
+            ended = store.find(query, _LAST)
             new = [one for one in ended if one.ended_at is not None and one.ended_at > since]
             if new:
                 return min(new, key=lambda one: one.ended_at or since)
-            if store.job_mode(self._key) is not None or self._is_running():
+            if store.job_headers([self._key]) or self._is_running():
                 return None
             # The execution may have ended between the two queries.
-            ended = store.find_executions(query, _LAST)
+            ended = store.find(query, _LAST)
             if not ended:
                 raise JobNotFoundError(f"job {self._key} is not stored, and no execution of it is known")
             return max(ended, key=lambda one: one.ended_at or one.scheduled_fire_time)

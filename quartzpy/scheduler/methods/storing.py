@@ -40,7 +40,7 @@ from quartzpy.scheduler.forms import JobForm, TriggerForm, as_job_detail, as_tri
 from quartzpy.scheduler.methods.base import Methods
 from quartzpy.states import TriggerState
 from quartzpy.store import refusals
-from quartzpy.store.protocol import JobEntry, JobStore, TriggerMove
+from quartzpy.store.protocol import JobEntry, JobStore, NameKind, TriggerMove
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
@@ -177,7 +177,7 @@ class StoringMethods(Methods):
         calendars = store.calendars(names) if names else {}
         for name in sorted(names):
             if name not in calendars:
-                raise refusals.calendar_not_stored(name, store.calendar_names())
+                raise refusals.calendar_not_stored(name, store.names(NameKind.CALENDARS))
 
         def prepare_one(trigger: Trigger, now: datetime) -> PreparedTrigger:
             stored = calendars.get(trigger.calendar) if trigger.calendar else None
@@ -251,7 +251,7 @@ class StoringMethods(Methods):
         """
         key = checked_key(key, TriggerKey)
         new = as_trigger(trigger)
-        old = self._usable_store().trigger(key)
+        old = self._usable_store().triggers([key]).get(key)
         if old is None:
             raise self._no_trigger(key)
         if new.name is None:
@@ -343,7 +343,7 @@ class StoringMethods(Methods):
                 return
             now = store.now()
             moves = []
-            for record in store.find_triggers(TriggerQuery(calendar=name), None):
+            for record in store.find(TriggerQuery(calendar=name), None):
                 late_after = record.trigger.misfire_threshold or self._config.misfire_threshold
                 progress = record.trigger.with_new_calendar(
                     record.progress, stored.calendar, now=now, late_after=late_after
@@ -380,7 +380,7 @@ class StoringMethods(Methods):
 
     def calendar_names(self) -> list[str]:
         """Return the names of all stored calendars, sorted."""
-        return self._usable_store().calendar_names()
+        return self._usable_store().names(NameKind.CALENDARS)
 
 
 def _given_twice(things: Sequence[JobDetail | Trigger]) -> Key | None:

@@ -25,7 +25,7 @@ from quartzpy.scheduler.sync import (
     plan,
     version_text,
 )
-from quartzpy.store.protocol import JobStore
+from quartzpy.store.protocol import JobStore, NameKind
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
 
@@ -102,7 +102,7 @@ class SyncMethods(StoringMethods, QueryMethods):
             events.extend(inside._carry_out(found, owner, own_version if own_version != stored.version else None))
             return found
 
-        done = self._usable_store().exclusively(work)
+        done = self._usable_store().together(work, exclusively=True)
         if apply and done:
             self._changed(self._clock.now())
             self._emit_stored(done.store)
@@ -115,7 +115,7 @@ class SyncMethods(StoringMethods, QueryMethods):
         jobs = store.jobs([job.key for job, _ in declared])
         records = store.triggers([trigger.key for _, triggers in declared for trigger in triggers])
         owned = store.owned(owner)
-        known = set(store.calendar_names()) if calendars else set()
+        known = set(store.names(NameKind.CALENDARS)) if calendars else set()
         found = {name: self._readable_calendar(name) for name in calendars if name in known}
         return Stored(jobs, records, owned.jobs, owned.triggers, found, owned.calendars, owned.version)
 
@@ -129,7 +129,7 @@ class SyncMethods(StoringMethods, QueryMethods):
         removed = found.keys("-", "calendar")
         used = [trigger for _, triggers in found.store for trigger in triggers if trigger.calendar is not None]
         missing = {trigger.calendar for trigger in used} - declared.keys()
-        names = declared.keys() | set(store.calendar_names()) if missing else set()
+        names = declared.keys() | set(store.names(NameKind.CALENDARS)) if missing else set()
         missing -= names
         for trigger in used:
             if trigger.calendar in missing:
