@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from quartzpy.calendars.holiday import HolidayCalendar
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.days import HolidayCalendar, WeeklyCalendar
 from quartzpy.demo.jobs import DSN_VARIABLE, INSTANCE_VARIABLE
 from quartzpy.errors import JobExecutionError
 from quartzpy.factory import Scheduler

@@ -3,14 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 from quartzpy import cron
-from quartzpy.calendars.annual import AnnualCalendar
-from quartzpy.calendars.base import BaseCalendar, WholeDayCalendar
-from quartzpy.calendars.calendar import Calendar
-from quartzpy.calendars.cron import CronCalendar
-from quartzpy.calendars.daily import DailyCalendar
-from quartzpy.calendars.holiday import HolidayCalendar
-from quartzpy.calendars.monthly import MonthlyCalendar
-from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
+from quartzpy.calendars.calendar import BaseCalendar, Calendar, WholeDayCalendar
+from quartzpy.calendars.days import AnnualCalendar, DayOfWeek, HolidayCalendar, MonthlyCalendar, WeeklyCalendar
+from quartzpy.calendars.times import CronCalendar, DailyCalendar
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
@@ -37,19 +32,17 @@ from quartzpy.matchers import GroupMatcher, KeyMatcher
 from quartzpy.node.health import HealthState, SchedulerHealth, ThreadHealth
 from quartzpy.scheduler.methods.handles import TriggeredExecution
 from quartzpy.scheduler.methods.scheduling import ScheduledJob
-from quartzpy.scheduler.paging import Page, Query
+from quartzpy.scheduler.querying import Page, Query
 from quartzpy.scheduler.scheduler import SchedulerMetadata
 from quartzpy.states import CompletionInstruction, ExecutionState, JobMode, PublicState
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
-from quartzpy.triggers.completion import CompletedExecution
 from quartzpy.triggers.cron import CronMisfire, CronTrigger
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.fixed_delay import FixedDelayTrigger
-from quartzpy.triggers.plain import DateTrigger, IntervalTrigger, at, every
 from quartzpy.triggers.recurrence import RecurrenceTrigger
-from quartzpy.triggers.simple import SimpleMisfire, SimpleTrigger
-from quartzpy.triggers.trigger import Trigger
+from quartzpy.triggers.simple import DateTrigger, IntervalTrigger, SimpleMisfire, SimpleTrigger, at, every
+from quartzpy.triggers.trigger import CompletedExecution, Trigger
 
 if TYPE_CHECKING:
     from quartzpy.aio.async_scheduler import AsyncScheduler

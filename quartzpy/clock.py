@@ -1,4 +1,4 @@
-"""The only module that reads the clocks of this machine.
+"""The clocks of this machine, which no other module reads, and the jitter of waits.
 
 The in-memory store and log lines use wall-clock time; a SQL store decides by the database's clock. Waits
 and leases use `monotonic`, which also counts the time during which the machine was suspended.
@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from random import SystemRandom
 from typing import Protocol
 
+# It is not the generator that the `random` module shares: a program that seeds that one alike on all nodes would
+# otherwise make the nodes wait in step.
+uniform = SystemRandom().uniform
+"""Return a random number between two bounds, as `random.uniform` does."""
 _MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 

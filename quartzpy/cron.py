@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from quartzpy.calendars.weekly import DayOfWeek
+from quartzpy.calendars.days import DayOfWeek
 from quartzpy.cron_expressions.fields import (
     DAY_OF_MONTH,
     HOURS,
@@ -173,9 +173,9 @@ def _weekday(day: object) -> str:
         return WEEKDAY_NAMES[day - 1]
     if isinstance(day, str):
         name = day.strip().upper()
-        for known in DayOfWeek:
-            if name in (known.name, known.name[:3]):
-                return known.name[:3]
+        for member in DayOfWeek:
+            if name in (member.name, member.name[:3]):
+                return member.name[:3]
     raise InvalidCronError(
         f"day: must be a name such as 'MON' or 'Monday', or a DayOfWeek (got {day!r})", expression="", allowed="SUN-SAT"
     )

@@ -59,8 +59,8 @@ def _day_at(days: int, hour: int, minute: int, second: int, time_zone: str, now:
     try:
         at = time(hour, minute, second)
     except (TypeError, ValueError):
-        given = quoted((hour, minute, second))
-        raise InvalidValueError(f"time of day: hour 0 to 23, minute and second 0 to 59 (got {given})") from None
+        shown = quoted((hour, minute, second))
+        raise InvalidValueError(f"time of day: hour 0 to 23, minute and second 0 to 59 (got {shown})") from None
     place = zone(time_zone)
     day = _now(now).astimezone(place).date() + timedelta(days=days)
     return datetime.combine(day, at, place).astimezone(UTC)

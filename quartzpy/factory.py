@@ -71,20 +71,20 @@ def make_store(
     return SqlJobStore(source, config)
 
 
-def plugin_of(given: Plugin[_SchedulerT] | str) -> Plugin[_SchedulerT]:
+def plugin_of(plugin: Plugin[_SchedulerT] | str) -> Plugin[_SchedulerT]:
     """Return the plugin itself, or the one whose entry point in the group "quartzpy.plugins" has this name.
 
     Raises:
         SettingsError: the object is not a plugin, or there is no such entry point.
     """
-    if not isinstance(given, str):
-        if not isinstance(given, Plugin):
-            raise SettingsError(f"plugins: initialize, start and shutdown are needed (got {given!r})")
-        return given
-    found = {point.name: point for point in entry_points(group=PLUGINS)}
-    if given not in found:
-        raise SettingsError(f"plugins: no entry point {given!r} in the group {PLUGINS}; there are {sorted(found)}")
-    return plugin_of(found[given].load()())
+    if not isinstance(plugin, str):
+        if not isinstance(plugin, Plugin):
+            raise SettingsError(f"plugins: initialize, start and shutdown are needed (got {plugin!r})")
+        return plugin
+    points = {point.name: point for point in entry_points(group=PLUGINS)}
+    if plugin not in points:
+        raise SettingsError(f"plugins: no entry point {plugin!r} in the group {PLUGINS}; there are {sorted(points)}")
+    return plugin_of(points[plugin].load()())
 
 
 def _plugins_of(config: SchedulerConfig) -> list[Plugin[Any]]:
@@ -138,7 +138,7 @@ class Scheduler(BaseScheduler):
             version=installed_version(),
             job_factory=job_factory,
             middleware=middleware,
-            plugins=[*_plugins_of(config), *(plugin_of(one) for one in plugins)],
+            plugins=[*_plugins_of(config), *(plugin_of(plugin) for plugin in plugins)],
             context=context,
             job_defaults=job_defaults,
         )
@@ -164,19 +164,19 @@ class Scheduler(BaseScheduler):
             SettingsError: a source cannot be read, a setting is wrong or unknown (the message names its source), or no
                 source has a URL.
         """
-        found = load_settings(path, os.environ, **settings)
-        if URL not in found:
+        config = load_settings(path, os.environ, **settings)
+        if URL not in config:
             raise SettingsError(
                 "url: no database is set. There are three ways: the keyword argument url=..., the environment variable "
                 "QUARTZPY_URL, or url = ... in the TOML file that path or "
                 "QUARTZPY_CONFIG names"
             )
         return cls(
-            found.pop(URL),
+            config.pop(URL),
             job_factory=job_factory,
             middleware=middleware,
             plugins=plugins,
             context=context,
             job_defaults=job_defaults,
-            **found,
+            **config,
         )

@@ -1,4 +1,4 @@
-"""Conversion and validation of instants, lengths of time and time zones from callers."""
+"""Conversion and validation of instants, lengths of time and time zones from callers, and the names of stored zones."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import difflib
 import math
 import re
 import zoneinfo
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, overload
+from zoneinfo import ZoneInfo
 
 from quartzpy.errors import InvalidTriggerError, InvalidValueError, UnknownTimeZoneError
 from quartzpy.texts import quoted
-from quartzpy.time_zones import fixed_offset
 
+_OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
+_MINUTE = timedelta(minutes=1)
+_LARGEST = timedelta(hours=18)
 _ZONE_NAME = re.compile(r"[A-Za-z0-9_+-]{1,40}(/[A-Za-z0-9_+-]{1,40}){0,3}")
 _LONGEST_COMPARED = 64
 Span: TypeAlias = timedelta | float | str
@@ -21,36 +24,8 @@ Span: TypeAlias = timedelta | float | str
 LONGEST_SPAN = timedelta(days=36_525)
 """The longest span that is accepted, 100 years: any instant of our time plus or minus it is a valid datetime."""
 LATEST = datetime.max.replace(tzinfo=UTC)
-
-_Given = TypeVar("_Given")
-_Kept = TypeVar("_Kept")
-
-
-class Converted(Generic[_Given, _Kept]):
-    """Type of a dataclass field that accepts more types than it holds, such as `Converted[Span, timedelta]`.
-
-    `__post_init__` of the dataclass does the conversion. Type checkers see a descriptor, so the constructor takes the
-    first type and the attribute has the second. At run time the attribute is an ordinary one.
-    """
-
-    def __init__(self, *default: _Kept) -> None:
-        self._default = default
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, instance: object, owner: type) -> _Kept: ...
-    def __get__(self, instance: object | None, owner: type) -> Any:
-        # Reached only through the class, where dataclasses look for the default: an instance has its own value.
-        if not self._default:
-            raise AttributeError("the field has no default")
-        return self._default[0]
-
-    if TYPE_CHECKING:
-
-        def __set__(self, instance: object, value: _Given) -> None: ...
-
-
+_Accepted = TypeVar("_Accepted")
+_Held = TypeVar("_Held")
 _UNITS = {
     "w|weeks?": "weeks",
     "d|days?": "days",
@@ -65,6 +40,73 @@ _SPAN_TEXT = re.compile(
     "".join(rf"(?:\s*(?P<{name}>[0-9]{{1,15}}(?:\.[0-9]{{1,15}})?)\s*(?:{unit}))?" for unit, name in _UNITS.items())
 )
 _BAD_KEY_ERRORS = (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError)
+
+
+def fixed_offset(name: str) -> timezone | None:
+    """The zone that is always `name` ("+02:00", "-03:30") from UTC; None where `name` is not an offset.
+
+    Raises:
+        UnknownTimeZoneError: The offset is more than 18 hours, or its minutes are above 59.
+    """
+    match = _OFFSET.fullmatch(name)
+    if match is None:
+        return None
+    offset = timedelta(hours=int(match[2]), minutes=int(match[3]))
+    if offset > _LARGEST or int(match[3]) > 59:
+        raise UnknownTimeZoneError(f"time zone: an offset must be between -18:00 and +18:00 (got {name!r})")
+    return timezone(-offset if match[1] == "-" else offset)
+
+
+def zone_name(value: object) -> str:
+    """The name of a time zone that is given by name, as a `ZoneInfo` or as a `datetime.timezone`.
+
+    Raises:
+        UnknownTimeZoneError: `given` is none of these, or has no name.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, ZoneInfo) and value.key:
+        return value.key
+    if isinstance(value, timezone):
+        offset = value.utcoffset(None)
+        if not offset:
+            return "UTC"
+        minutes, rest = divmod(abs(offset), _MINUTE)
+        if not rest:
+            return f"{'-' if offset < timedelta() else '+'}{minutes // 60:02}:{minutes % 60:02}"
+    raise UnknownTimeZoneError(
+        "time zone: must be a name such as 'Europe/Berlin', an offset such as '+02:00', a ZoneInfo or a"
+        f" datetime.timezone of whole minutes (got {_shown(value)})"
+    )
+
+
+def _shown(value: object) -> str:
+    return str(value)[:80] if isinstance(value, tzinfo | datetime) else type(value).__name__
+
+
+class Converted(Generic[_Accepted, _Held]):
+    """Type of a dataclass field that accepts more types than it holds, such as `Converted[Span, timedelta]`.
+
+    `__post_init__` of the dataclass does the conversion. Type checkers see a descriptor, so the constructor takes the
+    first type and the attribute has the second. At run time the attribute is an ordinary one.
+    """
+
+    def __init__(self, *default: _Held) -> None:
+        self._default = default
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> _Held: ...
+    def __get__(self, instance: object | None, owner: type) -> Any:
+        # Reached only through the class, where dataclasses look for the default: an instance has its own value.
+        if not self._default:
+            raise AttributeError("the field has no default")
+        return self._default[0]
+
+    if TYPE_CHECKING:
+
+        def __set__(self, instance: object, value: _Accepted) -> None: ...
 
 
 def as_instant(value: object, subject: str, error: type[InvalidValueError] = InvalidTriggerError) -> datetime:
@@ -123,8 +165,8 @@ def _read_span(value: object) -> timedelta | None:
         if isinstance(value, str):
             if _SECONDS_TEXT.fullmatch(value.strip()):
                 return timedelta(seconds=float(value))
-            found = _SPAN_TEXT.fullmatch(value.strip())
-            parts = {} if found is None else {unit: float(part) for unit, part in found.groupdict().items() if part}
+            match = _SPAN_TEXT.fullmatch(value.strip())
+            parts = {} if match is None else {unit: float(part) for unit, part in match.groupdict().items() if part}
             return timedelta(**parts) if parts else None
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return timedelta(seconds=value)
@@ -157,13 +199,13 @@ def _zone(name: str) -> tzinfo:
         return zoneinfo.ZoneInfo(name)
     except _BAD_KEY_ERRORS as error:
         # The time of the comparison grows with the length of the name.
-        known = sorted(_known_zones()) if len(name) <= _LONGEST_COMPARED else ()
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+        names = sorted(_zone_names()) if len(name) <= _LONGEST_COMPARED else ()
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
         hint = f"; did you mean {near[0]!r}?" if near else "; use an IANA name such as 'Europe/Berlin'"
         raise UnknownTimeZoneError(f"time zone: {quoted(name)} is not known{hint}") from error
 
 
 @lru_cache(maxsize=1)
-def _known_zones() -> set[str]:
+def _zone_names() -> set[str]:
     # Cached because it walks through the directories of the time zone database.
     return zoneinfo.available_timezones()

@@ -86,13 +86,13 @@ def _class_name(cls: type) -> str:
 
 def _class_named(name: str) -> type:
     module, _, path = name.partition(":")
-    found: Any = sys.modules.get(module)
+    cls: Any = sys.modules.get(module)
     for part in path.split("."):
-        found = getattr(found, part, None)
+        cls = getattr(cls, part, None)
     # A class is found only by its own name, not through a module that merely imported it.
-    if not isinstance(found, type) or _class_name(found) != name:
+    if not isinstance(cls, type) or _class_name(cls) != name:
         raise InvalidJobDataError(f"data holds a value of {quoted(name)}, which is not imported in this process")
-    return found
+    return cls
 
 
 def _enum_of(value: Any, depth: int) -> Enum:

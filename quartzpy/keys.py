@@ -62,7 +62,7 @@ def check_name(name: object, subject: str) -> str:
     return name
 
 
-def given_name(name: str, subject: str) -> str:
+def name_or_unique(name: str, subject: str) -> str:
     """Return `name` if it is a valid name, or a unique name if it is UNNAMED.
 
     Raises:

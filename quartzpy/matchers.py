@@ -144,5 +144,5 @@ def _operator(operator: str, value: object) -> MatchOperator:
     try:
         return MatchOperator(operator)
     except ValueError:
-        known = ", ".join(MatchOperator)
-        raise InvalidMatcherError(f"matcher: the operator must be one of {known} (got {operator!r})") from None
+        operators = ", ".join(MatchOperator)
+        raise InvalidMatcherError(f"matcher: the operator must be one of {operators} (got {operator!r})") from None

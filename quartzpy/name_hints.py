@@ -69,7 +69,7 @@ SCHEDULER_NAMES: Mapping[str, str] = {
     "get_listener_manager": "scheduler.listeners",
     "get_context": "scheduler.context",
     "is_shutdown": "scheduler.is_shut_down",
-    # Of events, and of other verbs
+    # Of events, and of other methods
     "calendars": 'scheduler.calendar_names(), and scheduler.get_calendar("holidays")',
     "update_job": 'scheduler.modify_job("nightly", ...) for its options, and scheduler.reschedule_job for its trigger',
     **dict.fromkeys(
@@ -202,15 +202,15 @@ BUILDER_NAMES: Mapping[str, str] = {
 """Builders for which users look in the module `cron`, each with the one to use."""
 
 
-class Hinted:
+class NameHints:
     """A base class whose AttributeError for a name of another library shows the line to write here."""
 
-    _other_names: ClassVar[Mapping[str, str]] = {}
+    _name_hints: ClassVar[Mapping[str, str]] = {}
 
     if not TYPE_CHECKING:  # A type checker would accept every attribute.
 
         def __getattr__(self, name: str) -> Any:
-            hint = type(self)._other_names.get(name)
+            hint = type(self)._name_hints.get(name)
             if hint is None:
                 # Raise Python's own error, or the AttributeError that a property of this name has raised.
                 return object.__getattribute__(self, name)
@@ -222,20 +222,20 @@ def _no_attribute(owner: str, name: str, hint: str) -> AttributeError:
     return AttributeError(f"{owner} has no attribute {name!r}; hint: {hint}", name=name, obj=None)
 
 
-def advice(name: str, known: Collection[str], hints: Mapping[str, str]) -> str:
+def hint_of(name: str, names: Collection[str], hints: Mapping[str, str]) -> str:
     """Return what an error says about an unknown argument: the line to write, the right name, or all names."""
     alias = ARGUMENT_ALIASES.get(name, name)
     if name in hints:
         return f"hint: {hints[name]}"
-    if alias in known:
+    if alias in names:
         return f"did you mean {alias}?"
     if alias in hints:
         return f"hint: {hints[alias]}"
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"the arguments are {', '.join(known)}"
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]}?" if near else f"the arguments are {', '.join(names)}"
 
 
-def refuses(hints: Mapping[str, str]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+def argument_hints(hints: Mapping[str, str]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """Return a decorator that adds advice on an unknown keyword argument to a function's TypeError."""
 
     def made(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -254,21 +254,21 @@ def refuses(hints: Mapping[str, str]) -> Callable[[Callable[_P, _R]], Callable[_
     return made
 
 
-def _refused(function: Callable[..., Any], given: Collection[str], hints: Mapping[str, str]) -> TypeError | None:
+def _refused(function: Callable[..., Any], names: Collection[str], hints: Mapping[str, str]) -> TypeError | None:
     parameters = inspect.signature(function).parameters.values()
-    known = [one.name for one in parameters if one.name != "self"]
-    unknown = [name for name in given if name not in known]
-    if not unknown or any(one.kind is one.VAR_KEYWORD for one in parameters):
+    accepted = [parameter.name for parameter in parameters if parameter.name != "self"]
+    unknown = [name for name in names if name not in accepted]
+    if not unknown or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
     called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
-    return TypeError(f"{called}() has no argument {unknown[0]!r}; {advice(unknown[0], known, hints)}")
+    return TypeError(f"{called}() has no argument {unknown[0]!r}; {hint_of(unknown[0], accepted, hints)}")
 
 
-def constructor_refuses(hints: Mapping[str, str]) -> Callable[[_C], _C]:
-    """Return a decorator that does for the constructor of a class what `refuses` does for a function."""
+def constructor_hints(hints: Mapping[str, str]) -> Callable[[_C], _C]:
+    """Return a decorator that does for the constructor of a class what `argument_hints` does for a function."""
 
     def made(cls: _C) -> _C:
-        type.__setattr__(cls, "__init__", refuses(hints)(vars(cls)["__init__"]))
+        type.__setattr__(cls, "__init__", argument_hints(hints)(vars(cls)["__init__"]))
         return cls
 
     return made

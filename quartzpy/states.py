@@ -122,29 +122,29 @@ BEGUN = ENDED | {ExecutionState.PROCESSING}
 """The states of executions that run or have ended."""
 
 
-def execution_states(given: str | Collection[str]) -> frozenset[ExecutionState]:
+def execution_states(states: str | Collection[str]) -> frozenset[ExecutionState]:
     """Return the states with these names, one or several.
 
     Raises:
         InvalidValueError: a name is not the name of a state.
     """
-    names = [given] if isinstance(given, str) else given
+    names = [states] if isinstance(states, str) else states
     try:
         return frozenset(ExecutionState(name) for name in names)
     except (ValueError, TypeError) as error:
-        raise InvalidValueError(f"state: must be among {', '.join(ExecutionState)} (got {given!r})") from error
+        raise InvalidValueError(f"state: must be among {', '.join(ExecutionState)} (got {states!r})") from error
 
 
-def missed_of(given: str) -> Missed:
+def missed_of(value: str) -> Missed:
     """Return the policy for missed fires with this name.
 
     Raises:
         InvalidValueError: there is no such policy.
     """
     try:
-        return Missed(given)
+        return Missed(value)
     except ValueError:
-        raise InvalidValueError(f"missed: must be one of {', '.join(Missed)} (got {given!r})") from None
+        raise InvalidValueError(f"missed: must be one of {', '.join(Missed)} (got {value!r})") from None
 
 
 class ActionState(StrEnum):
@@ -243,7 +243,7 @@ PUBLIC: dict[TriggerState, PublicState] = {
 }
 
 
-def trigger_states(given: str | Collection[str]) -> frozenset[TriggerState]:
+def trigger_states(states: str | Collection[str]) -> frozenset[TriggerState]:
     """Return the states with these names, one or several, of `TriggerState` or of `PublicState`.
 
     A public state comprises several stored states: NORMAL is WAITING or ACQUIRED, and PAUSED is PAUSED or
@@ -253,10 +253,10 @@ def trigger_states(given: str | Collection[str]) -> frozenset[TriggerState]:
         InvalidValueError: a name is not the name of a state.
     """
     public = [str(state) for state in PublicState if state is not PublicState.NONE]
-    names = [given] if isinstance(given, str) else given
+    names = [states] if isinstance(states, str) else states
     try:
         chosen = {str(PublicState(name)) if name in public else str(TriggerState(name)) for name in names}
     except (ValueError, TypeError) as error:
-        known = ", ".join(dict.fromkeys([*TriggerState, *public]))
-        raise InvalidValueError(f"state: must be among {known} (got {given!r})") from error
+        allowed = ", ".join(dict.fromkeys([*TriggerState, *public]))
+        raise InvalidValueError(f"state: must be among {allowed} (got {states!r})") from error
     return frozenset(state for state in TriggerState if state in chosen or PUBLIC[state] in chosen)

@@ -67,9 +67,9 @@ def headline(error: str | None) -> str | None:
     return next(named, lines[-1] if lines else "")
 
 
-def did_you_mean(name: str, known: Iterable[str], names: str) -> str:
+def did_you_mean(name: str, accepted: Iterable[str], names: str) -> str:
     """Return the hint of an error about an unknown name: the nearest known one, or all of them, called `names`."""
-    candidates = list(known)
+    candidates = list(accepted)
     near = difflib.get_close_matches(name, candidates, n=1)
     return f"did you mean {near[0]}?" if near else f"the {names} are {', '.join(candidates)}"
 
@@ -103,12 +103,12 @@ def check_storable(text: str, subject: str, error: type[InvalidValueError]) -> N
 def stored_object(text: str, subject: str, error: type[InvalidValueError]) -> dict[str, Any]:
     """Parse a stored JSON object. Raises `error`, whose message begins with `subject`, if it is not one."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, TypeError, RecursionError) as wrong:
         raise error(f"{subject}: is not JSON: {reason(wrong)}") from wrong
-    if not isinstance(found, dict):
-        raise error(f"{subject}: must be a JSON object (got {type(found).__name__})")
-    return found
+    if not isinstance(value, dict):
+        raise error(f"{subject}: must be a JSON object (got {type(value).__name__})")
+    return value
 
 
 def number_of(count: int, noun: str) -> str:
@@ -117,6 +117,6 @@ def number_of(count: int, noun: str) -> str:
     return f"{number} {noun}{'' if count == 1 else 's'}"
 
 
-def numbered(count: int, one: str, several: str) -> str:
+def numbered(count: int, singular: str, plural: str) -> str:
     """Return a number with the words that agree with it: `numbered(1, "node is silent", "nodes are silent")`."""
-    return f"{count:,} {one if count == 1 else several}"
+    return f"{count:,} {singular if count == 1 else plural}"

@@ -1,12 +1,12 @@
 """Write the awaitable twins of the facade's classes: `python -m tools.async_facade`.
 
-The asynchronous facade has the verbs of the ordinary one, with the same signatures and docstrings. So they are written
-once, by hand, and this program derives the others from the classes themselves; a test fails where somebody changed a
-verb and did not run it. Each public method becomes a coroutine method that runs the method it is derived from on a
-worker thread. Each public property that asks the database becomes a coroutine method of the same name.
+The asynchronous facade has the methods of the ordinary one, with the same signatures and docstrings. So they are
+written once, by hand, and this program derives the others from the classes themselves; a test fails where somebody
+changed a method and did not run it. Each public method becomes a coroutine method that runs the method it is derived
+from on a worker thread. Each public property that asks the database becomes a coroutine method of the same name.
 
-Each class from which the verbs are inherited has a twin in a module of its own. A class that verbs return and whose
-methods ask the database in turn (a handle, a query) has one too: add it to `MODULES`, before the verbs that return it.
+Each class from which a scheduler inherits methods has a twin. A class that methods return and whose methods ask the
+database in turn (a handle, a query) has one too: add it to `MODULES`, before the methods that return it.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class Twin:
     source: str
     name: str
     is_inherited: bool = False
-    """A class of verbs: it extends the twins of its base classes, and others extend it."""
+    """A class of methods: it extends the twins of its base classes, and others extend it."""
     is_stream: bool = False
     """Its items come one by one for as long as it is open: it has `next`, which may wait for long, and `close`."""
     is_lazy: bool = False
-    """The class asks the database only when it is used, as a query does: verbs return it without being awaited."""
+    """The class asks the database only when it is used, as a query does: methods return it without being awaited."""
 
     @property
     def cls(self) -> type:
@@ -72,7 +72,7 @@ class Twin:
 
     @property
     def variable(self) -> str:
-        """The name of the type variable that a class of verbs has for the class behind it."""
+        """The name of the type variable that a class of methods has for the class behind it."""
         return f"_{self.cls.__name__}T"
 
 
@@ -96,40 +96,32 @@ def _wanted(name: str, member: object) -> bool:
     return is_public and (inspect.isfunction(member) or isinstance(member, property))
 
 
-def _verb_modules() -> Iterator[Module]:
-    """Yield a module for each class that has verbs, base classes first."""
+def _twins_of_methods() -> Iterator[Twin]:
+    """Yield a twin for each class that has methods on jobs and triggers, base classes first."""
     for cls in reversed(SchedulingMethods.__mro__):
-        has_verbs = issubclass(cls, Methods) and any(_wanted(name, member) for name, member in vars(cls).items())
-        if has_verbs or cls is SchedulingMethods:
-            twin = Twin(f"{cls.__module__}:{cls.__name__}", f"Async{cls.__name__}", is_inherited=True)
-            name = cls.__module__.rpartition(".")[2]
-            yield Module(f"quartzpy.aio.methods.{name}", f"The awaitable twin of `{cls.__name__}`.", (twin,))
+        has_methods = issubclass(cls, Methods) and any(_wanted(name, member) for name, member in vars(cls).items())
+        if has_methods or cls is SchedulingMethods:
+            yield Twin(f"{cls.__module__}:{cls.__name__}", f"Async{cls.__name__}", is_inherited=True)
 
 
 MODULES = (
     Module(
-        "quartzpy.aio.streams",
-        "Streams of events that are awaited.",
-        (Twin("quartzpy.scheduler.cluster_events:ClusterEvents", "AsyncClusterEvents", is_stream=True),),
-    ),
-    Module(
-        "quartzpy.aio.queries",
-        "Queries that are awaited.",
-        (Twin("quartzpy.scheduler.paging:Query", "AsyncQuery", is_lazy=True),),
-    ),
-    Module(
-        "quartzpy.aio.handles",
-        "Handles whose methods are awaited.",
+        "quartzpy.aio.results",
+        "Handles, queries and streams of events, which are awaited.",
         (
+            Twin("quartzpy.scheduler.cluster_events:ClusterEvents", "AsyncClusterEvents", is_stream=True),
+            Twin("quartzpy.scheduler.querying:Query", "AsyncQuery", is_lazy=True),
             Twin("quartzpy.scheduler.methods.scheduling:ScheduledJob", "AsyncScheduledJob"),
             Twin("quartzpy.scheduler.methods.handles:TriggeredExecution", "AsyncTriggeredExecution"),
         ),
     ),
-    *_verb_modules(),
     Module(
-        "quartzpy.aio.scheduler",
-        "The awaitable verbs of a scheduler alone.",
-        (Twin("quartzpy.scheduler.scheduler:BaseScheduler", "AsyncSchedulerMethods", is_inherited=True),),
+        "quartzpy.aio.methods",
+        "The methods of a scheduler, which are awaited.",
+        (
+            *_twins_of_methods(),
+            Twin("quartzpy.scheduler.scheduler:BaseScheduler", "AsyncSchedulerMethods", is_inherited=True),
+        ),
     ),
 )
 
@@ -192,7 +184,7 @@ class Writer:
     def _class(self, twin: Twin) -> str:
         parameters = [parameter.__name__ for parameter in getattr(twin.cls, "__parameters__", ())]
         self._parameters = frozenset(parameters)
-        members = [self._member(twin, owner, name, found) for owner, name, found in self._members(twin)]
+        members = [self._member(twin, owner, name, member) for owner, name, member in self._members(twin)]
         source_module, _, source_name = twin.source.partition(":")
         self._imports.add(f"from {source_module} import {source_name}")
         if twin.is_inherited:
@@ -212,7 +204,7 @@ class Writer:
         return head + textwrap.indent("\n\n".join([docstring, *members]), "    ")
 
     def _base_names(self, twin: Twin) -> list[str]:
-        """The names of the classes that a class of verbs extends, which are imported."""
+        """The names of the classes that a class of methods extends, which are imported."""
         bases = list(self._base_twins(twin.cls))
         for base in bases:
             self._use(base)
@@ -223,23 +215,23 @@ class Writer:
     def _base_twins(self, cls: type) -> Iterator[Twin]:
         """The twins of the base classes; of the bases of those that have no twin."""
         for base in cls.__bases__:
-            found = self._twins.get(base.__name__)
-            if found is not None and found.cls is base:
-                yield found
+            twin = self._twins.get(base.__name__)
+            if twin is not None and twin.cls is base:
+                yield twin
             else:
                 yield from self._base_twins(base)
 
     def _members(self, twin: Twin) -> list[tuple[type, str, object]]:
         bases = [base.cls for base in self._base_twins(twin.cls)] if twin.is_inherited else []
-        found: dict[str, tuple[type, str, object]] = {}
+        members: dict[str, tuple[type, str, object]] = {}
         for owner in reversed(twin.cls.__mro__):
             if not owner.__module__.startswith("quartzpy."):
                 continue
             for name, member in vars(owner).items():
                 has_twin = any(inspect.getattr_static(base, name, None) is member for base in bases)
                 if _wanted(name, member) and not has_twin:
-                    found[name] = (owner, name, member)
-        return list(found.values())
+                    members[name] = (owner, name, member)
+        return list(members.values())
 
     def _member(self, twin: Twin, owner: type, name: str, member: object) -> str:
         function = member.fget if isinstance(member, property) else member
@@ -278,15 +270,15 @@ class Writer:
         returned = returns.replace(source_name, twin.name)
         if twin.is_lazy:
             return f"def {name}({{signature}}) -> {returned}:", f"return {twin.name}(self, lambda behind: {call})"
-        made = f"{twin.name}._of(self, found)"
+        made = f"{twin.name}._of(self, result)"
         if shape == "optional":
-            made = f"None if found is None else {made}"
+            made = f"None if result is None else {made}"
         elif shape != "plain":
             begin, end = {"list": "[]", "set": "{}", "tuple": ("tuple(", ")")}[shape]
-            made = f"{begin}{twin.name}._of(self, one) for one in found{end}"
+            made = f"{begin}{twin.name}._of(self, item) for item in result{end}"
         return (
             f"async def {name}({{signature}}) -> {returned}:",
-            f"found = await self._run(lambda behind: {call})\nreturn {made}",
+            f"result = await self._run(lambda behind: {call})\nreturn {made}",
         )
 
     def _context_manager(self) -> str:
@@ -308,13 +300,13 @@ class Writer:
         if is_stream:
             return (
                 f"async def __aiter__(self) -> AsyncIterator[{item}]:\n"
-                "    while (one := await self.next()) is not None:\n        yield one"
+                "    while (event := await self.next()) is not None:\n        yield event"
             )
         return f"def __aiter__(self) -> AsyncIterator[{item}]:\n    return self._items(lambda behind: behind)"
 
     def _twin_in(self, returns: ast.expr) -> tuple[Twin | None, str]:
         """The twin of the class that a return type names, and how: plain, optional, list, tuple or set."""
-        named = [one for one in ast.walk(returns) if isinstance(one, ast.Name) and one.id in self._twins]
+        named = [node for node in ast.walk(returns) if isinstance(node, ast.Name) and node.id in self._twins]
         if not named:
             return None, ""
         twin = self._twins[named[0].id]
@@ -335,20 +327,20 @@ class Writer:
     def _signature(self, node: ast.FunctionDef, source: Source) -> str:
         arguments = node.args
         every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        every += [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
-        for one in every:
-            if one.annotation is not None:
-                self._note_names(one.annotation, source)
-        for default in [*arguments.defaults, *[one for one in arguments.kw_defaults if one is not None]]:
+        every += [argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None]
+        for argument in every:
+            if argument.annotation is not None:
+                self._note_names(argument.annotation, source)
+        for default in [*arguments.defaults, *[argument for argument in arguments.kw_defaults if argument is not None]]:
             self._note_names(default, source)
         return ast.unparse(arguments)
 
     def _note_names(self, node: ast.expr, source: Source) -> None:
-        for one in ast.walk(node):
-            if isinstance(one, ast.Name) and one.id not in self._parameters and one.id not in self._twins:
-                found = source.import_of(one.id)
-                if found is not None:
-                    self._imports.add(found)
+        for name in ast.walk(node):
+            if isinstance(name, ast.Name) and name.id not in self._parameters and name.id not in self._twins:
+                statement = source.import_of(name.id)
+                if statement is not None:
+                    self._imports.add(statement)
 
 
 def _closed(docstring: str) -> str:
@@ -358,11 +350,11 @@ def _closed(docstring: str) -> str:
 
 def _passed(arguments: ast.arguments) -> str:
     """The arguments of a call that passes on all parameters but the first."""
-    positional = [one.arg for one in [*arguments.posonlyargs, *arguments.args]][1:]
+    positional = [argument.arg for argument in [*arguments.posonlyargs, *arguments.args]][1:]
     passed = list(positional)
     if arguments.vararg is not None:
         passed.append(f"*{arguments.vararg.arg}")
-    passed += [f"{one.arg}={one.arg}" for one in arguments.kwonlyargs]
+    passed += [f"{argument.arg}={argument.arg}" for argument in arguments.kwonlyargs]
     if arguments.kwarg is not None:
         passed.append(f"**{arguments.kwarg.arg}")
     return ", ".join(passed)

@@ -78,10 +78,10 @@ def rooms() -> list[Room]:
     placed = []
     for number, floor in enumerate(floors()):
         sizes = [max(len(name), 9) * CHARACTER + 18 for name in floor]
-        left = (WIDTH - sum(sizes) - GAP * (len(floor) - 1)) / 2
+        x = (WIDTH - sum(sizes) - GAP * (len(floor) - 1)) / 2
         for name, width in zip(floor, sizes, strict=True):
-            placed.append(Room(name, left, MARGIN + number * FLOOR_HEIGHT, width))
-            left += width + GAP
+            placed.append(Room(name, x, MARGIN + number * FLOOR_HEIGHT, width))
+            x += width + GAP
     return placed
 
 

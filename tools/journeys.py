@@ -209,12 +209,12 @@ def lines_of_sql(text: str) -> int:
 
 def lines_of_repeated_sql() -> int:
     """Count the lines of shared parts of the statements, without the first occurrence of each part."""
-    seen: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     repeated = 0
     for file in statement_files():
         for name, text in parts(file):
-            repeated += seen.get(name, 0)
-            seen[name] = lines_of_sql(text)
+            repeated += sizes.get(name, 0)
+            sizes[name] = lines_of_sql(text)
     return repeated
 
 
@@ -222,9 +222,9 @@ def protocol_methods() -> int:
     """Count the methods of the store's protocols."""
     protocols = {
         base
-        for found in vars(import_module(PROTOCOLS)).values()
-        if inspect.isclass(found)
-        for base in found.__mro__
+        for value_of_module in vars(import_module(PROTOCOLS)).values()
+        if inspect.isclass(value_of_module)
+        for base in value_of_module.__mro__
         if getattr(base, "_is_protocol", False) and base.__module__.startswith(PROTOCOLS)
     }
     return len(

@@ -14,12 +14,11 @@ from quartzpy import Scheduler
 from quartzpy.dashboard.api.reads import READS
 from quartzpy.dashboard.app import create_app
 from quartzpy.dashboard.auth import allow_everyone
-from quartzpy.dashboard.routes import all_routes
+from quartzpy.dashboard.pages import PAGES
 from quartzpy.operations import Role
 
 _JOB = {"name": "job-7", "group": "group-7"}
 _TRIGGER = {"name": "trigger-2345", "group": "group-45"}
-_STREAM = "/live"
 
 
 def measure(scheduler: Scheduler, executions: int) -> dict[str, list[float]]:
@@ -63,8 +62,8 @@ def _pages(executions: int) -> list[str]:
         "/audit": [{}, {"action": "delete"}],
         "/search": [{"q": "trigger-4711"}, {"q": "nothing-of-this"}],
     }
-    paths = [route.path for route in all_routes() if isinstance(route, Route) and "GET" in (route.methods or ())]
-    plain = [path for path in paths if path != _STREAM and "{" not in path and not path.startswith("/actions/")]
+    paths = [route.path for route in PAGES if isinstance(route, Route) and "GET" in (route.methods or ())]
+    plain = [path for path in paths if "{" not in path]
     found = [_url(path, query) for path in plain for query in asked.get(path, [{}])]
     one = {"kind": "trigger", **_TRIGGER}
     many = {"of": "triggers", "scope": "all", "group": "group-50"}

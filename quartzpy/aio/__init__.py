@@ -1,1 +1,1 @@
-"""The asynchronous facade: the verbs of `quartzpy.scheduler`, each of them awaitable."""
+"""The asynchronous facade: the methods of `quartzpy.scheduler`, each of them awaitable."""

@@ -11,8 +11,8 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from quartzpy.aio.scheduler import AsyncSchedulerMethods
-from quartzpy.aio.streams import AsyncClusterEvents
+from quartzpy.aio.methods import AsyncSchedulerMethods
+from quartzpy.aio.results import AsyncClusterEvents
 from quartzpy.aio.transaction import AsyncTransactionMethods
 from quartzpy.errors import NodeUnhealthyError, SchedulerStateError, SettingsError
 from quartzpy.events.listeners import Listeners
@@ -23,10 +23,10 @@ from quartzpy.jobs.function_job import job as job_of_function
 from quartzpy.jobs.job_factory import JobFactory, new_instance
 from quartzpy.jobs.middleware import Middleware
 from quartzpy.logs.default_handler import ensure_logging
-from quartzpy.name_hints import SCHEDULER_NAMES, Hinted
+from quartzpy.name_hints import SCHEDULER_NAMES, NameHints
 from quartzpy.node.health import HealthState
 from quartzpy.node.run import CHECK_EVERY
-from quartzpy.scheduler.async_calls import VerbThreads
+from quartzpy.scheduler.async_calls import MethodThreads
 from quartzpy.scheduler.plugin import Plugin
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
@@ -46,21 +46,21 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def _synchronous(database: Any) -> str | Engine | None:
     """Return the database as it is, or the URL of an asynchronous engine."""
     if type(database).__name__ != "AsyncEngine":
-        given: str | Engine | None = database
-        return given
+        address: str | Engine | None = database
+        return address
     from quartzpy.store.postgresql.db.urls import url_of_async_engine
 
     return url_of_async_engine(database.url)
 
 
-class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
-    """A scheduler whose verbs are awaited: `async with AsyncScheduler(url) as scheduler: await scheduler.jobs()`.
+class AsyncScheduler(NameHints, AsyncSchedulerMethods[BaseScheduler]):
+    """A scheduler whose methods are awaited: `async with AsyncScheduler(url) as scheduler: await scheduler.jobs()`.
 
-    It does what `Scheduler` does, on the same tables: it wraps an ordinary scheduler, `scheduler.blocking`, whose verbs
-    run on worker threads, so the event loop is never blocked. Jobs run as on every node: functions on worker threads,
-    coroutine functions on the node's own event loop, never on the caller's.
+    It does what `Scheduler` does, on the same tables: it wraps an ordinary scheduler, `scheduler.blocking`, whose
+    methods run on worker threads, so the event loop is never blocked. Jobs run as on every node: functions on worker
+    threads, coroutine functions on the node's own event loop, never on the caller's.
 
-    Cancelling a task that awaits a verb ends the wait at once; a verb that has started still completes.
+    Cancelling a task that awaits a method ends the wait at once; a method that has started still completes.
 
     `database` and the other parameters are those of `Scheduler`. `database` may also be an existing scheduler, or a
     SQLAlchemy `AsyncEngine` on psycopg or asyncpg. Only the engine's URL is used: the connections of an asynchronous
@@ -70,7 +70,7 @@ class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
         SettingsError: a wrong URL, an unknown setting, or a wrong value.
     """
 
-    _other_names = SCHEDULER_NAMES
+    _name_hints = SCHEDULER_NAMES
 
     def __init__(
         self,
@@ -103,13 +103,13 @@ class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
                 **settings,
             )
         """The ordinary scheduler that this one wraps. Other threads may use it at any time."""
-        self._threads = VerbThreads(self.blocking.config.pool_size + 3)
+        self._threads = MethodThreads(self.blocking.config.pool_size + 3)
         self._decorated: list[Callable[[], Any]] = []
 
     @classmethod
-    def from_config(cls, path: str | os.PathLike[str] | None = None, **given: Any) -> Self:
+    def from_config(cls, path: str | os.PathLike[str] | None = None, **settings: Any) -> Self:
         """Create a scheduler from outside configuration; parameters and errors as for `Scheduler.from_config`."""
-        return cls(Scheduler.from_config(path, **given))
+        return cls(Scheduler.from_config(path, **settings))
 
     @property
     def context(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
         try:
             return await self._threads.wait(call, self.blocking)
         finally:
-            # Not before: jobs await verbs until the drain is over.
+            # Not before: jobs await methods until the drain is over.
             if self.blocking._closed.is_set():
                 self._threads.close()
 
@@ -196,16 +196,16 @@ class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
         timeout = None if drain_timeout is None else as_span(drain_timeout, "drain_timeout", SettingsError)
         ensure_logging(log_level, log_format)
         loop = asyncio.get_running_loop()
-        asked = [asyncio.Event(), asyncio.Event()]
+        stops = [asyncio.Event(), asyncio.Event()]
 
         def ask(number: signal.Signals) -> None:
-            if not asked[0].is_set():
+            if not stops[0].is_set():
                 logger.info(
                     "%s: stopping; running executions may end %s, and a second signal abandons them",
                     number.name,
                     "however long they take" if timeout is None else f"within {timeout.total_seconds():g} s",
                 )
-            (asked[1] if asked[0].is_set() else asked[0]).set()
+            (stops[1] if stops[0].is_set() else stops[0]).set()
 
         handled = []
         for number in _SIGNALS:
@@ -219,13 +219,13 @@ class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
                 await self.start()
             except asyncio.CancelledError:
                 # The start goes on in its thread, and nobody else would stop the node.
-                await self._drain(asked[1], timeout, interrupt)
+                await self._drain(stops[1], timeout, interrupt)
                 raise
             try:
-                await self._first_of(asked[0].wait(), self.wait_until_shut_down(), self._until_failed())
+                await self._first_of(stops[0].wait(), self.wait_until_shut_down(), self._until_failed())
             finally:
                 failed = self.health().state is HealthState.FAILED
-                drained = await self._drain(asked[1], timeout, interrupt)
+                drained = await self._drain(stops[1], timeout, interrupt)
             if failed:
                 raise NodeUnhealthyError("a thread of this node could not be kept alive; start a new process")
             return drained
@@ -248,7 +248,7 @@ class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
 
     @staticmethod
     async def _first_of(*waits: Any) -> None:
-        tasks = [asyncio.ensure_future(one) for one in waits]
+        tasks = [asyncio.ensure_future(wait) for wait in waits]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -291,8 +291,8 @@ class AsyncScheduler(Hinted, AsyncSchedulerMethods[BaseScheduler]):
         return scheduled
 
     def using(self, connection: Any) -> AsyncTransactionMethods:
-        """Return the scheduling verbs inside the transaction of a connection or session; each verb is awaited.
+        """Return the scheduling methods inside the transaction of a connection or session; each method is awaited.
 
-        `connection` is any that `Scheduler.using` accepts. The first verb that is awaited raises the errors.
+        `connection` is any that `Scheduler.using` accepts. The first method that is awaited raises the errors.
         """
-        return self.blocking.using_async(connection, self._threads)
+        return self.blocking._using_async(connection, self._threads)

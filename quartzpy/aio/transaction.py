@@ -1,4 +1,4 @@
-"""The awaitable verbs inside a transaction of the caller."""
+"""The awaitable methods inside a transaction of the caller."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from quartzpy.aio.methods.scheduling import AsyncSchedulingMethods
+from quartzpy.aio.methods import AsyncSchedulingMethods
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.connection_types import is_asynchronous
-from quartzpy.scheduler.async_calls import VerbThreads
-from quartzpy.scheduler.transaction_methods import TransactionMethods
+from quartzpy.scheduler.async_calls import MethodThreads
+from quartzpy.scheduler.transactions import TransactionMethods
 from quartzpy.store.protocol import JobStore
 
 _R = TypeVar("_R")
 
 
 class AsyncTransactionMethods(AsyncSchedulingMethods[TransactionMethods]):
-    """The scheduling verbs inside one transaction; `using` returns them. They cannot be used after the transaction.
+    """The scheduling methods inside one transaction; `using` returns them. They cannot be used after the transaction.
 
-    The first awaited verb joins the transaction. Methods that are awaited concurrently run one after the other. A task
-    that is cancelled during a verb continues only when the verb has ended, so that nobody else uses the connection in
-    the meantime.
+    The first awaited method joins the transaction. Methods that are awaited concurrently run one after the other. A
+    task that is cancelled during a method continues only when the method has ended, so that nobody else uses the
+    connection in the meantime.
     """
 
     def __init__(
@@ -30,13 +30,13 @@ class AsyncTransactionMethods(AsyncSchedulingMethods[TransactionMethods]):
         store: Callable[[], JobStore],
         connection: Any,
         config: SchedulerConfig,
-        verbs_of: Callable[[JobStore], TransactionMethods],
-        threads: VerbThreads,
+        methods_of: Callable[[JobStore], TransactionMethods],
+        threads: MethodThreads,
     ) -> None:
         self._store = store
         self._connection = connection
         self._config = config
-        self._verbs_of = verbs_of
+        self._methods_of = methods_of
         self._threads = threads
         self._one_at_a_time = asyncio.Lock()
         self._turn: contextlib.AbstractAsyncContextManager[Any] = contextlib.nullcontext()
@@ -49,13 +49,13 @@ class AsyncTransactionMethods(AsyncSchedulingMethods[TransactionMethods]):
     @property
     def _behind(self) -> TransactionMethods:
         # A lazy query reads nothing before it is awaited, and by then `_run` has joined the transaction.
-        return self._joined or self._verbs_of(self._store())
+        return self._joined or self._methods_of(self._store())
 
     async def _run(self, call: Callable[[TransactionMethods], _R]) -> _R:
         async with self._one_at_a_time:
-            verbs = self._joined or await self._join()
+            methods = self._joined or await self._join()
             async with self._turn:
-                return await self._threads.run_to_end(call, verbs)
+                return await self._threads.run_to_end(call, methods)
 
     async def _wait(self, call: Callable[[TransactionMethods], _R]) -> _R:
         return await self._run(call)
@@ -70,5 +70,5 @@ class AsyncTransactionMethods(AsyncSchedulingMethods[TransactionMethods]):
             transaction = await external_transaction(transaction, seconds)
             self._turn = transaction.turn
         inside = await self._threads.run_to_end(store.within, transaction)
-        self._joined = self._verbs_of(inside)
+        self._joined = self._methods_of(inside)
         return self._joined

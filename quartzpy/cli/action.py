@@ -20,8 +20,8 @@ from quartzpy.texts import numbered, visible
 
 if TYPE_CHECKING:
     from quartzpy.operations.actions.action import Action
+    from quartzpy.operations.actions.log import ActionResult
     from quartzpy.operations.operations import Operations
-    from quartzpy.operations.results import ActionResult
 
 _Command = Callable[..., Any]
 
@@ -80,7 +80,7 @@ def act_on(
     """
     if subjects.count == 0 and subjects.words is None:
         sys.exit(NOTHING_MATCHED)
-    question = f"{action.asked(values)} {subjects}"
+    question = f"{action.question_for(values)} {subjects}"
     if request.dry_run:
         if request.json_output:
             print_json({"action": action.name, "dry_run": True, "count": subjects.count, "keys": list(subjects.first)})

@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from quartzpy.cli.target import Target, scheduler_options
-from quartzpy.config.config import SchedulerConfig
-from quartzpy.config.executors import ExecutorConfig
+from quartzpy.config.config import ExecutorConfig, SchedulerConfig
 from quartzpy.config.sources import CONFIG_FILE, URL
 from quartzpy.operations.render import as_json, table
 from quartzpy.operations.schedules import short

@@ -29,9 +29,9 @@ from quartzpy.store.queries import TriggerQuery
 from quartzpy.texts import quoted, reason, visible
 
 if TYPE_CHECKING:
-    from quartzpy.calendars.base import BaseCalendar
+    from quartzpy.calendars.calendar import BaseCalendar
     from quartzpy.jobs.job import JobDetail
-    from quartzpy.operations.changed_values import ChangedValue
+    from quartzpy.operations.actions.values import ChangedValue
     from quartzpy.scheduler.scheduler import BaseScheduler
     from quartzpy.scheduler.sync import Change, Declarations, SyncPlan
     from quartzpy.store.records import JobRecord, TriggerRecord
@@ -149,8 +149,8 @@ def _declared(file: Path, modules: Sequence[str]) -> Declarations:
 
 
 def _print_plan(found: SyncPlan, *, json_output: bool) -> None:
-    from quartzpy.operations.changed_values import changed_values
-    from quartzpy.operations.redaction import Redaction
+    from quartzpy.operations.actions.values import changed_values
+    from quartzpy.operations.source import Redaction
 
     redaction = Redaction()
     changes = [(change, _texts(change, changed_values(change, redaction))) for change in found.changes]

@@ -22,7 +22,7 @@ def doctor(target: Target, repair: bool, json_output: bool) -> None:
     """
     from quartzpy.config.config import SchedulerConfig
     from quartzpy.errors import SchemaError, StoreUnavailableError
-    from quartzpy.operations.doctor import as_json, as_text, examine
+    from quartzpy.operations.system import as_json, as_text, examine
     from quartzpy.store.postgresql.store import SqlJobStore
 
     # If the database cannot be read, the report says so, and the name does not matter.

@@ -1,4 +1,4 @@
-"""The filters of listings and of verbs: those of `Scheduler.jobs`, `triggers`, `executions` and `misfires`."""
+"""The filters of listings and of methods: those of `Scheduler.jobs`, `triggers`, `executions` and `misfires`."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from quartzpy.scheduler.methods.queries import checked_fire_id
 from quartzpy.texts import quoted
 
 if TYPE_CHECKING:
-    from quartzpy.scheduler.paging import Query
+    from quartzpy.scheduler.querying import Query
     from quartzpy.scheduler.scheduler import BaseScheduler
 
 _COMPARED = 2_000

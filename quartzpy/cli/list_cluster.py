@@ -90,7 +90,7 @@ AUDIT: Listing[AuditEntry] = Listing(
 
 def _undone_by(entry: AuditEntry) -> str | None:
     """Return the command that undoes an entry, or only the action where the entry does not name its one subject."""
-    from quartzpy.operations.undoing import undoing
+    from quartzpy.operations.audit_log import undoing
 
     remedy = undoing(entry)
     return entry.undone_by if remedy is None else command_of(remedy)

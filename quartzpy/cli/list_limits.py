@@ -14,8 +14,7 @@ from quartzpy.texts import numbered
 
 if TYPE_CHECKING:
     from quartzpy.operations.calendars import CalendarSummary
-    from quartzpy.operations.groups import Groups, GroupView
-    from quartzpy.operations.limits import Limits
+    from quartzpy.operations.groups import Groups, GroupView, Limits
     from quartzpy.operations.operations import Operations
     from quartzpy.store.postgresql.admin.records import LockRecord
 

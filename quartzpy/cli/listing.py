@@ -19,7 +19,7 @@ from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import QuartzpyError, SettingsError
 from quartzpy.instants import as_span
 from quartzpy.operations.render import json_text, to_json
-from quartzpy.scheduler.paging import Page
+from quartzpy.scheduler.querying import Page
 from quartzpy.texts import did_you_mean, reason
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from quartzpy.texts import visible
 
 if TYPE_CHECKING:
     from quartzpy.operations.actions.action import Action
-    from quartzpy.operations.schedule_texts import SchedulePreview
+    from quartzpy.operations.schedules import SchedulePreview
 
 
 @click.argument("text", nargs=-1, required=True, metavar="SCHEDULE")

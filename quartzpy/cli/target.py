@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from quartzpy.config.config import DEFAULT_TABLE_PREFIX
 from quartzpy.config.sources import (
     CONFIG_FILE,
     CONFIG_VARIABLE,
@@ -26,7 +27,6 @@ from quartzpy.config.sources import (
     find_config_file,
     gather_settings,
 )
-from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
 from quartzpy.errors import SchedulerNotFoundError, SettingsError
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Target:
     def operations(self) -> Iterator[Operations]:
         """Yield the operations of the user of this process on a scheduler that is not started."""
         from quartzpy.operations import Operations
-        from quartzpy.scheduler.advice import COMMANDS
+        from quartzpy.scheduler.explain import COMMANDS
 
         with self.client() as scheduler:
             yield Operations(scheduler, advice=COMMANDS)

@@ -1,17 +1,16 @@
-"""The settings of a scheduler: one frozen value, validated as a whole."""
+"""The settings of a scheduler: one frozen value, validated as a whole. Its worker pools are a part of it."""
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
-from quartzpy.config.executors import MAX_WORKERS, ExecutorConfig
-from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
 from quartzpy.errors import InvalidKeyError, SettingsError
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.keys import check_name, unique_name
@@ -20,24 +19,103 @@ from quartzpy.name_hints import SETTING_NAMES
 from quartzpy.placement import DEFAULT_EXECUTOR
 from quartzpy.texts import did_you_mean, quoted
 
+MAX_WORKERS = 5_000
+LEAST_MEMORY = 128 * 2**20
+_BYTES = re.compile(r"([0-9]{1,9})(KB|MB|GB)")
+_BYTE_UNITS = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
 AUTO = "AUTO"
+DEFAULT_TABLE_PREFIX = "qrtz_"
+# The longest name that follows it has 38 characters, and PostgreSQL keeps 63.
+_TABLE_PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,19}")
+_SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 # The server counts milliseconds in 32 bits.
 _LONGEST_TIMEOUT = timedelta(days=24)
 _A_YEAR = timedelta(days=366)
 _FOR_EVER = ("history_retention", "audit_retention")
 """The spans of time that may be None, for what is kept for ever."""
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING")
+MAX_GROUP_LIMIT = 1_000_000
+
+
+def as_bytes(value: object, subject: str) -> int:
+    """Return a size in bytes, given as a number of bytes or as a string such as "512MB" or "2GB".
+
+    Raises:
+        SettingsError: `value` is neither.
+    """
+    if type(value) is int and value > 0:
+        return value
+    if isinstance(value, str) and (match := _BYTES.fullmatch(value.strip())):
+        return int(match[1]) * _BYTE_UNITS[match[2]]
+    raise SettingsError(f"{subject} must be a number of bytes, or a string such as 512MB or 2GB (got {quoted(value)})")
+
+
+class ExecutorKind(StrEnum):
+    """The kind of the workers of a pool."""
+
+    THREADS = "threads"
+    ASYNCIO = "asyncio"
+    """Slots on the node's event loop, for `async def` jobs only."""
+    PROCESSES = "processes"
+    """Child processes: for CPU-bound jobs, and for jobs that must be killed if they do not stop."""
+
+
+@dataclass(frozen=True)
+class ExecutorConfig:
+    """The configuration of a worker pool: the kind and number of its workers."""
+
+    kind: ExecutorKind | str
+    workers: int
+    memory_limit: int | str | None = None
+    """The largest address space of each process in a pool of processes, in bytes or as a string such as "512MB". A
+    job that needs more fails with a MemoryError that names the limit, and a new process replaces its own."""
+
+    def __post_init__(self) -> None:
+        """Validate the values.
+
+        Raises:
+            SettingsError: a value is invalid.
+        """
+        if self.kind not in list(ExecutorKind):
+            raise SettingsError(f"executors: kind must be one of {', '.join(ExecutorKind)} (got {quoted(self.kind)})")
+        object.__setattr__(self, "kind", ExecutorKind(self.kind))
+        if type(self.workers) is not int or not 1 <= self.workers <= MAX_WORKERS:
+            raise SettingsError(f"executors: workers must be from 1 to {MAX_WORKERS} (got {quoted(self.workers)})")
+        if self.memory_limit is not None:
+            limit = as_bytes(self.memory_limit, "executors: memory_limit")
+            object.__setattr__(self, "memory_limit", limit)
+            if self.kind is not ExecutorKind.PROCESSES:
+                raise SettingsError(
+                    f"executors: memory_limit applies to processes only; {self.kind} share the memory of this process"
+                )
+            if limit < LEAST_MEMORY:
+                raise SettingsError(
+                    f"executors: memory_limit must be at least {LEAST_MEMORY // 2**20}MB, which Python itself needs"
+                    f" (got {limit})"
+                )
+
+    @classmethod
+    def of(cls, value: object) -> Self:
+        """Return the pool that a setting describes: an ExecutorConfig, or a string such as "processes:4:512MB".
+
+        Raises:
+            SettingsError: `value` is neither.
+        """
+        if isinstance(value, cls):
+            return value
+        kind, colon, rest = str(value).partition(":")
+        workers, has_limit, limit = rest.partition(":")
+        if not (isinstance(value, str) and colon and workers.strip().isdecimal() and len(workers) < 10):
+            raise SettingsError(
+                f"executors: a pool is written like threads:20, asyncio:500 or processes:4 (got {quoted(value)})"
+            )
+        return cls(kind.strip(), int(workers), as_bytes(limit, "executors: memory_limit") if has_limit else None)
 
 
 def automatic_instance_id() -> str:
     """Return an instance id that no other node has, made of the host, the process id and a random part."""
     host = socket.gethostname().split(".")[0][:100] or "host"
     return f"{host}-{os.getpid()}-{unique_name()[:6]}"
-
-
-LOG_LEVELS = ("DEBUG", "INFO", "WARNING")
-
-
-MAX_GROUP_LIMIT = 1_000_000
 
 
 def checked_groups(limits: object) -> dict[str, int]:
@@ -320,13 +398,47 @@ class SchedulerConfig:
         Raises:
             SettingsError: a value is invalid or a name unknown; the message suggests the nearest valid name.
         """
-        known = {setting.name for setting in fields(cls)}
+        names = {setting.name for setting in fields(cls)}
         for name in settings:
-            if name not in known:
+            if name not in names:
                 hint = (
                     f"hint: {SETTING_NAMES[name]}"
                     if name in SETTING_NAMES
-                    else did_you_mean(name, sorted(known), "settings")
+                    else did_you_mean(name, sorted(names), "settings")
                 )
                 raise SettingsError(f"{name} is not a setting; {hint}")
         return cls(**settings)
+
+
+def checked_schema(schema: object) -> str | None:
+    """Return the name of the schema that holds the tables, or None.
+
+    The name is always quoted in SQL, so reserved words (`order`) and upper case (`Mixed`) are allowed.
+
+    Raises:
+        SettingsError: `schema` is not a valid name, or PostgreSQL reserves it.
+    """
+    if schema is None:
+        return None
+    if not (isinstance(schema, str) and _SCHEMA.fullmatch(schema)):
+        raise SettingsError(
+            "schema: must consist of at most 63 letters (a-z, A-Z), digits and _, and must not begin with a digit"
+            f" (got {quoted(schema)})"
+        )
+    if schema.startswith("pg_") or schema == "information_schema":
+        raise SettingsError(f"schema: PostgreSQL reserves the name {schema!r}")
+    return schema
+
+
+def checked_table_prefix(prefix: object) -> str:
+    """Return the prefix for the names of the tables.
+
+    Raises:
+        SettingsError: names with the prefix would not be valid without quotes, or would be too long.
+    """
+    if not (isinstance(prefix, str) and _TABLE_PREFIX.fullmatch(prefix)) or prefix.startswith("pg_"):
+        raise SettingsError(
+            "table_prefix: from 1 to 20 lower-case letters, digits and _, no digit first, not pg_..."
+            f" (got {quoted(prefix)})"
+        )
+    return prefix

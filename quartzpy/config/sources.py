@@ -73,17 +73,17 @@ def settings_from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
         SettingsError: a variable is not a setting, or its value cannot be parsed. The message names the variable, and
             suggests the nearest valid name.
     """
-    found = {}
+    settings = {}
     for variable in sorted(environ):
         if not variable.startswith(PREFIX):
             continue
         if (setting := _VARIABLES.get(variable)) and not _is_service_link(variable, environ[variable]):
             if text := environ[variable]:
-                found[setting] = _from_text(_TYPES[setting], text, variable)
+                settings[setting] = _from_text(_TYPES[setting], text, variable)
         elif not _is_foreign(variable):
             hint = f"; {did_you_mean(variable, sorted([*_VARIABLES, CONFIG_VARIABLE]), 'settings')}"
             raise SettingsError(f"{variable} in the environment is not a setting{hint}")
-    return found
+    return settings
 
 
 def settings_from_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -99,15 +99,15 @@ def settings_from_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
             has the wrong type. The message names the file, the setting and the value, and suggests the nearest valid
             name.
     """
-    found = {}
+    settings = {}
     for setting, value in _table(Path(path)).items():
         if setting not in _TYPES:
             # The message omits the value: it may be a URL with its password, under a misspelt name.
             raise SettingsError(
                 f"{path}: {setting} is not a setting; {did_you_mean(setting, sorted(_TYPES), 'settings')}"
             )
-        found[setting] = _from_toml(_TYPES[setting], value, f"{path}: {setting}")
-    return found
+        settings[setting] = _from_toml(_TYPES[setting], value, f"{path}: {setting}")
+    return settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ def _table(path: Path) -> dict[str, Any]:
 
     try:
         with path.open("rb") as file:
-            found: Any = tomllib.load(file)
+            table: Any = tomllib.load(file)
     except FileNotFoundError:
         raise SettingsError(f"{path}: the file does not exist") from None
     except OSError as error:
@@ -219,14 +219,14 @@ def _table(path: Path) -> dict[str, Any]:
         # int() raises ValueError as well, for a number with thousands of digits.
         raise SettingsError(f"{path} is not valid TOML: {reason(error)}") from error
     keys = ("tool", "quartzpy") if path.name == "pyproject.toml" else ("quartzpy",)
-    if path.name == CONFIG_FILE and not isinstance(found.get("quartzpy"), dict):
-        return dict(found)
+    if path.name == CONFIG_FILE and not isinstance(table.get("quartzpy"), dict):
+        return dict(table)
     for key in keys:
-        found = found.get(key) if isinstance(found, dict) else None
-    if not isinstance(found, dict):
+        table = table.get(key) if isinstance(table, dict) else None
+    if not isinstance(table, dict):
         only = "" if path.name == "pyproject.toml" else f"; only a file named {CONFIG_FILE} needs none"
         raise SettingsError(f"{path} has no table [{'.'.join(keys)}]{only}")
-    return found
+    return table
 
 
 def _from_text(hint: Any, text: str, subject: str) -> Any:
@@ -307,13 +307,13 @@ def _parse_pairs(hint: Any, text: str, subject: str) -> dict[str, Any]:
     """Parse `name=value,name=value`."""
     if text.strip().lower() == "none":
         return {}
-    found: dict[str, Any] = {}
+    pairs: dict[str, Any] = {}
     for part in text.split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not (name and equals and value):
             raise SettingsError(f"{subject} must be name=value pairs, separated by commas (got {quoted(text)})")
-        found[name] = _from_text(int, value, f"{subject}: {name}") if int in get_args(hint) else value
-    return found
+        pairs[name] = _from_text(int, value, f"{subject}: {name}") if int in get_args(hint) else value
+    return pairs
 
 
 def _is_string(hint: Any) -> bool:

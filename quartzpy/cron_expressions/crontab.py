@@ -1,15 +1,161 @@
-"""Crontab lines in a time zone."""
+"""Crontab lines in a time zone, and their parser.
+
+The rules are those of Debian's cron (crontab(5)), with the extensions that its peers share: a field for seconds in
+front, `L`, `W` and `#` in the day fields, ranges that wrap around, and `H`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NoReturn
 
-from quartzpy.cron_expressions.crontab_parser import parse_crontab
+from quartzpy.cron_expressions import fields
 from quartzpy.cron_expressions.describe import description
+from quartzpy.cron_expressions.field_parser import BLANKS, VALUE, FieldParser
+from quartzpy.cron_expressions.fields import CronFields, FieldKind, Part, day_rule
 from quartzpy.cron_expressions.schedule import DaylightSaving, ScheduleExpression
+from quartzpy.cron_expressions.timetable import DayRule, NthWeekday
 from quartzpy.errors import InvalidCronError
+
+MAX_LENGTH = 250
+ALIASES = {
+    "@EVERY_SECOND": "* * * * * *",
+    "@EVERY_MINUTE": "* * * * *",
+    "@HOURLY": "0 * * * *",
+    "@DAILY": "0 0 * * *",
+    "@MIDNIGHT": "0 0 * * *",
+    "@WEEKLY": "0 0 * * 0",
+    "@MONTHLY": "0 0 1 * *",
+    "@YEARLY": "0 0 1 1 *",
+    "@ANNUALLY": "0 0 1 1 *",
+}
+_FULL_MONTHS = (
+    *("JANUARY", "FEBRUARY", "MARCH", "APRIL", "MAY", "JUNE", "JULY"),
+    *("AUGUST", "SEPTEMBER", "OCTOBER", "NOVEMBER", "DECEMBER"),
+)
+_FULL_WEEKDAYS = ("SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY")
+_MONTH = replace(
+    fields.MONTH,
+    names=MappingProxyType({**fields.MONTH.names, **{name: n for n, name in enumerate(_FULL_MONTHS, 1)}}),
+)
+_SUNDAY_AGAIN = 7
+_DAY_OF_WEEK = FieldKind(
+    "day-of-week",
+    0,
+    _SUNDAY_AGAIN,
+    MappingProxyType({name: n for names in (fields.WEEKDAY_NAMES, _FULL_WEEKDAYS) for n, name in enumerate(names)}),
+    highest_hashed=6,
+)
+_KINDS = (fields.SECONDS, fields.MINUTES, fields.HOURS, fields.DAY_OF_MONTH, _MONTH, _DAY_OF_WEEK)
+_EVERY_YEAR = Part(fields.YEAR.low, fields.YEAR.high, is_all=True)
+_NTH = re.compile(rf"(?P<day>{VALUE})(?:L|#(?P<nth>[0-9]{{1,9}}))|L(?P<last>[0-7])")
+_RANDOM = re.compile(r"(?:^|,)R(?:$|[,(/])")
+
+
+@lru_cache(maxsize=4096)
+def parse_crontab(line: str, seed: str | None = None, day_or: bool = True) -> CronFields:
+    """Parse a crontab line of five fields, of six with seconds in front, or an alias such as `@daily`.
+
+    Where both day fields restrict the days, a day matches if either field does, unless one of them begins with "*" or
+    `day_or` is False: then it matches only if both fields do.
+
+    Raises:
+        InvalidCronError: The line is wrong. The message names the field, the fault and the accepted values.
+    """
+    return _CrontabParser(line, seed, MAX_LENGTH).fields(day_or=day_or)
+
+
+class _CrontabParser(FieldParser):
+    subject = "crontab"
+    strict_names = False
+    accepts_bare_step = False
+    accepts_leading_letters = True
+
+    def fields(self, *, day_or: bool) -> CronFields:
+        tokens = self._tokens()
+        if not tokens or not tokens[0][0].startswith("@"):
+            return self._fields(tokens, day_or=day_or)
+        alias = " ".join(token for token, _ in tokens)
+        if alias not in ALIASES:
+            self._unknown_alias(alias)
+        parser = _CrontabParser(ALIASES[alias], self._seed, MAX_LENGTH)
+        return replace(parser.fields(day_or=day_or), text=alias.lower())
+
+    def _fields(self, tokens: list[tuple[str, int]], *, day_or: bool) -> CronFields:
+        if len(tokens) not in (5, 6):
+            self._fail(
+                "crontab: expected 5 fields (minutes, hours, day-of-month, month, day-of-week), or 6 with seconds in"
+                f" front (got {len(tokens)}); CronTrigger(...) accepts Quartz's dialect",
+                tokens[6][1] if len(tokens) > 6 else len(self._expression.rstrip(BLANKS)),
+                allowed="5 or 6 fields",
+            )
+        text = " ".join(token for token, _ in tokens)
+        if len(tokens) == 5:
+            tokens = [("0", 0), *tokens]
+        parts: list[tuple[Part, ...]] = []
+        specials: list[DayRule] = []
+        for kind, (token, start) in zip(_KINDS, tokens, strict=True):
+            if token == "?" and kind.name in (fields.DAY_OF_MONTH.name, fields.DAY_OF_WEEK.name):
+                token = "*"
+            plain, special = self._field(kind, token, start)
+            parts.append(plain)
+            specials.append(special)
+        parts[5] = tuple(_with_sunday_as_one(part) for part in parts[5])
+        result = CronFields(
+            text=text,
+            parts=(*parts, (_EVERY_YEAR,)),
+            month_days=day_rule(fields.DAY_OF_MONTH, parts[3], specials[3]),
+            weekdays=day_rule(fields.DAY_OF_WEEK, parts[5], specials[5]),
+            # crontab(5) of Debian: a day field that begins with "*" counts as one that does not restrict the days.
+            either_day=day_or and not any(tokens[place][0].startswith(("*", "?")) for place in (3, 5)),
+        )
+        if result.timetable().matches_never:
+            token, start = tokens[3]
+            self._wrong(fields.DAY_OF_MONTH, token, start, "no day of any of these months matches", allowed="1-31, L")
+        return result
+
+    def _special_weekday(self, kind: FieldKind, item: str, at: int, *, alone: bool) -> DayRule | None:
+        if item == "L":
+            self._wrong(kind, item, at, "which day? 5L is the last Friday of the month; Saturday is SAT")
+        match = _NTH.fullmatch(item)
+        if match is None:
+            return None
+        day = self._value(kind, match["day"] or match["last"], at, item)
+        nth = self._nth(kind, match["nth"], item, at) if match["nth"] else None
+        return DayRule(nth_weekdays=(NthWeekday(day % 7, nth),))
+
+    def _part(self, kind: FieldKind, item: str, at: int) -> Part:
+        if _RANDOM.match(item):
+            self._wrong(
+                kind,
+                item,
+                at,
+                "a random value ('R') would differ from node to node; use 'H', a value that is derived from the"
+                " trigger's key",
+            )
+        return super()._part(kind, item, at)
+
+    def _unknown_alias(self, alias: str) -> NoReturn:
+        if alias == "@REBOOT":
+            reason = "a cluster has no reboot; trigger the job where your program starts"
+        elif alias.startswith("@EVERY"):
+            reason = "an interval is another kind of trigger; write every('5m') instead of a crontab line"
+        else:
+            reason = f"allowed {', '.join(ALIASES).lower()}"
+        self._fail(f"crontab: {alias[:40].lower()!r}: {reason}", 0, allowed=", ".join(ALIASES).lower())
+
+
+def _with_sunday_as_one(part: Part) -> Part:
+    """Convert a part of crontab's weekdays (Sunday is 0 and 7) to Quartz's numbering (Sunday is 1)."""
+    if part.is_all:
+        return replace(part, first=1, last=_SUNDAY_AGAIN)
+    first, last = part.first % 7, part.last
+    if last == _SUNDAY_AGAIN:
+        last = 6 if first == 0 and part.first == 0 else 0
+    return replace(part, first=first + 1, last=last + 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from quartzpy.cron_expressions.days import ALL_WEEKDAYS, DayRule, LastDay, NthWeekday
 from quartzpy.cron_expressions.fields import HOURS, MINUTES, MONTH, SECONDS, CronFields, FieldKind, Part
+from quartzpy.cron_expressions.timetable import ALL_WEEKDAYS, DayRule, LastDay, NthWeekday
 
 _MOST_TIMES = 8
 """The most times of day that are listed one by one. More are described by their minutes and hours."""
@@ -76,12 +76,12 @@ def _clock(seconds: Sequence[Part], minutes: Sequence[Part], hours: Sequence[Par
         [hour], [minute] = at_hours, at_minutes
         return f"every second from {_time(hour, minute)} to {_time(hour, minute, 59)}"
     all_minute_long = all(part.is_all or part.is_open for part in seconds)
-    told = [
+    words = [
         _seconds(seconds, at_seconds),
         _minutes(minutes, at_minutes, at_seconds, all_minute_long=all_minute_long),
         _hours(hours, 59 if _is_every(seconds) and _is_every(minutes) else 0),
     ]
-    return " ".join(part for part in told if part)
+    return " ".join(part for part in words if part)
 
 
 def _time(hour: int, minute: int, second: int = 0) -> str:

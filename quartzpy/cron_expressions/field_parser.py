@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from hashlib import sha256
 from typing import ClassVar, NoReturn
 
-from quartzpy.cron_expressions.days import DayRule, LastDay
 from quartzpy.cron_expressions.fields import (
     DAY_OF_MONTH,
     DAY_OF_WEEK,
@@ -15,6 +14,7 @@ from quartzpy.cron_expressions.fields import (
     FieldKind,
     Part,
 )
+from quartzpy.cron_expressions.timetable import DayRule, LastDay
 from quartzpy.errors import InvalidCronError
 
 VALUE = r"(?:[0-9]{1,9}|[A-Z]{3,9})"
@@ -76,11 +76,11 @@ class FieldParser(ABC):
             (match.group(), match.start())
             for match in _TOKEN.finditer(self._text, begin, len(self._text.rstrip(BLANKS)))
         ]
-        if tokens and (found := _TIME_ZONE.match(self._expression, tokens[0][1])):
-            rest = self._expression[found.end() :].strip(BLANKS)
+        if tokens and (zone_match := _TIME_ZONE.match(self._expression, tokens[0][1])):
+            rest = self._expression[zone_match.end() :].strip(BLANKS)
             self._fail(
                 f"{self.subject}: the time zone is an argument and no part of the text; write"
-                f" {rest[:_LONGEST_QUOTED]!r} with time_zone={found['zone'][:_LONGEST_QUOTED]!r}",
+                f" {rest[:_LONGEST_QUOTED]!r} with time_zone={zone_match['zone'][:_LONGEST_QUOTED]!r}",
                 tokens[0][1],
                 allowed="the fields alone",
             )

@@ -10,8 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from quartzpy.cron_expressions.days import ALL_MONTH_DAYS, ALL_WEEKDAYS, CommonDays, DayRule
-from quartzpy.cron_expressions.timetable import FIRST_YEAR, LAST_YEAR, Timetable
+from quartzpy.cron_expressions.timetable import (
+    ALL_MONTH_DAYS,
+    ALL_WEEKDAYS,
+    FIRST_YEAR,
+    LAST_YEAR,
+    CommonDays,
+    DayRule,
+    Timetable,
+)
 
 MONTH_NAMES = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 MAX_DAYS_BEFORE_LAST = 30
@@ -125,11 +132,11 @@ class CronFields:
 
 def mask(parts: tuple[Part, ...], kind: FieldKind) -> int:
     """Return the values of a field as a bit mask."""
-    found = 0
+    bits = 0
     for part in parts:
         for value in part.values(kind):
-            found |= 1 << value
-    return found
+            bits |= 1 << value
+    return bits
 
 
 def day_rule(kind: FieldKind, plain: tuple[Part, ...], special: DayRule) -> DayRule:

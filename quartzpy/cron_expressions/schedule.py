@@ -13,8 +13,7 @@ from quartzpy.cron_expressions.fields import CronFields
 from quartzpy.cron_expressions.timetable import LAST_YEAR, LONG_AGO, NEVER, Timetable
 from quartzpy.cron_expressions.transitions import Passes, Window, ZoneWindows, zone_windows
 from quartzpy.errors import InvalidCronError, InvalidValueError
-from quartzpy.instants import as_instant
-from quartzpy.time_zones import zone_name
+from quartzpy.instants import as_instant, zone_name
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400
@@ -71,16 +70,16 @@ class Schedule:
                 at = live_from
             elif at == start and self._fires_after_gaps and self._leaps_over_a_match(window):
                 return start
-            found = next_wall_time(at + offset) - offset
-            if found < live_until:
-                return found
-            if skipped and self._fires_after_gaps and found < end + skipped:
+            instant = next_wall_time(at + offset) - offset
+            if instant < live_until:
+                return instant
+            if skipped and self._fires_after_gaps and instant < end + skipped:
                 return end
-            if end - at > _NEAR and found - end > 2 * _NEAR:
+            if end - at > _NEAR and instant - end > 2 * _NEAR:
                 # All clocks until shortly before `found` show times among which none matches.
-                if found > _BEYOND:
+                if instant > _BEYOND:
                     return NEVER
-                at = found - _NEAR
+                at = instant - _NEAR
             else:
                 at = end
 
@@ -89,15 +88,15 @@ class Schedule:
         while True:
             window = self._windows.at(at)
             start, _, offset, live_from, live_until, skipped, _ = window
-            found = self._table.last_until(min(at, live_until - 1) + offset) - offset
-            if found >= live_from:
-                return found
-            if skipped and self._fires_after_gaps and found >= start - skipped:
+            instant = self._table.last_until(min(at, live_until - 1) + offset) - offset
+            if instant >= live_from:
+                return instant
+            if skipped and self._fires_after_gaps and instant >= start - skipped:
                 return start
-            if at - start > _NEAR and start - found > 2 * _NEAR:
-                if found < -_BEYOND:
+            if at - start > _NEAR and start - instant > 2 * _NEAR:
+                if instant < -_BEYOND:
                     return LONG_AGO
-                at = found + _NEAR
+                at = instant + _NEAR
             else:
                 at = start - 1
 
@@ -137,11 +136,11 @@ class Schedule:
             offset, live_until = window.offset, window.live_until
             at += 1
             for wall in self._table.times_from(at + offset):
-                found = wall - offset
-                if found >= live_until:
+                instant = wall - offset
+                if instant >= live_until:
                     break
-                yield found
-                at = found + 1
+                yield instant
+                at = instant + 1
 
     def _leaps_over_a_match(self, window: Window) -> bool:
         """Return True if the clock change at the window's start skips a matching time."""
@@ -171,25 +170,25 @@ class ScheduleExpression:
         Raises:
             InvalidCronError, UnknownTimeZoneError: `dst` or `time_zone` is wrong.
         """
-        given = object.__setattr__
-        given(self, "text", fields.text)
-        given(self, "time_zone", zone_name(self.time_zone))
-        given(self, "dst", checked_policy(self.dst, self.text))
-        given(self, "_schedule", _schedule_of(fields, self.time_zone, self.dst))
+        set_value = object.__setattr__
+        set_value(self, "text", fields.text)
+        set_value(self, "time_zone", zone_name(self.time_zone))
+        set_value(self, "dst", checked_policy(self.dst, self.text))
+        set_value(self, "_schedule", _schedule_of(fields, self.time_zone, self.dst))
 
     def next_after(self, instant: datetime) -> datetime | None:
         """Return the first instant strictly after `instant`; None if there is none."""
         if instant.__class__ is not datetime or instant.tzinfo is not UTC:
             instant = as_instant(instant, "instant", InvalidValueError)
         since = instant - _EPOCH
-        found = self._schedule.from_instant(since.days * _DAY + since.seconds + 1)
-        return None if found == NEVER else _from_timestamp(found, UTC)
+        following = self._schedule.from_instant(since.days * _DAY + since.seconds + 1)
+        return None if following == NEVER else _from_timestamp(following, UTC)
 
     def previous_before(self, instant: datetime) -> datetime | None:
         """Return the last instant strictly before `instant`; None if there is none."""
         at = _seconds(instant)
-        found = self._schedule.until_instant(at if instant.microsecond else at - 1)
-        return None if found == LONG_AGO else _from_timestamp(found, UTC)
+        previous = self._schedule.until_instant(at if instant.microsecond else at - 1)
+        return None if previous == LONG_AGO else _from_timestamp(previous, UTC)
 
     def is_satisfied_by(self, instant: datetime) -> bool:
         """Return True if the second of `instant` matches."""
@@ -197,13 +196,13 @@ class ScheduleExpression:
 
     def next_invalid_after(self, instant: datetime) -> datetime | None:
         """Return the first whole second after that of `instant` that does not match; None if all do."""
-        found = self._schedule.first_missing_from(_seconds(instant) + 1)
-        return None if found == NEVER else _from_timestamp(found, UTC)
+        missing = self._schedule.first_missing_from(_seconds(instant) + 1)
+        return None if missing == NEVER else _from_timestamp(missing, UTC)
 
     def upcoming(self, instant: datetime, count: int) -> list[datetime]:
         """Return the first `count` instants strictly after `instant`, or fewer if there are no more."""
         instants = islice(self._schedule.instants_from(_seconds(instant) + 1), count)
-        return [_from_timestamp(found, UTC) for found in instants]
+        return [_from_timestamp(second, UTC) for second in instants]
 
 
 def _seconds(instant: datetime) -> int:

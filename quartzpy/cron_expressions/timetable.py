@@ -1,24 +1,31 @@
-"""The wall-clock seconds that match an expression, and a fast search for the next and the previous one.
+"""The days and the wall-clock seconds that match an expression, and a fast search for the next and the previous one.
 
 A wall-clock time is an integer here: the seconds since 1970-01-01 00:00:00 on a clock that is never changed. Time zones
-are handled by other modules.
+are handled by other modules. A month's shape is its length and the weekday of its first day; there are 28. A rule of
+days is laid out once for all of them, so that finding the days of any month is one look-up.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 
-from quartzpy.cron_expressions.days import ALL_WEEKDAYS, CommonDays, DayRule, month_shape
-
+ALL_MONTH_DAYS = (1 << 32) - 2
+"""Bits 1 to 31."""
+ALL_WEEKDAYS = (1 << 7) - 1
+"""Bits 0 (Sunday) to 6 (Saturday)."""
+SHORTEST_MONTH = 28
+_LONGEST_MONTH = 31
+_SUNDAY, _SATURDAY = 0, 6
+_SEVENTH_DAYS = sum(1 << 7 * week for week in range(5))
 FIRST_YEAR, LAST_YEAR = 1970, 2199
 """The range of the year field; nothing matches outside of it."""
 NEVER = 1 << 60
 """Later than every wall-clock time."""
 LONG_AGO = -NEVER
-
 _DAY = 86_400
 _ALL_MONTHS = (1 << 13) - 2
 _MONTHS_IN_ALL = (LAST_YEAR - FIRST_YEAR + 1) * 12
@@ -29,11 +36,127 @@ _MONTH_STARTS = [
 """The day, from 1970-01-01, on which each month begins; one more for the end."""
 _LAST_DAY = _MONTH_STARTS[-1] - 1
 _THURSDAY = 4  # the first day of 1970
+_MINUTES = tuple(range(1440))  # shared by all timetables: they hold references only
+
+
+@dataclass(frozen=True, slots=True)
+class LastDay:
+    """`days_before` days before the last day of the month; `or_nearest_workday`: Monday to Friday nearest to it."""
+
+    days_before: int = 0
+    or_nearest_workday: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NthWeekday:
+    """The `nth` (from 1) such weekday of the month, None for the last one. Sunday is 0."""
+
+    weekday: int
+    nth: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DayRule:
+    """A union of days: a day matches if it is in any of the parts.
+
+    `month_days` has bit n for day n, `weekdays` has bit 0 for Sunday. Each day of the month in `nearest_workdays`
+    matches the weekday (Monday to Friday) nearest to it within the month, or none if the month lacks the day.
+    """
+
+    month_days: int = 0
+    weekdays: int = 0
+    nearest_workdays: tuple[int, ...] = ()
+    last_days: tuple[LastDay, ...] = ()
+    nth_weekdays: tuple[NthWeekday, ...] = ()
+
+    @property
+    def restricts(self) -> bool:
+        """True if some days match and others do not."""
+        return self != DayRule() and self.weekly != ALL_WEEKDAYS
+
+    def joined(self, other: DayRule) -> DayRule:
+        """Return the rule of the days that match either rule."""
+        return DayRule(
+            month_days=self.month_days | other.month_days,
+            weekdays=self.weekdays | other.weekdays,
+            nearest_workdays=self.nearest_workdays + other.nearest_workdays,
+            last_days=self.last_days + other.last_days,
+            nth_weekdays=self.nth_weekdays + other.nth_weekdays,
+        )
+
+    @property
+    def weekly(self) -> int | None:
+        """Return the weekdays that match, if the rule does not depend on the day of the month; otherwise None."""
+        if self.month_days == ALL_MONTH_DAYS or self.weekdays == ALL_WEEKDAYS:
+            return ALL_WEEKDAYS
+        has_others = self.month_days or self.nearest_workdays or self.last_days or self.nth_weekdays
+        return None if has_others else self.weekdays
+
+    def in_month(self, length: int, first_weekday: int) -> int:
+        """Return the days that match in a month of that shape; bit 0 is the first day."""
+        days = self.month_days >> 1
+        for weekday in range(7):
+            if self.weekdays >> weekday & 1:
+                days |= _SEVENTH_DAYS << (weekday - first_weekday) % 7
+        for day in self.nearest_workdays:
+            if day <= length:
+                days |= 1 << nearest_workday(day, length, first_weekday) - 1
+        for last in self.last_days:
+            day = length - last.days_before
+            if day >= 1:
+                day = nearest_workday(day, length, first_weekday) if last.or_nearest_workday else day
+                days |= 1 << day - 1
+        for chosen in self.nth_weekdays:
+            first = (chosen.weekday - first_weekday) % 7
+            weeks = (length - 1 - first) // 7 if chosen.nth is None else chosen.nth - 1
+            days |= 1 << first + 7 * weeks
+        return days & (1 << length) - 1
+
+    def by_shape(self) -> tuple[int, ...]:
+        """`in_month` for all shapes, in the order of `month_shape`."""
+        return tuple(
+            self.in_month(length, first_weekday)
+            for length in range(SHORTEST_MONTH, _LONGEST_MONTH + 1)
+            for first_weekday in range(7)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CommonDays:
+    """The days that match both rules: "Friday the 13th"."""
+
+    one: DayRule
+    other: DayRule
+
+    @property
+    def weekly(self) -> None:
+        """Always None: which weekdays are meant differs from week to week."""
+        return None
+
+    def by_shape(self) -> tuple[int, ...]:
+        """The days of each shape of a month, as `DayRule.by_shape` returns them."""
+        return tuple(days & others for days, others in zip(self.one.by_shape(), self.other.by_shape(), strict=True))
+
+
+def month_shape(length: int, first_weekday: int) -> int:
+    """Return the number of a month's shape, from 0."""
+    return (length - SHORTEST_MONTH) * 7 + first_weekday
+
+
+def nearest_workday(day: int, length: int, first_weekday: int) -> int:
+    """Return the weekday from Monday to Friday that is nearest to `day` within the month."""
+    weekday = (first_weekday + day - 1) % 7
+    if weekday == _SATURDAY:
+        return day - 1 if day > 1 else day + 2
+    if weekday == _SUNDAY:
+        return day + 1 if day < length else day - 2
+    return day
+
+
 _MONTH_SHAPES = [
     month_shape(_MONTH_STARTS[month + 1] - start, (start + _THURSDAY) % 7)
     for month, start in enumerate(_MONTH_STARTS[:-1])
 ]
-_MINUTES = tuple(range(1440))  # shared by all timetables: they hold references only
 
 
 def _bits(mask: int) -> tuple[int, ...]:
@@ -135,8 +258,8 @@ class Timetable:
     def next_from(self, wall: int) -> int:
         """Return the first matching time at or after `wall`; NEVER if there is none."""
         day, second = divmod(wall, _DAY)
-        found = self._day_from(day)
-        if found == day:
+        next_day = self._day_from(day)
+        if next_day == day:
             minute, second = divmod(second, 60)
             minutes = self._minutes
             index = bisect_left(minutes, minute)
@@ -148,14 +271,14 @@ class Timetable:
                     return day * _DAY + minute * 60 + second
                 if index + 1 < len(minutes):
                     return day * _DAY + minutes[index + 1] * 60 + self._first_second
-            found = self._day_from(day + 1)
-        return NEVER if found == NEVER else found * _DAY + self._first_time
+            next_day = self._day_from(day + 1)
+        return NEVER if next_day == NEVER else next_day * _DAY + self._first_time
 
     def last_until(self, wall: int) -> int:
         """Return the last matching time at or before `wall`; LONG_AGO if there is none."""
         day, second = divmod(wall, _DAY)
-        found = self._day_until(day)
-        if found == day:
+        last_day = self._day_until(day)
+        if last_day == day:
             minute, second = divmod(second, 60)
             minutes = self._minutes
             index = bisect_right(minutes, minute) - 1
@@ -167,8 +290,8 @@ class Timetable:
                     return day * _DAY + minute * 60 + below.bit_length() - 1
                 if index > 0:
                     return day * _DAY + minutes[index - 1] * 60 + self._last_second
-            found = self._day_until(day - 1)
-        return LONG_AGO if found == LONG_AGO else found * _DAY + self._last_time
+            last_day = self._day_until(day - 1)
+        return LONG_AGO if last_day == LONG_AGO else last_day * _DAY + self._last_time
 
     def next_unmatched_from(self, wall: int) -> int:
         """Return the first time at or after `wall` that does not match; NEVER if all match up to the last year."""

@@ -130,13 +130,13 @@ def _offset(time_zone: tzinfo, instant: int) -> int:
 def _find_changes(time_zone: tzinfo, start: int, end: int) -> list[int]:
     """Return the instants after `start` up to `end` at which the offset changes."""
     changes: list[int] = []
-    known, offset = start, _offset(time_zone, start)
-    while known < end:
-        probe = min(known + _PROBE_EVERY, end)
+    since, offset = start, _offset(time_zone, start)
+    while since < end:
+        probe = min(since + _PROBE_EVERY, end)
         if _offset(time_zone, probe) == offset:
-            known = probe
+            since = probe
             continue
-        before, after = known, probe
+        before, after = since, probe
         while after - before > 1:
             middle = (before + after) // 2
             if _offset(time_zone, middle) == offset:
@@ -144,5 +144,5 @@ def _find_changes(time_zone: tzinfo, start: int, end: int) -> list[int]:
             else:
                 after = middle
         changes.append(after)
-        known, offset = after, _offset(time_zone, after)
+        since, offset = after, _offset(time_zone, after)
     return changes

@@ -34,13 +34,13 @@ class Asset:
 def assets() -> dict[str, Asset]:
     """Return all static files by name. They are read once per process."""
     root = files("quartzpy.dashboard").joinpath("static")
-    found = {}
+    by_name = {}
     for name in _SHIPPED:
         content = root.joinpath(name).read_bytes()
         media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
         digest = hashlib.sha256(content).hexdigest()[:12]
-        found[name] = Asset(name, content, gzip.compress(content, mtime=0), media_type, digest)
-    return found
+        by_name[name] = Asset(name, content, gzip.compress(content, mtime=0), media_type, digest)
+    return by_name
 
 
 def asset_path(name: str) -> str:

@@ -12,7 +12,7 @@ import math
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
@@ -70,8 +70,8 @@ def basic_auth(users: Mapping[str, str], roles: Mapping[str, Role] | Role = Role
     Raises:
         SettingsError: there is no user, or a password is shorter than 8 characters.
     """
-    given = {user: roles if isinstance(roles, Role) else roles.get(user, Role.VIEWER) for user in users}
-    return BasicAuth(dict(users), given)
+    role_of = {user: roles if isinstance(roles, Role) else roles.get(user, Role.VIEWER) for user in users}
+    return BasicAuth(dict(users), role_of)
 
 
 class TokenAuth:
@@ -85,22 +85,22 @@ class TokenAuth:
         self._key = hashlib.scrypt(everything, salt=b"quartzpy dashboard session", n=2**14, r=8, p=1)
         self._identities = {self._identity(token): actor for token, actor in actors.items()}
         self._guesses = Guesses()
-        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._admitted: OrderedDict[str, None] = OrderedDict()
 
     def __call__(self, request: Request) -> Actor | None:
-        address = request.client.host if request.client else ""
+        address = cookies.address_of(request)
         wait = self._guesses.wait(address)
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             if wait:
                 request.state.retry_after = wait
                 return None
-            return self._counted(address, given.strip(), self._actor_of(given.strip()))
+            return self._actor_of(address, token.strip())
         cookie = cookies.read(request, SESSION_COOKIE)
         session = _Session.of(cookie)
         if session is None or session.expires < time.time():
             return None
-        if wait and session.number not in self._seen:
+        if wait and session.number not in self._admitted:
             # A session that was admitted before is none that somebody guesses now.
             request.state.retry_after = wait
             return None
@@ -109,7 +109,7 @@ class TokenAuth:
             return None
         if _ended_sessions(request).has_ended(session.number):
             return None
-        self._see(session.number)
+        self._admit(session.number)
         request.state.session = session.number
         return self._identities.get(session.identity)
 
@@ -124,16 +124,16 @@ class TokenAuth:
 
     def wait(self, request: Request) -> float:
         """Return the seconds for which no token of this client is looked at, after too many wrong ones."""
-        return self._guesses.wait(request.client.host if request.client else "")
+        return self._guesses.wait(cookies.address_of(request))
 
     def log_in(self, form: Mapping[str, Any], address: str = "") -> str | None:
         """Return the value of the cookie of a new session if the form has a valid token."""
         token = form.get("token")
-        if not isinstance(token, str) or self._counted(address, token.strip(), self._actor_of(token.strip())) is None:
+        if not isinstance(token, str) or self._actor_of(address, token.strip()) is None:
             return None
         expires = int(time.time()) + SESSION_LASTS
         session = _Session(expires, secrets.token_hex(16), self._identity(token.strip()))
-        self._see(session.number)
+        self._admit(session.number)
         return f"{session.signed}.{self._signature(session)}"
 
     def log_out(self, request: Request) -> None:
@@ -141,29 +141,27 @@ class TokenAuth:
         number: str | None = getattr(request.state, "session", None)
         actor: Actor | None = getattr(request.state, "actor", None)
         if number is not None and actor is not None:
-            self._seen.pop(number, None)
+            self._admitted.pop(number, None)
             _ended_sessions(request).end(number, actor)
 
-    def _counted(self, address: str, token: str, actor: Actor | None) -> Actor | None:
-        if actor is None:
+    def _admit(self, number: str) -> None:
+        self._admitted[number] = None
+        while len(self._admitted) > _MOST_SESSIONS:
+            with contextlib.suppress(KeyError):
+                self._admitted.popitem(last=False)
+
+    def _actor_of(self, address: str, token: str) -> Actor | None:
+        """Return the actor of a token, and count it as a right or a wrong one of this address."""
+        owner = None
+        # All tokens are compared, so that the time does not tell which one is near.
+        for valid, actor in self._actors.items():
+            if hmac.compare_digest(valid.encode(), token.encode()):
+                owner = actor
+        if owner is None:
             self._guesses.wrong(address, token)
         else:
             self._guesses.right(address)
-        return actor
-
-    def _see(self, number: str) -> None:
-        self._seen[number] = None
-        while len(self._seen) > _MOST_SESSIONS:
-            with contextlib.suppress(KeyError):
-                self._seen.popitem(last=False)
-
-    def _actor_of(self, token: str) -> Actor | None:
-        found = None
-        # All tokens are compared, so that the time does not tell which one is near.
-        for known, actor in self._actors.items():
-            if hmac.compare_digest(known.encode(), token.encode()):
-                found = actor
-        return found
+        return owner
 
     def _identity(self, token: str) -> str:
         return hmac.new(self._key, token.encode(), hashlib.sha256).hexdigest()[:16]
@@ -192,8 +190,8 @@ class _Session(NamedTuple):
 
 
 def _ended_sessions(request: Request) -> EndedSessions:
-    found: EndedSessions = request.app.state.ended_sessions
-    return found
+    sessions: EndedSessions = request.app.state.ended_sessions
+    return sessions
 
 
 class BasicAuth:
@@ -213,14 +211,14 @@ class BasicAuth:
             user, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
         except (binascii.Error, UnicodeDecodeError):
             return None
-        address = request.client.host if request.client else ""
+        address = cookies.address_of(request)
         if (wait := self._guesses.wait(address, user)) > 0:
             request.state.retry_after = wait
             return None
-        known = self._passwords.get(user)
-        # An unknown user costs the same comparison as a known one.
-        matches = hmac.compare_digest((known or "").encode(), password.encode())
-        if not colon or known is None or not matches:
+        expected = self._passwords.get(user)
+        # An unknown user costs the same comparison as a expected one.
+        matches = hmac.compare_digest((expected or "").encode(), password.encode())
+        if not colon or expected is None or not matches:
             self._guesses.wrong(address, password, user)
             return None
         self._guesses.right(address, user)
@@ -253,17 +251,17 @@ class LoopbackOnly:
         self._actor = actor
 
     def __call__(self, request: Request) -> Actor | None:
-        client = request.client.host if request.client else ""
+        client = cookies.address_of(request)
         host = request.url.hostname or ""
         return self._actor if sign_of_a_proxy(request) is None and is_loopback(client) and is_loopback(host) else None
 
     def challenge(self, request: Request) -> Response:
         """Say how to open the page to other machines."""
         sign = sign_of_a_proxy(request)
-        found = f"A proxy forwarded this request: it has {sign}.\n" if sign else ""
+        reason = f"A proxy forwarded this request: it has {sign}.\n" if sign else ""
         text = (
             "This dashboard has no authentication, so it answers only requests from the machine that it runs on.\n"
-            f"{found}To open it to others, pass auth=token_auth(...), basic_auth(...) or a callable of your own to"
+            f"{reason}To open it to others, pass auth=token_auth(...), basic_auth(...) or a callable of your own to"
             " create_app, or start quartzpy dashboard with --token.\n"
         )
         return PlainTextResponse(text, 403)
@@ -313,10 +311,9 @@ def is_loopback(host: str) -> bool:
     return address.is_loopback
 
 
-def _check_secrets(name: str, given: Iterable[str]) -> None:
-    found = list(given)
-    if not found:
+def _check_secrets(name: str, values: Collection[str]) -> None:
+    if not values:
         raise SettingsError(f"auth: there is no {name}")
-    for secret in found:
+    for secret in values:
         if not isinstance(secret, str) or len(secret) < SHORTEST_SECRET:
             raise SettingsError(f"auth: a {name} must have at least {SHORTEST_SECRET} characters")

@@ -1,7 +1,17 @@
-"""The names and attributes of cookies that prove something."""
+"""Cookies that prove something: their names and attributes, and the token that protects against forged requests.
+
+The token is random, in a cookie, and each form and each API request repeats it. A page of another site can make the
+browser send the cookie, but can neither read it nor repeat it in the request. The cookie is also SameSite=Lax, and
+requests that the browser itself marks as coming from another site are refused.
+"""
 
 from __future__ import annotations
 
+import hmac
+import secrets
+from urllib.parse import urlsplit
+
+from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -49,6 +59,75 @@ def is_secure(request: Request) -> bool:
     return request.url.scheme == "https"
 
 
+def address_of(request: Request) -> str:
+    """Return the address of the client, or "" if the server does not tell it."""
+    return request.client.host if request.client else ""
+
+
 def path_of(request: Request) -> str:
     """Return the path below which the application is mounted."""
     return str(request.scope.get(ROOT, request.scope.get("root_path", ""))) or "/"
+
+
+CSRF_COOKIE = "quartzpy_csrf"
+CSRF_FIELD = "csrf_token"
+"""The name of the hidden field of each form."""
+CSRF_HEADER = "X-CSRF-Token"
+_LENGTH = 32
+
+
+class ForgedRequestError(Exception):
+    """A request that changes something does not prove that it comes from a page of this application."""
+
+
+def csrf_token(request: Request) -> str:
+    """Return the token of this browser, a new one if it has none yet."""
+    token = read(request, CSRF_COOKIE)
+    if not _is_token(token):
+        token = getattr(request.state, "csrf_token", "") or secrets.token_urlsafe(_LENGTH)
+        request.state.csrf_token = token
+    return token
+
+
+def keep_csrf_token(request: Request, response: Response) -> None:
+    """Set the cookie if this request made a new token."""
+    made = getattr(request.state, "csrf_token", "")
+    if made:
+        keep(request, response, CSRF_COOKIE, made)
+
+
+def check_csrf(request: Request, form_token: str | None) -> None:
+    """Check the token of a request that changes something: that of the form, or that of the header X-CSRF-Token.
+
+    Requests that authenticate by a bearer token need none, because browsers never send one by themselves.
+
+    Raises:
+        ForgedRequestError: the token is missing or is not that of the cookie, or the request comes from another site.
+    """
+    if request.headers.get("authorization", "").lower().startswith("bearer "):
+        return
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise ForgedRequestError("the browser says that another site sent this request")
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        raise ForgedRequestError(f"this request comes from {origin}, not from this page")
+    cookie = read(request, CSRF_COOKIE)
+    token = form_token or request.headers.get(CSRF_HEADER, "")
+    if not _is_token(cookie) or not hmac.compare_digest(cookie.encode(), token.encode()):
+        raise ForgedRequestError("the form's token is missing or expired; reload the page and send the form again")
+
+
+async def checked_form(request: Request) -> FormData:
+    """Return the fields of a form whose token is right.
+
+    Raises:
+        ForgedRequestError: as `check_csrf`.
+    """
+    fields = await request.form(max_files=0)
+    token = fields.get(CSRF_FIELD)
+    check_csrf(request, token if isinstance(token, str) else None)
+    return fields
+
+
+def _is_token(text: str) -> bool:
+    return len(text) >= _LENGTH

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from quartzpy import errors
-from quartzpy.dashboard.csrf import ForgedRequestError
-from quartzpy.dashboard.visit import visit_of
+from quartzpy.dashboard.cookies import ForgedRequestError
+from quartzpy.dashboard.request_context import context_of
 from quartzpy.texts import reason
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ _TITLES = {
 def _answer(request: Request, status: int, title: str, text: str) -> Response:
     if getattr(request.state, "actor", None) is None:
         return PlainTextResponse(f"{title}: {text}", status)
-    return visit_of(request).render("error.html", status=status, title=title, text=text)
+    return context_of(request).render("error.html", status=status, title=title, text=text)
 
 
 def _of_error(status: int, title: str | None = None) -> Callable[[Request, Exception], Response]:

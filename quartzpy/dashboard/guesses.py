@@ -102,11 +102,11 @@ class Guesses:
 
 def _key(address: str, user: str) -> str:
     try:
-        known = ipaddress.ip_address(address)
+        ip = ipaddress.ip_address(address)
     except ValueError:
         place = address or "an unknown address"
     else:
         # One customer has a whole network of IPv6 addresses.
-        is_network = known.version == 6
-        place = str(ipaddress.ip_network((known, 64), strict=False)) if is_network else str(known)
+        is_network = ip.version == 6
+        place = str(ipaddress.ip_network((ip, 64), strict=False)) if is_network else str(ip)
     return f"{place}, user {user[:100]!r}" if user else place

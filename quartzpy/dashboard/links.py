@@ -1,4 +1,4 @@
-"""The URLs of the pages.
+"""The URLs of the pages, and the menu.
 
 Keys are query parameters and not parts of the path: servers and proxies decode, merge and normalize paths, so names
 such as "a/b", ".." or "100%" do not survive there.
@@ -76,8 +76,8 @@ class Links:
 
     def here(self, **changes: Any) -> str:
         """Return the URL of this page with some query parameters replaced; None and "" remove one."""
-        kept = [(name, value) for name, value in self.query if name not in changes]
-        return f"{self.root}{self.path}{_query([*kept, *changes.items()])}"
+        others = [(name, value) for name, value in self.query if name not in changes]
+        return f"{self.root}{self.path}{_query([*others, *changes.items()])}"
 
 
 def action_fields(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -98,7 +98,7 @@ def action_fields(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
             case int() if name == "selection":
                 fields.append(("fire_id", str(value)))
             case tuple() | list():
-                fields += [("of", _noun(value[0])), *(("selected", _selected(one)) for one in value)]
+                fields += [("of", _noun(value[0])), *(("selected", _selected(key)) for key in value)]
             case None:
                 pass
             case _:
@@ -142,5 +142,45 @@ def _name(parameters: Any) -> str:
 
 
 def _query(parameters: Any) -> str:
-    given = [(name, str(value)) for name, value in parameters if value is not None and value != ""]
-    return f"?{urlencode(given)}" if given else ""
+    pairs = [(name, str(value)) for name, value in parameters if value is not None and value != ""]
+    return f"?{urlencode(pairs)}" if pairs else ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageLink:
+    """An entry of the menu."""
+
+    name: str
+    path: str
+    key: str = ""
+    """The key that goes there after `g`."""
+    others: tuple[str, ...] = ()
+    """The paths of pages that belong to this entry."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return (self.path, *self.others)
+
+
+NAVIGATION = (
+    ("Now", (PageLink("Overview", "/", "o"), PageLink("Timeline", "/timeline", "l"))),
+    (
+        "Schedule",
+        (
+            PageLink("Jobs", "/jobs", "j", ("/job",)),
+            PageLink("Triggers", "/triggers", "t", ("/trigger",)),
+            PageLink("Calendars", "/calendars", "c", ("/calendar",)),
+            PageLink("Groups and limits", "/groups", "i"),
+        ),
+    ),
+    (
+        "History",
+        (
+            PageLink("Executions", "/executions", "e"),
+            PageLink("Misfires", "/misfires", "m"),
+            PageLink("Audit log", "/audit", "a"),
+        ),
+    ),
+    ("Cluster", (PageLink("Nodes", "/nodes", "n"), PageLink("System", "/system", "s"))),
+)
+"""The menu: headings and their pages."""

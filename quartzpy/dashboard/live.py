@@ -12,6 +12,11 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from quartzpy.dashboard import cookies
 from quartzpy.errors import QuartzpyError
 from quartzpy.scheduler.cluster_events import ClusterEvent, ExecutionEnded, ExecutionStarted
 from quartzpy.scheduler.scheduler import BaseScheduler
@@ -186,9 +191,8 @@ class LiveHub:
         """Have each page ask again, whatever it shows: so its reader learns of the outage."""
         if not self._is_outage:
             self._is_outage = True
-            known = isinstance(error, QuartzpyError)
             text = "dashboard: the events of the cluster are unavailable: %s"
-            logger.warning(text, reason(error), exc_info=None if known else error)
+            logger.warning(text, reason(error), exc_info=None if isinstance(error, QuartzpyError) else error)
         for topic in (EXECUTIONS, NODES, SCHEDULE):
             self._publish(topic)
         self._rest.wait(RETRY_AFTER)
@@ -205,3 +209,39 @@ class LiveHub:
 
 def _topic(event: ClusterEvent) -> str:
     return EXECUTIONS if isinstance(event, ExecutionStarted | ExecutionEnded) else NODES
+
+
+RETRY_STREAM_AFTER = 10
+"""The time, in seconds, after which a page that got no stream asks again."""
+
+
+async def serve_stream(request: Request) -> Response:
+    hub: LiveHub = request.app.state.hub
+    try:
+        return _Stream(hub, hub.open(_reader(request)))
+    except TooManyStreamsError as error:
+        status = 429 if error.of_one else 503
+        return PlainTextResponse(f"{error}; close some\n", status, {"Retry-After": str(RETRY_STREAM_AFTER)})
+
+
+def _reader(request: Request) -> object:
+    """Whom a stream is counted for: a session that was checked, else a browser of an actor."""
+    if (session := getattr(request.state, "session", None)) is not None:
+        return session
+    return request.state.actor.name, cookies.address_of(request), cookies.read(request, cookies.CSRF_COOKIE)
+
+
+class _Stream(StreamingResponse):
+    def __init__(self, hub: LiveHub, watcher: Watcher) -> None:
+        # Proxies such as nginx gather a response before they pass it on, unless a header forbids it.
+        unbuffered = {"X-Accel-Buffering": "no"}
+        super().__init__(hub.stream(watcher), media_type="text/event-stream", headers=unbuffered)
+        self._hub = hub
+        self._watcher = watcher
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            # The stream does not end by itself if it has not begun.
+            self._hub.leave(self._watcher)

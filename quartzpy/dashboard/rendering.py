@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from quartzpy.dashboard.navigation import NAVIGATION
+from quartzpy.dashboard.links import NAVIGATION
 from quartzpy.dashboard.times import Times, span_text, utc
 from quartzpy.operations import Count
 from quartzpy.operations.actions.table import ACTIONS
@@ -20,11 +20,9 @@ from quartzpy.texts import numbered, visible
 _INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 
 
-class Templates:
-    """The templates of the dashboard."""
-
-    def render(self, template: str, **context: Any) -> str:
-        return _environment().get_template(template).render(context)
+def render(template: str, **values: Any) -> str:
+    """Return the text of a template."""
+    return _environment().get_template(template).render(values)
 
 
 @cache
@@ -50,12 +48,6 @@ def _environment() -> Environment:
     )
     made.globals.update(time=time_element, said=said, navigation=NAVIGATION, action_table=ACTIONS, no_time=timedelta())
     return made
-
-
-@cache
-def templates() -> Templates:
-    """Return the templates. They are compiled once per process, however many applications it has."""
-    return Templates()
 
 
 def time_element(times: Times, at: datetime | None, *, form: str = "relative", missing: str = "–") -> Markup:
@@ -85,13 +77,13 @@ def said(times: Times, sentence: str) -> Markup:
     sentence = visible(sentence)
     parts: list[str] = []
     end = 0
-    for found in _INSTANT.finditer(sentence):
+    for match in _INSTANT.finditer(sentence):
         try:
-            at = datetime.fromisoformat(found[0])
+            at = datetime.fromisoformat(match[0])
         except ValueError:
             continue
-        parts += [escape(sentence[end : found.start()]), time_element(times, at, form="exact")]
-        end = found.end()
+        parts += [escape(sentence[end : match.start()]), time_element(times, at, form="exact")]
+        end = match.end()
     return Markup("").join([*parts, escape(sentence[end:])])
 
 

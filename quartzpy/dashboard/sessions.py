@@ -71,15 +71,15 @@ class EndedSessions:
             while len(self._looked) > _MOST:
                 self._looked.popitem(last=False)
         try:
-            found = admin(self._scheduler._usable_store()).find(
+            entries = admin(self._scheduler._usable_store()).find(
                 ActionQuery(action=LOG_OUT, subject=_subject(session)), 1, None
             )
         except QuartzpyError:
             # During an outage the pages say so themselves; nobody is logged out by it.
             return False
-        if found:
+        if entries:
             self._note(session)
-        return bool(found)
+        return bool(entries)
 
     def _note(self, session: str) -> None:
         with self._guard:

@@ -115,9 +115,9 @@ def is_zone(name: str) -> bool:
 
 def server_zone() -> str:
     """Return the name of this machine's time zone, or UTC where the machine does not tell it."""
-    given = os.environ.get("TZ", "").removeprefix(":")
+    configured = os.environ.get("TZ", "").removeprefix(":")
     linked = str(_LOCALTIME.resolve()).partition("zoneinfo/")[2] if _LOCALTIME.is_symlink() else ""
-    return next((name for name in (given, linked) if name and is_zone(name)), "UTC")
+    return next((name for name in (configured, linked) if name and is_zone(name)), "UTC")
 
 
 def utc(at: datetime) -> str:

@@ -53,8 +53,8 @@ class Programs:
 
     @property
     def version(self) -> str:
-        found = re.search(r"(\d+(?:\.\d+)*)", self._version_line(self.directory) or "")
-        return found[1] if found else "?"
+        match = re.search(r"(\d+(?:\.\d+)*)", self._version_line(self.directory) or "")
+        return match[1] if match else "?"
 
     def _version_line(self, directory: Path) -> str | None:
         try:
@@ -105,11 +105,11 @@ def find_programs(directory: Path | None = None) -> Programs:
         if not _complete(directory):
             raise SettingsError(f"binaries: {directory} holds no initdb and postgres")
         return Programs(directory)
-    given = os.environ.get(VARIABLE)
-    if given:
-        if not _complete(Path(given)):
-            raise SettingsError(f"{VARIABLE}: {given} holds no initdb and postgres")
-        return Programs(Path(given))
+    setting = os.environ.get(VARIABLE)
+    if setting:
+        if not _complete(Path(setting)):
+            raise SettingsError(f"{VARIABLE}: {setting} holds no initdb and postgres")
+        return Programs(Path(setting))
     for directory in _candidates():
         if _complete(directory):
             return Programs(directory)

@@ -87,12 +87,12 @@ class DataDirectory:
 
     def _check_version(self) -> None:
         """Refuse data of another major version, because each version of PostgreSQL reads only its own data."""
-        found = (self._data / _DATA_VERSION).read_text().strip()
+        version = (self._data / _DATA_VERSION).read_text().strip()
         ours = self.programs.version.partition(".")[0]
-        if found != ours:
+        if version != ours:
             raise StoreUnavailableError(
-                f"{self._data} holds the data of PostgreSQL {found}, and PostgreSQL {ours} cannot read them: remove"
-                f" {self._root} if nobody needs them, or set {VARIABLE} to the programs of PostgreSQL {found}"
+                f"{self._data} holds the data of PostgreSQL {version}, and PostgreSQL {ours} cannot read them: remove"
+                f" {self._root} if nobody needs them, or set {VARIABLE} to the programs of PostgreSQL {version}"
             )
 
     def configure(self, port: int, settings: Mapping[str, str]) -> None:

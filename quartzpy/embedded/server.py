@@ -246,8 +246,8 @@ class EmbeddedPostgres:
 
     def _make_database(self) -> None:
         with self._administrator() as connection:
-            found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
-        if found is None:
+            row = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+        if row is None:
             self.create_database(DATABASE)
 
     def _watch(self) -> None:

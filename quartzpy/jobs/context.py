@@ -14,7 +14,7 @@ from quartzpy.jobs.fire_facts import FireFacts
 from quartzpy.jobs.progress import Progress
 from quartzpy.jobs.running_execution import RunningExecution
 from quartzpy.logs.run_logger import RunLogger
-from quartzpy.name_hints import CONTEXT_NAMES, Hinted
+from quartzpy.name_hints import CONTEXT_NAMES, NameHints
 from quartzpy.texts import check_description
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from quartzpy.jobs.job import Job
 
 
-class JobExecutionContext(Hinted, FireFacts):
+class JobExecutionContext(NameHints, FireFacts):
     """The context of one execution, passed to `Job.execute`: its trigger, times, data and operations.
 
     `scheduled_fire_time` is the instant of the schedule; `fire_time` is the instant at which the fire was committed.
@@ -31,7 +31,7 @@ class JobExecutionContext(Hinted, FireFacts):
     external resource can use it as a fencing token and reject a smaller one.
     """
 
-    _other_names = CONTEXT_NAMES
+    _name_hints = CONTEXT_NAMES
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey
 from quartzpy.main_module import import_path
-from quartzpy.name_hints import FUNCTION_NAMES, OPTION_NAMES, Hinted, advice
+from quartzpy.name_hints import FUNCTION_NAMES, OPTION_NAMES, NameHints, hint_of
 from quartzpy.texts import quoted
 
 ARGS, KWARGS = "args", "kwargs"
@@ -33,10 +33,10 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-class JobFunction(Hinted, Generic[_P, _R]):
+class JobFunction(NameHints, Generic[_P, _R]):
     """A function that is also a job type. Calling it calls the function."""
 
-    _other_names = FUNCTION_NAMES
+    _name_hints = FUNCTION_NAMES
 
     def __init__(self, function: Callable[_P, _R], type_name: str | None, defaults: Mapping[str, Any]) -> None:
         update_wrapper(self, function)
@@ -199,7 +199,7 @@ def job(
 
     for option in defaults:
         if option not in _OPTIONS:
-            raise TypeError(f"job() has no argument {option!r}; {advice(option, _OPTIONS, _NOT_OPTIONS)}")
+            raise TypeError(f"job() has no argument {option!r}; {hint_of(option, _OPTIONS, _NOT_OPTIONS)}")
     if defaults:
         JobDetail("checked", "checked", **defaults)
 

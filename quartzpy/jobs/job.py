@@ -33,11 +33,11 @@ from quartzpy.keys import (
     UNNAMED,
     JobKey,
     check_name,
-    given_name,
+    name_or_unique,
 )
 from quartzpy.logs.levels import checked_level
 from quartzpy.main_module import import_path
-from quartzpy.name_hints import OPTION_NAMES, constructor_refuses
+from quartzpy.name_hints import OPTION_NAMES, constructor_hints
 from quartzpy.placement import Placement
 from quartzpy.states import OverlapPolicy
 from quartzpy.texts import check_description, did_you_mean, quoted
@@ -242,7 +242,7 @@ def _check_url(url: object) -> None:
         )
 
 
-@constructor_refuses(OPTION_NAMES)
+@constructor_hints(OPTION_NAMES)
 @dataclass(frozen=True)
 class JobDetail:
     """A job as it is stored: its type, its data and its rules.
@@ -314,7 +314,7 @@ class JobDetail:
                 given(self, name, value)
         given(self, "_has_unique_name", self.name is UNNAMED)
         job_type_of(self.job)
-        given(self, "name", given_name(self.name, "job name"))
+        given(self, "name", name_or_unique(self.name, "job name"))
         given(self, "_key", JobKey(self.name, self.group))
         check_description(self.description, InvalidJobError)
         if self.display_name is not None:

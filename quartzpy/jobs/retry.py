@@ -9,11 +9,11 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Self
 
+from quartzpy.clock import uniform
 from quartzpy.errors import InvalidJobError, RemoteJobError
 from quartzpy.instants import Converted, Span, as_span
-from quartzpy.jitter import uniform
 from quartzpy.keys import module_of
-from quartzpy.name_hints import constructor_refuses
+from quartzpy.name_hints import constructor_hints
 from quartzpy.texts import check_storable, quoted, reason, stored_object
 
 MAX_ATTEMPTS = 1_000
@@ -21,7 +21,7 @@ MAX_DELAY = timedelta(days=365)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-@constructor_refuses({})
+@constructor_hints({})
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
     """A retry policy: how often, when and after which errors a failed job runs again.

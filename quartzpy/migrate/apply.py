@@ -14,7 +14,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.migrate.plan import ImportPlan
 from quartzpy.migrate.slices import BY, ImportOutcome, Part, Slice, slices
-from quartzpy.operations.actor import Actor, local_user
+from quartzpy.operations.actions.action import Actor, local_user
 from quartzpy.states import ActionState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import ActionEntry

@@ -12,6 +12,7 @@ from typing import Any
 
 from quartzpy import job_data
 from quartzpy.errors import QuartzpyError, SettingsError
+from quartzpy.instants import zone_name
 from quartzpy.jobs.function_job import ARGS, KWARGS
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
@@ -22,7 +23,6 @@ from quartzpy.migrate.pickles import Made, UnreadablePickleError, as_python, rea
 from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, Severity
 from quartzpy.states import Missed
 from quartzpy.texts import quoted, reason
-from quartzpy.time_zones import zone_name
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
 from quartzpy.triggers.simple import SimpleTrigger

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from quartzpy.calendars.base import BaseCalendar
+from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import TriggerKey
 from quartzpy.triggers.trigger import Trigger, TriggerProgress

@@ -17,9 +17,8 @@ from quartzpy.states import TriggerState
 from quartzpy.store.differences import job_differences, trigger_differences
 from quartzpy.store.protocol import JobEntry, JobStore, NamedTriggers, PauseNote, StoredCalendar, TriggerMove
 from quartzpy.store.records import TriggerRecord
-from quartzpy.triggers.schedule_hash import schedule_hash
 from quartzpy.triggers.trigger import Trigger
-from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes, look_ahead
+from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes, look_ahead, schedule_hash
 
 SLICE = 200
 """The number of jobs and triggers that one transaction stores. Their comparison must not hold it up for seconds."""

@@ -7,8 +7,7 @@ import os
 import socket
 from collections.abc import Sequence
 
-from quartzpy.config.config import Role, SchedulerConfig
-from quartzpy.config.executors import ExecutorConfig
+from quartzpy.config.config import ExecutorConfig, Role, SchedulerConfig
 from quartzpy.texts import numbered
 
 LONGEST_LIST = 20

@@ -11,9 +11,8 @@ import logging
 import threading
 from collections.abc import Callable
 
-from quartzpy.clock import Clock
+from quartzpy.clock import Clock, uniform
 from quartzpy.errors import OutcomeUnknownError, StoreUnavailableError
-from quartzpy.jitter import uniform
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 15.0
 """Seconds."""

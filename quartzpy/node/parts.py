@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any
 
 from quartzpy.clock import Clock
-from quartzpy.config.config import Role, SchedulerConfig
-from quartzpy.config.executors import ExecutorConfig
+from quartzpy.config.config import ExecutorConfig, Role, SchedulerConfig
 from quartzpy.events.listeners import Listeners
 from quartzpy.jobs.job import JobTypes
 from quartzpy.jobs.job_factory import JobFactory

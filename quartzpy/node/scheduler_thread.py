@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 
-from quartzpy.clock import Clock
+from quartzpy.clock import Clock, uniform
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.events.events import JobSkipped, SchedulerError
 from quartzpy.events.listeners import Listeners
-from quartzpy.jitter import uniform
 from quartzpy.node.claims import NotDue, PassedOver
 from quartzpy.node.fire_requests import fire_request_of
 from quartzpy.node.outage import StoreWatch

@@ -1,24 +1,22 @@
 """What operators read and do: the models behind the command line, the web page and the JSON API."""
 
 from quartzpy.operations.actions import Actions
-from quartzpy.operations.actor import Actor, Role
+from quartzpy.operations.actions.action import Actor, Role
+from quartzpy.operations.actions.log import ActionFailure, ActionProgress, ActionResult
 from quartzpy.operations.agenda import PlannedRun
 from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.calendars import CalendarSummary, CalendarYear
 from quartzpy.operations.cluster import Cluster, Difference, NodeState, NodeView
-from quartzpy.operations.counts import Count
 from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
-from quartzpy.operations.groups import Groups, GroupView
+from quartzpy.operations.groups import GroupLimit, Groups, GroupView, JobLimit, Limits, PoolUsage, RateLimitView
 from quartzpy.operations.incidents import Incident, Remedy
 from quartzpy.operations.jobs import JobSummary, JobView
-from quartzpy.operations.limits import GroupLimit, JobLimit, Limits, PoolUsage, RateLimitView
 from quartzpy.operations.operations import Operations
 from quartzpy.operations.overview import LateTrigger, MinuteLateness, MinuteThroughput, Overview
-from quartzpy.operations.results import ActionFailure, ActionProgress, ActionResult
-from quartzpy.operations.schedule_texts import SchedulePreview
-from quartzpy.operations.schedules import PlannedTime
+from quartzpy.operations.schedules import PlannedTime, SchedulePreview
 from quartzpy.operations.search import SearchResults
 from quartzpy.operations.selection import Selection
+from quartzpy.operations.source import Count
 from quartzpy.operations.system import System
 from quartzpy.operations.timeline import Bar, Lane, Lanes, Timeline
 from quartzpy.operations.triggers import TriggerSummary, TriggerView

@@ -105,8 +105,10 @@ class Fires:
         """Return the fires by the wall clocks of their zones."""
         before: dict[TriggerKey, datetime] = {}
         for at, record in self:
-            [one] = planned([at], _zone(record), since=before.get(record.key, self._since))
-            yield PlannedRun(at, record.key, record.job_key, one.local, one.zone, one.clock_change)
+            [planned_time] = planned([at], _zone(record), since=before.get(record.key, self._since))
+            yield PlannedRun(
+                at, record.key, record.job_key, planned_time.local, planned_time.zone, planned_time.clock_change
+            )
             before[record.key] = at
 
 
@@ -143,7 +145,7 @@ def _instants(record: TriggerRecord, calendars: Mapping[str, Calendar], since: d
     if trigger is None or (record.calendar is not None and calendar is None):
         # Without its definition or its calendar, only the stored fire times are known.
         if at < since:
-            yield from (one for one in stored if one >= since)
+            yield from (instant for instant in stored if instant >= since)
         return
     if at < since:
         yield from trigger.fire_times(since, calendar=calendar)

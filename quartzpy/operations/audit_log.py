@@ -1,22 +1,25 @@
-"""The audit log: what operators did, when, and why."""
+"""The audit log: what operators did, when, and why, and what undoes it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
 from quartzpy.errors import ObjectNotFoundError, QuartzpyError
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.actions.table import ACTIONS
+from quartzpy.operations.incidents import Remedy
+from quartzpy.operations.selection import Selection
 from quartzpy.operations.source import EXAMINED, attempt, examined_page, page_of
-from quartzpy.scheduler.paging import Page
+from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ActionState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.steps.purge import ACTION_SILENCE
-from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import ActionQuery, Position
+from quartzpy.store.queries import ActionQuery
 from quartzpy.store.records import ActionRecord, RecordedAction
 
 MOST_RUNNING = 100
@@ -35,10 +38,10 @@ class AuditEntry(RecordedAction):
     """The name of the action that undoes it; None if it was not done, or nothing undoes it."""
 
 
-def entry(record: ActionRecord) -> AuditEntry:
+def _entry(record: ActionRecord) -> AuditEntry:
     before, bad_before = attempt(lambda: record.before)
     after, bad_after = attempt(lambda: record.after)
-    shared = {one.name: getattr(record, one.name) for one in fields(RecordedAction)}
+    shared = {field.name: getattr(record, field.name) for field in fields(RecordedAction)}
     action = ACTIONS.get(record.action)
     was_done = record.count or record.state is ActionState.SUCCEEDED
     return AuditEntry(
@@ -57,30 +60,26 @@ def page(reading: Reading, query: ActionQuery, limit: int, after: str | None) ->
     if query.state is ActionState.INTERRUPTED:
         running = reading.ask(lambda store: admin(store).find(ActionQuery(state=ActionState.RUNNING), MOST_RUNNING))
 
-    def is_outdated(found: Page[ActionRecord]) -> bool:
-        return _end_interrupted(reading, found if running is None else running())
+    def is_outdated(entries: Page[ActionRecord]) -> bool:
+        return _end_interrupted(reading, entries if running is None else running())
 
-    return page_of(examined_page(reading, "audit log", query, _actions, limit, after, is_outdated), entry)
-
-
-def _actions(store: JobStore, query: ActionQuery, limit: int | None, after: Position | None) -> list[ActionRecord]:
-    return admin(store).find(query, limit, after)
+    return page_of(examined_page(reading, "audit log", query, limit, after, is_outdated), _entry)
 
 
-def one(reading: Reading, action_id: int) -> AuditEntry:
+def entry(reading: Reading, action_id: int) -> AuditEntry:
     """Return one entry of the audit log; see `Operations.audit_entry`."""
-    found = _find(reading, action_id)
-    if _end_interrupted(reading, [found]):
-        found = _find(reading, action_id)
-    return entry(found)
+    record = _find(reading, action_id)
+    if _end_interrupted(reading, [record]):
+        record = _find(reading, action_id)
+    return _entry(record)
 
 
 def _find(reading: Reading, action_id: int) -> ActionRecord:
     # The latest before the next id.
-    found = next(iter(reading.ask(lambda store: admin(store).find(ActionQuery(), 1, (action_id + 1,)))()), None)
-    if found is None or found.action_id != action_id:
+    record = next(iter(reading.ask(lambda store: admin(store).find(ActionQuery(), 1, (action_id + 1,)))()), None)
+    if record is None or record.action_id != action_id:
         raise ObjectNotFoundError(f"action {action_id} is not in the audit log, or no longer")
-    return found
+    return record
 
 
 def _end_interrupted(reading: Reading, records: Iterable[ActionRecord]) -> bool:
@@ -100,3 +99,25 @@ def _end_interrupted(reading: Reading, records: Iterable[ActionRecord]) -> bool:
 def _is_silent(record: ActionRecord, now: datetime) -> bool:
     at = record.updated_at
     return record.state is ActionState.RUNNING and at is not None and at < now - ACTION_SILENCE
+
+
+_READERS: Mapping[str, Callable[..., dict[str, Any]]] = {
+    r"everything": lambda: {"selection": Selection.everything()},
+    r"trigger group ([^.*]+)": lambda group: {"selection": Selection.trigger_group(group)},
+    r"job group ([^.*]+)": lambda group: {"selection": Selection.job_group(group)},
+    r"trigger (?!group )([^.]+)\.([^.]+)": lambda group, name: {"selection": TriggerKey(name, group)},
+    r"job (?!group )([^.]+)\.([^.]+)": lambda group, name: {"selection": JobKey(name, group)},
+    r"node (.+)": lambda node: {"node": node},
+}
+"""The texts that name one subject. Groups and names may contain dots and stars, so that others read in two ways."""
+
+
+def undoing(entry: AuditEntry) -> Remedy | None:
+    """Return the action that undoes an entry; None if there is none, or the entry does not name one subject exactly."""
+    # The texts of long subjects are cut.
+    if entry.undone_by is None or entry.subject.endswith("…"):
+        return None
+    for pattern, read in _READERS.items():
+        if match := re.fullmatch(pattern, entry.subject, re.DOTALL):
+            return Remedy(entry.undone_by, read(*match.groups()), ACTIONS[entry.undone_by].question)
+    return None

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
-from quartzpy.calendars.base import BaseCalendar, WholeDayCalendar
-from quartzpy.calendars.calendar import Calendar
+from quartzpy.calendars.calendar import BaseCalendar, Calendar, WholeDayCalendar
 from quartzpy.errors import CalendarNotFoundError, InvalidValueError
 from quartzpy.instants import zone
 from quartzpy.keys import TriggerKey, check_name

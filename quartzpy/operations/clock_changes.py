@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from quartzpy.operations.incidents import ClockChange
-from quartzpy.operations.schedules import zone_text
+from quartzpy.keys import TriggerKey
+from quartzpy.operations.incidents import MOST_REMEDIES, Incident, Remedy, instant_text
+from quartzpy.operations.schedules import short, zone_text
 from quartzpy.operations.source import attempt
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.states import TriggerState
+from quartzpy.store.findings import Severity
 from quartzpy.store.queries import TriggerOrder, TriggerQuery
 from quartzpy.store.records import TriggerRecord
 
@@ -22,6 +25,19 @@ AROUND = timedelta(hours=1)
 MOST_FIRES = 200
 _HOUR = timedelta(hours=1)
 _SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockChange:
+    """A change of the clocks of time zones, and the fires around it."""
+
+    at: datetime
+    zones: Sequence[str]
+    """The zones with triggers that fire around it."""
+    shift: timedelta
+    """How far the clock is moved forward; negative if it is moved back."""
+    triggers: Sequence[TriggerKey]
+    has_more: bool
 
 
 def upcoming_changes(reading: Reading, now: datetime) -> Callable[[], list[ClockChange]]:
@@ -34,9 +50,9 @@ def upcoming_changes(reading: Reading, now: datetime) -> Callable[[], list[Clock
     for name, at, shift in _zones_that_change(hour, hour + AHEAD + _HOUR):
         if now <= at <= now + AHEAD:
             by_instant[at, shift].add(name)
-    asked = [(at, shift, names, _around(reading, at, now)) for (at, shift), names in sorted(by_instant.items())]
+    around = [(at, shift, names, _around(reading, at, now)) for (at, shift), names in sorted(by_instant.items())]
     return lambda: [
-        change for at, shift, names, due in asked if (change := _change(at, shift, names, due())) is not None
+        change for at, shift, names, due in around if (change := _change(at, shift, names, due())) is not None
     ]
 
 
@@ -89,3 +105,32 @@ def _changes(start: datetime, end: datetime) -> Iterator[tuple[str, datetime, ti
             else:
                 after = middle
         yield name, after, offset(end) - offset(start)
+
+
+def clock_changes(changes: Sequence[ClockChange]) -> list[Incident]:
+    incidents = []
+    for change in changes:
+        moved = "forward" if change.shift > timedelta() else "back"
+        effect = "times that are skipped" if change.shift > timedelta() else "times that occur twice"
+        names = ", ".join(map(str, change.triggers[:MOST_REMEDIES]))
+        incidents.append(
+            Incident(
+                Severity.WARNING,
+                "clock-change",
+                ", ".join(change.zones[:MOST_REMEDIES]),
+                f"The clocks of {', '.join(change.zones[:MOST_REMEDIES])} move {moved} by {short(abs(change.shift))} at"
+                f" {instant_text(change.at)}.",
+                (
+                    f"Within an hour of it fire: {names}"
+                    f"{', ...' * (len(change.triggers) > MOST_REMEDIES or change.has_more)}.",
+                    f"Each trigger's rule for daylight saving decides about {effect}; its page shows the fire times.",
+                ),
+                change.at,
+                tuple(
+                    Remedy("skip_next", {"selection": key}, f"skip the next fire of {key}")
+                    for key in change.triggers[:MOST_REMEDIES]
+                ),
+                change.triggers[0],
+            )
+        )
+    return incidents

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from quartzpy.operations import possible
+from quartzpy.operations import allowed_actions
+from quartzpy.operations.source import view_of
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import NodeMode
 from quartzpy.store import node_facts
@@ -121,20 +122,13 @@ def _node(node: NodeRecord, now: datetime, busy: Mapping[tuple[str, str], int], 
     workers = sum(can.workers.values())
     executing = busy.get((node.instance_id, "EXECUTING"), 0)
     state = state_of(node, now)
-    return NodeView(
+    return view_of(
+        NodeView,
+        node,
         node=node.instance_id,
         state=state,
-        mode=node.mode,
-        mode_since=node.mode_since,
-        host=node.host,
-        pid=node.pid,
-        epoch=node.epoch,
         version=facts.get(node_facts.RELEASE),
-        started_at=node.started_at,
-        last_checkin=node.last_checkin,
         checkin_age=max(timedelta(), now - node.last_checkin),
-        checkin_interval=node.checkin_interval,
-        failure_window=node.failure_window,
         clock_ahead=None
         if node_facts.CLOCK_AHEAD not in facts
         else timedelta(seconds=float(facts[node_facts.CLOCK_AHEAD])),
@@ -146,5 +140,5 @@ def _node(node: NodeRecord, now: datetime, busy: Mapping[tuple[str, str], int], 
         labels=tuple(sorted(can.labels)),
         group_limits=dict(can.groups),
         job_types=tuple(sorted(can.job_types)),
-        actions=possible.on_node(node.mode, is_dead=state is NodeState.DEAD),
+        actions=allowed_actions.on_node(node.mode, is_dead=state is NodeState.DEAD),
     )

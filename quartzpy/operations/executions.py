@@ -10,17 +10,16 @@ from typing import Any
 from quartzpy.errors import ExecutionNotFoundError
 from quartzpy.job_data import decode, decode_value
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations import possible
+from quartzpy.operations import allowed_actions
 from quartzpy.operations.source import EXAMINED as EXAMINED_ROWS
-from quartzpy.operations.source import Source, attempt, examined_page, page_of
+from quartzpy.operations.source import Source, attempt, examined_page, page_of, view_of
 from quartzpy.scheduler.explain import span_in_words
-from quartzpy.scheduler.paging import Page
+from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import mode_of_job
 from quartzpy.states import ExecutionState
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import ExecutionQuery, MisfireQuery, Position
+from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord
 from quartzpy.texts import headline
 
@@ -62,24 +61,16 @@ class ExecutionSummary:
 
 
 def summary(record: ExecutionRecord) -> ExecutionSummary:
-    return ExecutionSummary(
-        fire_id=record.fire_id,
-        state=record.state,
+    return view_of(
+        ExecutionSummary,
+        record,
         trigger=record.trigger_key,
         job=record.job_key,
-        job_type=record.job_type,
         node=record.instance_id,
-        attempt=record.attempt,
-        scheduled_fire_time=record.scheduled_fire_time,
-        fire_time=record.fire_time,
-        started_at=record.started_at,
-        ended_at=record.ended_at,
-        retry_at=record.retry_at,
         waited=_span(record.scheduled_fire_time, record.fire_time),
         queued=_span(record.fire_time, record.started_at),
         ran=_span(record.started_at, record.ended_at),
         error=headline(record.error),
-        recovering=record.recovering,
     )
 
 
@@ -93,11 +84,7 @@ def page(reading: Reading, query: ExecutionQuery, limit: int, after: str | None)
     if ExecutionState.SCHEDULED not in query.states and not query.exhausted and query.trigger_key is None:
         # Those that are to come would be on the first page, before older ones that are not examined yet.
         query = replace(query, among=EXAMINED)
-    return page_of(examined_page(reading, "executions", query, _find, limit, after), summary)
-
-
-def _find(store: JobStore, query: ExecutionQuery, limit: int | None, after: Position | None) -> list[ExecutionRecord]:
-    return store.find(query, limit, after)
+    return page_of(examined_page(reading, "executions", query, limit, after), summary)
 
 
 def has_run(reading: Reading, job: JobKey) -> bool:
@@ -132,21 +119,16 @@ class RunningView:
 def running_view(record: RunningRecord, now: datetime) -> RunningView:
     fired = record.state == "EXECUTING"
     state = ExecutionState.PROCESSING if fired else ExecutionState.ENQUEUED
-    return RunningView(
-        fire_id=record.fire_id,
+    return view_of(
+        RunningView,
+        record,
         state=state,
         trigger=record.trigger_key,
         job=record.job_key,
         node=record.instance_id,
-        attempt=record.attempt,
-        scheduled_fire_time=record.scheduled_fire_time,
         fire_time=record.fire_time if fired else None,
         elapsed=max(timedelta(), now - record.fire_time) if fired else None,
-        cancel_requested=record.cancel_requested,
-        progress=record.progress,
-        progress_message=record.progress_message,
-        recovering=record.recovering,
-        actions=possible.on_execution(state, None, has_ended=False, cancel_requested=record.cancel_requested),
+        actions=allowed_actions.on_execution(state, None, has_ended=False, cancel_requested=record.cancel_requested),
     )
 
 
@@ -209,7 +191,7 @@ def view(source: Source, fire_id: int) -> ExecutionView:
         attempts=tuple(map(summary, attempts().get(fire_id, [record]))),
         why=(*_why(record, elapsed, now), *past_timeout()),
         unreadable=bad_data or bad_result,
-        actions=possible.on_execution(
+        actions=allowed_actions.on_execution(
             record.state,
             None if mode is None else mode(),
             has_ended=has_ended,
@@ -307,28 +289,16 @@ class MisfireView:
 def misfire_page(reading: Reading, query: MisfireQuery, limit: int, after: str | None) -> Page[MisfireView]:
     """Return a page of misfires; see `Operations.misfires`."""
     query = replace(query, among=EXAMINED_ROWS)
-    return page_of(examined_page(reading, "misfires", query, _find_misfires, limit, after), misfire_view)
-
-
-def _find_misfires(
-    store: JobStore, query: MisfireQuery, limit: int | None, after: Position | None
-) -> list[MisfireRecord]:
-    return store.find(query, limit, after)
+    return page_of(examined_page(reading, "misfires", query, limit, after), misfire_view)
 
 
 def misfire_view(record: MisfireRecord) -> MisfireView:
-    return MisfireView(
-        misfire_id=record.misfire_id,
+    return view_of(
+        MisfireView,
+        record,
         trigger=record.trigger_key,
         job=record.job_key,
         node=record.instance_id,
-        handled_at=record.handled_at,
-        scheduled_fire_time=record.scheduled_fire_time,
         late=record.handled_at - record.scheduled_fire_time,
         instruction=record.misfire,
-        action=record.action,
-        missed=record.missed,
-        has_more=record.has_more,
-        caught_up=record.caught_up,
-        next_fire_time=record.next_fire_time,
     )

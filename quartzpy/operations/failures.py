@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
 
 from quartzpy.job_data import decode
 from quartzpy.jobs.repetition import nominal_fire
-from quartzpy.keys import TriggerKey
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.executions import MOST_ATTEMPTS
-from quartzpy.operations.incidents import FAILURES_IN_A_ROW, MOST_OF_A_KIND, FailureRow
+from quartzpy.operations.incidents import MOST_OF_A_KIND, Incident, Remedy
 from quartzpy.operations.source import attempt
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import placements
 from quartzpy.states import ExecutionState, Outcome, TriggerState
+from quartzpy.store.findings import Severity
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.texts import headline
 
+FAILURES_IN_A_ROW = 3
 LOOKED_AT = 10
 """The number of a trigger's last executions that are looked at."""
 RECENT = timedelta(days=7)
 _FIRES = frozenset({TriggerState.WAITING, TriggerState.ACQUIRED, TriggerState.BLOCKED})
 _UNDECIDED = frozenset({ExecutionState.SCHEDULED, ExecutionState.ENQUEUED, ExecutionState.PROCESSING})
 _Fire = tuple[TriggerKey, datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRow:
+    """A trigger whose last executions have failed."""
+
+    trigger: TriggerKey
+    job: JobKey
+    number: int
+    is_exact: bool
+    """False if more executions before these may have failed."""
+    last_fire_id: int | None
+    last_error: str | None
+    since: datetime
+    can_run_again: bool
+    """True if its job is still stored."""
+    can_pause: bool
+    """True if the trigger is still stored, and fires by itself."""
 
 
 class FailuresInARow:
@@ -101,7 +122,7 @@ class _Row:
 
 def _is_undecided(record: ExecutionRecord, attempts: Sequence[ExecutionRecord]) -> bool:
     """Return True if an execution failed and is or will be repeated. `attempts` are those of its fire."""
-    place = next((place for place, one in enumerate(attempts) if one.fire_id == record.fire_id), len(attempts))
+    place = next((place for place, other in enumerate(attempts) if other.fire_id == record.fire_id), len(attempts))
     for after in attempts[place + 1 :]:
         if record.outcome is not Outcome.FAILED or record.retry_at is None:
             return False
@@ -125,3 +146,26 @@ def _nominal(record: ExecutionRecord) -> _Fire:
 
 def _rounded(key: TriggerKey, instant: datetime) -> _Fire:
     return key, instant.replace(microsecond=instant.microsecond // 1000 * 1000)
+
+
+def failing(rows: Sequence[FailureRow]) -> list[Incident]:
+    return [
+        Incident(
+            Severity.WARNING,
+            "failures-in-a-row",
+            str(row.trigger),
+            f"The last {row.number}{'' if row.is_exact else ' or more'} executions by trigger {row.trigger} failed.",
+            (row.last_error or "No error was recorded.",),
+            row.since,
+            tuple(_of_failing(row)),
+            row.trigger,
+        )
+        for row in rows
+    ]
+
+
+def _of_failing(row: FailureRow) -> Iterator[Remedy]:
+    if row.can_run_again:
+        yield Remedy("run_again", {"selection": row.last_fire_id}, "run the last one again")
+    if row.can_pause:
+        yield Remedy("pause", {"selection": row.trigger}, "pause trigger")

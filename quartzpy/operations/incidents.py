@@ -7,27 +7,29 @@ all of them if there may be many.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.cluster import Cluster, NodeState
-from quartzpy.operations.counts import Count
-from quartzpy.operations.executions import RunningView
-from quartzpy.operations.limits import PoolUsage
+from quartzpy.operations.cluster import Cluster, NodeState, NodeView
+from quartzpy.operations.executions import GRACE, RunningView
+from quartzpy.operations.groups import PoolUsage
 from quartzpy.operations.schedules import short
 from quartzpy.operations.selection import Selection
+from quartzpy.operations.source import Count
 from quartzpy.placement import Placement
+from quartzpy.scheduler.explain import obstacles
+from quartzpy.states import NodeMode
+from quartzpy.store import node_facts
 from quartzpy.store.findings import Severity
-from quartzpy.store.records import TriggerRecord
+from quartzpy.store.records import NodeRecord, TriggerRecord
 from quartzpy.texts import headline, numbered
 
 MOST_OF_A_KIND = 20
 """The largest number of incidents of one kind that are listed one by one."""
 MOST_REMEDIES = 5
-FAILURES_IN_A_ROW = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,9 @@ class Incident:
     """The trigger, if the incident is about one."""
 
 
-def by_severity(found: Iterable[Incident]) -> tuple[Incident, ...]:
+def by_severity(incidents: Iterable[Incident]) -> tuple[Incident, ...]:
     """Return incidents with the worst first."""
-    return tuple(sorted(found, key=lambda one: list(Severity).index(one.severity)))
+    return tuple(sorted(incidents, key=lambda incident: list(Severity).index(incident.severity)))
 
 
 def schema_behind(message: str) -> Incident:
@@ -71,7 +73,7 @@ def schema_behind(message: str) -> Incident:
     )
 
 
-def _instant(at: datetime | None) -> str:
+def instant_text(at: datetime | None) -> str:
     """Return an instant as all sentences hold it, which the command line and the page show in the reader's zone."""
     return "an unknown instant" if at is None else at.astimezone(UTC).isoformat(timespec="seconds")
 
@@ -94,15 +96,16 @@ def full_pools(
     by_executor: defaultdict[str, list[PoolUsage]] = defaultdict(list)
     for pool in pools:
         by_executor[pool.executor].append(pool)
-    found = []
+    incidents = []
     for executor, of_nodes_ in sorted(by_executor.items()):
         waiting = sum(number for job, number in due.items() if of_due.get(job, Placement()).pool == executor)
         if not waiting or any(pool.headroom for pool in of_nodes_):
             continue
-        holders = [row for row in running if placements.get(row.job, Placement()).pool == executor]
-        longest = sorted(holders, key=lambda row: row.elapsed or timedelta(), reverse=True)[:MOST_REMEDIES]
+        longest = _longest([row for row in running if placements.get(row.job, Placement()).pool == executor])[
+            :MOST_REMEDIES
+        ]
         workers = sum(pool.workers for pool in of_nodes_)
-        found.append(
+        incidents.append(
             Incident(
                 Severity.ERROR,
                 "full-pool",
@@ -120,13 +123,22 @@ def full_pools(
                 _cancels(longest),
             )
         )
-    return found
+    return incidents
 
 
 def runs(row: RunningView) -> str:
     elapsed = "only claimed" if row.elapsed is None else f"running for {short_span(row.elapsed)}"
-    asked = ", and asked to stop" if row.cancel_requested else ""
-    return f"Execution {row.fire_id} of job {row.job} on node {row.node}: {elapsed}{asked}."
+    cancelled = ", and asked to stop" if row.cancel_requested else ""
+    return f"Execution {row.fire_id} of job {row.job} on node {row.node}: {elapsed}{cancelled}."
+
+
+def _longest(rows: Iterable[RunningView]) -> list[RunningView]:
+    """Return executions, those that have run longest first."""
+    return sorted(rows, key=lambda row: row.elapsed or timedelta(), reverse=True)
+
+
+def _waiting(keys: Sequence[TriggerKey]) -> str:
+    return f"Waiting: {', '.join(map(str, keys[:MOST_REMEDIES]))}{', ...' * (len(keys) > MOST_REMEDIES)}."
 
 
 def _cancels(rows: Iterable[RunningView]) -> tuple[Remedy, ...]:
@@ -142,26 +154,24 @@ def blocked_jobs(blocked: Sequence[TriggerRecord], running: Sequence[RunningView
     by_job: defaultdict[JobKey, list[TriggerRecord]] = defaultdict(list)
     for record in blocked:
         by_job[record.job_key].append(record)
-    found = []
+    incidents = []
     for job, records in list(by_job.items())[:MOST_OF_A_KIND]:
-        holders = [row for row in running if row.job == job]
-        longest = sorted(holders, key=lambda row: row.elapsed or timedelta(), reverse=True)[:MOST_REMEDIES]
+        longest = _longest([row for row in running if row.job == job])[:MOST_REMEDIES]
         since = min(at for record in records if (at := record.next_fire_time) is not None)
-        names = ", ".join(str(record.key) for record in records[:MOST_REMEDIES])
-        found.append(
+        incidents.append(
             Incident(
                 Severity.WARNING,
                 "blocked-job",
                 str(job),
                 f"Job {job} is at its concurrency limit, and"
                 f" {numbered(len(records), 'trigger waits', 'triggers wait')} for it.",
-                (*map(runs, longest), f"Waiting: {names}{', ...' * (len(records) > MOST_REMEDIES)}."),
+                (*map(runs, longest), _waiting([record.key for record in records])),
                 since,
                 _cancels(longest),
                 records[0].key,
             )
         )
-    return found
+    return incidents
 
 
 def paused_overdue(
@@ -184,7 +194,7 @@ def paused_overdue(
             Severity.WARNING,
             "paused-overdue",
             str(first.key) if len(records) == 1 else f"{number} triggers",
-            f"{what}, and fires have been missed since {_instant(first.next_fire_time)}.",
+            f"{what}, and fires have been missed since {instant_text(first.next_fire_time)}.",
             tuple(map(_paused, records[:MOST_REMEDIES])),
             first.next_fire_time,
             (
@@ -200,7 +210,7 @@ def paused_overdue(
 
 def _paused(record: TriggerRecord) -> str:
     by = f" by {record.paused_by}" if record.paused_by else ""
-    paused = f"has been paused since {_instant(record.paused_at)}" if record.paused_at else "is paused"
+    paused = f"has been paused since {instant_text(record.paused_at)}" if record.paused_at else "is paused"
     reason = f": {record.pause_reason}" if record.pause_reason else ""
     return f"Trigger {record.key} {paused}{by}{reason}."
 
@@ -229,7 +239,7 @@ def unknown_types(due: Mapping[str, Sequence[TriggerKey]], cluster: Cluster) -> 
     alive = [node for node in cluster.nodes if node.state is not NodeState.DEAD]
     if not alive:
         return []
-    known = {name for node in alive for name in node.job_types}
+    registered = {name for node in alive for name in node.job_types}
     return [
         Incident(
             Severity.ERROR,
@@ -238,93 +248,153 @@ def unknown_types(due: Mapping[str, Sequence[TriggerKey]], cluster: Cluster) -> 
             f"No running node knows the job type {job_type!r}, and triggers of it are due.",
             (
                 "Import its module on a node, or start a node that does.",
-                f"Waiting: {', '.join(map(str, keys[:MOST_REMEDIES]))}{', ...' * (len(keys) > MOST_REMEDIES)}.",
+                _waiting(keys),
             ),
             trigger=keys[0],
         )
         for job_type, keys in sorted(due.items())
-        if job_type not in known
+        if job_type not in registered
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class FailureRow:
-    """A trigger whose last executions have failed."""
-
-    trigger: TriggerKey
-    job: JobKey
-    number: int
-    is_exact: bool
-    """False if more executions before these may have failed."""
-    last_fire_id: int | None
-    last_error: str | None
-    since: datetime
-    can_run_again: bool
-    """True if its job is still stored."""
-    can_pause: bool
-    """True if the trigger is still stored, and fires by itself."""
+# --- jobs that no node can run, and executions that do not stop
 
 
-def failing(rows: Sequence[FailureRow]) -> list[Incident]:
-    return [
-        Incident(
-            Severity.WARNING,
-            "failures-in-a-row",
-            str(row.trigger),
-            f"The last {row.number}{'' if row.is_exact else ' or more'} executions by trigger {row.trigger} failed.",
-            (row.last_error or "No error was recorded.",),
-            row.since,
-            tuple(_of_failing(row)),
-            row.trigger,
-        )
-        for row in rows
-    ]
-
-
-def _of_failing(row: FailureRow) -> Iterator[Remedy]:
-    if row.can_run_again:
-        yield Remedy("run_again", {"selection": row.last_fire_id}, "run the last one again")
-    if row.can_pause:
-        yield Remedy("pause", {"selection": row.trigger}, "pause trigger")
-
-
-@dataclass(frozen=True, slots=True)
-class ClockChange:
-    """A change of the clocks of time zones, and the fires around it."""
-
-    at: datetime
-    zones: Sequence[str]
-    """The zones with triggers that fire around it."""
-    shift: timedelta
-    """How far the clock is moved forward; negative if it is moved back."""
-    triggers: Sequence[TriggerKey]
-    has_more: bool
-
-
-def clock_changes(changes: Sequence[ClockChange]) -> list[Incident]:
-    found = []
-    for change in changes:
-        moved = "forward" if change.shift > timedelta() else "back"
-        effect = "times that are skipped" if change.shift > timedelta() else "times that occur twice"
-        names = ", ".join(map(str, change.triggers[:MOST_REMEDIES]))
-        found.append(
+def without_node(
+    due: Mapping[JobKey, Sequence[TriggerKey]],
+    types: Mapping[JobKey, str],
+    placements: Mapping[JobKey, Placement],
+    alive: Sequence[NodeRecord],
+) -> list[Incident]:
+    """Return the jobs with due triggers that no living node can run, although some know their types."""
+    incidents = []
+    for job, keys in sorted(due.items()):
+        knowing = [node for node in alive if types[job] in node.capabilities.job_types]
+        placement = placements.get(job)
+        if placement is None or not knowing or any(node.capabilities.allows(placement) for node in knowing):
+            continue
+        incidents.append(
             Incident(
-                Severity.WARNING,
-                "clock-change",
-                ", ".join(change.zones[:MOST_REMEDIES]),
-                f"The clocks of {', '.join(change.zones[:MOST_REMEDIES])} move {moved} by {short(abs(change.shift))} at"
-                f" {_instant(change.at)}.",
+                Severity.ERROR,
+                "no-node-for-job",
+                str(job),
+                f"No node can run job {job}, and {numbered(len(keys), 'trigger of it is', 'triggers of it are')} due.",
                 (
-                    f"Within an hour of it fire: {names}"
-                    f"{', ...' * (len(change.triggers) > MOST_REMEDIES or change.has_more)}.",
-                    f"Each trigger's rule for daylight saving decides about {effect}; its page shows the fire times.",
+                    *(f"Node {obstacle}." for obstacle in obstacles(placement, knowing)[:MOST_REMEDIES]),
+                    _waiting(keys),
                 ),
-                change.at,
-                tuple(
-                    Remedy("skip_next", {"selection": key}, f"skip the next fire of {key}")
-                    for key in change.triggers[:MOST_REMEDIES]
-                ),
-                change.triggers[0],
+                trigger=keys[0],
             )
         )
-    return found
+    return incidents[:MOST_OF_A_KIND]
+
+
+def ignored_timeouts(running: Sequence[RunningView], timeouts: Mapping[JobKey, timedelta]) -> list[Incident]:
+    """Return the jobs of which executions still run long after their timeout."""
+    by_job: defaultdict[JobKey, list[RunningView]] = defaultdict(list)
+    for row in running:
+        if row.job in timeouts and (row.elapsed or timedelta()) > timeouts[row.job] + GRACE:
+            by_job[row.job].append(row)
+    incidents = []
+    for job, rows in sorted(by_job.items()):
+        timeout = timeouts[job]
+        rows = _longest(rows)
+        longest = rows[0].elapsed or timedelta()
+        ignore, worker = "ignores its", "occupies a worker"
+        if len(rows) > 1:
+            ignore, worker = "ignore their", f"occupy {len(rows)} workers"
+        incidents.append(
+            Incident(
+                Severity.WARNING,
+                "ignored-timeout",
+                str(job),
+                f"{numbered(len(rows), 'execution', 'executions')} of job {job} {ignore} timeout of"
+                f" {short_span(timeout)} and {worker}.",
+                (
+                    *map(runs, rows[:MOST_REMEDIES]),
+                    "A thread cannot be stopped from outside: restart the node to free the worker. A job that calls"
+                    " context.raise_if_cancelled() stops by itself, and one in a worker process is killed.",
+                ),
+                None if rows[0].fire_time is None else rows[0].fire_time + min(timeout, longest),
+                trigger=rows[0].trigger,
+            )
+        )
+    return incidents[:MOST_OF_A_KIND]
+
+
+# --- nodes
+
+
+def of_nodes(cluster: Cluster) -> list[Incident]:
+    """Return incidents about nodes that do not check in, differ from each other, or have a wrong clock."""
+    incidents = [] if cluster.alive else [_no_node(cluster)]
+    incidents += _none_takes(cluster)
+    incidents += [_silent(node) for node in cluster.nodes if node.state is not NodeState.ALIVE]
+    for difference in cluster.differences:
+        values = "; ".join(f"{value} on {', '.join(names)}" for value, names in sorted(difference.values.items()))
+        incidents.append(
+            Incident(
+                Severity.WARNING,
+                "nodes-differ",
+                difference.subject,
+                f"The nodes differ in {difference.subject}.",
+                (f"{values}.",),
+            )
+        )
+    incidents += [
+        Incident(
+            Severity.WARNING,
+            "clock-skew",
+            node.node,
+            f"The clock of node {node.node} is {node.clock_ahead.total_seconds():+.1f} s off.",
+            ("Fire times follow the store's clock and are not affected, but recorded starts and ends are.",),
+        )
+        for node in cluster.nodes
+        if node.clock_ahead is not None and abs(node.clock_ahead.total_seconds()) > node_facts.MOST_SKEW
+    ]
+    return incidents
+
+
+def _no_node(cluster: Cluster) -> Incident:
+    what = "No node is alive, so nothing fires." if cluster.nodes else "No node is running, so nothing fires."
+    return Incident(
+        Severity.ERROR, "no-node", "cluster", what, ("Start one with `quartzpy node --app MODULE:SCHEDULER`.",)
+    )
+
+
+def _none_takes(cluster: Cluster) -> list[Incident]:
+    alive = [node for node in cluster.nodes if node.state is not NodeState.DEAD]
+    if not alive or any(node.mode is NodeMode.RUNNING for node in alive):
+        return []
+    return [
+        Incident(
+            Severity.ERROR,
+            "none-takes",
+            "cluster",
+            "No node takes triggers: operators have put all of them into standby, or drain them.",
+            tuple(f"Node {node.node} is {node.mode}." for node in alive[:MOST_REMEDIES]),
+            max((node.mode_since for node in alive if node.mode_since), default=None),
+            tuple(
+                Remedy("resume_node", {"node": node.node}, f"resume node {node.node}") for node in alive[:MOST_REMEDIES]
+            ),
+        )
+    ]
+
+
+def _silent(node: NodeView) -> Incident:
+    dead = node.state is NodeState.DEAD
+    return Incident(
+        Severity.ERROR if dead else Severity.WARNING,
+        "dead-node" if dead else "late-node",
+        node.node,
+        f"Node {node.node} is {node.state}: it last checked in {short_span(node.checkin_age)} ago.",
+        (
+            f"It ran on host {node.host} as process {node.pid}, with"
+            f" {numbered(node.executing, 'execution', 'executions')} and {numbered(node.claimed, 'claim', 'claims')}.",
+            "Another node that has watched it for its whole failure window"
+            f" ({short_span(node.failure_window)}) recovers them. To recover them at once, start it again under the"
+            " same name.",
+            f"It should check in every {short_span(node.checkin_interval)}.",
+        ),
+        node.last_checkin,
+    )

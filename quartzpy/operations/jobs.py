@@ -12,22 +12,30 @@ from typing import Any
 from quartzpy.jobs.continuation import as_continuations
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
-from quartzpy.operations import possible
+from quartzpy.operations import allowed_actions
 from quartzpy.operations.agenda import HELD, Fires, PlannedRun
-from quartzpy.operations.counts import MOST_COUNTED, Count
 from quartzpy.operations.executions import ExecutionSummary, RunningView, running_view
 from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.schedules import short
-from quartzpy.operations.source import EXAMINED, Source, attempt, examined_page, no_job, page_of
+from quartzpy.operations.source import (
+    EXAMINED,
+    MOST_COUNTED,
+    Count,
+    Source,
+    attempt,
+    examined_page,
+    no_job,
+    page_of,
+    view_of,
+)
 from quartzpy.operations.triggers import TriggerSummary
 from quartzpy.operations.triggers import summary as trigger_summary
 from quartzpy.scheduler.exporting import definition_of
-from quartzpy.scheduler.paging import Page
+from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import JobMode, TriggerState
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import JobQuery, Position, TriggerOrder, TriggerQuery
+from quartzpy.store.queries import JobQuery, TriggerOrder, TriggerQuery
 from quartzpy.store.records import JobRecord
 
 MOST_TRIGGERS = 100
@@ -68,53 +76,39 @@ class JobSummary:
         return Count(self.trigger_count, self.has_more_triggers)
 
 
+_SUMMARIZED = ("description", "durable", "max_concurrent", "requests_recovery", "timeout")
+"""The values of `JobSummary` that the definition of the job has."""
+
+
 def summary(record: JobRecord) -> JobSummary:
     job, problem = attempt(lambda: record.job)
-    return JobSummary(
-        key=record.key,
-        display_name=record.display_name,
-        job_type=record.job_type,
-        mode=record.mode,
-        trigger_count=record.trigger_count,
-        next_fire_time=record.next_fire_time,
-        previous_fire_time=record.previous_fire_time,
-        description=None if job is None else job.description,
-        durable=None if job is None else job.durable,
-        max_concurrent=None if job is None else job.max_concurrent,
-        requests_recovery=None if job is None else job.requests_recovery,
-        timeout=None if job is None else job.timeout,
-        unreadable=problem,
-        has_more_triggers=record.has_more_triggers,
-    )
+    rules = {} if job is None else {name: getattr(job, name) for name in _SUMMARIZED}
+    return view_of(JobSummary, record, **rules, unreadable=problem)
 
 
 def page(reading: Reading, query: JobQuery, limit: int, after: str | None) -> Page[JobSummary]:
     """Return a page of jobs; see `Operations.jobs`."""
     query = replace(query, among=EXAMINED, most_triggers=COUNTED_OF_EACH)
-    return page_of(examined_page(reading, "jobs", query, _find, limit, after), summary)
+    return page_of(examined_page(reading, "jobs", query, limit, after), summary)
 
 
-def _find(store: JobStore, query: JobQuery, limit: int | None, after: Position | None) -> list[JobRecord]:
-    return store.find(query, limit, after)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
     """One job with all that is known about it."""
 
     job: JobSummary
-    overlap_policy: str | None
-    concurrency_key: str | None
-    rate_limit: str | None
-    retry: str | None
+    overlap_policy: str | None = None
+    concurrency_key: str | None = None
+    rate_limit: str | None = None
+    retry: str | None = None
     """The retry policy in words."""
-    pause_after_failures: int | None
-    persist_data: bool | None
-    capture_logs: str | None
-    executor: str | None
-    execution_group: str | None
-    requires: tuple[str, ...]
-    continuations: tuple[JobKey, ...]
+    pause_after_failures: int | None = None
+    persist_data: bool | None = None
+    capture_logs: str | None = None
+    executor: str | None = None
+    execution_group: str | None = None
+    requires: tuple[str, ...] = ()
+    continuations: tuple[JobKey, ...] = ()
     """The jobs that run after this one."""
     definition: Mapping[str, Any]
     """The job as an exported file declares it: the values that differ from the defaults, without its data and its
@@ -150,18 +144,20 @@ def view(source: Source, key: JobKey) -> JobView:
     shown = summary(record)
     if record.has_more_triggers and next_runs:
         shown = replace(shown, next_fire_time=next_runs[0].at)
-    return JobView(
+    return view_of(
+        JobView,
+        job,
         job=shown,
         **_rules(job),
         definition=_definition(job),
         data=source.shown(_mapping(job)),
-        triggers=tuple(trigger_summary(one, now) for one in triggers),
+        triggers=tuple(trigger_summary(trigger, now) for trigger in triggers),
         next_runs=tuple(next_runs),
         running=tuple(running_view(row, now) for row in claims() if row.job_key == key),
         last_runs=tuple(map(execution_summary, last)),
-        outcomes=dict(Counter(str(one.state) for one in last)),
-        actions=possible.on_job(
-            record.mode, {one.state for one in triggers}, has_more=record.trigger_count > len(triggers)
+        outcomes=dict(Counter(str(execution.state) for execution in last)),
+        actions=allowed_actions.on_job(
+            record.mode, {trigger.state for trigger in triggers}, has_more=record.trigger_count > len(triggers)
         ),
     )
 
@@ -172,28 +168,21 @@ def _definition(job: JobDetail | None) -> dict[str, Any]:
 
 
 def _mapping(job: JobDetail | None) -> dict[str, Any]:
-    found, _ = attempt(lambda: {} if job is None else dict(job.data or {}))
-    return found or {}
+    data, _ = attempt(lambda: {} if job is None else dict(job.data or {}))
+    return data or {}
 
 
 def _rules(job: JobDetail | None) -> dict[str, Any]:
+    """Return the rules of a job that its view words in its own way."""
     if job is None:
-        names = ("overlap_policy", "concurrency_key", "rate_limit", "retry", "pause_after_failures", "persist_data")
-        unknown = dict.fromkeys((*names, "capture_logs", "executor", "execution_group"))
-        return {**unknown, "requires": (), "continuations": ()}
+        return {}
     retry = job.retry
     return {
         "overlap_policy": str(job.overlap_policy),
-        "concurrency_key": job.concurrency_key,
         "rate_limit": None if job.rate_limit is None else str(job.rate_limit),
         "retry": None if retry is None else f"{retry.attempts} attempts, the second after {short(retry.delay)}",
-        "pause_after_failures": job.pause_after_failures,
-        "persist_data": job.persist_data,
-        "capture_logs": job.capture_logs,
-        "executor": job.executor,
-        "execution_group": job.execution_group,
         "requires": tuple(job.requires),
-        "continuations": tuple(one.key for one in as_continuations(job.continuations)),
+        "continuations": tuple(continuation.key for continuation in as_continuations(job.continuations)),
     }
 
 

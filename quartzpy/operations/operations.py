@@ -18,32 +18,33 @@ from quartzpy.operations import (
     executions,
     groups,
     jobs,
-    limits,
     overview,
     search,
     system,
     timeline,
     triggers,
 )
+from quartzpy.operations import groups as limits
 from quartzpy.operations.actions import Actions
-from quartzpy.operations.actor import Actor, local_user
+from quartzpy.operations.actions.action import Actor, local_user
 from quartzpy.operations.agenda import PlannedRun
 from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.calendars import CalendarSummary, CalendarYear
 from quartzpy.operations.cluster import Cluster
 from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
-from quartzpy.operations.groups import Groups
+from quartzpy.operations.groups import Groups, Limits
 from quartzpy.operations.jobs import JobSummary, JobView
-from quartzpy.operations.limits import Limits
 from quartzpy.operations.overview import Overview
-from quartzpy.operations.redaction import SECRETS, Redaction
 from quartzpy.operations.search import SearchResults
-from quartzpy.operations.source import Source
+from quartzpy.operations.source import SECRETS, Redaction, Source
 from quartzpy.operations.system import System
 from quartzpy.operations.timeline import Lanes, Timeline
 from quartzpy.operations.triggers import NEXT_TIMES, TriggerSummary, TriggerView
-from quartzpy.scheduler.advice import PYTHON, Advice
-from quartzpy.scheduler.methods.filters import (
+from quartzpy.scheduler.explain import PYTHON, Advice
+from quartzpy.scheduler.methods.queries import MAX_FIRE_ID, FireRef, checked_fire_id
+from quartzpy.scheduler.querying import (
+    DEFAULT_LIMIT,
+    Page,
     checked_choice,
     checked_instant,
     checked_text,
@@ -52,8 +53,6 @@ from quartzpy.scheduler.methods.filters import (
     misfire_query,
     trigger_query,
 )
-from quartzpy.scheduler.methods.queries import MAX_FIRE_ID, FireRef, checked_fire_id
-from quartzpy.scheduler.paging import DEFAULT_LIMIT, Page
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.states import ActionState
 from quartzpy.store.postgresql.admin import admin
@@ -370,4 +369,4 @@ class Operations:
         """
         if type(action_id) is not int or not 1 <= action_id < MAX_FIRE_ID:
             raise InvalidValueError(f"action_id: must be a whole number from 1 on (got {quoted(action_id)})")
-        return audit_log.one(self._source.reading(), action_id)
+        return audit_log.entry(self._source.reading(), action_id)

@@ -14,21 +14,18 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import cluster as clusters
 from quartzpy.operations import incidents as causes
 from quartzpy.operations.agenda import Agenda, PlannedRun
-from quartzpy.operations.clock_changes import upcoming_changes
+from quartzpy.operations.clock_changes import clock_changes, upcoming_changes
 from quartzpy.operations.cluster import NodeState, NodeView
-from quartzpy.operations.counts import MOST_COUNTED, Count, counted
 from quartzpy.operations.executions import GRACE, ExecutionSummary, RunningView, running_view
 from quartzpy.operations.executions import summary as execution_summary
-from quartzpy.operations.failures import FailuresInARow
-from quartzpy.operations.incidents import Incident
-from quartzpy.operations.job_incidents import ignored_timeouts, without_node
-from quartzpy.operations.limits import placements_of, pools
-from quartzpy.operations.node_incidents import of_nodes
-from quartzpy.operations.source import Source, attempt
+from quartzpy.operations.failures import FailuresInARow, failing
+from quartzpy.operations.groups import placements_of, pools
+from quartzpy.operations.incidents import Incident, ignored_timeouts, of_nodes, without_node
+from quartzpy.operations.source import MOST_COUNTED, Count, Source, attempt, counted
 from quartzpy.operations.triggers import OVERDUE
 from quartzpy.placement import Placement
-from quartzpy.scheduler.methods.reasons import Moment, Reasons
-from quartzpy.scheduler.reading import Answer, Reading
+from quartzpy.scheduler.explain import Explanation, Moment
+from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import placements
 from quartzpy.states import ExecutionState, TriggerState
 from quartzpy.store.postgresql.admin import admin
@@ -126,21 +123,21 @@ def overview(source: Source) -> Overview:
         source.scheduler._usable_store()
     except SchemaError as error:
         return _unreadable(str(error))
-    seen = _Seen(source)
-    now, minutes = seen.now, seen.minutes()
+    data = _OverviewData(source)
+    now, minutes = data.now, data.minutes()
     return Overview(
         now=now,
-        incidents=seen.incidents(),
-        running=seen.running[:MOST_RUNNING],
-        late=seen.late(),
-        failed=seen.failed,
-        agenda=tuple(seen.agenda.runs()),
+        incidents=data.incidents(),
+        running=data.running[:MOST_RUNNING],
+        late=data.late(),
+        failed=data.failed,
+        agenda=tuple(data.agenda.runs()),
         throughput=tuple(_throughput(minutes, now)),
         lateness=tuple(_lateness(minutes, now)),
         series_since=minutes.complete_since,
-        nodes=seen.cluster.nodes,
-        counts=_counts(seen.tallies),
-        repeatable=tuple(seen.repeatable()),
+        nodes=data.cluster.nodes,
+        counts=_counts(data.tallies),
+        repeatable=tuple(data.repeatable()),
     )
 
 
@@ -150,7 +147,7 @@ def _unreadable(message: str) -> Overview:
     return Overview(now, (causes.schema_behind(message),), (), (), (), (), (), (), now, (), {})
 
 
-class _Seen:
+class _OverviewData:
     """What the parts of the overview show, asked in three round trips.
 
     The first asks what needs no time; the second, what the answers name, and what depends on the time; the third, what
@@ -209,30 +206,33 @@ class _Seen:
         self._of_running = placements_of(reading, self._running)
         if late:
             self._moment.look_up_placements()
-        reasons = Reasons(self._moment, self._source.config.misfire_threshold, self._source.advice)
+        threshold, advice = self._source.config.misfire_threshold, self._source.advice
         self._explained = [
-            reasons.of_trigger(record.key, record.job_key) for record in self._late[:MOST_LATE][:MOST_EXPLAINED]
+            Explanation(self._moment, record.key, threshold, advice, record.job_key)
+            for record in self._late[:MOST_LATE][:MOST_EXPLAINED]
         ]
 
     def _without_held(self, records: Sequence[TriggerRecord]) -> list[TriggerRecord]:
         """Return the triggers that could fire, except those that a rate limit holds back."""
-        return [one for one in records if not (one.rate_limited_until and one.rate_limited_until > self.now)]
+        return [
+            record for record in records if not (record.rate_limited_until and record.rate_limited_until > self.now)
+        ]
 
     def late(self) -> tuple[LateTrigger, ...]:
         """Return the triggers that are due and that no node has claimed, those that wait longest first."""
-        found = []
+        triggers = []
         for record, explained in zip_longest(self._late[:MOST_LATE], self._explained):
             why: Sequence[str] | None = ()
             if explained is not None:
                 why, problem = attempt(explained)
                 why = why or [problem or ""]
-            found.append(_late(record, self.now, tuple(why or ())))
-        return tuple(found)
+            triggers.append(_late(record, self.now, tuple(why or ())))
+        return tuple(triggers)
 
     def _latest_failures(self, others: Sequence[ExecutionRecord]) -> tuple[ExecutionSummary, ...]:
         """Return the latest failures: those that are final, and those that are retried or lost and came last."""
-        found = {record.fire_id: record for record in [*self._failures, *others]}
-        latest = sorted(found.values(), key=lambda record: record.ended_at or self.now, reverse=True)
+        records = {record.fire_id: record for record in [*self._failures, *others]}
+        latest = sorted(records.values(), key=lambda record: record.ended_at or self.now, reverse=True)
         return tuple(map(execution_summary, latest[:MOST_FAILED]))
 
     def repeatable(self) -> list[int]:
@@ -245,7 +245,7 @@ class _Seen:
         late_of_type: defaultdict[str, list[TriggerKey]] = defaultdict(list)
         for record in self._late:
             late_of_type[record.job_type].append(record.key)
-        found = [
+        incidents = [
             *of_nodes(self.cluster),
             *causes.unknown_types(late_of_type, self.cluster),
             *self._full_pools(due_of_job),
@@ -254,10 +254,10 @@ class _Seen:
             *self._stopped.incidents(self.running, all_paused=self._moment.pauses().everything),
         ]
         # A trigger in ERROR has an incident of its own, with the same error.
-        stopped = {one.subject for one in found if one.kind == "trigger-error"}
-        found += causes.failing([row for row in self._in_a_row.rows() if str(row.trigger) not in stopped])
-        found += causes.clock_changes(self._clock_changes())
-        return causes.by_severity(found)
+        stopped = {incident.subject for incident in incidents if incident.kind == "trigger-error"}
+        incidents += failing([row for row in self._in_a_row.rows() if str(row.trigger) not in stopped])
+        incidents += clock_changes(self._clock_changes())
+        return causes.by_severity(incidents)
 
     def _without_node(self) -> list[Incident]:
         late: defaultdict[JobKey, list[TriggerKey]] = defaultdict(list)
@@ -298,6 +298,9 @@ class _Seen:
         return [record for record in self._nodes.nodes if record.instance_id in alive]
 
 
+_Triggers = Callable[[], list[TriggerRecord]]
+
+
 class _Stopped:
     """The triggers that are in ERROR, blocked or paused, asked for where there are any."""
 
@@ -306,27 +309,20 @@ class _Stopped:
         self._overdue = tallies.overdue_paused
         numbers = tallies.triggers
 
-        def some(state: TriggerState, until: datetime | None, limit: int) -> Answer[list[TriggerRecord]]:
+        def some(state: TriggerState, number: int, until: datetime | None, limit: int) -> _Triggers:
             query = TriggerQuery(states=frozenset({state}), until=until)
-            return reading.ask(lambda store: store.find(query, limit))
+            return reading.ask(lambda store: store.find(query, limit)) if number else list
 
-        self._in_error = self._blocked = self._paused = None
-        if numbers.get(TriggerState.ERROR):
-            self._in_error = some(TriggerState.ERROR, None, causes.MOST_OF_A_KIND)
-        if numbers.get(TriggerState.BLOCKED):
-            self._blocked = some(TriggerState.BLOCKED, now - OVERDUE, MOST_DUE)
-        if self._overdue:
-            self._paused = some(TriggerState.PAUSED, now, causes.MOST_OF_A_KIND)
+        self._in_error = some(TriggerState.ERROR, numbers.get(TriggerState.ERROR, 0), None, causes.MOST_OF_A_KIND)
+        self._blocked = some(TriggerState.BLOCKED, numbers.get(TriggerState.BLOCKED, 0), now - OVERDUE, MOST_DUE)
+        self._paused = some(TriggerState.PAUSED, self._overdue, now, causes.MOST_OF_A_KIND)
 
     def incidents(self, running: Sequence[RunningView], *, all_paused: bool) -> list[Incident]:
-        found: list[Incident] = []
-        if self._in_error is not None:
-            found += causes.in_error(self._in_error())
-        if self._blocked is not None:
-            found += causes.blocked_jobs(self._blocked(), running, self._now)
-        if self._paused is not None:
-            found += causes.paused_overdue(self._paused(), counted(self._overdue), self._now, all_paused=all_paused)
-        return found
+        return [
+            *causes.in_error(self._in_error()),
+            *causes.blocked_jobs(self._blocked(), running, self._now),
+            *causes.paused_overdue(self._paused(), counted(self._overdue), self._now, all_paused=all_paused),
+        ]
 
 
 def _placements(reading: Reading, jobs: Collection[JobKey]) -> Callable[[], dict[JobKey, Placement]]:
@@ -367,15 +363,17 @@ def _every_minute(now: datetime) -> list[datetime]:
 
 def _throughput(minutes: Minutes, now: datetime) -> list[MinuteThroughput]:
     """Return all minutes of the last hour, those without executions included, so that a plot has no gaps."""
-    known = {one.at: one.outcomes for one in minutes.minutes}
+    measured = {minute.at: minute.outcomes for minute in minutes.minutes}
     return [
-        MinuteThroughput(at, {str(name): number for name, number in known.get(at, {}).items()}, sum(known[at].values()))
-        if at in known
+        MinuteThroughput(
+            at, {str(name): number for name, number in measured.get(at, {}).items()}, sum(measured[at].values())
+        )
+        if at in measured
         else MinuteThroughput(at, {}, 0)
         for at in _every_minute(now)
     ]
 
 
 def _lateness(minutes: Minutes, now: datetime) -> list[MinuteLateness]:
-    known = {one.at: (one.lateness_p50, one.lateness_p99) for one in minutes.minutes}
-    return [MinuteLateness(at, *known.get(at, (None, None))) for at in _every_minute(now)]
+    measured = {minute.at: (minute.lateness_p50, minute.lateness_p99) for minute in minutes.minutes}
+    return [MinuteLateness(at, *measured.get(at, (None, None))) for at in _every_minute(now)]

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from quartzpy.keys import Key
-from quartzpy.scheduler.paging import Page
+from quartzpy.scheduler.querying import Page
 from quartzpy.texts import visible
 
 READABLE = 20
@@ -111,14 +111,14 @@ def to_json(model: Any) -> Any:
         case timedelta():
             return model.total_seconds()
         case Page():
-            items = [to_json(one) for one in model]
+            items = [to_json(item) for item in model]
             return {"items": items, "next_cursor": model.next_cursor, "examined": model.examined}
         case Mapping():
             return {str(key): to_json(value) for key, value in model.items()}
         case list() | tuple() | set() | frozenset():
-            return [to_json(one) for one in model]
+            return [to_json(item) for item in model]
     if is_dataclass(model) and not isinstance(model, type):
-        return {one.name: to_json(getattr(model, one.name)) for one in fields(model)}
+        return {item.name: to_json(getattr(model, item.name)) for item in fields(model)}
     return str(model)
 
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.executions import ExecutionSummary, summary
-from quartzpy.scheduler.methods.filters import checked_text
 from quartzpy.scheduler.methods.queries import MAX_FIRE_ID
-from quartzpy.scheduler.paging import decoded_cursor, encoded_cursor
+from quartzpy.scheduler.querying import checked_text, decoded_cursor, encoded_cursor
 from quartzpy.scheduler.reading import Reading
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.protocol import NameKind
@@ -48,22 +47,22 @@ class SearchResults:
 def search(reading: Reading, text: str, limit: int, after: str | None) -> SearchResults:
     if type(limit) is not int or not 1 <= limit <= MOST_FOUND:
         raise InvalidValueError(f"limit: must be a whole number from 1 to {MOST_FOUND} (got {limit!r})")
-    given = checked_text(text.strip() if isinstance(text, str) else text, "text")
-    if given is None:
+    part = checked_text(text.strip() if isinstance(text, str) else text, "text")
+    if part is None:
         raise InvalidValueError("text: must be a part of a name, or the id of an execution (got None)")
     position = None if after is None else _decoded(after)
-    keys = reading.ask(lambda store: admin(store).find_keys(KeySearch(given, limit, SEARCHED), position))
-    others = _Others(reading, given, limit) if after is None else None
-    found = keys()
+    keys = reading.ask(lambda store: admin(store).find_keys(KeySearch(part, limit, SEARCHED), position))
+    others = _Others(reading, part, limit) if after is None else None
+    matches = keys()
     return SearchResults(
-        text=given,
-        jobs=tuple(found.jobs),
-        triggers=tuple(found.triggers),
+        text=part,
+        jobs=tuple(matches.jobs),
+        triggers=tuple(matches.triggers),
         execution=None if others is None else others.execution(),
         nodes=() if others is None else others.nodes(),
         calendars=() if others is None else others.calendars(),
-        next_cursor=None if found.next is None else _encoded(found.next),
-        examined=None if found.next is None else SEARCHED,
+        next_cursor=None if matches.next is None else _encoded(matches.next),
+        examined=None if matches.next is None else SEARCHED,
     )
 
 

@@ -13,7 +13,7 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, Key, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.scheduler.methods.queries import QueryMethods
-from quartzpy.scheduler.paging import Query
+from quartzpy.scheduler.querying import Query
 from quartzpy.texts import numbered, quoted
 
 
@@ -58,15 +58,15 @@ class Selection:
             raise InvalidValueError(
                 f"selection: jobs, triggers or executions can be selected (got {quoted(self.kind)})"
             )
-        given = {name: value for name, value in self.filters.items() if value is not None}
-        unknown = given.keys() - _FILTERS[self.kind]
+        filters = {name: value for name, value in self.filters.items() if value is not None}
+        unknown = filters.keys() - _FILTERS[self.kind]
         if unknown:
-            known = ", ".join(sorted(_FILTERS[self.kind])) or "none"
+            names = ", ".join(sorted(_FILTERS[self.kind])) or "none"
             raise InvalidValueError(
                 f"selection: {NAMES.get(self.kind, self.kind)} have no filter {', '.join(sorted(unknown))};"
-                f" the filters are {known}"
+                f" the filters are {names}"
             )
-        object.__setattr__(self, "filters", MappingProxyType(given))
+        object.__setattr__(self, "filters", MappingProxyType(filters))
 
     def __hash__(self) -> int:
         return hash((self.kind, frozenset(self.filters)))
@@ -177,20 +177,20 @@ def named(kind: Subject, key: object) -> str:
     return f"{kind} {key}"
 
 
-def as_selected(given: object, *kinds: Subject) -> Keys | Selection:
+def as_selected(subjects: object, *kinds: Subject) -> Keys | Selection:
     """Return the subjects of an action that applies to things of these kinds.
 
     Raises:
-        InvalidValueError: `given` selects nothing, or something of another kind.
+        InvalidValueError: `subjects` selects nothing, or something of another kind.
     """
-    if isinstance(given, Selection):
-        if given.kind not in kinds:
-            raise InvalidValueError(f"selection: {_wanted(kinds)} needed (got {given})")
-        return given
-    many = isinstance(given, Iterable) and not isinstance(given, str | Key)
-    keys = list(dict.fromkeys(given)) if many else [given]  # type: ignore[call-overload]
-    found = {_kind_of(key) for key in keys}
-    kind = found.pop() if len(found) == 1 else None
+    if isinstance(subjects, Selection):
+        if subjects.kind not in kinds:
+            raise InvalidValueError(f"selection: {_wanted(kinds)} needed (got {subjects})")
+        return subjects
+    many = isinstance(subjects, Iterable) and not isinstance(subjects, str | Key)
+    keys = list(dict.fromkeys(subjects)) if many else [subjects]  # type: ignore[call-overload]
+    kinds_of_keys = {_kind_of(key) for key in keys}
+    kind = kinds_of_keys.pop() if len(kinds_of_keys) == 1 else None
     if kind is None or kind not in kinds:
         shown = "no key" if not keys else quoted(keys[0] if len(keys) == 1 else keys)
         raise InvalidValueError(f"selection: {_wanted(kinds)} needed, one or several of one kind (got {shown})")
@@ -224,5 +224,5 @@ def _shown(value: object) -> str:
         case str() | Key() | bool() | int():
             return str(value)
         case Iterable():
-            return "|".join(sorted(str(one) for one in value))
+            return "|".join(sorted(str(item) for item in value))
     return str(value)

@@ -1,30 +1,75 @@
-"""The scheduler that the read models describe, and the helpers that all of them share."""
+"""The scheduler that the read models describe, the rules by which its data is shown, and what all of them share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
 from typing import Any, TypeVar, cast
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import JobNotFoundError, TriggerNotFoundError
 from quartzpy.keys import JobKey, Key, TriggerKey, nearest
-from quartzpy.operations.redaction import Redaction
-from quartzpy.scheduler.advice import PYTHON, Advice
+from quartzpy.scheduler.explain import PYTHON, Advice
 from quartzpy.scheduler.methods.base import MOST_NEAR
-from quartzpy.scheduler.paging import Page, Query
+from quartzpy.scheduler.querying import Page, Query
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import AnyQuery, Position
+from quartzpy.store.queries import AnyQuery, Position, RecordQuery
 from quartzpy.texts import reason
+
+REDACTED = "[redacted]"
+SECRETS = ("*password*", "*passwd*", "*secret*", "*token*", "*api_key*", "*apikey*", "*credential*", "*private_key*")
+"""The patterns of keys whose values are hidden unless others are given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """Hides the values of keys that match a pattern, at any depth. Upper and lower case are the same."""
+
+    patterns: tuple[str, ...] = SECRETS
+
+    def of(self, data: Any) -> Any:
+        """Return a copy of `data` in which the values of matching keys are `REDACTED`."""
+        match data:
+            case Mapping():
+                return {key: REDACTED if self._hides(key) else self.of(value) for key, value in data.items()}
+            case str() | bytes():
+                return data
+            case Sequence() | set() | frozenset():
+                return [self.of(item) for item in data]
+        return data
+
+    def _hides(self, key: object) -> bool:
+        name = str(key).lower()
+        return any(fnmatchcase(name, pattern.lower()) for pattern in self.patterns)
+
+
+MOST_COUNTED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A number of rows. If `has_more` is true, there are more than `number`."""
+
+    number: int
+    has_more: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.number:,}+" if self.has_more else f"{self.number:,}"
+
+
+def counted(number: int, most: int = MOST_COUNTED) -> Count:
+    """Return a count of which a store has reported a number above `most` for "more"."""
+    return Count(min(number, most), number > most)
+
 
 _T = TypeVar("_T")
 _Record = TypeVar("_Record")
 _View = TypeVar("_View")
 _Key = TypeVar("_Key", JobKey, TriggerKey)
-_Bounded = TypeVar("_Bounded", bound=AnyQuery)
 
 EXAMINED = 10_000
 """The number of jobs, triggers or entries of the audit log that a page examines at most. A database reads so many
@@ -47,7 +92,7 @@ class Source:
 
     @property
     def store(self) -> JobStore:
-        # The read models use queries that are not among the scheduler's transaction.
+        # The read models use queries that are not among the scheduler's methods.
         return self.scheduler._usable_store()
 
     @property
@@ -95,42 +140,48 @@ def attempt(read: Callable[[], _T]) -> tuple[_T | None, str | None]:
         return None, unreadable(error)
 
 
+def view_of(view: type[_View], record: object, **values: Any) -> _View:
+    """Return a view of a record: `values`, and of its other fields those that the record has under the same name.
+
+    So what is only shown is named by its record and its view, and not on the way between them.
+    """
+    names = [field.name for field in fields(cast("Any", view)) if field.name not in values]
+    return view(**{name: getattr(record, name) for name in names if hasattr(record, name)}, **values)
+
+
 def page_of(page: Page[_Record], view: Callable[[_Record], _View]) -> Page[_View]:
     """Return a page of views of a page of records."""
     return Page([view(record) for record in page], page.next_cursor, page.examined)
 
 
-Find = Callable[[JobStore, _Bounded, int | None, Position | None], list[_Record]]
-
-
 def examined_page(
     reading: Reading,
     name: str,
-    query: _Bounded,
-    find: Find[_Bounded, _Record],
+    query: RecordQuery[_Record],
     limit: int,
     after: str | None,
     is_outdated: Callable[[Page[_Record]], bool] = lambda page: False,
 ) -> Page[_Record]:
-    """Return a page of the records that `find` finds, which examines no more of them than the query says.
+    """Return a page of a query, which examines no more records than the query says.
 
     If the page `is_outdated`, it is read once more.
     """
-    found: Query[_Record] = Query(
+    bounded = cast("AnyQuery", query)
+    pages: Query[_Record] = Query(
         name,
-        lambda limit, after: reading.ask(lambda store: find(store, query, limit, after))(),
-        cast("Callable[[_Record], Position]", query.position),
+        lambda limit, after: reading.ask(lambda store: admin(store).find(query, limit, after))(),
+        query.position,
         query.shape,
-        lambda: reading.ask(lambda store: store.count(query))(),
+        lambda: reading.ask(lambda store: admin(store).count(bounded))(),
     )
-    page = found.page(limit, after)
-    position = None if after is None else found._decoded(after)
+    page = pages.page(limit, after)
+    position = None if after is None else pages._decoded(after)
     last: Answer[Position | None] | None = None
     if is_outdated(page):
-        last = reading.ask(lambda store: admin(store).last_examined(query, position))
-        page = found.page(limit, after)
-    if page.next_cursor is None and query.among is not None:
-        end = (last or reading.ask(lambda store: admin(store).last_examined(query, position)))()
+        last = reading.ask(lambda store: admin(store).last_examined(bounded, position))
+        page = pages.page(limit, after)
+    if page.next_cursor is None and bounded.among is not None:
+        end = (last or reading.ask(lambda store: admin(store).last_examined(bounded, position)))()
         if end is not None:
-            return Page(page, found._encoded(end), query.among)
+            return Page(page, pages._encoded(end), bounded.among)
     return page

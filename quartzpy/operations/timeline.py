@@ -109,7 +109,10 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str) -> Timel
             for record in past
         ),
         *_running(running(), now, start, end),
-        *(Bar(at, None, ExecutionState.SCHEDULED, one.key, one.job_key, None, None, at) for at, one in planned),
+        *(
+            Bar(at, None, ExecutionState.SCHEDULED, record.key, record.job_key, None, None, at)
+            for at, record in planned
+        ),
     ]
     of_lane: defaultdict[str, list[Bar]] = defaultdict(list)
     for bar in bars:
@@ -124,7 +127,7 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str) -> Timel
             Lane(name, tuple(sorted(of_lane[name], key=lambda bar: (bar.start, bar.trigger))))
             for name in sorted(chosen)
         ),
-        complete_since=min(one.ended_at for one in past if one.ended_at) if len(past) == MOST_BARS else start,
+        complete_since=min(record.ended_at for record in past if record.ended_at) if len(past) == MOST_BARS else start,
         complete_until=planned[-1][0] if len(planned) == MOST_PLANNED else end,
         hidden_lanes=len(of_lane) - len(chosen),
     )
@@ -132,7 +135,9 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str) -> Timel
 
 def _running(records: Iterable[RunningRecord], now: datetime, start: datetime, end: datetime) -> Iterator[Bar]:
     for record in records:
-        one = running_view(record, now)
-        begun = one.fire_time or one.scheduled_fire_time
+        view = running_view(record, now)
+        begun = view.fire_time or view.scheduled_fire_time
         if start <= now and begun < end:
-            yield Bar(begun, None, one.state, one.trigger, one.job, one.node, one.fire_id, one.scheduled_fire_time)
+            yield Bar(
+                begun, None, view.state, view.trigger, view.job, view.node, view.fire_id, view.scheduled_fire_time
+            )

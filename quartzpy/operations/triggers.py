@@ -9,7 +9,7 @@ from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations import possible
+from quartzpy.operations import allowed_actions
 from quartzpy.operations.agenda import calendar_of
 from quartzpy.operations.executions import ExecutionSummary, MisfireView, misfire_view
 from quartzpy.operations.executions import summary as execution_summary
@@ -22,14 +22,14 @@ from quartzpy.operations.source import (
     no_trigger,
     page_of,
     unreadable,
+    view_of,
 )
-from quartzpy.scheduler.methods.reasons import Moment, Reasons, of_trigger
-from quartzpy.scheduler.paging import Page
+from quartzpy.scheduler.explain import Explanation, Moment
+from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import JobMode, PublicState, TriggerState
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import MisfireQuery, Position, TriggerQuery
+from quartzpy.store.queries import MisfireQuery, TriggerQuery
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import headline
 from quartzpy.triggers.trigger import Trigger
@@ -80,28 +80,16 @@ class TriggerSummary:
 
 def summary(record: TriggerRecord, now: datetime) -> TriggerSummary:
     trigger, problem = attempt(lambda: record.trigger)
-    return TriggerSummary(
-        key=record.key,
+    return view_of(
+        TriggerSummary,
+        record,
         job=record.job_key,
-        job_type=record.job_type,
-        kind=record.kind,
-        state=record.state,
-        public_state=record.public_state,
         schedule=problem or "" if trigger is None else schedule_text(trigger),
         words=problem or "" if trigger is None else in_words(trigger),
         zone=None if trigger is None else zone_text(trigger),
-        calendar=record.calendar,
-        priority=record.priority,
-        description=record.description,
         misfire=None if trigger is None else _misfire(trigger),
-        next_fire_time=record.next_fire_time,
-        previous_fire_time=record.previous_fire_time,
-        times_triggered=record.times_triggered,
         late=late_by(record, now),
         error=headline(record.error),
-        paused_at=record.paused_at,
-        paused_by=record.paused_by,
-        pause_reason=record.pause_reason,
         unreadable=problem,
     )
 
@@ -133,12 +121,8 @@ def late_by(record: TriggerRecord, now: datetime) -> timedelta | None:
 def page(reading: Reading, query: TriggerQuery, limit: int, after: str | None) -> Page[TriggerSummary]:
     """Return a page of triggers; see `Operations.triggers`."""
     query = replace(query, among=EXAMINED)
-    records = examined_page(reading, f"triggers by {query.order}", query, _find, limit, after)
+    records = examined_page(reading, f"triggers by {query.order}", query, limit, after)
     return page_of(records, lambda record: summary(record, reading.now()))
-
-
-def _find(store: JobStore, query: TriggerQuery, limit: int | None, after: Position | None) -> list[TriggerRecord]:
-    return store.find(query, limit, after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +161,7 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
     if record is None:
         raise no_trigger(reading, key)
     now = reading.now()
-    explained = Reasons(moment, source.config.misfire_threshold, source.advice).of_trigger(key, record.job_key)
+    explained = Explanation(moment, key, source.config.misfire_threshold, source.advice, record.job_key)
     moment.look_up_placements()
     trigger, _ = attempt(lambda: record.trigger)
     planned_times = next_times_of(reading, record, next_times)
@@ -186,22 +170,21 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
     mode = explained.of_job.mode()
     data, _ = attempt(lambda: dict(trigger.data or {}) if trigger is not None else {})
     is_paused = record.state in (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
-    return TriggerView(
+    return view_of(
+        TriggerView,
+        record,
         trigger=summary(record, now),
         job_display_name=None if job is None else job.display_name,
         start_time=None if trigger is None else trigger.start_time,
         end_time=None if trigger is None else trigger.end_time,
         misfire_threshold=None if trigger is None else trigger.misfire_threshold,
-        rate_limited_until=record.rate_limited_until,
-        catch_up_until=record.catch_up_until,
         definition={} if trigger is None else trigger.schedule(),
         data=source.shown(data),
-        error=record.error,
         next_times=tuple(planned_times()),
         why=tuple(_readable(explained)),
         last_executions=tuple(map(execution_summary, last().get(key, ()))),
         misfires=tuple(map(misfire_view, misfires())),
-        actions=possible.on_trigger(
+        actions=allowed_actions.on_trigger(
             record.state,
             mode,
             is_held=is_paused and (mode is not JobMode.ENABLED or is_manual()),
@@ -213,7 +196,7 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
 
 def why(source: Source, key: TriggerKey) -> Sequence[str]:
     """Explain why a trigger has not fired, or when it will; see `Scheduler.why`."""
-    return _readable(of_trigger(source.reading(), key, source.config.misfire_threshold, source.advice))
+    return _readable(Explanation(Moment(source.reading()), key, source.config.misfire_threshold, source.advice))
 
 
 def _readable(explained: Callable[[], list[str]]) -> list[str]:

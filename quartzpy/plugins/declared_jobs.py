@@ -6,7 +6,7 @@ import logging
 import threading
 from pathlib import Path
 
-from quartzpy.calendars.base import BaseCalendar
+from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.errors import (
     OutcomeUnknownError,
     PluginStartError,

@@ -1,1 +1,1 @@
-"""The scheduler that programs use: its verbs, its lifecycle, and declared jobs."""
+"""The scheduler that programs use: its methods, its lifecycle, and declared jobs."""

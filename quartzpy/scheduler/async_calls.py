@@ -1,4 +1,4 @@
-"""Calls verbs from an event loop: each runs on a worker thread, so the loop is not blocked."""
+"""Calls methods from an event loop: each runs on a worker thread, so the loop is not blocked."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _V = TypeVar("_V")
 _ITEMS_PER_CALL = 100
 
 
-class VerbThreads:
-    """Worker threads for verbs, started when the first verb is awaited, and again in a forked child process."""
+class MethodThreads:
+    """Worker threads for methods, started when the first method is awaited, and again in a forked child process."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
@@ -30,18 +30,18 @@ class VerbThreads:
     def _pool(self) -> ThreadPoolExecutor:
         # The threads of the parent process do not exist in a forked child.
         if self._executor is None or self._pid != os.getpid():
-            self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="quartzpy-verb")
+            self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="quartzpy-method")
             self._pid = os.getpid()
         return self._executor
 
     async def run(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        """Run a verb. If the awaiting task is cancelled, a verb that has started still completes."""
+        """Run a method. If the awaiting task is cancelled, a method that has started still completes."""
         return await asyncio.wrap_future(self._submit(function, *args, **kwargs))
 
     async def run_to_end(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        """Run a verb as `run` does, but let a cancelled task continue only when the verb has ended.
+        """Run a method as `run` does, but let a cancelled task continue only when the method has ended.
 
-        This is for connections of the caller, which nobody else may use during a verb.
+        This is for connections of the caller, which nobody else may use during a method.
         """
         future = asyncio.wrap_future(self._submit(function, *args, **kwargs))
         cancelled: asyncio.CancelledError | None = None
@@ -103,7 +103,7 @@ class AsyncFacade(ABC, Generic[_V]):
 
 
 class AsyncMirror(AsyncFacade[_V]):
-    """An awaitable view of a verb's return value: a handle, or a query that is rebuilt for each call."""
+    """An awaitable view of a method's return value: a handle, or a query that is rebuilt for each call."""
 
     def __init__(self, owner: AsyncFacade[Any], make: Callable[[Any], _V]) -> None:
         self._owner = owner
@@ -111,9 +111,9 @@ class AsyncMirror(AsyncFacade[_V]):
         self._shown: str | None = None
 
     @classmethod
-    def _of(cls, owner: AsyncFacade[Any], found: _V) -> Self:
-        view = cls(owner, lambda _: found)
-        view._shown = f"Async{found!r}"
+    def _of(cls, owner: AsyncFacade[Any], result: _V) -> Self:
+        view = cls(owner, lambda _: result)
+        view._shown = f"Async{result!r}"
         return view
 
     @classmethod

@@ -91,7 +91,7 @@ class ClusterEvents:
         self._nodes: dict[int, NodeRecord] = {}
         self._reported: dict[int, datetime] = {}
         self._outage: QuartzpyError | None = None
-        self._began = self._seen_up_to = store().list_nodes().now
+        self._began = self._reported_up_to = store().list_nodes().now
         self._watched_at = self._deep_poll_at = float("-inf")
         self._poll(first=True)
         self._subscribe()
@@ -200,30 +200,32 @@ class ClusterEvents:
 
     def _newly_ended(self, store: JobStore, is_deep: bool) -> list[ExecutionRecord]:
         """Return the executions that have ended since the last poll, in the order of their end times."""
-        oldest = max(self._began, self._seen_up_to - LOOKBACK)
+        oldest = max(self._began, self._reported_up_to - LOOKBACK)
         limit = FIRST_PAGE
         while True:
             latest = store.find(ExecutionQuery(), limit)
-            oldest_are_known = not is_deep and all(_id(one) in self._reported for one in latest[-FIRST_PAGE // 2 :])
+            oldest_are_reported = not is_deep and all(
+                _id(record) in self._reported for record in latest[-FIRST_PAGE // 2 :]
+            )
             reached = bool(latest) and (latest[-1].ended_at or oldest) < oldest
-            if len(latest) < limit or oldest_are_known or reached or limit >= LAST_PAGE:
+            if len(latest) < limit or oldest_are_reported or reached or limit >= LAST_PAGE:
                 break
             limit *= 10
-        found = [
-            one
-            for one in latest
-            if one.ended_at is not None and one.ended_at >= oldest and _id(one) not in self._reported
+        ended = [
+            record
+            for record in latest
+            if record.ended_at is not None and record.ended_at >= oldest and _id(record) not in self._reported
         ]
-        return found[::-1]
+        return ended[::-1]
 
     def _note_reported(self, ended: list[ExecutionRecord], is_deep: bool) -> None:
-        for one in ended:
-            assert one.ended_at is not None
-            self._reported[_id(one)] = one.ended_at
-            self._seen_up_to = max(self._seen_up_to, one.ended_at)
+        for record in ended:
+            assert record.ended_at is not None
+            self._reported[_id(record)] = record.ended_at
+            self._reported_up_to = max(self._reported_up_to, record.ended_at)
         if is_deep:
             self._deep_poll_at = time.monotonic()
-            oldest = self._seen_up_to - LOOKBACK
+            oldest = self._reported_up_to - LOOKBACK
             self._reported = {fire_id: at for fire_id, at in self._reported.items() if at >= oldest}
 
 

@@ -1,4 +1,4 @@
-"""Read jobs, triggers and calendars that are declared in TOML or YAML.
+"""Jobs, triggers and calendars that are declared in TOML or YAML.
 
 An unknown key is reported with the nearest known one.
 
@@ -16,22 +16,35 @@ An unknown key is reported with the nearest known one.
 
 The keys are the parameters of `JobDetail`, `RetryPolicy` and the trigger classes. A trigger may be just a cron text, as
 in `trigger = ["0 0 2 * * ?"]`. A trigger without a name takes the job's name and group. Durations are texts such as
-"5s". `calendar_tables` describes the tables of calendars.
+"5s".
+
+    [calendar.holidays]
+    kind = "holiday"
+    time_zone = "Europe/Berlin"
+    excluded_dates = [2026-12-25, 2026-12-26]
+    base = { kind = "weekly", excluded_days = [1, 7] }
+
+The other keys of a calendar are the rules of its kind, as the stores keep them. `base` is a calendar in the same form,
+and a calendar of the user's own class has `class = "module:Class"` instead of a kind. `exporting` writes both.
 """
 
 from __future__ import annotations
 
+import importlib
+import json
 import sys
 import tomllib
 import typing
 from collections.abc import Collection, Mapping
 from dataclasses import fields
-from datetime import datetime
+from datetime import date, datetime, time
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from quartzpy.errors import InvalidJobError, QuartzpyError, SettingsError
+from quartzpy.calendars.calendar import CALENDAR_KINDS, MAX_CHAINED, BaseCalendar
+from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
+from quartzpy.errors import InvalidJobError, InvalidValueError, QuartzpyError, SettingsError
 from quartzpy.instants import as_instant
 from quartzpy.job_data import decode
 from quartzpy.jobs.continuation import Continuation
@@ -40,11 +53,11 @@ from quartzpy.jobs.job import Job, JobDetail, JobTypes, job_types
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import DEFAULT_GROUP, JobKey, check_name
-from quartzpy.scheduler.calendar_tables import read_calendar
-from quartzpy.scheduler.forms import as_trigger, bound
+from quartzpy.main_module import import_path
+from quartzpy.scheduler.coercion import as_trigger, bind
 from quartzpy.scheduler.sync import Declarations
 from quartzpy.texts import did_you_mean, quoted, reason, stored_object
-from quartzpy.triggers.kinds import stored_schedule, trigger_kind
+from quartzpy.triggers.registry import stored_schedule, trigger_kind
 from quartzpy.triggers.trigger import Trigger
 
 _YAML = (".yaml", ".yml")
@@ -54,6 +67,9 @@ _JOB_WORDS = {one.name for one in fields(JobDetail)} - {"job"} | {"type", "trigg
 _CONTINUATION_WORDS = {"job", "group", "outcomes", "data", STORED_DATA}
 _RETRY_WORDS = {one.name for one in fields(RetryPolicy)}
 _RATE_LIMIT_WORDS = {one.name for one in fields(RateLimit)}
+CLASS, STORED_RULES = "class", "stored_rules"
+_COMMON = ("kind", "time_zone", "description", "base")
+_OWN_MODULES = "quartzpy.calendars."
 
 
 def load_definitions(path: str | Path, *, types: JobTypes = job_types) -> Declarations:
@@ -111,13 +127,13 @@ def _parsed(where: Path, text: str) -> object:
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             # Duplicates are checked before << merges another mapping, whose keys may legally repeat.
-            seen: set[str] = set()
+            keys: set[str] = set()
             for key in [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
-                if key in seen:
+                if key in keys:
                     raise yaml.YAMLError(
                         f"{quoted(key)} is given twice in one table, in line {node.start_mark.line + 1}"
                     )
-                seen.add(key)
+                keys.add(key)
             return super().construct_mapping(node, deep)
 
     try:
@@ -141,16 +157,16 @@ def definitions(document: object, where: str, *, types: JobTypes = job_types) ->
     if not isinstance(calendars, Mapping):
         raise SettingsError(f"{where}: calendar is a table of tables ([calendar.NAME])")
     return Declarations(
-        [_job(one, f"{where}: job {number}", types) for number, one in enumerate(jobs, start=1)],
+        [_job(entry, f"{where}: job {number}", types) for number, entry in enumerate(jobs, start=1)],
         {
-            check_name(name, f"{where}: calendar name"): read_calendar(one, f"{where}: calendar {quoted(name)}")
-            for name, one in calendars.items()
+            check_name(name, f"{where}: calendar name"): read_calendar(entry, f"{where}: calendar {quoted(name)}")
+            for name, entry in calendars.items()
         },
     )
 
 
-def _job(given: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Trigger]]:
-    table = _table(given, where, _JOB_WORDS)
+def _job(declared: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Trigger]]:
+    table = _table(declared, where, _JOB_WORDS)
     for word in ("type", "name"):
         if not isinstance(table.get(word), str):
             raise SettingsError(f"{where}: {word} is missing, or is not a text")
@@ -168,10 +184,11 @@ def _job(given: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Tr
                 " module that defines it (--import of quartzpy plan and apply)"
             )
         job = JobDetail(types.find(type_name), **_job_values(table, where))
-        given = [
-            read_trigger(one, job.group, f"{where}: trigger {number}") for number, one in enumerate(triggers, start=1)
+        unbound = [
+            read_trigger(entry, job.group, f"{where}: trigger {number}")
+            for number, entry in enumerate(triggers, start=1)
         ]
-        return job, bound(given, job.key)
+        return job, bind(unbound, job.key)
     except SettingsError:
         raise
     except (QuartzpyError, ImportError, TypeError) as error:
@@ -192,10 +209,10 @@ def _loaded(name: str, types: JobTypes) -> bool:
 def _type_name_of_class(path: str) -> str | None:
     """Return the `type_name` of the class at "module:class", whose module was imported; None if there is none."""
     module, _, name = path.partition(":")
-    found: Any = sys.modules.get(module)
+    cls: Any = sys.modules.get(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return found.type_name if isinstance(found, type) and issubclass(found, Job) and found is not Job else None
+        cls = getattr(cls, part, None)
+    return cls.type_name if isinstance(cls, type) and issubclass(cls, Job) and cls is not Job else None
 
 
 def _job_values(table: dict[str, Any], where: str) -> dict[str, Any]:
@@ -205,7 +222,7 @@ def _job_values(table: dict[str, Any], where: str) -> dict[str, Any]:
         values["data"] = {**function, **values.get("data", {})}
     _decode_data(values, where)
     if isinstance(values.get("continuations"), list):
-        values["continuations"] = [_continuation(one, where) for one in values["continuations"]]
+        values["continuations"] = [_continuation(entry, where) for entry in values["continuations"]]
     if "retry" in values:
         retry = _table(values["retry"], f"{where}: retry", _RETRY_WORDS)
         values["retry"] = RetryPolicy(**retry)
@@ -222,28 +239,28 @@ def _decode_data(values: dict[str, Any], where: str) -> None:
         values["data"] = decode(values.pop(STORED_DATA))
 
 
-def _continuation(given: object, where: str) -> Continuation | str:
-    if isinstance(given, str):
-        return given
-    values = _table(given, f"{where}: continuations", _CONTINUATION_WORDS)
+def _continuation(declared: object, where: str) -> Continuation | str:
+    if isinstance(declared, str):
+        return declared
+    values = _table(declared, f"{where}: continuations", _CONTINUATION_WORDS)
     _decode_data(values, f"{where}: continuations")
     return Continuation(JobKey(values.pop("job", ""), values.pop("group", DEFAULT_GROUP)), **values)
 
 
-def read_trigger(given: object, group: str, where: str = "trigger") -> Trigger:
+def read_trigger(declared: object, group: str, where: str = "trigger") -> Trigger:
     """Return the trigger of a table or of a cron text; without a group of its own, it belongs to `group`.
 
     Raises:
         SettingsError: a key is unknown. Others as the class of the trigger raises them.
     """
-    if isinstance(given, str):
-        return as_trigger(given)
-    if not isinstance(given, Mapping):
-        raise SettingsError(f"{where}: a table is needed (got {quoted(given)})")
-    values = dict(given)
+    if isinstance(declared, str):
+        return as_trigger(declared)
+    if not isinstance(declared, Mapping):
+        raise SettingsError(f"{where}: a table is needed (got {quoted(declared)})")
+    values = dict(declared)
     kind = trigger_kind(str(values.pop("kind", "cron")))
-    own = {one.name for one in fields(kind)} - {"job_key"}
-    common = {one.name for one in fields(Trigger)} | {"name", "group"}
+    own = {value_field.name for value_field in fields(kind)} - {"job_key"}
+    common = {value_field.name for value_field in fields(Trigger)} | {"name", "group"}
     stored = values.pop(SCHEDULE, None)
     values = _table(values, where, (own if stored is None else own & common) | {SCHEDULE, STORED_DATA})
     _decode_data(values, where)
@@ -266,11 +283,112 @@ def _hints(kind: type[Trigger]) -> Mapping[str, Any]:
     return typing.get_type_hints(kind)
 
 
-def _table(given: object, where: str, words: Collection[str]) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
-        raise SettingsError(f"{where}: a table is needed (got {quoted(given)})")
-    for word in given:
+def _table(declared: object, where: str, words: Collection[str]) -> dict[str, Any]:
+    if not isinstance(declared, Mapping):
+        raise SettingsError(f"{where}: a table is needed (got {quoted(declared)})")
+    for word in declared:
         if word not in words:
             hint = did_you_mean(str(word), sorted(words), "words")
             raise SettingsError(f"{where}: {quoted(word)} is not known; {hint}")
-    return dict(given)
+    return dict(declared)
+
+
+def calendar_table(calendar: BaseCalendar) -> dict[str, Any]:
+    """Return the table of a calendar. Values that TOML may not have are left as they are; see `with_stored_rules`.
+
+    Raises:
+        InvalidCalendarError: the calendar cannot be stored.
+    """
+    return _table_of(calendar_to_json(calendar))
+
+
+def _table_of(written: Mapping[str, Any]) -> dict[str, Any]:
+    table = dict(written)
+    cls = CALENDAR_KINDS[table["kind"]]
+    if not cls.__module__.startswith(_OWN_MODULES):
+        del table["kind"]
+        table = {CLASS: import_path(cls), **table}
+    if "base" in table:
+        table["base"] = _table_of(table.pop("base"))
+    return table
+
+
+def rules_in(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rules of a calendar's table: all values but those that calendars of every kind have."""
+    return {name: value for name, value in table.items() if name not in (*_COMMON, CLASS)}
+
+
+def with_stored_rules(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table with its rules as one JSON text, for rules that TOML cannot express."""
+    rules = rules_in(table)
+    others = {name: value for name, value in table.items() if name not in rules}
+    return {**others, STORED_RULES: json.dumps(rules)}
+
+
+def read_calendar(declared: object, where: str) -> BaseCalendar:
+    """Return the calendar of a table.
+
+    Raises:
+        SettingsError: a value is wrong or missing. The message begins with `where`, and names the value.
+    """
+    written = _json_of(declared, where, MAX_CHAINED)
+    try:
+        return calendar_from_json(written)
+    except InvalidValueError as error:
+        raise SettingsError(f"{where}: {error}") from error
+
+
+def _json_of(declared: object, where: str, may_chain: int) -> dict[str, Any]:
+    if not isinstance(declared, Mapping):
+        raise SettingsError(f"{where}: a table is needed (got {quoted(declared)})")
+    if may_chain == 0:
+        raise SettingsError(f"{where}: more than {MAX_CHAINED} calendars in one chain")
+    values = dict(declared)
+    if STORED_RULES in values:
+        rules = stored_object(str(values.pop(STORED_RULES)), f"{where}: {STORED_RULES}", SettingsError)
+        if rules_in(values):
+            raise SettingsError(f"{where}: {STORED_RULES} has all rules; remove {quoted(next(iter(rules_in(values))))}")
+        values.update(rules)
+    if CLASS in values and "kind" in values:
+        raise SettingsError(f"{where}: give kind or {CLASS}, not both")
+    is_own = CLASS in values
+    if is_own:
+        values["kind"] = _kind_of(values.pop(CLASS), where)
+    elif "kind" not in values:
+        raise SettingsError(f"{where}: kind is missing; the kinds are {', '.join(sorted(CALENDAR_KINDS))}")
+    for name in rules_in(values):
+        values[name] = _plain(values[name], f"{where}: {name}", is_own=is_own)
+    if values.get("base") is not None:
+        values["base"] = _json_of(values["base"], f"{where}: base", may_chain - 1)
+    return values
+
+
+def _kind_of(path: object, where: str) -> str:
+    """Import the user's own class of a calendar, and return its kind."""
+    module, colon, name = str(path).partition(":")
+    if not colon or not module or not name:
+        raise SettingsError(f'{where}: {CLASS} is "module:Class" (got {quoted(path)})')
+    try:
+        cls: Any = importlib.import_module(module)
+        for part in name.split("."):
+            cls = getattr(cls, part)
+    except Exception as error:
+        # The import runs user code, which may raise anything.
+        raise SettingsError(f"{where}: {CLASS} {quoted(path)} cannot be imported: {reason(error)}") from error
+    if not isinstance(cls, type) or not issubclass(cls, BaseCalendar) or "kind" not in cls.__dict__:
+        raise SettingsError(f"{where}: {CLASS} {quoted(path)} is not a calendar with a kind of its own")
+    return cls.kind
+
+
+def _plain(value: object, where: str, *, is_own: bool) -> Any:
+    """Return a value as JSON has it. TOML and YAML also have dates and times, which the kinds keep as texts."""
+    if isinstance(value, date | time):
+        if is_own:
+            # It is unknown which text the class reads.
+            raise SettingsError(f"{where}: write {quoted(value)} as `quartzpy export` does")
+        return value.isoformat()
+    if isinstance(value, list):
+        return [_plain(item, where, is_own=is_own) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item, where, is_own=is_own) for name, item in value.items()}
+    return value

@@ -1,22 +1,52 @@
-"""Explains why a trigger has not fired, or when it will fire: a pure function of what the store contains."""
+"""Explains why a trigger has not fired, or when it will fire.
+
+`explain` is a pure function of what the store contains; `Explanation` asks the store for that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from quartzpy.errors import TriggerNotFoundError
 from quartzpy.jobs.job import JobDetail
-from quartzpy.keys import TriggerKey
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.placement import Placement
-from quartzpy.scheduler.advice import PYTHON, Advice
+from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.singles import mode_of_job, placements
 from quartzpy.states import JobMode, MisfireAction, NodeMode, TriggerState
+from quartzpy.store import node_facts
+from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord, RunningRecord, TriggerRecord
 from quartzpy.texts import headline, numbered
 
-MISFIRES_TOLD = timedelta(days=1)
+MISFIRES_SHOWN = timedelta(days=1)
 """An older misfire is mentioned only if the trigger has not fired since."""
 _MODES = {NodeMode.STANDBY: "in standby", NodeMode.DRAINING: "draining"}
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The words that tell one kind of reader how to do something: in Python, by a command, or on the page.
+
+    They follow "then".
+    """
+
+    reset_words: str
+    """Resets a trigger from ERROR. "{key}" stands for its key, as an argument of a shell command."""
+
+    def reset(self, key: TriggerKey) -> str:
+        """Return how to reset a trigger from ERROR."""
+        return self.reset_words.format(key=shlex.quote(str(key)))
+
+
+PYTHON = Advice("call reset_trigger_from_error")
+COMMANDS = Advice("run `quartzpy reset {key}`")
+PAGE = Advice("choose “Reset from error”")
+API = Advice("send the action `reset`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +74,14 @@ class Situation:
     """The number of busy workers, by instance id and executor."""
 
 
-def explain(seen: Situation) -> list[str]:
+def explain(situation: Situation) -> list[str]:
     """Return sentences: first what delays the trigger, or when it fires; then what happened last."""
-    return [*_state(seen), *_executions(seen), *_misfires(seen.now, seen.misfires, seen), *_history(seen)]
+    return [
+        *_state(situation),
+        *_executions(situation),
+        *_misfires(situation.now, situation.misfires, situation),
+        *_history(situation),
+    ]
 
 
 def explain_ended(
@@ -57,77 +92,81 @@ def explain_ended(
     return [not_stored, *_misfires(now, misfires, None), *map(_last_execution, last)]
 
 
-def _state(seen: Situation) -> list[str]:
-    match seen.trigger.state:
+def _state(situation: Situation) -> list[str]:
+    match situation.trigger.state:
         case TriggerState.WAITING:
-            return _waiting(seen)
+            return _waiting(situation)
         case TriggerState.ACQUIRED:
-            holder = next((row for row in seen.running if row.trigger_key == seen.trigger.key), None)
+            holder = next((row for row in situation.running if row.trigger_key == situation.trigger.key), None)
             node = "a node" if holder is None else f"node {holder.instance_id}"
-            return [f"It is claimed by {node}, which will fire it at {_instant(seen)}."]
+            return [f"It is claimed by {node}, which will fire it at {_instant(situation)}."]
         case TriggerState.PAUSED:
-            return [f"{_paused(seen)}. Once it is resumed, its next fire time is {_instant(seen)}."]
+            return [f"{_paused(situation)}. Once it is resumed, its next fire time is {_instant(situation)}."]
         case TriggerState.PAUSED_BLOCKED:
             return [
-                f"{_paused(seen)}, and its job is also at its concurrency limit.",
-                *_limit(seen),
+                f"{_paused(situation)}, and its job is also at its concurrency limit.",
+                *_limit(situation),
             ]
         case TriggerState.BLOCKED:
-            return ["Its job is at its concurrency limit; the trigger waits until an execution ends.", *_limit(seen)]
+            return [
+                "Its job is at its concurrency limit; the trigger waits until an execution ends.",
+                *_limit(situation),
+            ]
         case TriggerState.COMPLETE:
             return ["It has ended and will not fire any more."]
         case TriggerState.ERROR:
-            reason = f" ({headline(seen.trigger.error)})" if seen.trigger.error else ""
-            return [f"It is in ERROR{reason}. Remove the cause, then {seen.advice.reset(seen.trigger.key)}."]
+            reason = f" ({headline(situation.trigger.error)})" if situation.trigger.error else ""
+            return [f"It is in ERROR{reason}. Remove the cause, then {situation.advice.reset(situation.trigger.key)}."]
 
 
-def _waiting(seen: Situation) -> list[str]:
-    at = seen.trigger.progress.next_fire_time
+def _waiting(situation: Situation) -> list[str]:
+    at = situation.trigger.progress.next_fire_time
     assert at is not None
-    late = seen.now - at
+    late = situation.now - at
     if late < timedelta():
-        calendar = seen.trigger.trigger.calendar
+        calendar = situation.trigger.trigger.calendar
         within = f" (calendar {calendar!r} includes that instant)" if calendar else ""
-        return [f"It will fire at {_instant(seen)}{within}, in {span_in_words(-late)}.", *_takers(seen)]
-    held_until = seen.trigger.rate_limited_until
-    if seen.job is not None and seen.job.rate_limit is not None and held_until is not None and held_until > seen.now:
+        return [f"It will fire at {_instant(situation)}{within}, in {span_in_words(-late)}.", *_takers(situation)]
+    held_until = situation.trigger.rate_limited_until
+    rate_limit = None if situation.job is None else situation.job.rate_limit
+    if rate_limit is not None and held_until is not None and held_until > situation.now:
         return [
-            f"It has been due for {span_in_words(late)}; the rate limit of its job ({seen.job.rate_limit})"
-            f" holds it back. Rate limit: next at {held_until.isoformat()}, in {span_in_words(held_until - seen.now)}.",
-            *_takers(seen),
+            f"It has been due for {span_in_words(late)}; the rate limit of its job ({rate_limit}) holds it back."
+            f" Rate limit: next at {held_until.isoformat()}, in {span_in_words(held_until - situation.now)}.",
+            *_takers(situation),
         ]
-    if seen.trigger.catch_up_until is not None:
-        until = seen.trigger.catch_up_until.isoformat()
+    if situation.trigger.catch_up_until is not None:
+        until = situation.trigger.catch_up_until.isoformat()
         return [
-            f"It is catching up on missed fires until {until}; the next one is of {_instant(seen)}.",
-            *_takers(seen),
+            f"It is catching up on missed fires until {until}; the next one is of {_instant(situation)}.",
+            *_takers(situation),
         ]
-    trigger = seen.trigger.trigger
-    threshold = trigger.misfire_threshold or seen.misfire_threshold
-    waited = late if held_until is None else min(late, seen.now - held_until)
+    trigger = situation.trigger.trigger
+    threshold = trigger.misfire_threshold or situation.misfire_threshold
+    waited = late if held_until is None else min(late, situation.now - held_until)
     if waited > threshold and not trigger.ignores_misfires:
         rule = f"its misfire instruction, {trigger.misfire}, will decide what becomes of this fire"
         return [
             f"It is {span_in_words(late)} late, which is a misfire (more than {span_in_words(threshold)}): {rule}.",
-            *_takers(seen),
+            *_takers(situation),
         ]
-    return [f"It has been due for {span_in_words(late)}, and no node has claimed it yet.", *_takers(seen)]
+    return [f"It has been due for {span_in_words(late)}, and no node has claimed it yet.", *_takers(situation)]
 
 
-def _takers(seen: Situation) -> list[str]:
-    alive = [node for node in seen.nodes if seen.now - node.last_checkin <= 2 * node.checkin_interval]
-    if not seen.nodes:
+def _takers(situation: Situation) -> list[str]:
+    alive = [node for node in situation.nodes if situation.now - node.last_checkin <= 2 * node.checkin_interval]
+    if not situation.nodes:
         return ["No node is running."]
     if not alive:
-        if len(seen.nodes) == 1:
+        if len(situation.nodes) == 1:
             return ["The only node has not checked in recently."]
-        return [f"None of the {len(seen.nodes)} nodes has checked in recently."]
-    knowing = [node for node in alive if seen.trigger.job_type in node.capabilities.job_types]
+        return [f"None of the {len(situation.nodes)} nodes has checked in recently."]
+    knowing = [node for node in alive if situation.trigger.job_type in node.capabilities.job_types]
     if not knowing:
-        return [f"No running node knows the job type {seen.trigger.job_type!r}; import its module there."]
-    if seen.job is None:
+        return [f"No running node knows the job type {situation.trigger.job_type!r}; import its module there."]
+    if situation.job is None:
         return []
-    placement = seen.job.placement
+    placement = situation.job.placement
     able = [node for node in knowing if node.capabilities.allows(placement)]
     if not able:
         return [f"No node that knows the job type can run it: {'; '.join(obstacles(placement, knowing))}."]
@@ -135,15 +174,15 @@ def _takers(seen: Situation) -> list[str]:
     if not taking:
         idle = ", ".join(f"{node.instance_id} is {_MODES[node.mode]}" for node in able)
         return [f"No node that can run it takes work now: {idle}. It waits until one is resumed."]
-    return [*_workers(seen, placement, taking), *_group_limits(placement, taking)]
+    return [*_workers(situation, placement, taking), *_group_limits(placement, taking)]
 
 
-def _workers(seen: Situation, placement: Placement, able: Sequence[NodeRecord]) -> list[str]:
+def _workers(situation: Situation, placement: Placement, able: Sequence[NodeRecord]) -> list[str]:
     """Return one sentence if no node that can run the job has a free worker."""
     usage = []
     for node in able:
         workers = node.capabilities.workers.get(placement.pool)
-        in_use = seen.busy.get((node.instance_id, placement.pool), 0)
+        in_use = situation.busy.get((node.instance_id, placement.pool), 0)
         if workers is None or in_use < workers:
             return []
         usage.append(f"{node.instance_id} {in_use} of {workers}")
@@ -163,7 +202,7 @@ def _group_limits(placement: Placement, able: Sequence[NodeRecord]) -> list[str]
 
 def obstacles(placement: Placement, nodes: Sequence[NodeRecord]) -> list[str]:
     """Return, for each node, the reasons why it cannot run the job."""
-    found = []
+    sentences = []
     for node in nodes:
         can = node.capabilities
         lacking = [label for label in placement.requires if label not in can.labels]
@@ -176,25 +215,25 @@ def obstacles(placement: Placement, nodes: Sequence[NodeRecord]) -> list[str]:
             reasons.append(
                 f"runs none of group {placement.group!r}" if placement.group else "runs only jobs of some groups"
             )
-        found.append(f"{node.instance_id} {' and '.join(reasons)}")
-    return found
+        sentences.append(f"{node.instance_id} {' and '.join(reasons)}")
+    return sentences
 
 
-def _paused(seen: Situation) -> str:
+def _paused(situation: Situation) -> str:
     reasons = []
-    if seen.job_mode is JobMode.DISABLED:
+    if situation.job_mode is JobMode.DISABLED:
         reasons.append("its job is disabled")
-    if seen.job_mode is JobMode.MANUAL:
+    if situation.job_mode is JobMode.MANUAL:
         reasons.append("its job runs only when it is triggered by hand")
-    if seen.manual_mode:
+    if situation.manual_mode:
         reasons.append("the scheduler is in manual mode")
-    if seen.all_paused:
+    if situation.all_paused:
         reasons.append("everything is paused")
-    if seen.trigger_group_paused:
-        reasons.append(f"its group {seen.trigger.key.group!r} is paused")
-    if seen.job_group_paused and seen.trigger.job_key is not None:
-        reasons.append(f"the group {seen.trigger.job_key.group!r} of its job is paused")
-    trigger = seen.trigger
+    if situation.trigger_group_paused:
+        reasons.append(f"its group {situation.trigger.key.group!r} is paused")
+    if situation.job_group_paused and situation.trigger.job_key is not None:
+        reasons.append(f"the group {situation.trigger.job_key.group!r} of its job is paused")
+    trigger = situation.trigger
     at = trigger.paused_at
     paused = "It is paused" if at is None else f"It has been paused since {at.isoformat(timespec='seconds')}"
     by = f" by {trigger.paused_by}" if trigger.paused_by else ""
@@ -202,29 +241,29 @@ def _paused(seen: Situation) -> str:
     return f"{paused}{by}{reason}{', because ' if reasons else ''}{' and '.join(reasons)}"
 
 
-def _limit(seen: Situation) -> list[str]:
-    limit = None if seen.job is None else seen.job.max_concurrent
+def _limit(situation: Situation) -> list[str]:
+    limit = None if situation.job is None else situation.job.max_concurrent
     return (
         [] if limit is None else [f"Its job allows {numbered(limit, 'concurrent execution', 'concurrent executions')}."]
     )
 
 
-def _executions(seen: Situation) -> list[str]:
+def _executions(situation: Situation) -> list[str]:
     return [
         f"Execution {row.fire_id} of its job, fired by {row.trigger_key}, has been running on node {row.instance_id}"
-        f" for {span_in_words(seen.now - row.fire_time)}."
-        for row in seen.running
+        f" for {span_in_words(situation.now - row.fire_time)}."
+        for row in situation.running
         if row.state == "EXECUTING"
     ]
 
 
-def _misfires(now: datetime, misfires: Sequence[MisfireRecord], seen: Situation | None) -> list[str]:
-    fired = None if seen is None else seen.trigger.previous_fire_time
+def _misfires(now: datetime, misfires: Sequence[MisfireRecord], situation: Situation | None) -> list[str]:
+    fired = None if situation is None else situation.trigger.previous_fire_time
     return [
-        f"It misfired: at {one.handled_at.isoformat()} node {one.instance_id} found that its fire of"
-        f" {one.scheduled_fire_time.isoformat()} was late; {_result(one)}."
-        for one in misfires
-        if now - one.handled_at <= MISFIRES_TOLD or fired is None or fired < one.handled_at
+        f"It misfired: at {misfire.handled_at.isoformat()} node {misfire.instance_id} found that its fire of"
+        f" {misfire.scheduled_fire_time.isoformat()} was late; {_result(misfire)}."
+        for misfire in misfires
+        if now - misfire.handled_at <= MISFIRES_SHOWN or fired is None or fired < misfire.handled_at
     ]
 
 
@@ -247,10 +286,10 @@ def _result(misfire: MisfireRecord) -> str:
             return f"{fires} missed, and no fire time is left"
 
 
-def _history(seen: Situation) -> list[str]:
-    if seen.last:
-        return [_last_execution(seen.last[0])]
-    fired = seen.trigger.previous_fire_time
+def _history(situation: Situation) -> list[str]:
+    if situation.last:
+        return [_last_execution(situation.last[0])]
+    fired = situation.trigger.previous_fire_time
     return ["It has not fired yet." if fired is None else f"Its last fire was that of {fired.isoformat()}."]
 
 
@@ -260,8 +299,8 @@ def _last_execution(last: ExecutionRecord) -> str:
     return f"Its last execution, of {last.scheduled_fire_time.isoformat()}, ended as {last.outcome}{reason}.{retried}"
 
 
-def _instant(seen: Situation) -> str:
-    at = seen.trigger.progress.next_fire_time
+def _instant(situation: Situation) -> str:
+    at = situation.trigger.progress.next_fire_time
     return "none" if at is None else at.isoformat()
 
 
@@ -277,3 +316,89 @@ def span_in_words(span: timedelta) -> str:
     if seconds < 7200:
         return f"{seconds / 60:.0f} minutes"
     return f"{seconds / 3600:.0f} hours" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
+
+
+class Moment:
+    """What concerns all triggers at one moment, asked once."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.nodes = reading.ask(lambda store: store.list_nodes())
+        self.running = reading.ask(lambda store: store.list_running())
+        self.pauses = reading.ask(lambda store: store.pauses())
+        self._placements: Callable[[], Mapping[JobKey, Placement]] | None = None
+
+    def look_up_placements(self) -> Callable[[], Mapping[JobKey, Placement]]:
+        """Ask for the placements of the jobs that run, with the questions that already wait."""
+        if self._placements is None:
+            jobs = {row.job_key for row in self.running()}
+            self._placements = self.reading.ask(lambda store: placements(store, jobs)) if jobs else dict
+        return self._placements
+
+    def busy(self) -> Counter[tuple[str, str]]:
+        """Count the busy workers by instance id and executor. A claim counts: it needs its worker in a moment."""
+        of_jobs = self.look_up_placements()()
+        return Counter((row.instance_id, of_jobs[row.job_key].pool) for row in self.running() if row.job_key in of_jobs)
+
+
+class OfJob:
+    """The questions about the job of a trigger."""
+
+    def __init__(self, reading: Reading, key: JobKey) -> None:
+        self.key = key
+        self.detail = reading.ask(lambda store: store.jobs([key]).get(key))
+        self.mode = reading.ask(lambda store: mode_of_job(store, key))
+
+
+class Explanation:
+    """The questions about one trigger. Calling it returns the explanation; see `Scheduler.why`.
+
+    `threshold` holds where no node has published its own misfire threshold, by which it judges. With the key of the
+    trigger's job, all is asked at once. The call raises TriggerNotFoundError if neither the store nor its history knows
+    the trigger.
+    """
+
+    def __init__(
+        self,
+        moment: Moment,
+        key: TriggerKey,
+        threshold: timedelta,
+        advice: Advice = PYTHON,
+        job_key: JobKey | None = None,
+    ) -> None:
+        self._moment, self._key, self._threshold, self._advice = moment, key, threshold, advice
+        ask = moment.reading.ask
+        self._record = ask(lambda store: store.triggers([key]).get(key))
+        self._last = ask(lambda store: store.find(ExecutionQuery(trigger_key=key), 1))
+        self._misfires = ask(lambda store: store.find(MisfireQuery(trigger_key=key), 1))
+        self.of_job = None if job_key is None else OfJob(moment.reading, job_key)
+
+    def __call__(self) -> list[str]:
+        key, moment, record = self._key, self._moment, self._record()
+        last, misfires = self._last(), self._misfires()
+        if record is None:
+            if not last and not misfires:
+                raise TriggerNotFoundError(f"trigger {key} is not stored, and the history has no execution of it")
+            return explain_ended(key, moment.nodes().now, last, misfires)
+        job_key, of_job, pauses = record.job_key, self.of_job, moment.pauses()
+        if of_job is None or of_job.key != job_key:
+            of_job = OfJob(moment.reading, job_key)
+        moment.look_up_placements()
+        situation = Situation(
+            now=moment.nodes().now,
+            trigger=record,
+            job=of_job.detail(),
+            running=[row for row in moment.running() if row.job_key == job_key],
+            nodes=moment.nodes().nodes,
+            all_paused=pauses.everything,
+            trigger_group_paused=key.group in pauses.trigger_groups,
+            job_group_paused=job_key.group in pauses.job_groups,
+            manual_mode=pauses.is_manual,
+            job_mode=of_job.mode(),
+            misfire_threshold=node_facts.misfire_threshold(moment.nodes().metadata) or self._threshold,
+            last=last,
+            misfires=misfires,
+            advice=self._advice,
+            busy=moment.busy(),
+        )
+        return explain(situation)

@@ -15,7 +15,7 @@ from datetime import date, datetime, time, timedelta
 from enum import Enum
 from typing import Any
 
-from quartzpy.calendars.base import BaseCalendar
+from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.errors import QuartzpyError
 from quartzpy.job_data import encode
 from quartzpy.jobs.continuation import Continuation, as_continuations
@@ -23,8 +23,14 @@ from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.scheduler.calendar_tables import calendar_table, rules_in, with_stored_rules
-from quartzpy.scheduler.declarations import SCHEDULE, STORED_DATA, read_trigger
+from quartzpy.scheduler.declarations import (
+    SCHEDULE,
+    STORED_DATA,
+    calendar_table,
+    read_trigger,
+    rules_in,
+    with_stored_rules,
+)
 from quartzpy.triggers.trigger import Trigger
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -108,14 +114,14 @@ def _entries(values: Mapping[str, Any]) -> list[str]:
 
 def definition_of(job: JobDetail) -> dict[str, Any]:
     """Return the values of a job as a file declares them, without its data and without those that are the defaults."""
-    known = isinstance(job.job, type)
-    plain = JobDetail(job.job if known else _UnknownJob, job.name, job.group)
+    is_loaded = isinstance(job.job, type)
+    plain = JobDetail(job.job if is_loaded else _UnknownJob, job.name, job.group)
     values: dict[str, Any] = {"type": job.job_type, "name": job.name}
     if job.group != DEFAULT_GROUP:
         values["group"] = job.group
     for name in _JOB_FIELDS:
         value = getattr(job, name)
-        if value != getattr(plain, name) or (not known and name in ("disallow_concurrent", "persist_data")):
+        if value != getattr(plain, name) or (not is_loaded and name in ("disallow_concurrent", "persist_data")):
             values[name] = value
     # The two express one limit; the flag alone can say that there is none.
     if values.get("max_concurrent") is not None or job.concurrency_key is not None:
@@ -131,20 +137,20 @@ def _trigger_values(trigger: Trigger) -> dict[str, Any]:
     """Return the values of a trigger by the parameters of its class, or where these lose something, as it is stored."""
     common = {"kind": trigger.kind, "name": trigger.name, "group": trigger.group}
     own = {
-        one.name: _plain(getattr(trigger, one.name))
-        for one in fields(trigger)
-        if one.name not in {*_INTERNAL, *common} and getattr(trigger, one.name) != _default(one)
+        value_field.name: _plain(getattr(trigger, value_field.name))
+        for value_field in fields(trigger)
+        if value_field.name not in {*_INTERNAL, *common} and getattr(trigger, value_field.name) != _default(value_field)
     }
     data = _data(trigger.data)
     values = {**common, **{name: value for name, value in own.items() if value is not None}, **data}
     # The dialect of an expression follows from its fields, unless it was named against them.
     brief = {name: value for name, value in values.items() if name != "dialect"}
-    for one in (brief, values):
-        if _reads_back(one, trigger):
-            return one
-    shared = {one.name for one in fields(Trigger)}
-    kept = {name: value for name, value in values.items() if name in {*shared, *common, *data}}
-    return {**kept, SCHEDULE: json.dumps(trigger.schedule())}
+    for table in (brief, values):
+        if _reads_back(table, trigger):
+            return table
+    shared = {value_field.name for value_field in fields(Trigger)}
+    common_values = {name: value for name, value in values.items() if name in {*shared, *common, *data}}
+    return {**common_values, SCHEDULE: json.dumps(trigger.schedule())}
 
 
 def _default(field: Field[Any]) -> Any:
@@ -195,9 +201,9 @@ def _plain(value: Any) -> Any:
             return value.value
         case RetryPolicy() | RateLimit():
             return {
-                one.name: _plain(getattr(value, one.name))
-                for one in fields(value)
-                if getattr(value, one.name) != _default(one)
+                value_field.name: _plain(getattr(value, value_field.name))
+                for value_field in fields(value)
+                if getattr(value, value_field.name) != _default(value_field)
             }
         case Continuation():
             return _continuation(value)
@@ -212,11 +218,15 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _continuation(one: Continuation) -> dict[str, Any] | str:
-    if one == as_continuations([one.key])[0] and one.key.group == DEFAULT_GROUP:
-        return one.key.name
-    values: dict[str, Any] = {"job": one.key.name, "group": one.key.group, "outcomes": [str(o) for o in one.outcomes]}
-    return values | _data(one.data)
+def _continuation(continuation: Continuation) -> dict[str, Any] | str:
+    if continuation == as_continuations([continuation.key])[0] and continuation.key.group == DEFAULT_GROUP:
+        return continuation.key.name
+    values: dict[str, Any] = {
+        "job": continuation.key.name,
+        "group": continuation.key.group,
+        "outcomes": [str(o) for o in continuation.outcomes],
+    }
+    return values | _data(continuation.data)
 
 
 def span_text(span: timedelta) -> str:

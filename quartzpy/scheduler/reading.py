@@ -60,6 +60,6 @@ class Reading:
             StoreUnavailableError: the store cannot be reached; the questions wait on.
         """
         received = self.store().ask([question for question, _ in self._waiting])
-        for (_, answer), one in zip(self._waiting, received, strict=True):
-            answer.receive(one)
+        for (_, answer), result in zip(self._waiting, received, strict=True):
+            answer.receive(result)
         self._waiting = []

@@ -2,34 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, overload
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, overload
 
-from quartzpy.config.config import checked_groups
+from quartzpy.clock import Clock
+from quartzpy.config.config import SchedulerConfig, checked_groups
 from quartzpy.connection_types import is_asynchronous
 from quartzpy.errors import (
     ExecutionNotFoundError,
     JobNotFoundError,
+    NodeUnhealthyError,
+    PluginStartError,
     SchedulerStateError,
     SettingsError,
     UnableToInterruptJobError,
 )
+from quartzpy.events.events import (
+    Event,
+    SchedulerInStandby,
+    SchedulerShutDown,
+    SchedulerShuttingDown,
+    SchedulerStarted,
+    SchedulerStarting,
+)
+from quartzpy.events.execution_log import ExecutionLogger
+from quartzpy.events.listeners import Listeners
 from quartzpy.instants import Span, as_span
 from quartzpy.jobs.context import JobExecutionContext
+from quartzpy.jobs.job import JobTypes
+from quartzpy.jobs.job_defaults import checked_defaults
+from quartzpy.jobs.job_factory import JobFactory, new_instance
+from quartzpy.jobs.middleware import Middleware
+from quartzpy.jobs.trace_context import CurrentTrace, Tracing, Within
 from quartzpy.keys import JobKey, checked_key
+from quartzpy.logs.default_handler import ensure_logging
+from quartzpy.name_hints import BLOCKING_ARGUMENTS, argument_hints
+from quartzpy.node.health import HealthState, SchedulerHealth
+from quartzpy.node.node import SchedulerNode
+from quartzpy.node.observers import Observers
+from quartzpy.node.parts import NodeParts
+from quartzpy.node.run import RunEnd, run_until_stopped
 from quartzpy.node.workers.execution import Execution
-from quartzpy.scheduler.async_calls import VerbThreads
+from quartzpy.scheduler.async_calls import MethodThreads
 from quartzpy.scheduler.cluster_events import ClusterEvents
-from quartzpy.scheduler.lifecycle import SchedulerLifecycle
 from quartzpy.scheduler.methods.queries import FireRef, checked_fire_id
-from quartzpy.scheduler.transaction_methods import TransactionMethods
-from quartzpy.store.protocol import JobStore
+from quartzpy.scheduler.methods.scheduling import SchedulingMethods
+from quartzpy.scheduler.plugin import Plugin, call_plugin
+from quartzpy.scheduler.transactions import TransactionMethods
+from quartzpy.store.process_identity import is_process_worker
+from quartzpy.store.protocol import JobStore, Notification
 
 if TYPE_CHECKING:
     from quartzpy.aio.transaction import AsyncTransactionMethods
     from quartzpy.connection_types import AsyncUserConnection, UserConnection
+
+logger = logging.getLogger(__name__)
+
+SHUT_DOWN = "the scheduler was shut down; create a new one"
+ABANDONED = (
+    "the scheduler was shut down, and the time limit of its drain has passed; jobs that are still running can no longer"
+    " use it. Give shutdown() or run() a longer time, or let the job end when context.cancelled is true"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +87,386 @@ class SchedulerMetadata:
     jobs_executed: int
 
 
-class BaseScheduler(SchedulerLifecycle):
+class BaseScheduler(SchedulingMethods):
     """A scheduler: it schedules jobs in a store and, once started, runs them as a node of the cluster.
 
     A scheduler that is not started is a client: it can do everything except run jobs. It is thread-safe.
     """
+
+    def __init__(
+        self,
+        store: JobStore,
+        config: SchedulerConfig,
+        *,
+        clock: Clock,
+        job_types: JobTypes,
+        version: str,
+        job_factory: JobFactory = new_instance,
+        middleware: Sequence[Middleware] = (),
+        plugins: Sequence[Plugin[Self]] = (),
+        context: Mapping[str, Any] | None = None,
+        job_defaults: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.context: dict[str, Any] = dict(context or {})
+        """Objects of this process for its jobs: `context.scheduler.context` (Quartz's `SchedulerContext`)."""
+        self._job_factory = job_factory
+        self._middleware = tuple(middleware)
+        self._tracing: Tracing | None = None
+        self._plugins = tuple(plugins)
+        self._store = store
+        self._config = config
+        self._clock = clock
+        self._job_types = job_types
+        self._job_defaults = checked_defaults(job_defaults)
+        self._version = version
+        self.listeners = Listeners()
+        """The listeners of this scheduler. Add your own here."""
+        self.observers = Observers()
+        """Those who are told of each step of this node; see `quartzpy.node.observers`."""
+        self._lock = threading.RLock()
+        self._opened = False
+        self._node: SchedulerNode | None = None
+        self._running_since: datetime | None = None
+        self._shut_down = threading.Event()
+        self._closed = threading.Event()
+        """Set when the methods are refused: at a shutdown, but not before its drain is over."""
+        self._refusal = SHUT_DOWN
+        self._starting: threading.Timer | None = None
+        self._pid = os.getpid()
+        self._method_threads = MethodThreads(config.pool_size + 3)
+        if config.log_executions is not None:
+            level = logging.getLevelNamesMapping()[config.log_executions]
+            ExecutionLogger(config.name, level=level).listen(self.listeners)
+        for plugin in self._plugins:
+            plugin.initialize(self)
+
+    # --- for plugins, before the start
+
+    def add_middleware(self, middleware: Middleware) -> None:
+        """Surround the executions of this scheduler with one more middleware, outside of those that it has.
+
+        Raises:
+            SchedulerStateError: the scheduler was started.
+        """
+        if self._node is not None:
+            raise SchedulerStateError("add_middleware: the scheduler was started already")
+        self._middleware = (middleware, *self._middleware)
+
+    def trace_with(self, current: CurrentTrace, *, within: Within | None = None) -> None:
+        """Store the trace context that `current` returns with each trigger, for its executions.
+
+        A process worker runs each job in `within(trace)`, where `trace` is the context of the execution in the node. It
+        is a function that can be pickled.
+        """
+        self._current_trace = current
+        self._tracing = Tracing(current, within)
+
+    # --- lifecycle
+
+    @property
+    def config(self) -> SchedulerConfig:
+        """The settings of this scheduler."""
+        return self._config
+
+    @property
+    def instance_id(self) -> str | None:
+        """The id of this node in the cluster. None before `start`."""
+        return self._node.instance_id if self._node else None
+
+    @property
+    def is_started(self) -> bool:
+        """True after `start`, until the scheduler is shut down."""
+        return self._node is not None and not self.is_shut_down
+
+    @property
+    def is_in_standby(self) -> bool:
+        """True if this node claims no triggers because it is in standby or was not started."""
+        return self._node is None or self._node.in_standby
+
+    @property
+    def is_shut_down(self) -> bool:
+        """True once `shutdown` was called."""
+        return self._shut_down.is_set()
+
+    @argument_hints(BLOCKING_ARGUMENTS)
+    def start(self, *, standby: bool = False) -> None:
+        """Join the cluster as a node and run jobs, or resume after `standby`.
+
+        With `standby=True` a new node joins the cluster, but claims no triggers until `start` is called again.
+
+        Raises:
+            SchedulerStateError: the scheduler was shut down, was created in another process, or this process is a
+                process worker, which imports the program's main module.
+            StoreUnavailableError: the database did not answer within `start_timeout`.
+            SchemaError: the tables are missing or belong to another release.
+            InstanceIdInUseError: another live node has this instance id.
+        """
+        if is_process_worker():
+            # Otherwise importing the main module would start a nested node, and the worker's job would never run.
+            raise SchedulerStateError(
+                "a process worker cannot start a scheduler; guard the start in the program's main module with"
+                ' if __name__ == "__main__":'
+            )
+        with self._lock:
+            self._check_not_shut_down()
+            if self._starting is not None:
+                self._starting.cancel()
+                self._starting = None
+            self.listeners.emit(SchedulerStarting())
+            is_first = self._node is None
+            if self._node is None:
+                self._node = self._new_node(standby)
+                self._opened = True
+                self._running_since = self._clock.now()
+            elif not standby:
+                self._node.resume()
+        if is_first:
+            try:
+                self._each_plugin("start")
+            except PluginStartError:
+                self.shutdown(wait=False)
+                raise
+        self.listeners.emit(SchedulerStarted())
+
+    def _rest(self, seconds: float, has_begun: Callable[[], bool]) -> None:
+        node = self._node
+        if node is not None and node.waits_without_limit and not has_begun() and not self._has_live_peers():
+            # The caller may be a job that the drain waits for, and no node would ever run what the job waits for.
+            raise SchedulerStateError(
+                "the scheduler was shut down without a time limit, the awaited execution has not begun, and no other"
+                " node is alive that could run it"
+            )
+        if self._closed.wait(seconds):
+            raise SchedulerStateError(self._refusal)
+
+    def _has_live_peers(self) -> bool:
+        cluster = self._usable_store().list_nodes()
+        return any(
+            node.instance_id != self.instance_id and cluster.now - node.last_checkin <= node.failure_window
+            for node in cluster.nodes
+        )
+
+    def _each_plugin(self, method: str) -> None:
+        for plugin in self._plugins:
+            call_plugin(plugin, method)
+
+    def _new_node(self, standby: bool) -> SchedulerNode:
+        parts = NodeParts(
+            self._store,
+            self._config,
+            clock=self._clock,
+            job_types=self._job_types,
+            scheduler=self,
+            listeners=self.listeners,
+            job_factory=self._job_factory,
+            middleware=self._middleware,
+            tracing=self._tracing,
+            observers=self.observers,
+        )
+        node = SchedulerNode(parts, version=self._version)
+        node.start(standby=standby)
+        return node
+
+    def start_delayed(self, delay: Span) -> None:
+        """Call `start` in the background after `delay` (seconds, or a span such as "5s"), and return immediately.
+
+        A shutdown before then cancels it.
+
+        Raises:
+            SettingsError: `delay` is not a span of time, or is negative.
+        """
+        seconds = _seconds(delay, "delay")
+        with self._lock:
+            self._check_not_shut_down()
+            self._starting = threading.Timer(seconds, self._start_unless_shut_down)
+            self._starting.name = "quartzpy-delayed-start"
+            self._starting.daemon = True
+            self._starting.start()
+
+    def _start_unless_shut_down(self) -> None:
+        with self._lock:
+            if self._starting is not None and not self.is_shut_down:
+                self.start()
+
+    def standby(self) -> None:
+        """Claim no more triggers on this node until `start` is called again.
+
+        Running executions continue, and the node stays in the cluster.
+
+        Raises:
+            SchedulerStateError: the scheduler was not started, or was shut down.
+        """
+        self._check_not_shut_down()
+        if self._node is None:
+            raise SchedulerStateError("standby: the scheduler was not started; call start(standby=True) instead")
+        self._node.standby()
+        self.listeners.emit(SchedulerInStandby())
+
+    def run(
+        self,
+        *,
+        drain_timeout: Span | None = "30s",
+        interrupt: bool = False,
+        log_level: str = "INFO",
+        log_format: str = "text",
+    ) -> bool:
+        """Start this node, and block until the process is asked to stop. Call it as the last line of a program.
+
+        SIGTERM, SIGINT (Ctrl-C) or a call of `shutdown` stops the node: it fires no more triggers and waits up to
+        `drain_timeout` for running executions to end (None: without a limit). With `interrupt=True` it also asks them
+        to stop immediately. A second signal ends the process at once; other nodes then recover its executions. If the
+        program has configured no logging, messages of `log_level` and above go to standard error, as text or, with
+        `log_format="json"`, as JSON. Signal handlers are installed on the main thread only. Until the end, the garbage
+        collector passes over the objects that existed at the start (`gc.freeze`), so that it does not pause the node
+        for long. Returns True if all executions ended and were recorded.
+
+        Raises:
+            NodeUnhealthyError: a thread of the node could not be kept alive; only a new process can continue.
+            SettingsError: `drain_timeout` is not a span of time, or `log_level` or `log_format` is not a valid name.
+            SchedulerStateError, StoreUnavailableError, SchemaError, InstanceIdInUseError: as for `start`.
+        """
+        timeout = None if drain_timeout is None else _seconds(drain_timeout, "drain_timeout")
+        ensure_logging(log_level, log_format)
+        end = run_until_stopped(self, timeout, interrupt=interrupt)
+        if end is RunEnd.FAILED:
+            raise NodeUnhealthyError("a thread of this node could not be kept alive; start a new process")
+        return end is RunEnd.DRAINED
+
+    def shutdown(self, *, wait: bool = True, timeout: Span | None = None, interrupt: bool = False) -> bool:
+        """Drain this node and leave the cluster. Return True if all its executions ended and were recorded.
+
+        With `wait=True` it blocks until they have ended, or until `timeout` (seconds, or a span such as "30s"; None:
+        without a limit) has passed; executions that are still running then are asked to stop, and other nodes recover
+        them. With `interrupt=True` executions are asked to stop immediately (`context.cancelled`, as by `cancel`). An
+        immediate refire that a job asks for meanwhile happens on another node. With `wait=False` the drain continues in
+        the background. A later call can wait for it, interrupt executions or shorten the timeout. Until the drain is
+        over, running jobs, and all other callers, may use the scheduler. A scheduler that was shut down cannot be
+        started again.
+
+        Raises:
+            SchedulerStateError: a job of this scheduler called it with `wait=True`; it would wait for that job.
+            SettingsError: `timeout` is not a span of time, or is negative. The scheduler is unchanged.
+        """
+        seconds = None if timeout is None else _seconds(timeout, "timeout")
+        with self._lock:
+            node = self._node
+            if wait and node is not None and node.is_worker_thread():
+                raise SchedulerStateError("shutdown(wait=True) in a job would wait for the job itself; use wait=False")
+            is_first = not self.is_shut_down
+            self._shut_down.set()
+            if self._starting is not None:
+                self._starting.cancel()
+        if is_first:
+            self.listeners.emit(SchedulerShuttingDown())
+            self._each_plugin("shutdown")
+        if node is not None:
+            return node.stop(
+                wait=wait,
+                timeout=seconds,
+                interrupt=interrupt,
+                closing=self._close,
+                ended=self._ended,
+            )
+        if is_first:
+            self._close(in_time=True)
+            self._store.close()
+            self._ended(drained=True)
+        return True
+
+    def _close(self, in_time: bool) -> None:
+        """Refuse all methods from now on."""
+        if not self._closed.is_set():
+            self._refusal = SHUT_DOWN if in_time else ABANDONED
+            self._closed.set()
+
+    def _ended(self, drained: bool) -> None:
+        self._close(drained)
+        self.listeners.emit(SchedulerShutDown(drained))
+        self.observers.stopped()
+
+    def wait_until_shut_down(self, timeout: Span | None = None) -> bool:
+        """Block until `shutdown` is called, for at most `timeout`. Return whether it was called."""
+        return self._shut_down.wait(None if timeout is None else _seconds(timeout, "timeout"))
+
+    def wait_until_recorded(self, executions: int, timeout: Span) -> bool:
+        """Wait until this node has recorded at least `executions` executions. Return False on timeout."""
+        deadline = self._clock.monotonic() + _seconds(timeout, "timeout")
+        while self._node is not None and self._clock.monotonic() < deadline:
+            if self._node.recorded >= executions:
+                return True
+            if self._closed.wait(0.005):
+                return self._node.recorded >= executions
+        return False
+
+    def health(self) -> SchedulerHealth:
+        """Return the health of this node: its threads, its lease and its database connection. It makes no round trip.
+
+        A node whose state is FAILED needs a new process: `health().raise_if_failed()` raises an error then, and
+        `quartzpy node` exits with status 75.
+        """
+        if self._node is None or self.is_shut_down:
+            return SchedulerHealth(HealthState.STOPPED, instance_id=self.instance_id)
+        return self._node.health()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown()
+
+    def _check_not_shut_down(self) -> None:
+        """Check that the node may be started or put into another mode."""
+        if self.is_shut_down:
+            raise SchedulerStateError(SHUT_DOWN)
+        self._check_usable()
+
+    def _check_usable(self) -> None:
+        if self._closed.is_set():
+            raise SchedulerStateError(self._refusal)
+        if os.getpid() != self._pid:
+            self._belong_to_this_process()
+
+    def _belong_to_this_process(self) -> None:
+        """Adopt this scheduler in a forked child of the process that created it.
+
+        Raises:
+            SchedulerStateError: the scheduler was started before the fork, so its threads do not exist in the child.
+        """
+        if self._node is not None or self._starting is not None:
+            raise SchedulerStateError(
+                f"the scheduler was started in process {self._pid}; its threads do not exist in process {os.getpid()},"
+                " which was forked from it. Start schedulers after the fork, in each process (gunicorn: post_fork;"
+                " Celery: worker_process_init; uWSGI: postfork), or create another one here to schedule only"
+            )
+        # Another thread of the parent may have held the locks at the time of the fork.
+        self._lock, self._shut_down, self._closed = threading.RLock(), threading.Event(), threading.Event()
+        # The store creates new connections when it is opened again.
+        self._opened = False
+        self._pid = os.getpid()
+
+    def _usable_store(self) -> JobStore:
+        self._check_usable()
+        if not self._opened:
+            with self._lock:
+                if not self._opened:
+                    self._store.open(self._emit)
+                    self._opened = True
+        return self._store
+
+    def _unopened_store(self) -> JobStore:
+        """Return the store for the connections of a caller. It may be unopened, because it needs none of its own."""
+        self._check_usable()
+        return self._store
+
+    def _emit(self, event: Event) -> None:
+        self.listeners.emit(event)
+
+    def _changed(self, earliest: datetime | None, notification: Notification = Notification.SCHEDULED) -> None:
+        if self._node is not None and earliest is not None:
+            self._node.scheduling_changed(earliest, notification)
 
     # --- inside a user's transaction
 
@@ -63,11 +477,11 @@ class BaseScheduler(SchedulerLifecycle):
     def using(self, connection: UserConnection) -> TransactionMethods: ...
 
     def using(self, connection: Any) -> TransactionMethods | AsyncTransactionMethods:
-        """Return the scheduling verbs inside a transaction of the caller, which commits or rolls back their changes.
+        """Return the scheduling methods inside a transaction of the caller, which commits or rolls back their changes.
 
         `connection` is a SQLAlchemy `Connection`, `Session` or `scoped_session`, a psycopg connection, or Django's
         `connection` inside `atomic()`. For a SQLAlchemy `AsyncConnection` or `AsyncSession` (on psycopg or asyncpg) and
-        psycopg's `AsyncConnection`, the verbs are awaited.
+        psycopg's `AsyncConnection`, the methods are awaited.
 
         Other nodes learn of the changes at the commit. A long transaction delays only the triggers that it touches,
         because it locks no row of the table `locks`; only `sync` lets other calls of `sync` wait until the commit. The
@@ -75,23 +489,21 @@ class BaseScheduler(SchedulerLifecycle):
 
         Raises:
             InvalidValueError: `connection` is of another type or in autocommit mode, or the store is memory://. With an
-                asynchronous connection, the first awaited verb raises it.
+                asynchronous connection, the first awaited method raises it.
         """
         if is_asynchronous(connection):
-            return self.using_async(connection, self._verb_threads)
+            return self._using_async(connection, self._method_threads)
         return self._inside(self._unopened_store().within(connection))
 
-    def using_async(self, connection: Any, threads: VerbThreads) -> AsyncTransactionMethods:
-        """Return awaitable scheduling verbs for any kind of connection, as `using` does. They run on `threads`."""
+    def _using_async(self, connection: Any, threads: MethodThreads) -> AsyncTransactionMethods:
+        """Return awaitable scheduling methods for any kind of connection, as `using` does. They run on `threads`."""
         # Imported here, because a node without asynchronous callers has no need of these modules.
         from quartzpy.aio.transaction import AsyncTransactionMethods
 
         return AsyncTransactionMethods(self._unopened_store, connection, self._config, self._inside, threads)
 
     def _inside(self, store: JobStore) -> TransactionMethods:
-        return TransactionMethods(
-            store, self._config, self._clock, self._job_types, self._job_defaults, self._current_trace
-        )
+        return TransactionMethods(self, store)
 
     # --- the whole cluster
 
@@ -213,3 +625,12 @@ class BaseScheduler(SchedulerLifecycle):
             workers=self._config.workers,
             jobs_executed=self._node.recorded if self._node else 0,
         )
+
+
+def _seconds(span: Span, subject: str) -> float:
+    """Return a span of time in seconds.
+
+    Raises:
+        SettingsError: `span` is not a span of time, or is negative.
+    """
+    return as_span(span, subject, SettingsError, longest=timedelta.max).total_seconds()

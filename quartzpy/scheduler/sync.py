@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-from quartzpy.calendars.base import BaseCalendar
-from quartzpy.calendars.calendar import Calendar
+from quartzpy.calendars.calendar import BaseCalendar, Calendar
 from quartzpy.errors import InvalidTriggerError, InvalidValueError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
@@ -23,8 +22,8 @@ from quartzpy.store.differences import (
 )
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import quoted
-from quartzpy.triggers.schedule_hash import schedule_hash
 from quartzpy.triggers.trigger import Trigger
+from quartzpy.triggers.upcoming import schedule_hash
 
 Definitions = Sequence[tuple[JobDetail, Sequence[Trigger]]]
 Calendars = Mapping[str, BaseCalendar]
@@ -47,12 +46,12 @@ class Existing(StrEnum):
     """They do not change: the first registration wins."""
 
     @classmethod
-    def of(cls, given: str) -> Self:
+    def of(cls, value: str) -> Self:
         """Return the member of this name. Raises InvalidValueError if there is none."""
         try:
-            return cls(given)
+            return cls(value)
         except ValueError:
-            raise InvalidValueError(f"existing: {' or '.join(cls)} (got {quoted(given)})") from None
+            raise InvalidValueError(f"existing: {' or '.join(cls)} (got {quoted(value)})") from None
 
 
 Subject = JobKey | TriggerKey | str
@@ -72,7 +71,7 @@ class Change:
     """The new definition; None if the sign is "-"."""
 
     def __str__(self) -> str:
-        names = ", ".join(one.name for one in self.differences) or "owner"
+        names = ", ".join(difference.name for difference in self.differences) or "owner"
         return f"{self.sign} {self.kind} {self.key}{f' ({names})' if self.sign == '~' else ''}"
 
 
@@ -197,14 +196,15 @@ def plan(
     unchanged = len(named) - len(changes)
     for job, triggers in declared:
         change = _allowed(_job_change(job, stored), existing)
-        changed = [(trigger, _allowed(_trigger_change(trigger, stored), existing)) for trigger in triggers]
-        found = [one for one in (change, *(one for _, one in changed)) if one is not None]
-        unchanged += 1 + len(triggers) - len(found)
-        if found:
-            store.append((job if change else None, [trigger for trigger, one in changed if one is not None]))
+        of_triggers = [(trigger, _allowed(_trigger_change(trigger, stored), existing)) for trigger in triggers]
+        changed = [(trigger, difference) for trigger, difference in of_triggers if difference is not None]
+        unchanged += (change is None) + len(triggers) - len(changed)
+        if change is not None or changed:
+            store.append((job if change else None, [trigger for trigger, _ in changed]))
             if persists_data(job, stored.jobs.get(job.key)):
                 keep_data.add(job.key)
-            changes += found
+            changes += [] if change is None else [change]
+            changes += [difference for _, difference in changed]
     if prune:
         changes += _removals(declared, named, stored)
     return SyncPlan(tuple(changes), unchanged, store, frozenset(keep_data), changed_calendars)
@@ -222,17 +222,17 @@ def _calendar_change(name: str, calendar: Calendar, stored: Stored) -> Change | 
 
 
 def _job_change(job: JobDetail, stored: Stored) -> Change | None:
-    known = stored.jobs.get(job.key)
-    if known is None:
+    stored_job = stored.jobs.get(job.key)
+    if stored_job is None:
         return Change("+", "job", job.key, declared=job)
-    return _change("job", job.key, job_differences(job, known), job.key in stored.owned_jobs, job)
+    return _change("job", job.key, job_differences(job, stored_job), job.key in stored.owned_jobs, job)
 
 
 def _trigger_change(trigger: Trigger, stored: Stored) -> Change | None:
-    known = stored.triggers.get(trigger.key)
-    if known is None:
+    record = stored.triggers.get(trigger.key)
+    if record is None:
         return Change("+", "trigger", trigger.key, declared=trigger)
-    different = trigger_differences(trigger, known.trigger, schedule_hash(trigger), known.schedule_hash)
+    different = trigger_differences(trigger, record.trigger, schedule_hash(trigger), record.schedule_hash)
     return _change("trigger", trigger.key, different, trigger.key in stored.owned_triggers, trigger)
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.calendars.kinds import calendar_to_json, storable_json
+from quartzpy.calendars.registry import calendar_to_json, storable_json
 from quartzpy.errors import ObjectAlreadyExistsError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.trace_context import without_trace

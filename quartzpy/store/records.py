@@ -119,12 +119,12 @@ class TriggerRecord:
     error: str | None = None
     """The reason why the trigger is in ERROR."""
     paused_at: datetime | None = None
-    """The instant at which it was paused by a verb. None where it is not paused, or where it was stored as paused
+    """The instant at which it was paused by a method. None where it is not paused, or where it was stored as paused
     because its group is, or where only a mode holds it."""
     paused_by: str | None = None
-    """Who paused it, as was given to the verb."""
+    """Who paused it, as was given to the method."""
     pause_reason: str | None = None
-    """The reason for the pause, as was given to the verb."""
+    """The reason for the pause, as was given to the method."""
     catch_up_until: datetime | None = None
     """The instant until which the trigger catches up on missed fires; it does not misfire in the meantime."""
     rate_limited_until: datetime | None = None
@@ -135,7 +135,7 @@ class TriggerRecord:
     priority: int = 5
     description: str | None = None
     schedule_hash: int | None = field(default=None, repr=False)
-    """Identifies the schedule as it was declared; see `quartzpy.triggers.schedule_hash`."""
+    """Identifies the schedule as it was declared; see `quartzpy.triggers.upcoming`."""
 
     @property
     def next_fire_time(self) -> datetime | None:

@@ -1,16 +1,30 @@
-"""A clock that stands still until a test moves it."""
+"""A clock that stands still until a test moves it, and the waits that move it.
+
+They are those of plain jobs, of `async def` jobs that sleep, and of timeouts.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import heapq
-from collections.abc import Callable
+import selectors
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from typing import Any, TypeVar, TypeVarTuple
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
+from quartzpy.jobs.cancellation import Cancellation
+from quartzpy.node.workers.deadlines import Deadlines
+from quartzpy.node.workers.event_loop import LoopWork
+from quartzpy.node.workers.execution import Execution
 
 DEFAULT_START = datetime(2026, 1, 1, tzinfo=UTC)
+_Arguments = TypeVarTuple("_Arguments")
+_Result = TypeVar("_Result")
 
 
 class ManualClock:
@@ -78,3 +92,160 @@ class ManualClock:
         while self._heap and self._heap[0][1] not in self._actions:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
+
+
+class ClockDeadlines(Deadlines):
+    """Deadlines that expire when the clock passes them, on the thread that moves it."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__("deadlines", clock)
+        self._manual = clock
+
+    def add(self, seconds: float, action: Callable[[], None]) -> int:
+        return self._manual.call_at(self._manual.now() + timedelta(seconds=seconds), action)
+
+    def cancel(self, number: int) -> None:
+        self._manual.cancel(number)
+
+
+class ClockCancellation(Cancellation):
+    """A request to stop. Waiting for it moves the clock and takes no time."""
+
+    __slots__ = ("_clock",)
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if self.is_set():
+            return True
+        if timeout is not None:
+            end = self._clock.now() + timedelta(seconds=timeout)
+            self._clock.move_while(end, lambda: not self.is_set())
+            return self.is_set()
+        while not self.is_set():
+            following = self._clock.next_call()
+            if following is None:
+                raise InvalidValueError(
+                    "the job waits without a timeout, and no call is scheduled that could end its wait"
+                )
+            self._clock.move_while(following, lambda: not self.is_set())
+        return True
+
+
+class _ClockSelector(selectors.DefaultSelector):
+    """Moves the clock when an event loop would wait for its next timer.
+
+    While the loop waits for something outside of it (a thread, a socket), real time passes.
+    """
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__()
+        self._clock = clock
+        self.outside = 0
+        """Threads that the loop waits for."""
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is not None and timeout <= 0:
+            return super().select(timeout)
+        if ready := super().select(0):
+            return ready
+        # One file belongs to the loop itself: other threads wake it by that.
+        if (self.outside or len(self.get_map()) > 1) and (ready := super().select(timeout)):
+            return ready
+        if timeout is not None:
+            # The clock counts microseconds, and a timer may be due a fraction of one later.
+            span = timedelta(microseconds=max(1, round(timeout * 1e6)))
+            # A call on the way may have given the loop work before its timer is due.
+            self._clock.move_while(self._clock.now() + span, lambda: False)
+            return []
+        following = self._clock.next_call()
+        if following is None:
+            return super().select(None)
+        self._clock.move_to(max(following, self._clock.now()))
+        return []
+
+
+class _ClockLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time is that of the clock."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock_selector = _ClockSelector(clock)
+        self._manual = clock
+        super().__init__(self._clock_selector)
+
+    def time(self) -> float:
+        return self._manual.monotonic()
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*_Arguments], _Result], *args: *_Arguments
+    ) -> asyncio.Future[_Result]:
+        future = super().run_in_executor(executor, func, *args)
+        self._clock_selector.outside += 1
+        future.add_done_callback(self._came_back)
+        return future
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        # Without the limit of the runner, which would be one of the clock: real threads are waited for.
+        self._clock_selector.outside += 1
+        try:
+            await super().shutdown_default_executor()
+        finally:
+            self._clock_selector.outside -= 1
+
+    def _came_back(self, future: object) -> None:
+        self._clock_selector.outside -= 1
+
+
+class ClockLoop:
+    """Runs each `async def` job to its end, in an event loop that moves the clock instead of waiting."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self.execution: Execution | None = None
+        """The execution that runs; its timeout cuts off the work on the loop."""
+
+    def run(self, work: Coroutine[Any, Any, None], name: str, done: Callable[[], None]) -> LoopWork | None:
+        """Run `work` to its end, and call `done`."""
+        if _is_in_event_loop():
+            # The test itself is asynchronous: no thread can run two event loops at once.
+            thread = threading.Thread(target=self._run, args=(work,), name=name)
+            thread.start()
+            thread.join()
+        else:
+            self._run(work)
+        done()
+        return None
+
+    @staticmethod
+    def call(begin: Callable[[], None]) -> None:
+        """Call `begin` on the calling thread, which then runs the coroutine to its end."""
+        begin()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        execution = self.execution
+
+        async def watched() -> None:
+            if execution is not None:
+                on_loop = LoopWork(asyncio.get_running_loop())
+                on_loop.task = asyncio.current_task()
+                execution.work = on_loop
+                if execution.cancelled.is_set():
+                    execution.stop()
+            await work
+
+        try:
+            with asyncio.Runner(loop_factory=lambda: _ClockLoop(self._clock)) as runner:
+                runner.run(watched())
+        finally:
+            if execution is not None:
+                execution.work = None
+
+
+def _is_in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -28,7 +28,7 @@ from quartzpy.node.workers.job_runner import JobRunner
 from quartzpy.placement import Capabilities, placement_from_text
 from quartzpy.scheduler.methods.queries import checked_fire_id
 from quartzpy.scheduler.methods.scheduling import SchedulingMethods
-from quartzpy.scheduler.transaction_methods import TransactionMethods
+from quartzpy.scheduler.transactions import TransactionMethods
 from quartzpy.store.protocol import (
     AvailableSlots,
     Completion,
@@ -40,8 +40,7 @@ from quartzpy.store.protocol import (
 )
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.store.store_time import StoreTime
-from quartzpy.testing.clock import DEFAULT_START, ManualClock
-from quartzpy.testing.passing import ClockCancellation, ClockDeadlines, ClockLoop
+from quartzpy.testing.clock import DEFAULT_START, ClockCancellation, ClockDeadlines, ClockLoop, ManualClock
 from quartzpy.testing.transactions import JobTransaction, TransactionalStore
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ INSTANCE_ID = "testing"
 
 
 class SchedulerHarness(SchedulingMethods):
-    """A scheduler for tests: all verbs on a store in memory, and a clock that `advance` moves.
+    """A scheduler for tests: all methods on a store in memory, and a clock that `advance` moves.
 
     Jobs run on the calling thread, one after the other, each at its instant of the clock. `async def` jobs run in an
     event loop whose time is the clock's. Waiting takes no real time: `context.wait_cancelled(...)` and `asyncio.sleep`
@@ -175,13 +174,13 @@ class SchedulerHarness(SchedulingMethods):
             self._handle_misfires()
             fired, skipped, next_due = self._fire_what_is_due()
             executions += skipped
-            executions += [record for one in fired for record in self._run(one)]
+            executions += [record for trigger in fired for record in self._run(trigger)]
             self._recorded += len(fired) + len(skipped)
             if fired or skipped:
                 continue
             self._busy = timedelta()
             call = self.clock.next_call()
-            following = min((one for one in (call, next_due) if one is not None), default=None)
+            following = min((at for at in (call, next_due) if at is not None), default=None)
             if following is None or following > instant:
                 self.clock.move_to(max(instant, self.now))
                 break
@@ -224,8 +223,8 @@ class SchedulerHarness(SchedulingMethods):
         return [*due.fired, *firing.fired], skipped + self._skipped(firing.skipped), due.next_due
 
     def _skipped(self, skipped: Sequence[SkippedTrigger]) -> list[ExecutionRecord]:
-        for one in skipped:
-            self.listeners.emit(JobSkipped(one.trigger_key, one.job_key, one.scheduled_fire_time))
+        for record in skipped:
+            self.listeners.emit(JobSkipped(record.trigger_key, record.job_key, record.scheduled_fire_time))
         return self._store.recorded_last(len(skipped))
 
     def _report_progress(self, execution: Execution, progress: Progress) -> None:
@@ -268,12 +267,12 @@ class SchedulerHarness(SchedulingMethods):
             self._loop.execution = outer
         self._busy += self.now - began
         completions, self._ended = self._ended, []
-        unrecorded = [one for one in completions if not one.is_recorded]
+        unrecorded = [record for record in completions if not record.is_recorded]
         for completion in unrecorded:
             completion.refill = refill_of(fired)
         for key in self._store.complete(self._node, unrecorded).paused:
             self._emit(JobPaused(key))
-        return [one for each in completions if (one := self._store.execution(each.fired.fire_id)) is not None]
+        return [record for each in completions if (record := self._store.execution(each.fired.fire_id)) is not None]
 
     def _take(self, execution: Execution, completion: Completion | None) -> None:
         if completion is not None:
@@ -283,7 +282,7 @@ class SchedulerHarness(SchedulingMethods):
 
     def currently_executing_jobs(self) -> list[JobExecutionContext]:
         """Return the contexts of running executions: usually the one of the job that calls it."""
-        return [one.context for one in self._runner.running() if one.context is not None]
+        return [execution.context for execution in self._runner.running() if execution.context is not None]
 
     def interrupt(self, key: JobKey) -> bool:
         """Ask all executions of a job to stop. Returns True if there was one."""
@@ -308,26 +307,24 @@ class SchedulerHarness(SchedulingMethods):
     # --- inside a user's transaction
 
     def using(self, connection: Any) -> TransactionMethods:
-        """Return the scheduling verbs inside a transaction of the caller.
+        """Return the scheduling methods inside a transaction of the caller.
 
         If the transaction is rolled back, all changes since this call are undone. This works for SQLAlchemy connections
         and sessions, including their asynchronous forms. Connections of other kinds do not notify of a rollback, so
         that schedules stored with them stay.
         """
         self._usable_store()
-        return TransactionMethods(
-            self._store.within(connection), self._config, self._clock, self._job_types, self._job_defaults
-        )
+        return TransactionMethods(self, self._store.within(connection))
 
-    # --- the interface for the verbs
+    # --- the interface for the methods
 
     def _usable_store(self) -> TransactionalStore:
         self._store.check_in(self._node)
         placements = [placement_from_text(dispatch_key.placement) for dispatch_key in self._dispatch_keys()]
         can = Capabilities(
             frozenset(self._job_types.names()),
-            frozenset(one.executor for one in placements),
-            frozenset(label for one in placements for label in one.requires),
+            frozenset(placement.executor for placement in placements),
+            frozenset(label for placement in placements for label in placement.requires),
         )
         self._store.publish(self._node, can)
         return self._store

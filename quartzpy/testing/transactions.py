@@ -55,12 +55,12 @@ class TransactionalStore(RamJobStore):
     def within(self, connection: Any) -> TransactionalStore:
         """Return this store. All later changes are undone if the transaction is rolled back."""
         put_back = self.snapshot()
-        if isinstance(found := _tells_of_its_end(connection), Connection):
-            _UndoneByConnection(put_back).listen(found)
-        elif found is not None:
+        if isinstance(transaction := _tells_of_its_end(connection), Connection):
+            _UndoneByConnection(put_back).listen(transaction)
+        elif transaction is not None:
             undo = _Undo(put_back)
-            event.listen(found, "after_commit", undo.committed)
-            event.listen(found, "after_rollback", undo.rolled_back)
+            event.listen(transaction, "after_commit", undo.committed)
+            event.listen(transaction, "after_rollback", undo.rolled_back)
         return self
 
 

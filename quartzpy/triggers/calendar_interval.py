@@ -9,11 +9,10 @@ from enum import StrEnum
 from itertools import count
 from typing import Any, ClassVar, Self
 
-from quartzpy import time_zones
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import Converted, as_instant, zone
+from quartzpy.instants import Converted, as_instant, zone, zone_name
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_refuses
+from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
 from quartzpy.triggers.date_series import DateSeries
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
 
@@ -41,7 +40,7 @@ _DAYS = {IntervalUnit.DAY: 1, IntervalUnit.WEEK: 7}
 _MONTHS = {IntervalUnit.MONTH: 1, IntervalUnit.YEAR: 12}
 
 
-@constructor_refuses(TRIGGER_ARGUMENTS)
+@constructor_hints(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
 class CalendarIntervalTrigger(RecurringTrigger):
     """Fires at its start and then every `interval` units. `end_time` is exclusive.
@@ -76,7 +75,7 @@ class CalendarIntervalTrigger(RecurringTrigger):
             object.__setattr__(self, "unit", IntervalUnit(self.unit))
         except ValueError:
             raise InvalidTriggerError(f"unit: must be one of {', '.join(IntervalUnit)} (got {self.unit!r})") from None
-        object.__setattr__(self, "time_zone", time_zones.zone_name(self.time_zone))
+        object.__setattr__(self, "time_zone", zone_name(self.time_zone))
         zone(self.time_zone)
         for flag in ("preserve_hour_of_day", "skip_day_if_hour_does_not_exist"):
             if not isinstance(getattr(self, flag), bool):
@@ -86,14 +85,14 @@ class CalendarIntervalTrigger(RecurringTrigger):
         instant = as_instant(instant, "instant")
         start = self.anchor
         if instant < start:
-            found: datetime | None = start
+            following: datetime | None = start
         elif self.unit in _ELAPSED:
-            found = self._next_elapsed(instant)
+            following = self._next_elapsed(instant)
         else:
-            found = self._next_on_wall_clock(instant)
-        if found is None or (self.end_time is not None and found >= self.end_time):
+            following = self._next_on_wall_clock(instant)
+        if following is None or (self.end_time is not None and following >= self.end_time):
             return None
-        return found if found - max(instant, start) <= LOOK_AHEAD else None
+        return following if following - max(instant, start) <= LOOK_AHEAD else None
 
     @property
     def final_fire_time(self) -> datetime | None:

@@ -17,11 +17,10 @@ from typing import Any, ClassVar, Self
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_refuses
-from quartzpy.triggers.completion import CompletedExecution
+from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
-from quartzpy.triggers.trigger import Trigger, trigger_kind
+from quartzpy.triggers.trigger import CompletedExecution, Trigger, trigger_kind
 
 MAX_NESTED = 8
 """The maximum depth of nested combinations."""
@@ -29,7 +28,7 @@ MAX_NESTED = 8
 _MAX_TRIES = 5_000
 # The limit for nested combinations together, because their numbers of tries would multiply.
 _MAX_TRIES_IN_ALL = 20_000
-_tries_left: ContextVar[list[int] | None] = ContextVar("_tries_left", default=None)
+_remaining_tries: ContextVar[list[int] | None] = ContextVar("_remaining_tries", default=None)
 _TICK = timedelta.resolution
 _MILLISECOND = timedelta(milliseconds=1)
 _LONGEST_JITTER = timedelta(days=366)
@@ -104,7 +103,7 @@ class _Combination(RecurringTrigger):
         return None
 
 
-@constructor_refuses(TRIGGER_ARGUMENTS)
+@constructor_hints(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
 class AnyOf(_Combination):
     """A trigger that fires whenever one of `triggers` does, and once if several do at the same instant.
@@ -151,7 +150,7 @@ class AnyOf(_Combination):
         return cls(triggers=tuple(_part_from_json(part) for part in schedule["triggers"]), **common)
 
 
-@constructor_refuses(TRIGGER_ARGUMENTS)
+@constructor_hints(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
 class AllOf(_Combination):
     """A trigger that fires when one of `triggers` fires and all others fired within `threshold` before.
@@ -189,22 +188,22 @@ class AllOf(_Combination):
         return self.first_from(as_instant(instant, "instant") + _TICK)
 
     def first_from(self, instant: datetime) -> datetime | None:
-        left = _tries_left.get()
-        if left is not None:
-            return self._searched_from(instant, left)
-        left = [_MAX_TRIES_IN_ALL]
-        token = _tries_left.set(left)
+        tries = _remaining_tries.get()
+        if tries is not None:
+            return self._searched_from(instant, tries)
+        tries = [_MAX_TRIES_IN_ALL]
+        token = _remaining_tries.set(tries)
         try:
-            return self._searched_from(instant, left)
+            return self._searched_from(instant, tries)
         finally:
-            _tries_left.reset(token)
+            _remaining_tries.reset(token)
 
-    def _searched_from(self, instant: datetime, left: list[int]) -> datetime | None:
+    def _searched_from(self, instant: datetime, tries: list[int]) -> datetime | None:
         earliest = max(instant, self.anchor)
         latest = earliest + LOOK_AHEAD
         for _ in range(_MAX_TRIES):
-            left[0] -= 1
-            if left[0] < 0:
+            tries[0] -= 1
+            if tries[0] < 0:
                 return None
             all_fired = self._when_all_fired(earliest - self.threshold)
             if all_fired is None or all_fired > latest:
@@ -242,7 +241,7 @@ class AllOf(_Combination):
         )
 
 
-@constructor_refuses(TRIGGER_ARGUMENTS)
+@constructor_hints(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
 class Jitter(_Combination):
     """A trigger that fires when `trigger` does, delayed each time by a different length below `up_to`.
@@ -294,21 +293,21 @@ class Jitter(_Combination):
 
     def _causes_of(self, execution: CompletedExecution) -> Iterable[tuple[Trigger, CompletedExecution]]:
         following = execution.next_fire_time
-        seen = replace(
+        of_part = replace(
             execution,
             scheduled_fire_time=self._undelayed(execution.scheduled_fire_time),
             next_fire_time=None if following is None else self._undelayed(following),
             coalesced_fire_times=tuple(map(self._undelayed, execution.coalesced_fire_times)),
         )
-        return [(self.trigger, seen)]
+        return [(self.trigger, of_part)]
 
     def _undelayed(self, fire_time: datetime) -> datetime:
         """Return the fire time of `trigger` that was delayed to `fire_time`.
 
         An instant that is no delayed fire time, such as that of a coalesced fire, is returned as it is.
         """
-        found = self._last_until(fire_time)
-        return found if found is not None and self._moved(found) == fire_time else fire_time
+        undelayed = self._last_until(fire_time)
+        return undelayed if undelayed is not None and self._moved(undelayed) == fire_time else fire_time
 
     def _moved(self, fire_time: datetime) -> datetime:
         following = self.trigger.next_after(fire_time)
@@ -319,18 +318,18 @@ class Jitter(_Combination):
 
     def _last_until(self, instant: datetime) -> datetime | None:
         """Return the last fire time of `trigger` up to `instant`, if it is less than `up_to` before `instant`."""
-        found = self.trigger.next_after(instant - self.up_to)
-        if found is None or found > instant:
+        last = self.trigger.next_after(instant - self.up_to)
+        if last is None or last > instant:
             return None
         nothing_after = instant
-        while nothing_after - found > _TICK:
-            middle = found + (nothing_after - found) / 2
+        while nothing_after - last > _TICK:
+            middle = last + (nothing_after - last) / 2
             later = self.trigger.next_after(middle)
             if later is not None and later <= instant:
-                found = later
+                last = later
             else:
                 nothing_after = middle
-        return found
+        return last
 
 
 def _several(triggers: object) -> tuple[Trigger, ...]:

@@ -9,17 +9,16 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.cron_expressions.crontab import CrontabExpression, crontab_expression
-from quartzpy.cron_expressions.crontab_parser import MAX_LENGTH
+from quartzpy.cron_expressions.crontab import MAX_LENGTH, CrontabExpression, crontab_expression
 from quartzpy.cron_expressions.expression import CronExpression, checked_text, cron_expression
 from quartzpy.cron_expressions.field_parser import uses_hash
 from quartzpy.cron_expressions.schedule import DaylightSaving, checked_policy
 from quartzpy.errors import InvalidCronError, InvalidTriggerError
-from quartzpy.instants import as_instant, zone
+from quartzpy.instants import as_instant, zone, zone_name
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.name_hints import CRON_ARGUMENTS, constructor_refuses
-from quartzpy.time_zones import zone_name
+from quartzpy.name_hints import CRON_ARGUMENTS, constructor_hints
 from quartzpy.triggers.recurring import RecurringMisfire, RecurringTrigger
+from quartzpy.triggers.trigger import TriggerProgress
 
 CronMisfire = RecurringMisfire
 
@@ -35,7 +34,7 @@ class _Expression:
     expression: str
 
 
-@constructor_refuses(CRON_ARGUMENTS)
+@constructor_hints(CRON_ARGUMENTS)
 @dataclass(frozen=True)
 class CronTrigger(RecurringTrigger, _Expression):
     """Fires by a cron expression: `CronTrigger("0 0 2 ? * MON-FRI", "at-two", time_zone="Europe/Berlin")`.
@@ -71,22 +70,22 @@ class CronTrigger(RecurringTrigger, _Expression):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = object.__setattr__
+        set_value = object.__setattr__
         text = checked_text(self.expression)
         if not self.dialect:
             is_crontab = text.lstrip().startswith("@") or len(text.split()) == _CRONTAB_FIELDS
-            given(self, "dialect", CRONTAB if is_crontab else QUARTZ)
+            set_value(self, "dialect", CRONTAB if is_crontab else QUARTZ)
         if self.dialect not in (QUARTZ, CRONTAB):
             raise InvalidTriggerError(f"dialect: must be {QUARTZ!r} or {CRONTAB!r} (got {self.dialect!r})")
         if self.start_time is not None:
-            given(self, "start_time", self._start_at(self.start_time))
+            set_value(self, "start_time", self._start_at(self.start_time))
         # All values are checked before the lookup in the cache of expressions, which takes only hashable values.
-        given(self, "time_zone", zone_name(self.time_zone))
+        set_value(self, "time_zone", zone_name(self.time_zone))
         zone(self.time_zone)
-        given(self, "dst", checked_policy(self.dst, text))
+        set_value(self, "dst", checked_policy(self.dst, text))
         if not (self.day_or is None or isinstance(self.day_or, bool)):
             raise InvalidCronError(f"day_or: must be True, False or None (got {self.day_or!r})", expression=text)
-        given(self, "_is_seeded", uses_hash(text))
+        set_value(self, "_is_seeded", uses_hash(text))
         expression = self.cron.text
         if len(expression) > MAX_LENGTH:
             raise InvalidCronError(
@@ -95,7 +94,7 @@ class CronTrigger(RecurringTrigger, _Expression):
                 position=MAX_LENGTH,
                 allowed=f"{MAX_LENGTH} characters",
             )
-        given(self, "expression", expression)
+        set_value(self, "expression", expression)
 
     def _start_at(self, instant: datetime) -> datetime:
         return instant.replace(microsecond=0)
@@ -148,8 +147,8 @@ class CronTrigger(RecurringTrigger, _Expression):
             return self.first_from(self.anchor)
         return self._bounded(self.cron.next_after(instant))
 
-    def _bounded(self, found: datetime | None) -> datetime | None:
-        return found if found is None or self.end_time is None or found <= self.end_time else None
+    def _bounded(self, instant: datetime | None) -> datetime | None:
+        return instant if instant is None or self.end_time is None or instant <= self.end_time else None
 
     def first_from(self, instant: datetime) -> datetime | None:
         start = max(instant, self.anchor)
@@ -157,6 +156,13 @@ class CronTrigger(RecurringTrigger, _Expression):
         if start.microsecond == 0 and cron.is_satisfied_by(start):
             return self._bounded(start)
         return self._bounded(cron.next_after(start))
+
+    def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
+        fired = progress.next_fire_time
+        if calendar is not None or fired is None or fired < self.anchor:
+            return super().following(progress, calendar, count)
+        instants = self.cron.upcoming(fired, count)
+        return instants if self.end_time is None else [instant for instant in instants if instant <= self.end_time]
 
     def previous_before(self, instant: datetime) -> datetime | None:
         """Return the last fire time strictly before `instant`, between start and end; None if there is none.
@@ -166,8 +172,8 @@ class CronTrigger(RecurringTrigger, _Expression):
         instant = as_instant(instant, "instant")
         if self.end_time is not None and self.end_time < instant:
             instant = self.end_time + _MICROSECOND
-        found = self.cron.previous_before(instant)
-        return found if found is None or self.start_time is None or found >= self.start_time else None
+        previous = self.cron.previous_before(instant)
+        return previous if previous is None or self.start_time is None or previous >= self.start_time else None
 
     def is_satisfied_by(self, instant: datetime) -> bool:
         """Return True if the trigger fires in the second of `instant`. Calendars are ignored, start and end are not."""
@@ -199,11 +205,11 @@ class CronTrigger(RecurringTrigger, _Expression):
         # If the clock skips midnight, this is the end of the gap.
         since = as_instant(datetime.combine(day, time(), place), "day")
         started = self.anchored(since)
-        found = started.included_from(since, calendar)
-        while found is not None and (shown := found.astimezone(place).date()) <= day:
+        following = started.included_from(since, calendar)
+        while following is not None and (shown := following.astimezone(place).date()) <= day:
             if shown == day:
                 return True
-            found = started.next_included(found, calendar)
+            following = started.next_included(following, calendar)
         return False
 
     @property

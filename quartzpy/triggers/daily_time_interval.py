@@ -8,14 +8,13 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from quartzpy import time_zones
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.calendars.weekly import EVERY_DAY, DayOfWeek, days_of_week
+from quartzpy.calendars.days import EVERY_DAY, DayOfWeek, days_of_week
 from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import Converted, as_instant, zone
+from quartzpy.instants import Converted, as_instant, zone, zone_name
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_refuses
+from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
 from quartzpy.triggers.calendar_interval import IntervalUnit
 from quartzpy.triggers.date_series import missing_dates
 from quartzpy.triggers.recurring import RecurringTrigger
@@ -34,7 +33,7 @@ _LONGEST_GAP_HOURS = 3
 _DAYS_TO_LOOK_AT = 22
 
 
-@constructor_refuses(TRIGGER_ARGUMENTS)
+@constructor_hints(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
 class DailyTimeIntervalTrigger(RecurringTrigger):
     """Fires every `interval` units from `start_time_of_day` to `end_time_of_day` on each of `days_of_week`.
@@ -90,7 +89,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         if not days:
             raise InvalidTriggerError("days_of_week: must have at least one day")
         object.__setattr__(self, "days_of_week", days)
-        object.__setattr__(self, "time_zone", time_zones.zone_name(self.time_zone))
+        object.__setattr__(self, "time_zone", zone_name(self.time_zone))
         zone(self.time_zone)
         try:
             object.__setattr__(self, "dst", DaylightSaving(self.dst))
@@ -120,8 +119,8 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         return done
 
     def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
-        left = count if self.repeat_count is None else max(0, self.repeat_count - progress.times_triggered)
-        return super().following(progress, calendar, min(count, left))
+        remaining = count if self.repeat_count is None else max(0, self.repeat_count - progress.times_triggered)
+        return super().following(progress, calendar, min(count, remaining))
 
     @property
     def final_fire_time(self) -> datetime | None:
@@ -132,9 +131,9 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         day = self._day_of(latest)
         for _ in range(_DAYS_TO_LOOK_AT):
             first, last = self._hours_of(day)
-            found = first + (min(last, latest) - first) // self._step * self._step
-            if self._fires_on(day) and found >= first:
-                return found if found >= self.anchor else None
+            final = first + (min(last, latest) - first) // self._step * self._step
+            if self._fires_on(day) and final >= first:
+                return final if final >= self.anchor else None
             day -= _ONE_DAY
         return None
 
@@ -173,14 +172,14 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
             for _ in range(_DAYS_TO_LOOK_AT):
                 first, last = self._hours_of(day)
                 early = first - max(earliest, first)
-                found = first - early // self._step * self._step
-                if found < self.anchor:  # the fraction that was cut off
-                    found += self._step
-                if self._step >= _ONE_DAY and found > first and self.dst == DaylightSaving.ONCE:
+                candidate = first - early // self._step * self._step
+                if candidate < self.anchor:  # the fraction that was cut off
+                    candidate += self._step
+                if self._step >= _ONE_DAY and candidate > first and self.dst == DaylightSaving.ONCE:
                     # It fires once a day, even on a day of 25 hours.
-                    found = last + _ONE_DAY
-                if found <= last:
-                    return None if self.end_time is not None and found > self.end_time else found
+                    candidate = last + _ONE_DAY
+                if candidate <= last:
+                    return None if self.end_time is not None and candidate > self.end_time else candidate
                 day = self._next_day(day)
         except OverflowError:  # after the year 9999
             pass

@@ -11,7 +11,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_refuses
+from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
 from quartzpy.triggers.recurring import RecurringTrigger
 from quartzpy.triggers.trigger import TriggerProgress
 
@@ -25,7 +25,7 @@ class _Delay:
     delay: Converted[Span, timedelta] = Converted()
 
 
-@constructor_refuses(TRIGGER_ARGUMENTS)
+@constructor_hints(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
 class FixedDelayTrigger(RecurringTrigger, _Delay):
     """Fires at its start, and then each time when `delay` has passed since the execution ended.
@@ -77,15 +77,15 @@ class FixedDelayTrigger(RecurringTrigger, _Delay):
 
     def next_by_end(self, ended_at: datetime, calendar: Calendar | None) -> datetime | None:
         try:
-            found: datetime | None = ended_at + self._wait
+            following: datetime | None = ended_at + self._wait
         except OverflowError:
             return None
-        if calendar is not None and found is not None:
-            found = calendar.next_included(found)
-        return None if found is None else self._bounded(found)
+        if calendar is not None and following is not None:
+            following = calendar.next_included(following)
+        return None if following is None else self._bounded(following)
 
-    def _bounded(self, found: datetime) -> datetime | None:
-        return None if self.end_time is not None and found > self.end_time else found
+    def _bounded(self, instant: datetime) -> datetime | None:
+        return None if self.end_time is not None and instant > self.end_time else instant
 
     @property
     def final_fire_time(self) -> datetime | None:

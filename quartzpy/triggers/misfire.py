@@ -1,10 +1,14 @@
-"""The handling of one misfired trigger, as pure functions: its new fire time and the record of its misfire."""
+"""The handling of one misfired trigger, as pure functions: its new fire time and the record of its misfire.
+
+A trigger with `misfire="fire_all"` gets the first missed fire time that it catches up on.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice, takewhile
 
 from quartzpy.calendars.calendar import Calendar
@@ -14,6 +18,9 @@ from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, look_
 
 MOST_MISSED = 1_000
 """The maximum number of missed fire times that the record of one misfire lists."""
+_MICROSECOND = timedelta(microseconds=1)
+_LOOK_BACK = timedelta(minutes=1)
+"""The time before now in which the search begins; it doubles until the fire times suffice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +90,34 @@ def _action(trigger: Trigger, to: PreparedTrigger, caught_up: int, now: datetime
     if to.progress.next_fire_time > now:
         return MisfireAction.SKIPPED
     return MisfireAction.FIRED_ONCE if to.trigger.start_time == trigger.start_time else MisfireAction.RESCHEDULED
+
+
+def caught_up_from(trigger: Trigger, first: datetime, calendar: Calendar | None, now: datetime) -> datetime | None:
+    """Return the first missed fire time from `first` on to catch up on, or the next fire time after `now`."""
+    earliest = first if trigger.catch_up_within is None else max(first, now - trigger.catch_up_within)
+    if trigger.catch_up_max is None:
+        return _from(trigger, first, earliest, calendar)
+    # The search goes backwards, so that its cost depends on the number of fires to catch up on, not on the outage.
+    back = _LOOK_BACK
+    while True:
+        since = max(earliest, now - back)
+        last = deque(_between(trigger, first, since, now, calendar), maxlen=trigger.catch_up_max)
+        if len(last) == trigger.catch_up_max:
+            return last[0]
+        if since == earliest:
+            return last[0] if last else trigger.included_from(now + _MICROSECOND, calendar)
+        back *= 2
+
+
+def _from(trigger: Trigger, first: datetime, since: datetime, calendar: Calendar | None) -> datetime | None:
+    # Replacing a calendar does not move the fire time that a trigger has.
+    return first if since <= first else trigger.included_from(since, calendar)
+
+
+def _between(
+    trigger: Trigger, first: datetime, since: datetime, until: datetime, calendar: Calendar | None
+) -> Iterator[datetime]:
+    at = _from(trigger, first, since, calendar)
+    while at is not None and at <= until:
+        yield at
+        at = trigger.included_from(at + _MICROSECOND, calendar)

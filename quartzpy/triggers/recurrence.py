@@ -7,21 +7,19 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Self
 
-from quartzpy import time_zones
 from quartzpy.cron_expressions.transitions import Passes, zone_windows
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import as_instant, zone
+from quartzpy.instants import as_instant, zone, zone_name
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_refuses
-from quartzpy.triggers.recurrence_parser import recurrence_set, split_start
-from quartzpy.triggers.recurrence_rule import RecurrenceSet
+from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
+from quartzpy.triggers.recurrence_rule import RecurrenceSet, recurrence_set, split_start
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ONE_SECOND = timedelta(seconds=1)
 
 
-@constructor_refuses(TRIGGER_ARGUMENTS)
+@constructor_hints(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
 class RecurrenceTrigger(RecurringTrigger):
     """Fires by a rule of RFC 5545: `RecurrenceTrigger("friday", rule="FREQ=MONTHLY;BYDAY=-1FR")`.
@@ -55,7 +53,7 @@ class RecurrenceTrigger(RecurringTrigger):
         if isinstance(self.rule, str):
             self._take_start()
         super().__post_init__()
-        object.__setattr__(self, "time_zone", time_zones.zone_name(self.time_zone))
+        object.__setattr__(self, "time_zone", zone_name(self.time_zone))
         zone(self.time_zone)
         if self.start_time is not None:
             object.__setattr__(self, "start_time", self._start_at(self.start_time))
@@ -73,12 +71,14 @@ class RecurrenceTrigger(RecurringTrigger):
         if time_zone is not None and self.time_zone not in ("UTC", time_zone):
             raise InvalidTriggerError(f"time_zone: {self.time_zone!r}, but DTSTART of the rule has {time_zone!r}")
         time_zone = time_zone or self.time_zone
-        given = start if start.tzinfo is not None else start.replace(tzinfo=zone(time_zone))
-        if self.start_time is not None and as_instant(self.start_time, "start_time") != as_instant(given, "DTSTART"):
+        rule_start = start if start.tzinfo is not None else start.replace(tzinfo=zone(time_zone))
+        if self.start_time is not None and as_instant(self.start_time, "start_time") != as_instant(
+            rule_start, "DTSTART"
+        ):
             raise InvalidTriggerError(
-                f"start_time: {self.start_time}, but DTSTART of the rule is {given}; give one of them"
+                f"start_time: {self.start_time}, but DTSTART of the rule is {rule_start}; give one of them"
             )
-        for name, value in (("rule", rule), ("start_time", given), ("time_zone", time_zone)):
+        for name, value in (("rule", rule), ("start_time", rule_start), ("time_zone", time_zone)):
             object.__setattr__(self, name, value)
 
     def next_after(self, instant: datetime) -> datetime | None:
@@ -89,10 +89,10 @@ class RecurrenceTrigger(RecurringTrigger):
             start_on_wall = self._wall_time(start)
             near = start_on_wall if since < start else self._wall_time(since)
             for wall in self._recurrence.wall_times(start_on_wall, near, zone(self.time_zone), self._instant_of):
-                found = self._instant_of(wall)
-                if found > since:
-                    is_over = self.end_time is not None and found > self.end_time
-                    return None if is_over or found - since > LOOK_AHEAD else found
+                following = self._instant_of(wall)
+                if following > since:
+                    is_over = self.end_time is not None and following > self.end_time
+                    return None if is_over or following - since > LOOK_AHEAD else following
         except OverflowError:
             pass  # the end of the year 9999
         return None
@@ -102,17 +102,17 @@ class RecurrenceTrigger(RecurringTrigger):
         """The last fire time before the trigger or its rule ends; None if neither ends."""
         ends = (self.end_time, self._recurrence.end(self._wall_time(self.anchor)))
         nothing_after = min((end for end in ends if end is not None), default=None)
-        found = None if nothing_after is None else self.first_from(self.anchor)
-        if found is None or nothing_after is None:
+        final = None if nothing_after is None else self.first_from(self.anchor)
+        if final is None or nothing_after is None:
             return None
-        while nothing_after - found > timedelta.resolution:
-            middle = found + (nothing_after - found) / 2
+        while nothing_after - final > timedelta.resolution:
+            middle = final + (nothing_after - final) / 2
             later = self.next_after(middle)
             if later is None:
                 nothing_after = middle
             else:
-                found = later
-        return found
+                final = later
+        return final
 
     def schedule(self) -> dict[str, Any]:
         return {"rule": self.rule, "time_zone": self.time_zone}
@@ -130,9 +130,9 @@ class RecurrenceTrigger(RecurringTrigger):
 
     def _instant_of(self, wall: datetime) -> datetime:
         at = wall.replace(tzinfo=zone(self.time_zone))
-        found = at.astimezone(UTC)
-        if self._wall_time(found) != wall:
-            after_gap = zone_windows(self.time_zone, Passes.FIRST).at((found - _EPOCH) // _ONE_SECOND)
+        instant = at.astimezone(UTC)
+        if self._wall_time(instant) != wall:
+            after_gap = zone_windows(self.time_zone, Passes.FIRST).at((instant - _EPOCH) // _ONE_SECOND)
             return _EPOCH + timedelta(seconds=after_gap.start)
         # If the trigger starts on the second pass of a repeated hour, the first pass was before its start.
-        return found if found >= self.anchor else at.replace(fold=1).astimezone(UTC)
+        return instant if instant >= self.anchor else at.replace(fold=1).astimezone(UTC)

@@ -1,4 +1,4 @@
-"""Recurrence rules of RFC 5545 as series of wall-clock times, which are naive: the caller knows their time zone.
+"""Recurrence rules of RFC 5545: their text, and their series of wall-clock times, whose time zone the caller knows.
 
 dateutil evaluates the rules, but it steps through all times from the rule's start, and follows a rule that never
 matches to the year 9999. It is therefore asked only for days, from a later start in the same phase. A search that must
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import importlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
@@ -17,21 +18,175 @@ from itertools import islice, product, takewhile
 from math import prod
 from typing import Any
 
-from quartzpy.errors import UnsupportedKindError
+from quartzpy.errors import InvalidTriggerError, UnknownTimeZoneError, UnsupportedKindError
+from quartzpy.instants import zone
+from quartzpy.texts import quoted
 from quartzpy.triggers.recurring import LOOK_AHEAD
 
+WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+MAX_INTERVAL = 2**31 - 1
+MAX_COUNT = 100_000
+"""The highest COUNT. The last time of a rule is found by counting all of them, which takes some tenths of a second."""
+# The lowest and the highest number, and True if it may be negative, which counts from the end.
+_RANGES = {
+    "BYMONTH": (1, 12, False),
+    "BYWEEKNO": (1, 53, True),
+    "BYYEARDAY": (1, 366, True),
+    "BYMONTHDAY": (1, 31, True),
+    "BYHOUR": (0, 23, False),
+    "BYMINUTE": (0, 59, False),
+    "BYSECOND": (0, 59, False),
+    "BYSETPOS": (1, 366, True),
+}
+_PARTS = ("FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", *_RANGES)
+_PROPERTIES = ("RRULE", "EXRULE", "RDATE", "EXDATE")
+_WEEKDAY = re.compile(rf"([+-]?[0-9]{{1,2}})?({'|'.join(WEEKDAYS)})")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+_DATE = re.compile(r"[0-9]{8}(T[0-9]{6}Z?)?", re.ASCII)
+# RFC 5545 folds a long line: the next line continues it after one blank. An indented property is a separate line.
+_FOLD = re.compile(rf"\r?\n[ \t](?!\s*(?:{'|'.join(_PROPERTIES)}|DTSTART|FREQ=|\Z))", re.IGNORECASE)
 # Enough to exclude a daily rule for 100 years; each excluded time takes some microseconds.
 _MOST_EXCLUDED = 40_000
 # The margin covers the difference between a wall-clock time and its instant in any time zone.
 _HORIZON = LOOK_AHEAD + timedelta(days=3)
 _ONE_DAY = timedelta(days=1)
 _NEVER = datetime.combine(date.max, time.max)
-WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 FREQUENCIES = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY")
 _SECONDS = {"HOURLY": 3600, "MINUTELY": 60, "SECONDLY": 1}
 _DAY_PARTS = ("BYWEEKNO", "BYYEARDAY", "BYMONTHDAY", "BYDAY")
 _DAYS_OF_WEEKS = ("BYYEARDAY", "BYMONTHDAY", "BYDAY")
 _TIME_PARTS = ("BYHOUR", "BYMINUTE", "BYSECOND")
+
+
+@lru_cache(maxsize=1024)
+def split_start(text: str) -> tuple[str, datetime | None, str | None]:
+    """Split a rule into the rule without its DTSTART line, that start, and the name of the start's time zone.
+
+    A start without a time zone is a wall-clock time. The name is None if the start has no TZID.
+
+    Raises:
+        InvalidTriggerError: The DTSTART is wrong.
+    """
+    line, _, rest = _FOLD.sub("", text.strip()).replace("\r\n", "\n").partition("\n")
+    head, _, value = line.partition(":")
+    name, *parameters = head.split(";")
+    if name.strip().upper() != "DTSTART":
+        return text, None, None
+    dates = list(_dates(text, "DTSTART", parameters, value.strip().upper()))
+    if len(dates) != 1:
+        raise _wrong(text, "DTSTART: one date is needed")
+    named = [parameter.partition("=")[2] for parameter in parameters if parameter.upper().startswith("TZID=")]
+    return rest, dates[0], named[0] if named else None
+
+
+def recurrence_set(text: str) -> RecurrenceSet:
+    """Parse one RRULE, with or without its name, or several lines of RRULE, EXRULE, RDATE and EXDATE.
+
+    Raises:
+        InvalidTriggerError: A line is wrong. The message names the part and the accepted values.
+    """
+    lines = [line.strip() for line in _FOLD.sub("", text.strip()).splitlines() if line.strip()]
+    rules: dict[str, list[Rule]] = {"RRULE": [], "EXRULE": []}
+    dates: dict[str, list[datetime]] = {"RDATE": [], "EXDATE": []}
+    for line in lines:
+        head, colon, value = line.partition(":")
+        name, *parameters = (head if colon else "RRULE").split(";")
+        name, value = name.upper(), (value if colon else line)
+        if name == "DTSTART":
+            raise _wrong(text, "DTSTART must be its first line")
+        if name in rules:
+            if parameters:
+                raise _wrong(text, f"{name} takes no parameters (got {quoted(parameters[0])})")
+            rules[name].append(_rule(text, value.upper()))
+        elif name in dates:
+            dates[name].extend(_dates(text, name, parameters, value.upper()))
+        else:
+            raise _wrong(text, f"lines are {', '.join(_PROPERTIES)} (got {quoted(name)})")
+    if not rules["RRULE"] and not dates["RDATE"]:
+        raise _wrong(text, "an RRULE such as 'FREQ=DAILY' or an RDATE is needed")
+    return RecurrenceSet(
+        "\n".join(lines), tuple(rules["RRULE"]), tuple(rules["EXRULE"]), tuple(dates["RDATE"]), tuple(dates["EXDATE"])
+    )
+
+
+def _rule(text: str, value: str) -> Rule:
+    parts: dict[str, str] = {}
+    for pair in value.removesuffix(";").split(";"):
+        name, _, text_value = pair.partition("=")
+        if name not in _PARTS:
+            raise _wrong(text, f"parts are {', '.join(_PARTS)} (got {quoted(name)})")
+        if name in parts:
+            raise _wrong(text, f"{name} is given twice")
+        parts[name] = text_value
+    frequency = parts.pop("FREQ", None)
+    if frequency not in FREQUENCIES:
+        raise _wrong(text, f"FREQ: one of {', '.join(FREQUENCIES)} (got {quoted(frequency)})")
+    if "COUNT" in parts and "UNTIL" in parts:
+        raise _wrong(text, "COUNT and UNTIL: only one of them")
+    interval = _number(text, "INTERVAL", parts.pop("INTERVAL", "1"), 1, MAX_INTERVAL)
+    count = _number(text, "COUNT", parts.pop("COUNT"), 1, MAX_COUNT) if "COUNT" in parts else None
+    until = _date(text, "UNTIL", parts.pop("UNTIL")) if "UNTIL" in parts else None
+    for name, text_value in parts.items():
+        if name == "WKST":
+            if text_value not in WEEKDAYS:
+                raise _wrong(text, f"WKST: one of {', '.join(WEEKDAYS)} (got {quoted(text_value)})")
+        elif name == "BYDAY":
+            _check_weekdays(text, frequency, text_value.split(","), "BYWEEKNO" in parts)
+        else:
+            lowest, highest, from_end = _RANGES[name]
+            for each in text_value.split(","):
+                _number(text, name, each, lowest, highest, from_end=from_end)
+    return Rule(frequency, interval, tuple(parts.items()), count, until)
+
+
+def _check_weekdays(text: str, frequency: str, weekdays: Iterable[str], in_weeks: bool) -> None:
+    for weekday in weekdays:
+        match = _WEEKDAY.fullmatch(weekday)
+        if match is None:
+            raise _wrong(text, f"BYDAY: {', '.join(WEEKDAYS)}, or numbered such as 2MO or -1FR (got {quoted(weekday)})")
+        if match[1] is not None:
+            if frequency not in ("YEARLY", "MONTHLY") or in_weeks:
+                raise _wrong(
+                    text, f"BYDAY: numbers are for MONTHLY, and YEARLY without BYWEEKNO (got {quoted(weekday)})"
+                )
+            _number(text, "BYDAY", match[1], 1, 53, from_end=True)
+
+
+def _number(text: str, name: str, value: str, lowest: int, highest: int, *, from_end: bool = False) -> int:
+    number = int(value) if _NUMBER.fullmatch(value) else None
+    if number is None or not lowest <= (abs(number) if from_end else number) <= highest:
+        allowed = f"{lowest} to {highest}" + (f", or {-highest} to {-lowest}" if from_end else "")
+        raise _wrong(text, f"{name}: {allowed} (got {quoted(value)})")
+    return number
+
+
+def _dates(text: str, name: str, parameters: Iterable[str], value: str) -> Iterator[datetime]:
+    time_zone: tzinfo | None = None
+    for parameter in parameters:
+        kind, _, zone_id = parameter.partition("=")
+        if kind.upper() == "TZID":
+            try:
+                time_zone = zone(zone_id)
+            except UnknownTimeZoneError as error:
+                raise _wrong(text, f"{name}: {error}") from None
+        elif parameter.upper() not in ("VALUE=DATE", "VALUE=DATE-TIME"):
+            raise _wrong(text, f"{name}: only VALUE=DATE, VALUE=DATE-TIME and TZID are known (got {quoted(parameter)})")
+    for each in value.split(","):
+        date = _date(text, name, each)
+        yield date if time_zone is None or date.tzinfo is not None else date.replace(tzinfo=time_zone)
+
+
+def _date(text: str, name: str, value: str) -> datetime:
+    try:
+        if _DATE.fullmatch(value):
+            return datetime.fromisoformat(value)
+    except ValueError:
+        pass
+    raise _wrong(text, f"{name}: such as 20261231T235959, 20261231T235959Z or 20261231 (got {quoted(value)})")
+
+
+def _wrong(text: str, what: str) -> InvalidTriggerError:
+    return InvalidTriggerError(f"rule {quoted(text)}: {what}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +219,11 @@ class Rule:
             return
         try:
             if "BYSETPOS" in parts and self.frequency not in _SECONDS:
-                found = _expanded(self.frequency, self.interval, parts, self._period(start, near), soon_over)
+                times = _expanded(self.frequency, self.interval, parts, self._period(start, near), soon_over)
             else:
                 days = self._days(start, near, parts, soon_over)
-                found = self._spread(start, near, days, parts) if self.frequency in _SECONDS else _on(days, parts)
-            yield from (wall for wall in found if wall >= near)
+                times = self._spread(start, near, days, parts) if self.frequency in _SECONDS else _on(days, parts)
+            yield from (wall for wall in times if wall >= near)
         except OverflowError:
             return  # the end of the year 9999
 

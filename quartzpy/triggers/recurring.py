@@ -16,9 +16,8 @@ from typing import ClassVar, Self, assert_never
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.instants import as_instant
 from quartzpy.states import Missed
-from quartzpy.triggers.catching_up import caught_up_from
-from quartzpy.triggers.checks import FIRE_ALL
-from quartzpy.triggers.trigger import MOST_REFUSALS, Trigger, TriggerProgress
+from quartzpy.triggers.misfire import caught_up_from
+from quartzpy.triggers.trigger import FIRE_ALL, MOST_REFUSALS, Trigger, TriggerProgress
 
 LOOK_AHEAD = timedelta(days=36525)
 """The search for a fire time ends after this time: 100 years."""

@@ -1,23 +1,26 @@
-"""Simple triggers, which fire once, or repeatedly at a fixed interval counted from their start."""
+"""Simple triggers, which fire once, or repeatedly at a fixed interval counted from their start.
+
+`every` and `at` return the two simplest of them.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from enum import StrEnum
-from typing import Any, ClassVar, Self, assert_never
+from typing import Any, ClassVar, Self, TypedDict, Unpack, assert_never
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import LATEST, Converted, Span, as_instant, as_span
-from quartzpy.keys import DEFAULT_GROUP, check_name
-from quartzpy.name_hints import INTERVAL_NAMES, TRIGGER_ARGUMENTS, Hinted, constructor_refuses
+from quartzpy.instants import LATEST, LONGEST_SPAN, Converted, Span, as_instant, as_span
+from quartzpy.keys import DEFAULT_GROUP, JobKey, check_name
+from quartzpy.name_hints import INTERVAL_NAMES, TRIGGER_ARGUMENTS, NameHints, constructor_hints
 from quartzpy.states import Missed
 from quartzpy.texts import quoted
-from quartzpy.triggers.catching_up import caught_up_from
-from quartzpy.triggers.checks import FIRE_ALL
-from quartzpy.triggers.trigger import MAX_REPEAT_COUNT, MOST_REFUSALS, Trigger, TriggerProgress
+from quartzpy.triggers.misfire import caught_up_from
+from quartzpy.triggers.trigger import FIRE_ALL, MAX_REPEAT_COUNT, MOST_REFUSALS, Trigger, TriggerProgress
 
 SHORTEST_INTERVAL = timedelta(milliseconds=1)
 _MICROSECOND = timedelta(microseconds=1)
@@ -25,6 +28,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _BY_INTERVAL: Any = object()
 # If a calendar delays a fire time by more than this, the trigger is considered never to fire again.
 _HORIZON = timedelta(days=36_525)
+TIME_OF_DAY = "a time of day is written as cron.daily_at(2, 30)"
 
 
 class SimpleMisfire(StrEnum):
@@ -46,16 +50,16 @@ class SimpleMisfire(StrEnum):
     FIRE_ALL = FIRE_ALL
 
 
-@constructor_refuses(TRIGGER_ARGUMENTS)
+@constructor_hints(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
-class SimpleTrigger(Hinted, Trigger):
+class SimpleTrigger(NameHints, Trigger):
     """A trigger that fires at its start, and then repeatedly after each `interval`.
 
     Without an `interval` it fires once. With one it repeats for ever, unless `repeat_count` gives the number of fires
     after the first. The end time is exclusive, as in Quartz.
     """
 
-    _other_names: ClassVar[Mapping[str, str]] = INTERVAL_NAMES
+    _name_hints: ClassVar[Mapping[str, str]] = INTERVAL_NAMES
     kind: ClassVar[str] = "simple"
     misfire_type: ClassVar[type[StrEnum]] = SimpleMisfire
     derives_nothing: ClassVar[bool] = True
@@ -101,10 +105,10 @@ class SimpleTrigger(Hinted, Trigger):
         if self.repeat_count is not None and fires > self.repeat_count:
             return None
         try:
-            found = start + fires * self.interval
+            following = start + fires * self.interval
         except OverflowError:
             return None
-        return found if self.end_time is None or found < self.end_time else None
+        return following if self.end_time is None or following < self.end_time else None
 
     def _included_from(self, candidate: datetime | None, calendar: Calendar | None) -> datetime | None:
         """Return `candidate` if the calendar includes it, otherwise the next fire time that it includes."""
@@ -291,3 +295,101 @@ def similar(pattern: SimpleTrigger, name: str, start_time: datetime) -> SimpleTr
     """
     check_name(name, "trigger name")
     return pattern._with(name=name, start_time=as_instant(start_time, "start_time"))
+
+
+class _Options(TypedDict, total=False):
+    """The values that triggers of all kinds have; see `Trigger`."""
+
+    job_key: JobKey | None
+    description: str | None
+    end_time: datetime | None
+    priority: int
+    calendar: str | None
+    misfire: str
+    data: Mapping[str, Any] | None
+    misfire_threshold: Span | None
+    catch_up_max: int | None
+    catch_up_within: Span | None
+
+
+def every(
+    interval: Span | None = None,
+    name: str | None = None,
+    group: str = DEFAULT_GROUP,
+    *,
+    weeks: float = 0,
+    days: float = 0,
+    hours: float = 0,
+    minutes: float = 0,
+    seconds: float = 0,
+    repeat_count: int | None = None,
+    start_time: datetime | None = None,
+    **options: Unpack[_Options],
+) -> SimpleTrigger:
+    """Return a trigger that fires immediately and then at an interval: `every("10s")`, `every(minutes=5)`.
+
+    The interval is a length of time (a timedelta, a number of seconds, or a text such as "1h30m"), or the sum of
+    `weeks`, `days`, `hours`, `minutes` and `seconds`. It counts elapsed time from `start_time`, which defaults to the
+    moment of scheduling; an execution that takes long does not delay later fires. `repeat_count` is the number of
+    fires after the first; without it the trigger repeats for ever. `options` are those of every trigger.
+    `IntervalTrigger` is the same function under APScheduler's name.
+
+    Raises:
+        InvalidTriggerError: The interval is missing, given in both ways, negative or shorter than one millisecond; or
+            another value is wrong.
+    """
+    units = {"weeks": weeks, "days": days, "hours": hours, "minutes": minutes, "seconds": seconds}
+    for unit, number in units.items():
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise InvalidTriggerError(f"{unit}: must be a number (got {quoted(number)})")
+    if options.keys() - _Options.__annotations__.keys():
+        SimpleTrigger(name, group, **options)  # It raises the error that names the unknown argument.
+    if (interval is not None) == any(units.values()):
+        raise InvalidTriggerError(
+            "interval: give it either as a length of time, every('5m'), or by units, every(minutes=5)"
+        )
+    if interval is None:
+        try:
+            interval = timedelta(**units)
+        except (OverflowError, ValueError):
+            raise InvalidTriggerError(f"interval: must be at most {LONGEST_SPAN.days} days") from None
+    span = as_span(interval, "interval", InvalidTriggerError, above_zero=True)
+    return SimpleTrigger(name, group, span, repeat_count, start_time=start_time, **options)
+
+
+def at(
+    run_date: datetime | str | None = None,
+    name: str | None = None,
+    group: str = DEFAULT_GROUP,
+    **options: Unpack[_Options],
+) -> SimpleTrigger:
+    """Return a trigger that fires once at an instant: `at(datetime(2026, 12, 24, 18, tzinfo=UTC))`.
+
+    The instant is a datetime with a time zone, or a text in ISO 8601 with an offset ("2026-12-24T18:00+01:00").
+    Without an instant the trigger fires immediately. `options` are those of every trigger. `DateTrigger` is the same
+    function under APScheduler's name.
+
+    Raises:
+        InvalidTriggerError: The instant is not a datetime or has no time zone, or another value is wrong.
+    """
+    instant: object = run_date
+    if isinstance(run_date, time) or (isinstance(run_date, str) and is_time_of_day(run_date)):
+        raise InvalidTriggerError(f"run_date: {TIME_OF_DAY}; at() needs a date too (got {quoted(run_date)})")
+    if isinstance(run_date, str):
+        try:
+            instant = datetime.fromisoformat(run_date)
+        except ValueError:
+            raise InvalidTriggerError(
+                f"run_date: must be a datetime, or a text such as '2026-12-24T18:00+01:00' (got {quoted(run_date)})"
+            ) from None
+    start = None if instant is None else as_instant(instant, "run_date")
+    return SimpleTrigger(name, group, start_time=start, **options)
+
+
+def is_time_of_day(text: str) -> bool:
+    """Return whether a text is a time of day, such as "02:30"."""
+    return re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text.strip()) is not None
+
+
+IntervalTrigger = every
+DateTrigger = at

@@ -12,31 +12,20 @@ The names of the steps are Quartz's (`computeFirstFireTime`, `triggered`, `updat
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import islice
 from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidKeyError, InvalidTriggerError, TriggerNeverFiresError, UnsupportedKindError
-from quartzpy.instants import Converted, Span
+from quartzpy.instants import Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey, check_name
-from quartzpy.states import CompletionInstruction, Missed
+from quartzpy.states import CompletionInstruction, Missed, Outcome
 from quartzpy.texts import check_description
-from quartzpy.triggers.checks import (
-    FIRE_ALL,
-    check_catch_up,
-    check_priority,
-    checked_bounds,
-    checked_instruction,
-    checked_span,
-)
-from quartzpy.triggers.completion import CompletedExecution
-from quartzpy.triggers.fire_times import FireTimes
-from quartzpy.triggers.fire_times import TriggerProgress as TriggerProgress
 
 DEFAULT_PRIORITY = 5
 MAX_REPEAT_COUNT = 2**31 - 1
@@ -44,10 +33,47 @@ MAX_REPEAT_COUNT = 2**31 - 1
 _MICROSECOND = timedelta(microseconds=1)
 MOST_REFUSALS = 40_000
 """The number of fire times in a row that a calendar may exclude before the search ends: a daily one for 100 years."""
-
-
 _KINDS: dict[str, type[Trigger]] = {}
 _CHOOSING: set[str] = set()
+FIRE_ALL = "fire_all"
+"""The misfire instruction that catches up on the last missed fires, within the trigger's bounds."""
+_INT32 = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedExecution:
+    """An execution that has ended, for `Trigger.execution_complete`.
+
+    `error` is the exception of a failed execution. `result` is the return value of the job. `instruction` is that
+    of the job's `JobExecutionError`, or NOOP. `times_triggered` counts the fires of the trigger up to this one,
+    and `next_fire_time` is the fire time that followed this one; None for the last. `coalesced_fire_times` are the
+    scheduled fire times that the execution covers: after a misfire the missed ones, otherwise only
+    `scheduled_fire_time`.
+    """
+
+    fire_id: int
+    scheduled_fire_time: datetime
+    next_fire_time: datetime | None
+    times_triggered: int
+    outcome: Outcome
+    error: BaseException | None
+    result: Any
+    instruction: CompletionInstruction
+    coalesced_fire_times: tuple[datetime, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerProgress:
+    """The state of a trigger in its schedule. `next_fire_time` is None when the trigger will not fire again."""
+
+    next_fire_time: datetime | None
+    previous_fire_time: datetime | None = None
+    times_triggered: int = 0
+
+    @property
+    def may_fire_again(self) -> bool:
+        """Return True if there is a next fire time."""
+        return self.next_fire_time is not None
 
 
 def trigger_kind(name: str) -> type[Trigger]:
@@ -76,7 +102,7 @@ def any_kind_chooses() -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trigger(FireTimes):
+class Trigger(ABC):
     """Base class with the values that triggers of all kinds have.
 
     Without a `name` a trigger takes the name and group of its job when it is scheduled. Without a `start_time` it
@@ -126,20 +152,20 @@ class Trigger(FireTimes):
         Raises:
             InvalidKeyError, InvalidTriggerError: a value is wrong. The message names it.
         """
-        given = object.__setattr__
+        set_value = object.__setattr__
         if self.name is not None:
             check_name(self.name, "trigger name")
         check_name(self.group, "trigger group")
         check_description(self.description, InvalidTriggerError)
         start_time, end_time = checked_bounds(self.start_time, self.end_time)
-        given(self, "start_time", start_time)
-        given(self, "end_time", end_time)
+        set_value(self, "start_time", start_time)
+        set_value(self, "end_time", end_time)
         check_priority(self.priority)
-        given(self, "misfire_threshold", checked_span(self.misfire_threshold, "misfire_threshold"))
+        set_value(self, "misfire_threshold", checked_span(self.misfire_threshold, "misfire_threshold"))
         if self.calendar is not None:
             check_name(self.calendar, "calendar name")
-        given(self, "misfire", checked_instruction(self.misfire, self.misfire_type, self.kind))
-        given(self, "catch_up_within", checked_span(self.catch_up_within, "catch_up_within"))
+        set_value(self, "misfire", checked_instruction(self.misfire, self.misfire_type, self.kind))
+        set_value(self, "catch_up_within", checked_span(self.catch_up_within, "catch_up_within"))
         check_catch_up(self.misfire, self.catch_up_max, self.catch_up_within)
 
     @property
@@ -257,8 +283,8 @@ class Trigger(FireTimes):
         A combination (`AnyOf`, `AllOf`, `Jitter`) asks the parts that caused the fire, in their order. Each part sees
         the instruction that the part before it returned, and the last one decides.
         """
-        for part, seen in self._causes_of(execution):
-            chosen = part.execution_complete(replace(seen, instruction=execution.instruction))
+        for part, of_part in self._causes_of(execution):
+            chosen = part.execution_complete(replace(of_part, instruction=execution.instruction))
             execution = replace(execution, instruction=CompletionInstruction(chosen))
         return execution.instruction
 
@@ -315,6 +341,68 @@ class Trigger(FireTimes):
                 return replace(progress, next_fire_time=included)
             candidate = self.next_after(included - _MICROSECOND)
         return replace(progress, next_fire_time=None)
+
+    @abstractmethod
+    def included_from(self, instant: datetime, calendar: Calendar | None) -> datetime | None:
+        """Return the first fire time at or after `instant` that `calendar` includes; None if none is found."""
+
+    @abstractmethod
+    def started(self, calendar: Calendar | None = None) -> TriggerProgress:
+        """Return the progress before the first fire. The next fire time is the first that `calendar` includes."""
+
+    @abstractmethod
+    def triggered(self, progress: TriggerProgress, calendar: Calendar | None = None) -> TriggerProgress:
+        """Return the progress after the fire at `progress.next_fire_time`."""
+
+    def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
+        """Return the `count` fire times after `progress.next_fire_time`, or fewer if the schedule ends."""
+        instants: list[datetime] = []
+        while len(instants) < count:
+            progress = self.triggered(progress, calendar)
+            if progress.next_fire_time is None:
+                break
+            instants.append(progress.next_fire_time)
+        return instants
+
+    def upcoming(
+        self, count: int = 10, start: datetime | None = None, calendar: Calendar | None = None
+    ) -> list[datetime]:
+        """Return the next `count` fire times after `start`, or fewer if the schedule ends.
+
+        `start` defaults to now. A trigger without a `start_time` is treated as scheduled at `start`. Only fire times
+        that `calendar` includes are returned. A trigger has only the name of its calendar; the scheduler returns the
+        calendar itself: `scheduler.get_calendar(trigger.calendar)`.
+
+        Raises:
+            InvalidTriggerError: `start` is not a datetime with a time zone.
+        """
+        # A preview decides nothing, so it may read the clock of this machine.
+        after = datetime.now(UTC) if start is None else as_instant(start, "start")  # noqa: TID251
+        first = after if self.start_time is None else after + _MICROSECOND
+        return list(islice(self.anchored(after).fire_times(first, calendar=calendar), count))
+
+    def fire_times(
+        self,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        calendar: Calendar | None = None,
+    ) -> Iterator[datetime]:
+        """Yield the fire times from `start` to `end`, both included, that `calendar` includes.
+
+        `start` defaults to the start of the schedule and `end` to its end, which may never come.
+
+        Raises:
+            InvalidTriggerError: the trigger has no `start_time` and `start` is not given either, or `start` or `end` is
+                not a datetime with a time zone.
+        """
+        until = None if end is None else as_instant(end, "end")
+        anchored = self if start is None else self.anchored(as_instant(start, "start"))
+        progress = anchored.started(calendar)
+        if start is not None and start > anchored.anchor:
+            progress = replace(progress, next_fire_time=anchored.included_from(as_instant(start, "start"), calendar))
+        while progress.next_fire_time is not None and (until is None or progress.next_fire_time <= until):
+            yield progress.next_fire_time
+            progress = anchored.triggered(progress, calendar)
 
     @property
     @abstractmethod
@@ -384,3 +472,70 @@ class Trigger(FireTimes):
                 + "; it was not stored"
             )
         return progress
+
+
+def checked_bounds(start: datetime | None, end: datetime | None) -> tuple[datetime | None, datetime | None]:
+    """Return the start and the end of a schedule as instants.
+
+    Raises:
+        InvalidTriggerError: one of them is no instant, or the end is before the start.
+    """
+    if start is not None:
+        start = as_instant(start, "start_time")
+    if end is not None:
+        end = as_instant(end, "end_time")
+        if start is not None and end < start:
+            raise InvalidTriggerError(f"end_time {end.isoformat()} is before start_time {start.isoformat()}")
+    return start, end
+
+
+def checked_span(span: Span | None, subject: str) -> timedelta | None:
+    """Return a span of time above zero, or None if none is given.
+
+    Raises:
+        InvalidTriggerError: it is no span of time, or not above zero.
+    """
+    return None if span is None else as_span(span, subject, InvalidTriggerError, above_zero=True)
+
+
+def check_priority(priority: object) -> None:
+    """Check a priority.
+
+    Raises:
+        InvalidTriggerError: it is no integer of 32 bits.
+    """
+    if type(priority) is not int or not -_INT32 <= priority < _INT32:
+        raise InvalidTriggerError(f"priority: must be an integer of 32 bits (got {priority!r})")
+
+
+def checked_instruction(misfire: str, allowed: type[StrEnum], kind: str) -> StrEnum:
+    """Return the misfire instruction of a kind of trigger.
+
+    Raises:
+        InvalidTriggerError: the kind has no such instruction.
+    """
+    try:
+        return allowed(misfire)
+    except ValueError:
+        raise InvalidTriggerError(f"misfire: {kind} triggers accept {', '.join(allowed)} (got {misfire!r})") from None
+
+
+def check_catch_up(misfire: str, most: object, within: timedelta | None) -> None:
+    """Check the bounds of catching up on missed fires: `catch_up_max` and `catch_up_within`.
+
+    Raises:
+        InvalidTriggerError: a bound is wrong, is given for another instruction than "fire_all", or both are missing.
+    """
+    if most is not None and (type(most) is not int or not 1 <= most < _INT32):
+        raise InvalidTriggerError(f"catch_up_max: must be an integer of 32 bits, at least 1 (got {most!r})")
+    if misfire == FIRE_ALL:
+        if most is None and within is None:
+            raise InvalidTriggerError(
+                "misfire: fire_all needs catch_up_max, catch_up_within or both; ignore has no bounds"
+            )
+        return
+    for name, value in (("catch_up_max", most), ("catch_up_within", within)):
+        if value is not None:
+            raise InvalidTriggerError(
+                f"{name}: only with misfire='fire_all' (got {name}={value!r}, misfire={str(misfire)!r})"
+            )

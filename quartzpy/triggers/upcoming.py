@@ -1,7 +1,12 @@
-"""The next few fire times of a trigger, stored so that a store can advance it without computing the schedule."""
+"""The next few fire times of a trigger, stored so that a store can advance it without computing the schedule.
+
+With them a store keeps a hash of the schedule, which differs if a trigger is stored again with a different one.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -9,13 +14,14 @@ from typing import NamedTuple
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import TriggerNeverFiresError
-from quartzpy.triggers.schedule_hash import schedule_hash
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 HORIZON = 8
 """The number of fire times that are stored after the next one."""
 REFILL_BELOW = 3
 """The stored fire times are refilled when fewer than this are left, so that several fires share one computation."""
+_BYTES = 8
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +153,20 @@ def moved_to(prepared: PreparedTrigger, progress: TriggerProgress, calendar: Cal
         else look_ahead(prepared.trigger, progress, calendar)
     )
     return replace(prepared, progress=progress, upcoming=horizon)
+
+
+def schedule_hash(trigger: Trigger) -> int:
+    """Return a signed 64-bit hash of a trigger's kind, schedule, start, end and calendar.
+
+    It is computed from the trigger as the user declares it, before a missing start time is set. A misfire may give a
+    stored trigger another start and repeat count, so the stored values alone do not show whether a declaration changed.
+    """
+    declared = [
+        trigger.kind,
+        trigger.schedule(),
+        None if trigger.start_time is None else trigger.start_time.isoformat(),
+        None if trigger.end_time is None else trigger.end_time.isoformat(),
+        trigger.calendar,
+    ]
+    text = _ENCODER.encode(declared)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=_BYTES).digest(), signed=True)

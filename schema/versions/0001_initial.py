@@ -684,7 +684,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_triggers_held",
         "qrtz_triggers",
-        ["job_group", "job_name"],
+        ["job_group", "job_name", "concurrency_key"],
         unique=False,
         postgresql_where=sa.text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
         schema=schema,
@@ -700,7 +700,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_triggers_job",
         "qrtz_triggers",
-        ["job_group", "job_name"],
+        ["job_group", "job_name", "concurrency_key"],
         unique=False,
         schema=schema,
     )

@@ -88,8 +88,8 @@ class Client:
 
         def work() -> None:
             with self.engine.connect() as connection:
-                verbs = self.scheduler.using(connection)
-                verbs.schedule_job(job, SimpleTrigger(name, ONCE, start_time=at))
+                methods = self.scheduler.using(connection)
+                methods.schedule_job(job, SimpleTrigger(name, ONCE, start_time=at))
                 connection.execute(text("INSERT INTO chaos_user (name) VALUES (:name)"), {"name": name})
                 time.sleep(wait)
                 if fate == "commit":

@@ -21,7 +21,7 @@ def iso(second: float) -> str:
 
 
 class History:
-    """Lines and an end state, with verbs to make them."""
+    """Lines and an end state, with methods to make them."""
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = [{"event": "clock", "at": 0, "wall": EPOCH}]

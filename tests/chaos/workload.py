@@ -196,7 +196,7 @@ def asked(op: str, key: TriggerKey | JobKey | str, call: Callable[[], Any], **de
     error = None
     try:
         result = call()
-        # A verb about what is not there changes nothing, and says so.
+        # A method about what is not there changes nothing, and says so.
         answer = "absent" if result is None and op == "reschedule" else "ok"
     except OutcomeUnknownError as unknown:
         answer, error = "unknown", unknown

@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from quartzpy import CronTrigger, JobDetail, Scheduler, SimpleTrigger, TriggerKey
-from quartzpy.calendars.base import CALENDAR_KINDS
-from quartzpy.calendars.daily import DailyCalendar
-from quartzpy.calendars.holiday import HolidayCalendar
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.calendar import CALENDAR_KINDS
+from quartzpy.calendars.days import HolidayCalendar, WeeklyCalendar
+from quartzpy.calendars.times import DailyCalendar
 from quartzpy.errors import StoreUnavailableError
-from quartzpy.operations.actor import local_user
+from quartzpy.operations.actions.action import local_user
 from tests.cli.conftest import Terminal
 from tests.cluster.app import Quick
 
@@ -194,7 +193,7 @@ CALENDARS = """
 import datetime
 from dataclasses import dataclass
 
-from quartzpy.calendars.base import WholeDayCalendar
+from quartzpy.calendars.calendar import WholeDayCalendar
 
 
 @dataclass(frozen=True)

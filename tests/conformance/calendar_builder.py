@@ -6,13 +6,9 @@ from collections.abc import Mapping
 from datetime import date, time
 from typing import Any
 
-from quartzpy.calendars.annual import AnnualCalendar
-from quartzpy.calendars.base import BaseCalendar
-from quartzpy.calendars.cron import CronCalendar
-from quartzpy.calendars.daily import DailyCalendar
-from quartzpy.calendars.holiday import HolidayCalendar
-from quartzpy.calendars.monthly import MonthlyCalendar
-from quartzpy.calendars.weekly import WEEKEND, WeeklyCalendar
+from quartzpy.calendars.calendar import BaseCalendar
+from quartzpy.calendars.days import WEEKEND, AnnualCalendar, HolidayCalendar, MonthlyCalendar, WeeklyCalendar
+from quartzpy.calendars.times import CronCalendar, DailyCalendar
 
 
 def calendar_from_case(described: Mapping[str, Any] | None) -> BaseCalendar | None:

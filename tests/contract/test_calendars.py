@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from quartzpy.calendars.base import BaseCalendar, WholeDayCalendar
-from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
+from quartzpy.calendars.calendar import BaseCalendar, WholeDayCalendar
+from quartzpy.calendars.days import DayOfWeek, WeeklyCalendar
 from quartzpy.errors import CalendarInUseError, CalendarNotFoundError, InvalidCalendarError, ObjectAlreadyExistsError
 from quartzpy.jobs.fired_trigger import FireFacts, LoadedFire
 from quartzpy.states import TriggerState

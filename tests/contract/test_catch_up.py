@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quartzpy.calendars.daily import DailyCalendar
+from quartzpy.calendars.times import DailyCalendar
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import NamedTriggers, Node, TriggerMove

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from quartzpy.calendars.daily import DailyCalendar
+from quartzpy.calendars.times import DailyCalendar
 from quartzpy.job_data import decode
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.progress import Progress

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
+from quartzpy.calendars.days import DayOfWeek, WeeklyCalendar
 from quartzpy.errors import LeaseLostError
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import NamedTriggers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.days import WeeklyCalendar
 from quartzpy.matchers import GroupMatcher
 from quartzpy.store.protocol import EVERYTHING, JobGroups, TriggerGroups
 from quartzpy.store.queries import JobQuery, TriggerQuery

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.days import WeeklyCalendar
 from quartzpy.errors import CalendarNotFoundError, JobNotFoundError, ObjectAlreadyExistsError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.matchers import GroupMatcher

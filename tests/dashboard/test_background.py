@@ -13,8 +13,7 @@ from starlette.testclient import TestClient
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.dashboard import create_app
-from quartzpy.dashboard.actions import background
+from quartzpy.dashboard import background, create_app
 from quartzpy.dashboard.api import app as api
 from quartzpy.errors import ObjectNotFoundError, StoreUnavailableError
 from quartzpy.operations import ActionProgress, Operations, Selection

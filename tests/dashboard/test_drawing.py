@@ -9,9 +9,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from quartzpy.dashboard.drawing.plots import HEIGHT, lateness_plot, run_bars, split_bar, throughput_plot
+from quartzpy.dashboard.drawing.plots import HEIGHT, draw_year, lateness_plot, run_bars, split_bar, throughput_plot
 from quartzpy.dashboard.drawing.timeline import WIDTH, draw_timeline
-from quartzpy.dashboard.drawing.year import draw_year
 from quartzpy.dashboard.rendering import said
 from quartzpy.dashboard.times import Times, coarse, span_text
 from quartzpy.keys import JobKey, TriggerKey

@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from quartzpy import Scheduler
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.days import WeeklyCalendar
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.dashboard import create_app
 from quartzpy.jobs.rate_limit import RateLimit

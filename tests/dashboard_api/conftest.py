@@ -12,8 +12,8 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from quartzpy import Scheduler
-from quartzpy.dashboard.actions.background import BackgroundActions
 from quartzpy.dashboard.api.app import PREFIX, create_api
+from quartzpy.dashboard.background import BackgroundActions
 from quartzpy.operations import Actor, Operations, Role
 from tests.admin.conftest import pytest_generate_tests as pytest_generate_tests
 from tests.contract.conftest import sql_backends as sql_backends

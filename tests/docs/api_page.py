@@ -35,11 +35,10 @@ TOPICS = {
         (
             "quartzpy.factory",
             "quartzpy.scheduler.scheduler",
-            "quartzpy.scheduler.lifecycle",
             "quartzpy.async",
             "quartzpy.aio",
             "quartzpy.scheduler.methods",
-            "quartzpy.scheduler.transaction_methods",
+            "quartzpy.scheduler.transactions",
         ),
     ),
     "jobs": (

@@ -61,7 +61,7 @@ def test_jobs_run_while_the_event_loop_runs(make: Callable[..., AsyncScheduler])
     asyncio.run(main())
 
 
-def test_it_has_the_verbs_of_the_scheduler_behind_it(make: Callable[..., AsyncScheduler]) -> None:
+def test_it_has_the_methods_of_the_scheduler_behind_it(make: Callable[..., AsyncScheduler]) -> None:
     async def main() -> None:
         scheduler = make()
         await scheduler.schedule_job(a_job(), NEVER_SOON)
@@ -79,7 +79,7 @@ def test_it_has_the_verbs_of_the_scheduler_behind_it(make: Callable[..., AsyncSc
     asyncio.run(main())
 
 
-def test_errors_are_those_of_the_verbs(make: Callable[..., AsyncScheduler]) -> None:
+def test_errors_are_those_of_the_methods(make: Callable[..., AsyncScheduler]) -> None:
     async def main() -> None:
         scheduler = make()
         await scheduler.shutdown()
@@ -115,7 +115,7 @@ def test_what_was_decorated_is_scheduled_by_the_start(make: Callable[..., AsyncS
     asyncio.run(main())
 
 
-def test_many_verbs_at_once_are_as_many_as_there_are_connections(make: Callable[..., AsyncScheduler]) -> None:
+def test_many_methods_at_once_are_as_many_as_there_are_connections(make: Callable[..., AsyncScheduler]) -> None:
     async def main() -> None:
         # Threads of a scheduler of another test may not have ended yet.
         others = set(threading.enumerate())
@@ -123,7 +123,7 @@ def test_many_verbs_at_once_are_as_many_as_there_are_connections(make: Callable[
         await asyncio.gather(*[scheduler.add_job(a_job(f"job-{n}", durable=True)) for n in range(50)])
         assert len(await scheduler.job_keys()) == 50
         started = set(threading.enumerate()) - others
-        assert sum(thread.name.startswith("quartzpy-verb") for thread in started) <= 8
+        assert sum(thread.name.startswith("quartzpy-method") for thread in started) <= 8
         await scheduler.shutdown()
 
     asyncio.run(main())

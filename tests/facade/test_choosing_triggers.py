@@ -22,7 +22,7 @@ from quartzpy.events import events
 from quartzpy.jobs.job import Job
 from quartzpy.states import CompletionInstruction, Outcome, PublicState
 from quartzpy.triggers import trigger as kinds
-from quartzpy.triggers.completion import CompletedExecution
+from quartzpy.triggers.trigger import CompletedExecution
 from tests.facade.test_listeners import heard
 
 SECOND = timedelta(seconds=1)

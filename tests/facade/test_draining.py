@@ -35,7 +35,7 @@ LATER = "0 0 0 1 1 ? 2090"
 
 
 class Following(Job):
-    """Uses many verbs, once the test says so."""
+    """Uses many methods, once the test says so."""
 
     def execute(self, context: JobExecutionContext) -> None:
         jobs.ran.put(context)
@@ -50,7 +50,7 @@ class Following(Job):
 
 
 class FollowingAsync(Job):
-    """The same on the event loop, with awaited verbs."""
+    """The same on the event loop, with awaited methods."""
 
     async def execute(self, context: JobExecutionContext) -> None:
         jobs.ran.put(context)
@@ -71,9 +71,9 @@ class FollowingInTransaction(Job):
         jobs.ran.put(context)
         jobs.go_on.wait(60)
         with context.transaction() as connection:
-            verbs = context.scheduler.using(connection)
-            verbs.trigger_job(NEXT)
-            verbs.schedule_job(JobDetail(jobs.Recorded, "follower"), CronTrigger(LATER, "follower", time_zone="UTC"))
+            methods = context.scheduler.using(connection)
+            methods.trigger_job(NEXT)
+            methods.schedule_job(JobDetail(jobs.Recorded, "follower"), CronTrigger(LATER, "follower", time_zone="UTC"))
 
 
 class WaitingForNext(Job):

@@ -127,7 +127,7 @@ def test_a_listener_that_raises_harms_nothing(scheduler: Scheduler) -> None:
     assert len(seen) == 1, "others are told all the same"
 
 
-def test_verbs_of_the_scheduler_have_events(client: Scheduler) -> None:
+def test_methods_of_the_scheduler_have_events(client: Scheduler) -> None:
     seen = heard(client)
     later = datetime.now(UTC) + HOUR
     job, key = JobDetail(jobs.Recorded, "job", durable=True), TriggerKey("t", "DEFAULT")

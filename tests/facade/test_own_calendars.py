@@ -11,7 +11,7 @@ from typing import ClassVar
 import pytest
 
 from quartzpy import JobDetail, PublicState, Scheduler, WholeDayCalendar, every
-from quartzpy.calendars.base import CALENDAR_KINDS
+from quartzpy.calendars.calendar import CALENDAR_KINDS
 from quartzpy.errors import UnsupportedKindError
 from quartzpy.store.postgresql.db import rows
 from tests.database import connect_to

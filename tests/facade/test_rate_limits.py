@@ -1,4 +1,4 @@
-"""`rate_limit`: the verbs under a limit. The contract tests of the stores show the rules themselves."""
+"""`rate_limit`: the methods under a limit. The contract tests of the stores show the rules themselves."""
 
 from __future__ import annotations
 

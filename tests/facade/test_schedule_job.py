@@ -1,4 +1,4 @@
-"""`schedule_job` in all its forms, the handles that it returns, and what verbs do with what is not stored."""
+"""`schedule_job` in all its forms, the handles that it returns, and what methods do with what is not stored."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_what_is_no_job_or_trigger_is_refused_with_words(
     assert client.trigger_keys() == set()
 
 
-def test_a_handle_does_with_its_job_what_the_verbs_do(client: Scheduler) -> None:
+def test_a_handle_does_with_its_job_what_the_methods_do(client: Scheduler) -> None:
     handle = client.schedule_job(jobs.Recorded, timedelta(hours=1), name="report")
     assert client.job("report") == handle
     handle.pause()
@@ -139,9 +139,9 @@ def test_a_handle_does_with_its_job_what_the_verbs_do(client: Scheduler) -> None
     assert handle.delete()
     assert handle.delete(missing_ok=True) is False
     assert (handle.triggers, handle.next_fire_time) == ([], None)
-    for verb in (handle.pause, handle.resume, handle.trigger, handle.modify, handle.delete, lambda: handle.detail):
+    for method in (handle.pause, handle.resume, handle.trigger, handle.modify, handle.delete, lambda: handle.detail):
         with pytest.raises(errors.JobNotFoundError, match=r"job DEFAULT\.report is not stored"):
-            verb()
+            method()
 
 
 def test_a_triggered_execution_is_waited_for(scheduler: Scheduler) -> None:
@@ -179,16 +179,16 @@ def test_the_test_scheduler_moves_its_clock_while_a_handle_waits() -> None:
 
 
 @pytest.mark.parametrize(
-    "verb",
+    "method",
     [
         *("pause_job", "resume_job", "disable_job", "enable_job", "run_job_by_hand_only", "trigger_job", "modify_job"),
         *("delete_job", "job"),
     ],
 )
-def test_a_verb_on_a_job_takes_a_key_a_name_or_what_has_a_key_and_says_what_is_not_stored(
-    client: Scheduler, verb: str
+def test_a_method_on_a_job_takes_a_key_a_name_or_what_has_a_key_and_says_what_is_not_stored(
+    client: Scheduler, method: str
 ) -> None:
-    call = getattr(client, verb)
+    call = getattr(client, method)
     for wrong, meant in (
         (JobKey("reporting", "DEFAULT"), r'; did you mean JobKey\("reporting", "billing"\)\?'),
         (JobKey("billing", "reporting"), r'; did you mean JobKey\("reporting", "billing"\)\?'),
@@ -203,22 +203,22 @@ def test_a_verb_on_a_job_takes_a_key_a_name_or_what_has_a_key_and_says_what_is_n
             call(no_key)
     for key in ("plain", JobKey("plain"), client.schedule_job(jobs.Recorded, LATER, name="plain")):
         client.schedule_job(jobs.Recorded, LATER, name="plain")
-        if verb != "trigger_job":
+        if method != "trigger_job":
             call(key)
     assert isinstance(client.job_keys(), set)
 
 
-@pytest.mark.parametrize("verb", ["pause_trigger", "resume_trigger", "unschedule_job", "reset_trigger_from_error"])
-def test_a_verb_on_a_trigger_does_so_too(client: Scheduler, verb: str) -> None:
+@pytest.mark.parametrize("method", ["pause_trigger", "resume_trigger", "unschedule_job", "reset_trigger_from_error"])
+def test_a_method_on_a_trigger_does_so_too(client: Scheduler, method: str) -> None:
     trigger = SimpleTrigger("t", start_time=LATER)
     client.schedule_job(jobs.Recorded, trigger)
-    call = getattr(client, verb)
+    call = getattr(client, method)
     with pytest.raises(errors.TriggerNotFoundError, match=r'did you mean TriggerKey\("t", "DEFAULT"\)\?'):
         call(TriggerKey("t", "other"))
     with pytest.raises(errors.InvalidKeyError, match=r"TriggerKey\("):
         call(JobKey("t"))
     for key in ("t", TriggerKey("t"), trigger):
-        if verb == "reset_trigger_from_error":
+        if method == "reset_trigger_from_error":
             with pytest.raises(errors.IllegalStateChangeError, match="not ERROR"):
                 call(key)
         else:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quartzpy import CronTrigger, JobDetail, JobKey, RetryPolicy, Scheduler, SimpleTrigger, TriggerKey
-from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
+from quartzpy.calendars.days import DayOfWeek, WeeklyCalendar
 from quartzpy.errors import (
     CalendarInUseError,
     CalendarNotFoundError,

@@ -176,8 +176,8 @@ def test_the_undone_state_is_whole(harness: SchedulerHarness, engine: Engine) ->
     harness.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("t", start_time=START + SECOND, repeat_count=0))
     with engine.connect() as connection:
         connection.execute(text("INSERT INTO shipped VALUES (1)"))
-        verbs = harness.using(connection)
-        verbs.delete_job(JobKey("job"))
+        methods = harness.using(connection)
+        methods.delete_job(JobKey("job"))
         assert list(harness.triggers()) == []
         connection.rollback()
     assert harness.check_exists(JobKey("job"))

@@ -1,4 +1,4 @@
-"""The verbs inside a user's own transaction."""
+"""The methods inside a user's own transaction."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_an_error_leaves_the_transaction_as_it_was(client: Scheduler, engine: En
     assert {key.name for key in client.trigger_keys()} == {"t"}
 
 
-def test_all_verbs_work_inside(client: Scheduler, engine: Engine) -> None:
+def test_all_methods_work_inside(client: Scheduler, engine: Engine) -> None:
     later = client.nodes().now + HOUR
     with engine.begin() as connection:
         inside = client.using(connection)

@@ -1,4 +1,4 @@
-"""The verbs inside a transaction of an event loop: psycopg's, asyncpg's, SQLAlchemy's on both."""
+"""The methods inside a transaction of an event loop: psycopg's, asyncpg's, SQLAlchemy's on both."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_it_is_committed_or_rolled_back_with_the_transaction(client: Scheduler, 
     asyncio.run(main())
 
 
-def test_all_verbs_work_inside(client: Scheduler, opened: Opened) -> None:
+def test_all_methods_work_inside(client: Scheduler, opened: Opened) -> None:
     async def main() -> None:
         async with opened() as connection:
             inside = client.using(given(connection))
@@ -228,7 +228,7 @@ def test_a_job_runs_after_the_commit(scheduler: Scheduler, opened: Opened) -> No
     assert jobs.next_run().trigger_key == KEY
 
 
-def test_verbs_that_are_awaited_together_run_one_after_the_other(client: Scheduler, opened: Opened) -> None:
+def test_methods_that_are_awaited_together_run_one_after_the_other(client: Scheduler, opened: Opened) -> None:
     async def main() -> None:
         async with opened() as connection:
             inside = client.using(given(connection))
@@ -239,7 +239,7 @@ def test_verbs_that_are_awaited_together_run_one_after_the_other(client: Schedul
     assert len(client.job_keys()) == 10
 
 
-def test_a_cancelled_task_continues_when_the_verb_has_ended(
+def test_a_cancelled_task_continues_when_the_method_has_ended(
     client: Scheduler, opened: Opened, postgres_dsn: str
 ) -> None:
     """The connection is in use by nobody else then, so the transaction can be rolled back at once."""
@@ -256,7 +256,7 @@ def test_a_cancelled_task_continues_when_the_verb_has_ended(
                     await blocker.execute("SELECT pg_stat_clear_snapshot()")
                 task.cancel()
                 done, _ = await asyncio.wait([task], timeout=0.1)
-                assert not done, "the verb still uses the connection"
+                assert not done, "the method still uses the connection"
                 await blocker.rollback()
                 with pytest.raises(asyncio.CancelledError):
                     await task
@@ -309,7 +309,7 @@ def test_memory_has_no_transactions(postgres_dsn: str) -> None:
     asyncio.run(main())
 
 
-def test_the_event_loop_runs_while_a_verb_waits(client: Scheduler, opened: Opened, postgres_dsn: str) -> None:
+def test_the_event_loop_runs_while_a_method_waits(client: Scheduler, opened: Opened, postgres_dsn: str) -> None:
     async def main() -> None:
         async with psycopg_connection(postgres_dsn) as blocker:
             await blocker.execute("LOCK TABLE qrtz_job_details IN ACCESS EXCLUSIVE MODE")

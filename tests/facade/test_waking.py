@@ -1,4 +1,4 @@
-"""A verb that makes a trigger due wakes a node that rests: in another process, and in the same one for memory://."""
+"""A method that makes a trigger due wakes a node that rests: in another process, and in the same one for memory://."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Case:
 
 
 def nothing(scheduler: Scheduler) -> None:
-    """The verb stores all that is needed."""
+    """The method stores all that is needed."""
 
 
 def job_only(scheduler: Scheduler) -> None:
@@ -149,9 +149,9 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("verb", CASES)
-def test_it_wakes_a_node_that_rests(make_scheduler: Callable[..., Scheduler], url: str, verb: str) -> None:
-    wakes_a_node(make_scheduler, url, verb, CASES[verb])
+@pytest.mark.parametrize("method", CASES)
+def test_it_wakes_a_node_that_rests(make_scheduler: Callable[..., Scheduler], url: str, method: str) -> None:
+    wakes_a_node(make_scheduler, url, method, CASES[method])
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
@@ -160,7 +160,7 @@ def test_a_reset_by_operators_wakes_a_node_that_rests(make_scheduler: Callable[.
     wakes_a_node(make_scheduler, url, "operations, reset", case)
 
 
-def wakes_a_node(make_scheduler: Callable[..., Scheduler], url: str, verb: str, case: Case) -> None:
+def wakes_a_node(make_scheduler: Callable[..., Scheduler], url: str, method: str, case: Case) -> None:
     # Nothing else ends the node's rest within the test's time.
     node = make_scheduler(idle_wait="2h", checkin_interval="10min", failure_window="1h")
     client = node if url == "memory://" else make_scheduler()
@@ -173,7 +173,7 @@ def wakes_a_node(make_scheduler: Callable[..., Scheduler], url: str, verb: str, 
     wait_until(
         lambda: (
             engine.parts.scheduler_thread.expected_at - time.monotonic() > 600
-            and time.monotonic() - engine.parts.scheduler_thread.passed_at > (SETTLED if "reset" in verb else 0)
+            and time.monotonic() - engine.parts.scheduler_thread.passed_at > (SETTLED if "reset" in method else 0)
         ),
         "the node's rest",
     )

@@ -119,7 +119,7 @@ def schedules() -> list[str]:
 
 @lru_cache
 def calendars() -> list[str]:
-    from quartzpy.calendars.kinds import calendar_to_json
+    from quartzpy.calendars.registry import calendar_to_json
     from tests.fuzz.values import calendars as made
 
     return [json.dumps(calendar_to_json(calendar)) for calendar in made()]

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from quartzpy import job_data
-from quartzpy.calendars.kinds import calendar_from_json, calendar_to_json
+from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
 from quartzpy.config.sources import PREFIX, load_settings
 from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
@@ -20,7 +20,7 @@ from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.scheduler.declarations import load_definitions
 from quartzpy.store.postgresql.db import rows
 from quartzpy.triggers.recurrence import RecurrenceTrigger
-from quartzpy.triggers.recurrence_parser import recurrence_set
+from quartzpy.triggers.recurrence_rule import recurrence_set
 from tests.fuzz import corpus
 from tests.fuzz.mutation import mutated
 from tests.fuzz.runner import Target

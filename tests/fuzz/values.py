@@ -11,13 +11,9 @@ from typing import Any
 from uuid import UUID
 
 from quartzpy import Job, JobExecutionContext
-from quartzpy.calendars.annual import AnnualCalendar
-from quartzpy.calendars.base import BaseCalendar
-from quartzpy.calendars.cron import CronCalendar
-from quartzpy.calendars.daily import DailyCalendar
-from quartzpy.calendars.holiday import HolidayCalendar
-from quartzpy.calendars.monthly import MonthlyCalendar
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.calendar import BaseCalendar
+from quartzpy.calendars.days import AnnualCalendar, HolidayCalendar, MonthlyCalendar, WeeklyCalendar
+from quartzpy.calendars.times import CronCalendar, DailyCalendar
 from quartzpy.jobs.job import JobTypes
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter

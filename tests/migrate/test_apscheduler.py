@@ -266,7 +266,7 @@ def test_plain_data_is_read_as_pickle_reads_it(protocol: int) -> None:
         "flags": [True, False, None],
         "when": datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC),
         "there": datetime(2026, 1, 2, 3, 4, tzinfo=ZONE),
-        "offset": datetime(2026, 1, 2, tzinfo=quartzpy.time_zones.fixed_offset("+02:00")),
+        "offset": datetime(2026, 1, 2, tzinfo=quartzpy.instants.fixed_offset("+02:00")),
         "day": date(2026, 1, 2),
         "span": timedelta(days=1, seconds=2, microseconds=3),
         "same": [[1], [2]],

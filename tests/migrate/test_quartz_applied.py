@@ -16,7 +16,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import ObjectAlreadyExistsError
 from quartzpy.migrate import apply
 from quartzpy.migrate.slices import HELD
-from quartzpy.operations.actor import Actor, Role
+from quartzpy.operations.actions.action import Actor, Role
 from quartzpy.states import TriggerState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.store import SqlJobStore

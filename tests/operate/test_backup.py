@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
-from quartzpy.calendars.weekly import DayOfWeek
+from quartzpy.calendars.days import DayOfWeek
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql import migrations
 from tests.database import connect_to, libpq_url

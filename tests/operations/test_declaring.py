@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from quartzpy.calendars.holiday import HolidayCalendar
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.days import HolidayCalendar, WeeklyCalendar
 from quartzpy.errors import CalendarNotFoundError, ForbiddenError
 from quartzpy.operations import Actor, Operations, Role
 from quartzpy.scheduler.sync import Declarations

@@ -10,7 +10,7 @@ import pytest
 
 from quartzpy import Scheduler
 from quartzpy.operations import Actor, Incident, Operations, Role, cluster
-from quartzpy.operations.node_incidents import of_nodes
+from quartzpy.operations.incidents import of_nodes
 from quartzpy.placement import Capabilities
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
 from quartzpy.store.node_facts import MISFIRE_THRESHOLD, misfire_threshold

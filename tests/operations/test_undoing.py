@@ -9,7 +9,7 @@ import pytest
 from quartzpy.cli.incidents import command_of
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import Operations, Selection
-from quartzpy.operations.undoing import undoing
+from quartzpy.operations.audit_log import undoing
 from quartzpy.placement import Capabilities
 from quartzpy.states import ActionState, JobMode, TriggerState
 from quartzpy.store.postgresql.admin import admin

@@ -289,7 +289,7 @@ def test_a_transaction_of_the_user_carries_the_trace(
     assert trace_id(span) == request.get_span_context().trace_id
 
 
-def test_the_awaitable_verbs_carry_the_trace(url: str, telemetry: Telemetry) -> None:
+def test_the_awaitable_methods_carry_the_trace(url: str, telemetry: Telemetry) -> None:
     async def use() -> int:
         scheduler = AsyncScheduler(url, name="otel-async", plugins=[telemetry.plugin()])
         await scheduler.start()

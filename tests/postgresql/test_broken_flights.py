@@ -59,7 +59,8 @@ def test_a_session_that_was_ended_before_a_flight(
 ) -> None:
     connection = connect()
     if setting is not None:
-        connection.execute(f"SET {setting} = '10ms'".encode())
+        # An end that comes with the answer would be read with it, as a notice.
+        connection.execute(f"SET {setting} = '500ms'".encode())
     if in_transaction:
         connection.execute("BEGIN")
     if setting is None:
@@ -126,7 +127,8 @@ def test_a_timeout_of_the_server_is_named(
     with connect_to(postgres_dsn, autocommit=False) as holder:
         holder.execute("LOCK TABLE qrtz_locks")
         connection = connect()
-        connection.execute(f"SET {setting} = '10ms'".encode())
+        # An end that comes with the answer would be read with it, as a notice.
+        connection.execute(f"SET {setting} = '500ms'".encode())
         with pytest.raises(psycopg.OperationalError, match=said):
             fly(connection, [ask("SELECT count(*) FROM qrtz_locks")], seconds=600)
         assert fly(connection, [ask("SET statement_timeout = 0"), SMALL], seconds=600)[1].rows == [(1,)]

@@ -14,7 +14,7 @@ import pytest
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.cli.main import cli
 from quartzpy.events.events import Event, NodesDiffer
-from quartzpy.operations.doctor import examine
+from quartzpy.operations.system import examine
 from quartzpy.placement import Capabilities
 from quartzpy.store import node_facts
 from quartzpy.store.findings import Finding, Severity

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -535,12 +536,12 @@ def test_a_bulk_call_waits_for_a_held_row_without_the_lock(
     }[verb]
     if verb == "resume":
         impatient.pause(TriggerGroups(everything))
-    caller = threading.Thread(target=call)
     now = datetime.now(UTC)
-    with transaction(connect) as one, transaction(connect) as other:
+    # The transactions end first, so that a call which waits for them ends, too.
+    with ThreadPoolExecutor(1) as thread, transaction(connect) as one, transaction(connect) as other:
         one.execute("SELECT FROM qrtz_triggers WHERE job_name = 'held' FOR UPDATE")
         other.execute("SELECT FROM qrtz_job_details WHERE job_name = 'held' FOR UPDATE")
-        caller.start()
+        called = thread.submit(call)
         look = connect()
         while not look.execute(WAITS).fetchone():
             pass
@@ -549,6 +550,5 @@ def test_a_bulk_call_waits_for_a_held_row_without_the_lock(
         assert names(stage.acquire().fired) == {"free"}
         one.execute("COMMIT")
         # It has its rows now, and takes the lock; the job's row is still held.
-        caller.join(30)
-        assert not caller.is_alive()
+        called.result(30)
         one.execute("BEGIN")

@@ -28,6 +28,7 @@ from quartzpy.store.postgresql.steps.acquire import (
     LOCK_IF_DUE,
     NEXT_DUE,
 )
+from quartzpy.store.postgresql.steps.complete import complete_statement
 from quartzpy.store.postgresql.steps.misfire import MOVE
 from quartzpy.store.postgresql.steps.purge import PURGE
 from quartzpy.store.postgresql.steps.rate_limits import ADMIT, NEXT_TURN
@@ -479,6 +480,35 @@ UPDATE qrtz_triggers t
  WHERE j.sched_name = 'plans' AND j.job_name = t.job_name AND j.rate_limit IS NOT NULL AND t.sched_name = 'plans'
 """
 TURNS = 30
+KEYED = """
+INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, max_concurrent, persists_data,
+    requests_recovery, concurrency_key) VALUES ('plans', 'DEFAULT', 'keyed', 'keyed', true, 1, false, false, 'tenant');
+UPDATE qrtz_triggers
+   SET job_name = 'keyed', job_type = 'keyed', max_concurrent = 1, concurrency_key = 'k' || generation,
+       next_fire_time = now() - interval '1 s'
+ WHERE sched_name = 'plans' AND generation > 6000;
+INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+    job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent, concurrency_key,
+    requests_recovery, attempt)
+SELECT generation, 'plans', 'DEFAULT', 't' || generation, generation, 'DEFAULT', 'keyed', 'keyed', 'node', 1,
+       'EXECUTING', now(), now(), 5, 1, concurrency_key, false, 1
+  FROM qrtz_triggers WHERE sched_name = 'plans' AND generation > 8990;
+UPDATE qrtz_triggers SET trigger_state = 'BLOCKED' WHERE sched_name = 'plans' AND generation > 7000;
+"""
+COMPLETE = complete_statement(asks=False, stores=False, retries=False, counts=False, continues=False)
+ENDING = list(range(8991, 8991 + LIMIT))
+OF_ENDS = {
+    "fire_ids": ENDING,
+    "started": [datetime.now(UTC)] * LIMIT,
+    "ended": [datetime.now(UTC)] * LIMIT,
+    "outcomes": ["SUCCEEDED"] * LIMIT,
+    "errors": [None] * LIMIT,
+    "stores_data": [False] * LIMIT,
+    "last": [False] * LIMIT,
+    "retry_after": [None] * LIMIT,
+    "results": [None] * LIMIT,
+    "wakes_others": False,
+}
 
 
 @filled(*(Fill(statistics=statistics, then=RATE_LIMITED) for statistics in STATISTICS))
@@ -496,6 +526,21 @@ def test_rate_limits_are_asked_only_about_triggers_whose_turn_it_is(
     assert max(walked(node) for node in scans) <= most, scans
     admitted = [node for node in plan if node.get("CTE Name") == "admitted" and node["Node Type"] == "CTE Scan"]
     assert [node["Actual Rows"] for node in admitted] == ([5] if text is ADMIT else [])
+
+
+@filled(*(Fill(statistics=statistics, then=KEYED) for statistics in STATISTICS))
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [(ACQUIRE, {"job_types": ["keyed"], "since": "-infinity"}), (COMPLETE, OF_ENDS)],
+    ids=["acquire", "complete"],
+)
+def test_a_limit_of_a_key_costs_nothing_for_the_triggers_of_other_keys(
+    explain: Callable[..., list[dict[str, Any]]], text: str, values: dict[str, Any]
+) -> None:
+    """However many triggers the job has: 3,000 here, each with a key of its own, of which 2,000 are blocked."""
+    plan = explain(text, **values)
+    scans = scans_of_triggers(plan)
+    assert LIMIT <= sum(walked(node) for node in scans) <= 8 * LIMIT, scans
 
 
 @filled(Fill(FILL_PAGES), Fill(FILL_PAGES, "good"))

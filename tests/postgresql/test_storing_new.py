@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from quartzpy.calendars.annual import AnnualCalendar
+from quartzpy.calendars.days import AnnualCalendar
 from quartzpy.errors import JobNotFoundError, JobStoreError, ObjectAlreadyExistsError, OutcomeUnknownError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey

@@ -114,7 +114,7 @@ def test_a_prefix_that_cannot_be_is_refused(wrong: object) -> None:
         Scheduler("memory://", table_prefix=wrong)
 
 
-def test_all_verbs_work_under_a_prefix(two: list[Scheduler]) -> None:
+def test_all_methods_work_under_a_prefix(two: list[Scheduler]) -> None:
     scheduler = two[1]
     scheduler.schedule_job(
         JobDetail(Told, "job", durable=True),

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from quartzpy.calendars.holiday import HolidayCalendar
+from quartzpy.calendars.days import HolidayCalendar
 from quartzpy.errors import ObjectAlreadyExistsError, OutcomeUnknownError, StoreUnavailableError
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.matchers import GroupMatcher

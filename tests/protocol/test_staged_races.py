@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from quartzpy.calendars.holiday import HolidayCalendar
+from quartzpy.calendars.days import HolidayCalendar
 from quartzpy.errors import CalendarInUseError, JobNotFoundError
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.store.postgresql.db import connections

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.build import Edit, Sabotage
 
-_LIFE = "quartzpy.scheduler.lifecycle"
+_SCHEDULER = "quartzpy.scheduler.scheduler"
 _DRAINING = "tests/facade/test_draining.py"
 
 DRAINS = (
@@ -13,7 +13,7 @@ DRAINS = (
         "the jobs that a drain waits for fail, because the scheduler refuses them from the beginning of the drain",
         (
             Edit(
-                _LIFE,
+                _SCHEDULER,
                 "        if self._closed.is_set():\n            raise",
                 "        if self.is_shut_down:\n            raise",
             ),
@@ -23,7 +23,7 @@ DRAINS = (
     Sabotage(
         "a_drain_waits_for_itself",
         "a drain without a limit waits for a job that waits for what no node can run",
-        (Edit(_LIFE, "node.waits_without_limit and not has_begun()", "False and not has_begun()"),),
+        (Edit(_SCHEDULER, "node.waits_without_limit and not has_begun()", "False and not has_begun()"),),
         (f"{_DRAINING}::test_a_drain_without_a_limit_ends_although_a_job_waits_for_what_no_node_runs[memory]",),
     ),
     Sabotage(
@@ -31,7 +31,7 @@ DRAINS = (
         "jobs that a drain has abandoned still use the scheduler, while it takes its connections away",
         (
             Edit("quartzpy.node.node", "            closing(False)\n", ""),
-            Edit(_LIFE, "        self._close(drained)\n", ""),
+            Edit(_SCHEDULER, "        self._close(drained)\n", ""),
         ),
         (f"{_DRAINING}::test_after_the_time_limit_of_the_drain_a_job_is_told_why_it_is_refused[memory]",),
     ),

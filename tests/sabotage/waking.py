@@ -1,4 +1,4 @@
-"""What lets a node that rests look in time: for what it has fired, reconciled or lost, and after verbs."""
+"""What lets a node that rests look in time: for what it has fired, reconciled or lost, and after methods."""
 
 from __future__ import annotations
 

@@ -10,13 +10,13 @@ WEB = (
     Sabotage(
         "no_count_of_body",
         "a body in chunks is read to its end, whoever sends it",
-        (Edit("quartzpy.dashboard.request_limits", "if self._count > self._most:", "if False:"),),
+        (Edit("quartzpy.dashboard.middleware", "if self._count > self._most:", "if False:"),),
         (f"{_TESTS}test_a_body_is_counted_while_it_is_read",),
     ),
     Sabotage(
         "no_announced_length",
         "a body is read although it announces that it is too large",
-        (Edit("quartzpy.dashboard.request_limits", "            body.check_announced(scope)\n", ""),),
+        (Edit("quartzpy.dashboard.middleware", "            body.check_announced(scope)\n", ""),),
         (f"{_TESTS}test_a_body_that_is_announced_as_too_large_is_not_read",),
     ),
     Sabotage(

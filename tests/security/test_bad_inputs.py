@@ -28,8 +28,8 @@ from quartzpy import (
     TriggerKey,
     errors,
 )
-from quartzpy.calendars.cron import CronCalendar
-from quartzpy.calendars.weekly import EVERY_DAY, WeeklyCalendar
+from quartzpy.calendars.days import EVERY_DAY, WeeklyCalendar
+from quartzpy.calendars.times import CronCalendar
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.config.sources import PREFIX, load_settings
 from quartzpy.cron_expressions.crontab import CrontabExpression

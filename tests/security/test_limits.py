@@ -21,9 +21,8 @@ from quartzpy import (
     TriggerKey,
     errors,
 )
-from quartzpy.calendars.cron import CronCalendar
-from quartzpy.calendars.holiday import HolidayCalendar
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.days import HolidayCalendar, WeeklyCalendar
+from quartzpy.calendars.times import CronCalendar
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.instants import zone
 from quartzpy.job_data import MAX_BYTES, decode, encode

@@ -29,9 +29,9 @@ IMPORTING = {
     "cli/main.py": "the package's own module of a command",
     "cli/node.py": "the program that the command line names",
     "cli/definitions.py": "a module that the command line names",
-    "scheduling/calendar_tables.py": "a class of calendars that a file of declarations names",
+    "scheduler/calendar_tables.py": "a class of calendars that a file of declarations names",
     "triggers/recurrence_rule.py": "dateutil",
-    "calendars/holiday.py": "holidays",
+    "calendars/days.py": "holidays",
     "store/postgresql/steps/facts.py": "tzdata",
     "node/workers/process_messages.py": "in a worker process: the modules of the types that its node has registered",
 }

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from quartzpy import Scheduler
 from quartzpy.dashboard import basic_auth, create_app, token_auth
 from quartzpy.dashboard.guesses import BURST, MOST_A_MINUTE, Guesses
-from quartzpy.dashboard.request_limits import MOST_BYTES, MOST_BYTES_OF_LOGIN, RequestLimits
+from quartzpy.dashboard.middleware import MOST_BYTES, MOST_BYTES_OF_LOGIN, RequestLimits
 from quartzpy.operations import Actor, Role
 from tests.waiting import wait_until
 

@@ -7,8 +7,7 @@ import inspect
 
 import pytest
 
-from quartzpy.aio.methods.scheduling import AsyncSchedulingMethods
-from quartzpy.aio.scheduler import AsyncSchedulerMethods
+from quartzpy.aio.methods import AsyncSchedulerMethods, AsyncSchedulingMethods
 from quartzpy.scheduler.methods.scheduling import SchedulingMethods
 from quartzpy.scheduler.scheduler import BaseScheduler
 from tools import async_facade
@@ -28,7 +27,7 @@ def comparable(text: str) -> tuple[list[str], set[str]]:
 def test_the_twins_are_up_to_date(module: async_facade.Module) -> None:
     wanted, imported = comparable(async_facade.Writer(module).text())
     found, there = comparable(module.path.read_text())
-    assert found == wanted, "a verb was changed: python -m tools.async_facade"
+    assert found == wanted, "a method was changed: python -m tools.async_facade"
     # The formatter leaves out what nothing uses, and takes names from where they belong now.
     assert {name.rpartition(".")[2] for name in there} <= {name.rpartition(".")[2] for name in imported}
 

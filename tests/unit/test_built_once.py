@@ -13,7 +13,7 @@ import pytest
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
-from quartzpy.scheduler.forms import as_job_detail
+from quartzpy.scheduler.coercion import as_job_detail
 from quartzpy.store.postgresql.db.rows import TriggerColumns
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger
 from quartzpy.triggers.combined import AnyOf, Jitter

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.days import WeeklyCalendar
 from quartzpy.errors import InvalidTriggerError, UnknownTimeZoneError
 from quartzpy.instants import zone
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit

@@ -12,13 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quartzpy.calendars.annual import AnnualCalendar
-from quartzpy.calendars.base import MAX_CHAINED, BaseCalendar, WholeDayCalendar
-from quartzpy.calendars.cron import CronCalendar
-from quartzpy.calendars.daily import DailyCalendar
-from quartzpy.calendars.holiday import HolidayCalendar
-from quartzpy.calendars.monthly import MonthlyCalendar
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.calendar import MAX_CHAINED, BaseCalendar, WholeDayCalendar
+from quartzpy.calendars.days import AnnualCalendar, HolidayCalendar, MonthlyCalendar, WeeklyCalendar
+from quartzpy.calendars.times import CronCalendar, DailyCalendar
 from quartzpy.errors import SettingsError
 from quartzpy.scheduler.declarations import definitions
 from quartzpy.scheduler.exporting import exported

@@ -12,14 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quartzpy.calendars.annual import AnnualCalendar
-from quartzpy.calendars.base import MAX_CHAINED, BaseCalendar
-from quartzpy.calendars.cron import CronCalendar
-from quartzpy.calendars.daily import DailyCalendar
-from quartzpy.calendars.holiday import HolidayCalendar
-from quartzpy.calendars.kinds import calendar_from_json, calendar_to_json
-from quartzpy.calendars.monthly import MonthlyCalendar
-from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
+from quartzpy.calendars.calendar import MAX_CHAINED, BaseCalendar
+from quartzpy.calendars.days import AnnualCalendar, DayOfWeek, HolidayCalendar, MonthlyCalendar, WeeklyCalendar
+from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
+from quartzpy.calendars.times import CronCalendar, DailyCalendar
 from quartzpy.errors import InvalidCalendarError, InvalidCronError, UnknownTimeZoneError
 from tests.unit.instants import instants, utc
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.days import WeeklyCalendar
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger
 from quartzpy.triggers.combined import MAX_NESTED, AllOf, AnyOf, Jitter

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quartzpy.calendars.weekly import MONDAY_TO_FRIDAY, DayOfWeek, WeeklyCalendar
+from quartzpy.calendars.days import MONDAY_TO_FRIDAY, DayOfWeek, WeeklyCalendar
 from quartzpy.errors import InvalidTriggerError, UnknownTimeZoneError
 from quartzpy.instants import zone
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger

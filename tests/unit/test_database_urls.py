@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import URL, make_url
 from sqlalchemy.dialects.postgresql import psycopg as dialects
 
-from quartzpy.config.config import SchedulerConfig
-from quartzpy.config.table_names import checked_schema
+from quartzpy.config.config import SchedulerConfig, checked_schema
 from quartzpy.errors import SettingsError
 from quartzpy.store.postgresql.db.conninfo import connect_arguments
 from quartzpy.store.postgresql.db.urls import DatabaseUrl, parse_dsn, scrubbed

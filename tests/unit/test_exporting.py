@@ -37,8 +37,8 @@ from quartzpy.scheduler.declarations import definitions
 from quartzpy.scheduler.exporting import exported, span_text, written
 from quartzpy.scheduler.sync import Definitions
 from quartzpy.store.differences import job_differences, trigger_differences
-from quartzpy.triggers.schedule_hash import schedule_hash
 from quartzpy.triggers.trigger import Trigger
+from quartzpy.triggers.upcoming import schedule_hash
 
 START = datetime(2026, 1, 1, 8, 30, 0, 123456, tzinfo=UTC)
 

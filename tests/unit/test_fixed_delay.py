@@ -9,7 +9,7 @@ import pytest
 from quartzpy import FixedDelayTrigger, Job, JobDetail, JobExecutionContext, WeeklyCalendar
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.testing import SchedulerHarness
-from quartzpy.triggers.kinds import stored_schedule
+from quartzpy.triggers.registry import stored_schedule
 
 START = datetime(2026, 1, 2, 23, 30, tzinfo=UTC)  # a Friday
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.calendars.cron import CronCalendar
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.days import WeeklyCalendar
+from quartzpy.calendars.times import CronCalendar
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.states import MisfireAction
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit

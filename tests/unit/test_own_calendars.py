@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Self
 import pytest
 
 from quartzpy import BaseCalendar, WeeklyCalendar, WholeDayCalendar, every
-from quartzpy.calendars.base import CALENDAR_KINDS
-from quartzpy.calendars.kinds import calendar_from_json, storable_json
+from quartzpy.calendars.calendar import CALENDAR_KINDS
+from quartzpy.calendars.registry import calendar_from_json, storable_json
 from quartzpy.errors import InvalidCalendarError, UnsupportedKindError
 
 START = datetime(2026, 6, 28, 22, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 
 from quartzpy import DateTrigger, IntervalTrigger, SimpleTrigger, Trigger, at, every
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.triggers.kinds import stored_schedule
+from quartzpy.triggers.registry import stored_schedule
 from tests.fire_times import first_fire_times
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -24,8 +24,9 @@ from quartzpy import (
     WeeklyCalendar,
     every,
 )
+from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.triggers.kinds import stored_schedule
+from quartzpy.triggers.registry import stored_schedule
 from quartzpy.triggers.upcoming import look_ahead, refill
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -53,6 +54,18 @@ def test_an_unstarted_trigger_shows_what_comes_next_from_now_or_from_a_start(tri
     later = START + 30 * DAY
     anchored = trigger.anchored(START)
     assert anchored.upcoming(3, later) == list(islice((at for at in anchored.fire_times() if at > later), 3))
+
+
+@pytest.mark.parametrize("trigger", KINDS, ids=lambda trigger: trigger.kind)
+@pytest.mark.parametrize("end", [None, START + 4 * DAY, START + 4 * DAY + timedelta(hours=2)])
+@pytest.mark.parametrize("calendar", [None, WeeklyCalendar()])
+def test_several_fire_times_at_once_are_those_found_one_by_one(
+    trigger: Trigger, end: datetime | None, calendar: Calendar | None
+) -> None:
+    anchored = replace(trigger, end_time=end).anchored(START)
+    progress = anchored.started(calendar)
+    for late in (progress, replace(progress, next_fire_time=START - DAY), replace(progress, next_fire_time=None)):
+        assert anchored.following(late, calendar, 9) == Trigger.following(anchored, late, calendar, 9)
 
 
 @pytest.mark.parametrize("trigger", KINDS, ids=lambda trigger: trigger.kind)

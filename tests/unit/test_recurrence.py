@@ -15,12 +15,12 @@ from dateutil.rrule import rrulestr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.days import WeeklyCalendar
 from quartzpy.errors import InvalidTriggerError, TriggerNeverFiresError, UnknownTimeZoneError
 from quartzpy.instants import zone
 from quartzpy.triggers.cron import CronTrigger
-from quartzpy.triggers.kinds import trigger_kind
 from quartzpy.triggers.recurrence import RecurrenceTrigger
+from quartzpy.triggers.registry import trigger_kind
 from tests.fire_times import first_fire_times
 from tests.unit.instants import utc
 

@@ -21,7 +21,7 @@ from quartzpy import (
     WeeklyCalendar,
 )
 from quartzpy.errors import UnknownTimeZoneError
-from quartzpy.time_zones import fixed_offset, zone_name
+from quartzpy.instants import fixed_offset, zone_name
 from tests.fire_times import first_fire_times
 
 START = datetime(2026, 5, 14, 23, tzinfo=UTC)  # already Friday, May 15, at +02:00

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, time, timedelta
 import pytest
 
 from quartzpy import AsyncScheduler, CronTrigger, JobDetail, Scheduler, every
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.days import WeeklyCalendar
 from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.errors import CalendarNotFoundError, InvalidCronError, InvalidValueError, JobNotFoundError

@@ -13,11 +13,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from quartzpy.dashboard.actions.background import BackgroundActions
-from quartzpy.dashboard.api import bodies, openapi, parameters
-from quartzpy.dashboard.api.accepted import AcceptedAction
-from quartzpy.dashboard.api.problems import HANDLERS, problem
-from quartzpy.dashboard.api.reads import ENTRY, READS, Read
+from quartzpy.dashboard.api import bodies, openapi
+from quartzpy.dashboard.api.reads import ENTRY, READS, Read, values_of
+from quartzpy.dashboard.api.responses import HANDLERS, AcceptedAction, problem
+from quartzpy.dashboard.background import BackgroundActions
 from quartzpy.operations import ActionProgress, Actions, Actor, Operations, Selection
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.render import to_json
@@ -64,28 +63,26 @@ def create_api(
         actor = actor_of(request)
         return None if actor is None else operations.acting_as(actor)
 
-    def not_known() -> Response:
+    def unauthenticated() -> Response:
         return problem(401, "This request does not say who sends it.")
 
     def read_endpoint(read: Read) -> _Endpoint:
         async def endpoint(request: Request) -> Response:
-            given = acting(request)
-            if given is None:
-                return not_known()
-            values = parameters.read(read.parameters, request.query_params.multi_items())
+            if (own := acting(request)) is None:
+                return unauthenticated()
+            values = values_of(read.parameters, request.query_params.multi_items())
             # Reads block.
-            return JsonResponse(await run_in_threadpool(read.answer, given, values))
+            return JsonResponse(await run_in_threadpool(read.answer, own, values))
 
         return endpoint
 
     def action_endpoint(action: str) -> _Endpoint:
         async def endpoint(request: Request) -> Response:
-            given = acting(request)
-            if given is None:
-                return not_known()
+            if (own := acting(request)) is None:
+                return unauthenticated()
             check_request(request)
             arguments = bodies.arguments_of(action, await request.body())
-            return await run_in_threadpool(carried_out, request, given.actions, action, arguments)
+            return await run_in_threadpool(carried_out, request, own.actions, action, arguments)
 
         return endpoint
 

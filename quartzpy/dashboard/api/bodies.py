@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from quartzpy.dashboard.api.parameters import instant
+from quartzpy.dashboard.api.reads import group_matcher, instant
 from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
@@ -92,21 +92,21 @@ def arguments_of(action: str, body: bytes) -> dict[str, Any]:
     if len(body) > MOST_BYTES:
         raise InvalidValueError(f"body: must have at most {MOST_BYTES:,} bytes (got {len(body):,})")
     try:
-        given = json.loads(body or b"{}")
+        members = json.loads(body or b"{}")
     except (ValueError, RecursionError) as error:
         raise InvalidValueError(f"body: must be JSON ({error})") from None
-    if not isinstance(given, dict):
-        raise InvalidValueError(f"body: must be a JSON object (got {quoted(given)})")
+    if not isinstance(members, dict):
+        raise InvalidValueError(f"body: must be a JSON object (got {quoted(members)})")
     schema = schema_of(action)
-    for name in given:
+    for name in members:
         if name not in schema["properties"]:
-            known = ", ".join(schema["properties"])
-            raise InvalidValueError(f"{name}: is not an argument of {action}; the arguments are {known}")
+            names = ", ".join(schema["properties"])
+            raise InvalidValueError(f"{name}: is not an argument of {action}; the arguments are {names}")
     for name in schema["required"]:
-        if name not in given:
+        if name not in members:
             raise InvalidValueError(f"{name}: is missing; {action} needs {', '.join(schema['required'])}")
     readers = {**_READERS, **{name: _instant for name, item in _inputs_of(action).items() if isinstance(item, Instant)}}
-    return {name: readers.get(name, _as_it_is)(name, value) for name, value in given.items()}
+    return {name: readers.get(name, _as_it_is)(name, value) for name, value in members.items()}
 
 
 def _as_it_is(name: str, value: Any) -> Any:
@@ -140,27 +140,27 @@ def _selection(name: str, value: Any) -> Any:
             f"{name}: must be an object with one member, which is one of {', '.join(_SELECTION['properties'])}"
             f" (got {quoted(value)})"
         )
-    [(kind, given)] = value.items()
-    if kind in _ONE:
-        return _ONE[kind](kind, given)
-    if kind in _FILTERED and isinstance(given, dict):
-        return _FILTERED[kind](**{one: _filter(kind, one, text) for one, text in given.items()})
+    [(kind, subjects)] = value.items()
+    if kind in _KEY_READERS:
+        return _KEY_READERS[kind](kind, subjects)
+    if kind in _FILTERED and isinstance(subjects, dict):
+        return _FILTERED[kind](**{member: _filter(member, text) for member, text in subjects.items()})
     if kind in _FILTERED:
-        if not isinstance(given, list) or len(given) > MOST_SELECTED:
+        if not isinstance(subjects, list) or len(subjects) > MOST_SELECTED:
             raise InvalidValueError(
                 f"{kind}: must be an object with filters, or a list of at most {MOST_SELECTED:,} keys"
-                f" (got {quoted(given)})"
+                f" (got {quoted(subjects)})"
             )
-        read = _ONE[kind.removesuffix("s")]
-        return [read(kind, one) for one in given]
+        read = _KEY_READERS[kind.removesuffix("s")]
+        return [read(kind, key) for key in subjects]
     if kind in _GROUPS:
-        return _GROUPS[kind](_matcher(kind, given))
-    if kind == Subject.EVERYTHING and given is True:
+        return _GROUPS[kind](_matcher(kind, subjects))
+    if kind == Subject.EVERYTHING and subjects is True:
         return Selection.everything()
     raise InvalidValueError(f"{name}: must be one of {', '.join(_SELECTION['properties'])} (got {quoted(value)})")
 
 
-def _filter(kind: str, name: str, value: Any) -> Any:
+def _filter(name: str, value: Any) -> Any:
     match name:
         case "job":
             return _job(name, value)
@@ -176,9 +176,7 @@ def _filter(kind: str, name: str, value: Any) -> Any:
 def _matcher(name: str, value: Any) -> GroupMatcher:
     if not isinstance(value, str) or not value:
         raise InvalidValueError(f"{name}: must be a group, or the beginning of groups and a * (got {quoted(value)})")
-    if value.endswith("*"):
-        return GroupMatcher.starts_with(value[:-1]) if value != "*" else GroupMatcher.anything()
-    return GroupMatcher.equals(value)
+    return group_matcher(name, value)
 
 
 def _instant(name: str, value: Any) -> Any:
@@ -197,7 +195,7 @@ def _optional_trigger(name: str, value: Any) -> TriggerKey | None:
     return None if value is None else _trigger(name, value)
 
 
-_ONE: Mapping[str, Callable[[str, Any], Any]] = {"job": _job, "trigger": _trigger, "execution": _fire_id}
+_KEY_READERS: Mapping[str, Callable[[str, Any], Any]] = {"job": _job, "trigger": _trigger, "execution": _fire_id}
 _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "selection": _selection,
     "job": _job,

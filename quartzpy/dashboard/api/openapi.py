@@ -1,17 +1,102 @@
-"""The OpenAPI description of the API, generated from its resources, the actions and the read models."""
+"""The OpenAPI description of the API, from its resources, the actions and the types of the read models."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, get_type_hints
+import types
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime, timedelta
+from enum import Enum
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from quartzpy.dashboard.api import bodies
-from quartzpy.dashboard.api.accepted import AcceptedAction
-from quartzpy.dashboard.api.problems import PROBLEM_SCHEMA, PROBLEM_TYPE
 from quartzpy.dashboard.api.reads import READS, Read
-from quartzpy.dashboard.api.schemas import Schemas
+from quartzpy.dashboard.api.responses import PROBLEM_SCHEMA, PROBLEM_TYPE, AcceptedAction
+from quartzpy.keys import Key
 from quartzpy.operations import Actions, Operations
 from quartzpy.operations.actions.table import ACTIONS
+from quartzpy.scheduler.querying import Page
+
+_PLAIN: Mapping[Any, dict[str, Any]] = {
+    Any: {},
+    object: {},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    str: {"type": "string"},
+    type(None): {"type": "null"},
+    datetime: {"type": "string", "format": "date-time"},
+    date: {"type": "string", "format": "date"},
+    timedelta: {"type": "number", "description": "Seconds."},
+}
+_EXAMINED = "The number of records after which this page stopped its search; null if it is full or the last one."
+STORED_KEY: dict[str, Any] = {
+    "type": "object",
+    "properties": {"group": {"type": "string"}, "name": {"type": "string"}},
+    "required": ["group", "name"],
+    "additionalProperties": False,
+}
+
+
+class Schemas:
+    """The schemas of types, and the components to which they refer."""
+
+    def __init__(self) -> None:
+        self.components: dict[str, dict[str, Any]] = {}
+
+    def of(self, hint: Any) -> dict[str, Any]:
+        """Return the schema of the JSON that stands for values of a type."""
+        if hint in _PLAIN:
+            return dict(_PLAIN[hint])
+        origin, inner = get_origin(hint), get_args(hint)
+        if origin in (Union, types.UnionType):
+            return {"anyOf": [self.of(member) for member in inner]}
+        if origin is Page:
+            return _object(
+                {
+                    "items": {"type": "array", "items": self.of(inner[0])},
+                    "next_cursor": {"type": ["string", "null"]},
+                    "examined": {"type": ["integer", "null"], "description": _EXAMINED},
+                }
+            )
+        if origin is tuple and len(inner) == 2 and inner[1] is Ellipsis:
+            return {"type": "array", "items": self.of(inner[0])}
+        if isinstance(origin, type) and issubclass(origin, Mapping):
+            return {"type": "object", "additionalProperties": self.of(inner[1])}
+        if isinstance(origin, type) and issubclass(origin, Sequence | Collection):
+            return {"type": "array", "items": self.of(inner[0])}
+        if isinstance(hint, type) and issubclass(hint, Key):
+            self.components.setdefault("StoredKey", STORED_KEY)
+            return _reference("StoredKey")
+        if isinstance(hint, type) and issubclass(hint, Enum):
+            return {"type": "string", "enum": [str(member) for member in hint]}
+        if isinstance(hint, type) and is_dataclass(hint):
+            return self._model(hint)
+        raise TypeError(f"no schema for {hint!r}")
+
+    def _model(self, model: type) -> dict[str, Any]:
+        name = model.__name__
+        if name not in self.components:
+            # A model that contains itself finds its name here.
+            self.components[name] = {}
+            hints = get_type_hints(model)
+            shape = _object({field.name: self.of(hints[field.name]) for field in fields(model)})
+            self.components[name] = {"description": (model.__doc__ or "").split("\n")[0], **shape}
+        return _reference(name)
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _reference(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
 
 VERSION = "1"
 """The version of the API, which is part of its path. Members may be added to responses within a version."""
@@ -55,13 +140,15 @@ def _read(read: Read, schemas: Schemas) -> dict[str, Any]:
         "summary": read.summary,
         "parameters": [
             {
-                "name": one.name,
+                "name": parameter.name,
                 "in": "query",
-                "required": one.required,
-                "description": one.description,
-                "schema": {"type": "array", "items": dict(one.schema)} if one.many else dict(one.schema),
+                "required": parameter.required,
+                "description": parameter.description,
+                "schema": {"type": "array", "items": dict(parameter.schema)}
+                if parameter.many
+                else dict(parameter.schema),
             }
-            for one in read.parameters
+            for parameter in read.parameters
         ],
         "responses": _responses(schemas.of(returned(Operations, read.method))),
     }

@@ -1,15 +1,175 @@
-"""The resources that can be read, each a method of `Operations`."""
+"""The resources that can be read, each a method of `Operations`, and their parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
-from quartzpy.dashboard.api import parameters as p
-from quartzpy.dashboard.api.parameters import Parameter
+from quartzpy.errors import InvalidValueError
+from quartzpy.instants import as_instant
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.matchers import GroupMatcher
 from quartzpy.operations import Operations
+from quartzpy.states import ActionState, ExecutionState, JobMode, MisfireAction, PublicState, TriggerState
+from quartzpy.store.queries import TriggerOrder
+
+MOST_LIMIT = 1_000
+"""The largest page of the API."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a read."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    read: Callable[[str, str], Any] = lambda name, text: text
+    """Converts the text of the parameter, given with its name for the message of an error."""
+    many: bool = False
+    """True if the parameter may be repeated."""
+    required: bool = False
+
+
+def _whole(name: str, text: str) -> int:
+    if text.isascii() and text.isdecimal() and len(text) <= 19:
+        return int(text)
+    raise InvalidValueError(f"{name}: must be a whole number (got {text!r})")
+
+
+def _boolean(name: str, text: str) -> bool:
+    if text in ("true", "false"):
+        return text == "true"
+    raise InvalidValueError(f"{name}: must be true or false (got {text!r})")
+
+
+def instant(name: str, text: str) -> datetime:
+    """Return an instant that is parsed as ISO 8601 with an offset.
+
+    Raises:
+        InvalidValueError: it is none.
+    """
+    try:
+        # A "+" that was not encoded arrives as a space.
+        parsed = datetime.fromisoformat(text.replace(" ", "+"))
+    except ValueError:
+        raise InvalidValueError(f"{name}: must be an instant such as 2026-11-22T08:00:00Z (got {text!r})") from None
+    return as_instant(parsed, name, InvalidValueError)
+
+
+def key_of(name: str, text: str, of: type[JobKey] | type[TriggerKey]) -> JobKey | TriggerKey:
+    """Return the key that is key_name as GROUP.NAME, or as NAME in the group DEFAULT."""
+    group, _, key_name = text.rpartition(".")
+    return of(key_name, group or "DEFAULT")
+
+
+def group_matcher(name: str, text: str) -> GroupMatcher:
+    if text.endswith("*"):
+        return GroupMatcher.starts_with(text[:-1]) if text != "*" else GroupMatcher.anything()
+    return GroupMatcher.equals(text)
+
+
+def one_of(words: type[StrEnum]) -> dict[str, Any]:
+    return {"type": "string", "enum": [str(word) for word in words]}
+
+
+_TEXT = {"type": "string", "minLength": 1}
+_INSTANT = {"type": "string", "format": "date-time"}
+_STATES = list(dict.fromkeys([*map(str, TriggerState), *(str(state) for state in PublicState if state != "NONE")]))
+
+LIMIT = Parameter(
+    "limit",
+    "The largest number of items.",
+    {"type": "integer", "minimum": 1, "maximum": MOST_LIMIT, "default": 100},
+    _whole,
+)
+AFTER = Parameter("after", "The `next_cursor` of the page before.", _TEXT)
+PAGE = (LIMIT, AFTER)
+NAME = Parameter("name", "The name.", _TEXT, required=True)
+GROUP_OF_KEY = Parameter("group", "The group.", {**_TEXT, "default": "DEFAULT"})
+GROUP = Parameter(
+    "group", "A group, or with a `*` at the end the beginning of the groups' names.", _TEXT, group_matcher
+)
+CONTAINS = Parameter("contains", "A part of the name; upper and lower case differ.", _TEXT)
+JOB_TYPE = Parameter("job_type", "The registered type of the job.", _TEXT)
+MODE = Parameter("mode", "The mode of the job.", one_of(JobMode))
+STATE = Parameter("state", "A state; may be repeated.", {"type": "string", "enum": _STATES}, many=True)
+OF_JOB = Parameter(
+    "job", "The key of the job: GROUP.NAME, or NAME in the group DEFAULT.", _TEXT, lambda n, t: key_of(n, t, JobKey)
+)
+OF_TRIGGER = Parameter(
+    "trigger",
+    "The key of the trigger: GROUP.NAME, or NAME in the group DEFAULT.",
+    _TEXT,
+    lambda n, t: key_of(n, t, TriggerKey),
+)
+CALENDAR = Parameter("calendar", "The name of the calendar that triggers use.", _TEXT)
+KIND = Parameter("kind", "The kind of the triggers: simple, cron, ...", _TEXT)
+SINCE = Parameter("since", "The earliest instant.", _INSTANT, instant)
+UNTIL = Parameter("until", "The instants are before this one.", _INSTANT, instant)
+ORDER = Parameter("order_by", "The order.", {**one_of(TriggerOrder), "default": "key"})
+OUTCOME = Parameter(
+    "state", "A state; may be repeated. Without it, the history is selected.", one_of(ExecutionState), many=True
+)
+NODE = Parameter("node", "The instance id of the node.", _TEXT)
+EXHAUSTED = Parameter(
+    "exhausted", "Only executions that failed and are not retried.", {"type": "boolean", "default": False}, _boolean
+)
+ACTION = Parameter("action", "The result of the misfire instruction.", one_of(MisfireAction))
+ACTOR = Parameter("actor", "The name of the actor.", _TEXT)
+AUDITED = Parameter("action", "The name of the action.", _TEXT)
+SUBJECT = Parameter("subject", "The whole subject, as an entry shows it.", _TEXT)
+ACTION_STATE = Parameter("state", "The state of the action.", one_of(ActionState))
+START = Parameter("start", "The beginning; by default one hour ago.", _INSTANT, instant)
+END = Parameter("end", "The end; by default two hours after the beginning.", _INSTANT, instant)
+LANES = Parameter("lanes", "The subjects of the lanes.", {"type": "string", "enum": ["node", "job"], "default": "node"})
+YEAR = Parameter(
+    "year", "The year; by default this one.", {"type": "integer", "minimum": 1970, "maximum": 9998}, _whole
+)
+TEXT = Parameter("text", "A part of a name, or the id of an execution.", _TEXT, required=True)
+FEW = Parameter(
+    "limit",
+    "The largest number of each kind.",
+    {"type": "integer", "minimum": 1, "maximum": 100, "default": 20},
+    _whole,
+)
+EXAMINE = Parameter(
+    "examine",
+    "Also return the findings of an examination, which reads whole tables.",
+    {"type": "boolean", "default": False},
+    _boolean,
+)
+
+
+def values_of(parameters: Sequence[Parameter], pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return the arguments that a query string gives.
+
+    Raises:
+        InvalidValueError: a parameter is unknown, missing, repeated or wrong.
+    """
+    by_name = {parameter.name: parameter for parameter in parameters}
+    values: dict[str, Any] = {}
+    for name, text in pairs:
+        parameter = by_name.get(name)
+        if parameter is None:
+            listed = ", ".join(by_name) or "none"
+            raise InvalidValueError(f"{name}: is not a parameter of this resource; the parameters are {listed}")
+        if name in values and not parameter.many:
+            raise InvalidValueError(f"{name}: must be given once")
+        value = parameter.read(name, text)
+        if parameter is LIMIT and not 1 <= value <= MOST_LIMIT:
+            raise InvalidValueError(f"limit: must be a whole number from 1 to {MOST_LIMIT:,} (got {text!r})")
+        if parameter.many:
+            values.setdefault(name, []).append(value)
+        else:
+            values[name] = value
+    for parameter in parameters:
+        if parameter.required and parameter.name not in values:
+            raise InvalidValueError(f"{parameter.name}: is missing; {parameter.description}")
+    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,103 +181,61 @@ class Read:
     """The method of `Operations`; its return type is the schema of the response."""
     summary: str
     parameters: tuple[Parameter, ...] = ()
-    call: Callable[[Operations, Mapping[str, Any]], Any] | None = None
-    """Calls the method; None passes the parameters by their names."""
+    key: type[JobKey] | type[TriggerKey] | None = None
+    """The type of the key that the parameters name, which the method takes; None passes them by their names."""
 
     def answer(self, operations: Operations, values: Mapping[str, Any]) -> Any:
-        if self.call is not None:
-            return self.call(operations, values)
-        return getattr(operations, self.method)(**values)
+        method = getattr(operations, self.method)
+        if self.key is None:
+            return method(**values)
+        return method(self.key(values["name"], values.get("group", "DEFAULT")))
 
 
-def _job_key(values: Mapping[str, Any]) -> JobKey:
-    return JobKey(values["name"], values.get("group", "DEFAULT"))
-
-
-def _trigger_key(values: Mapping[str, Any]) -> TriggerKey:
-    return TriggerKey(values["name"], values.get("group", "DEFAULT"))
-
-
-_KEY = (p.NAME, p.GROUP_OF_KEY)
+_KEY = (NAME, GROUP_OF_KEY)
 FIRE_ID = Parameter("fire_id", "The id of the execution.", {"type": "integer", "minimum": 0}, required=True)
 CALENDAR_NAME = Parameter("name", "The name of the calendar.", {"type": "string", "minLength": 1}, required=True)
 ENTRY = "/audit-entry"
 ACTION_ID = Parameter(
-    "action_id", "The id of the action.", {"type": "integer", "minimum": 1}, p.LIMIT.read, required=True
+    "action_id", "The id of the action.", {"type": "integer", "minimum": 1}, LIMIT.read, required=True
 )
 COUNT = Parameter(
     "limit",
     "The largest number of fires.",
     {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
-    p.LIMIT.read,
+    LIMIT.read,
 )
 
 READS: tuple[Read, ...] = (
     Read("/overview", "overview", "What runs, what is late and why, what failed, what comes next, and what is wrong."),
-    Read("/jobs", "jobs", "The jobs.", (*p.PAGE, p.GROUP, p.CONTAINS, p.JOB_TYPE, p.MODE)),
-    Read("/job", "job", "One job.", _KEY, lambda ops, values: ops.job(_job_key(values))),
+    Read("/jobs", "jobs", "The jobs.", (*PAGE, GROUP, CONTAINS, JOB_TYPE, MODE)),
+    Read("/job", "job", "One job.", _KEY, JobKey),
     Read(
         "/triggers",
         "triggers",
         "The triggers.",
-        (
-            *p.PAGE,
-            p.OF_JOB,
-            p.GROUP,
-            p.CONTAINS,
-            p.STATE,
-            p.CALENDAR,
-            p.JOB_TYPE,
-            p.KIND,
-            p.SINCE,
-            p.UNTIL,
-            p.ORDER,
-        ),
+        (*PAGE, OF_JOB, GROUP, CONTAINS, STATE, CALENDAR, JOB_TYPE, KIND, SINCE, UNTIL, ORDER),
     ),
-    Read("/trigger", "trigger", "One trigger.", _KEY, lambda ops, values: ops.trigger(_trigger_key(values))),
-    Read(
-        "/why",
-        "why",
-        "Why a trigger has not fired, or when it will.",
-        _KEY,
-        lambda ops, values: ops.why(_trigger_key(values)),
-    ),
+    Read("/trigger", "trigger", "One trigger.", _KEY, TriggerKey),
+    Read("/why", "why", "Why a trigger has not fired, or when it will.", _KEY, TriggerKey),
     Read(
         "/executions",
         "executions",
         "The executions, the latest first.",
-        (
-            *p.PAGE,
-            p.OUTCOME,
-            p.OF_JOB,
-            p.OF_TRIGGER,
-            p.GROUP,
-            p.JOB_TYPE,
-            p.NODE,
-            p.SINCE,
-            p.UNTIL,
-            p.EXHAUSTED,
-        ),
+        (*PAGE, OUTCOME, OF_JOB, OF_TRIGGER, GROUP, JOB_TYPE, NODE, SINCE, UNTIL, EXHAUSTED),
     ),
-    Read(
-        "/execution",
-        "execution",
-        "One execution.",
-        (FIRE_ID,),
-        lambda ops, values: ops.execution(values["fire_id"]),
-    ),
+    Read("/execution", "execution", "One execution.", (FIRE_ID,)),
     Read(
         "/misfires",
         "misfires",
         "The misfires, the latest first.",
-        (*p.PAGE, p.OF_TRIGGER, p.OF_JOB, p.ACTION, p.NODE, p.SINCE, p.UNTIL),
+        (*PAGE, OF_TRIGGER, OF_JOB, ACTION, NODE, SINCE, UNTIL),
     ),
     Read("/running", "running", "The claims and the running executions."),
-    Read("/upcoming", "upcoming", "The fires that are to come, by default those of the next hour.", (COUNT, p.UNTIL)),
-    Read("/timeline", "timeline", "What ran, what runs and what is planned.", (p.START, p.END, p.LANES)),
+    Read("/upcoming", "upcoming", "The fires that are to come, by default those of the next hour.", (COUNT, UNTIL)),
+    Read("/timeline", "timeline", "What ran, what runs and what is planned.", (START, END, LANES)),
     Read("/cluster", "cluster", "The nodes."),
     Read("/calendars", "calendars", "The calendars."),
-    Read("/calendar", "calendar", "The days of a year that a calendar excludes.", (CALENDAR_NAME, p.YEAR)),
+    Read("/calendar", "calendar", "The days of a year that a calendar excludes.", (CALENDAR_NAME, YEAR)),
     Read("/groups", "groups", "The groups with their pauses."),
     Read("/limits", "limits", "The limits with their headroom."),
     Read("/locks", "locks", "The locks on the tables."),
@@ -125,7 +243,7 @@ READS: tuple[Read, ...] = (
         "/audit-log",
         "audit_log",
         "What operators did, the latest first.",
-        (*p.PAGE, p.ACTOR, p.AUDITED, p.SUBJECT, p.ACTION_STATE, p.SINCE, p.UNTIL),
+        (*PAGE, ACTOR, AUDITED, SUBJECT, ACTION_STATE, SINCE, UNTIL),
     ),
     Read(
         ENTRY,
@@ -133,6 +251,6 @@ READS: tuple[Read, ...] = (
         "One action of an operator, also while it is going on: its state, and the number of its changes so far.",
         (ACTION_ID,),
     ),
-    Read("/system", "system", "The store, its tables and locks.", (p.EXAMINE,)),
-    Read("/search", "search", "What has a text in its name.", (p.TEXT, p.FEW, p.AFTER)),
+    Read("/system", "system", "The store, its tables and locks.", (EXAMINE,)),
+    Read("/search", "search", "What has a text in its name.", (TEXT, FEW, AFTER)),
 )

@@ -1,10 +1,10 @@
-"""Bars and lines: throughput, lateness, the durations of runs, and where the time of one execution went."""
+"""Throughput, lateness, the durations of runs, where the time of one execution went, and the days of a year."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from quartzpy.dashboard.times import span_text
 from quartzpy.operations import ExecutionSummary, MinuteLateness, MinuteThroughput
@@ -128,14 +128,14 @@ def _pieces(name: str, values: Sequence[timedelta | None], top: float) -> list[t
             continue
         y = HEIGHT - min(1.0, max(0.0, value.total_seconds() / top)) * HEIGHT
         pieces[-1].append(f"{number * _SLOT + _SLOT / 2:.1f},{y:.2f}")
-    found = []
+    polylines = []
     for piece in pieces:
         if len(piece) == 1:
             x, _, height = piece[0].partition(",")
             piece = [f"{float(x) - _SLOT / 3:.1f},{height}", f"{float(x) + _SLOT / 3:.1f},{height}"]
         if piece:
-            found.append((name, " ".join(piece)))
-    return found
+            polylines.append((name, " ".join(piece)))
+    return polylines
 
 
 def run_bars(runs: Sequence[ExecutionSummary]) -> Plot | None:
@@ -175,21 +175,73 @@ def split_bar(execution: ExecutionSummary, elapsed: timedelta | None = None) -> 
     so that none is invisible. A single part would say nothing, so it is left out too.
     """
     ran_tone = TONES.get(str(execution.state), "info") if execution.state is not ExecutionState.PROCESSING else "info"
-    given = [
+    phases = [
         ("waited", execution.waited, "warn", "from the scheduled instant until a node fired it"),
         ("queued", execution.queued, "idle", "from the fire until a worker was free and started it"),
         ("ran", execution.ran, ran_tone, "from the start of the job until its end"),
         ("running", elapsed, ran_tone, "from the fire until now"),
     ]
-    known = [(name, span, tone, meaning) for name, span, tone, meaning in given if span is not None]
-    if len(known) < 2:
+    measured = [(name, span, tone, meaning) for name, span, tone, meaning in phases if span is not None]
+    if len(measured) < 2:
         return ()
-    whole = sum(span.total_seconds() for _, span, _, _ in known) or 1.0
-    shares = [max(1.0, span.total_seconds() / whole * 100) for _, span, _, _ in known]
+    whole = sum(span.total_seconds() for _, span, _, _ in measured) or 1.0
+    shares = [max(1.0, span.total_seconds() / whole * 100) for _, span, _, _ in measured]
     scale = 100 / sum(shares) if shares else 1.0
     parts: list[Part] = []
     x = 0.0
-    for (name, span, tone, meaning), share in zip(known, shares, strict=True):
+    for (name, span, tone, meaning), share in zip(measured, shares, strict=True):
         parts.append(Part(name, span, tone, meaning, x, share * scale))
         x += share * scale
     return tuple(parts)
+
+
+CELL = 15.0
+LEFT, TOP = 34.0, 18.0
+"""The room for the names of the days and of the months."""
+_CELL_GAP = 2.5
+
+
+@dataclass(frozen=True, slots=True)
+class DayBox:
+    """One day."""
+
+    x: float
+    y: float
+    size: float
+    kind: str
+    """The class in the style sheet: "off", "part" or ""."""
+    is_today: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class YearDrawing:
+    """The days of a year, with the places of the month names."""
+
+    year: int
+    days: tuple[DayBox, ...]
+    months: tuple[tuple[str, float], ...]
+    weekdays: tuple[tuple[str, float], ...]
+    width: float
+    height: float
+
+
+def draw_year(year: int, excluded: Collection[date], partly: Collection[date], today: date) -> YearDrawing:
+    """Return the geometry of a year's heat map."""
+    off, part = set(excluded), set(partly)
+    first = date(year, 1, 1)
+    days, months = [], []
+    for number in range((date(year + 1, 1, 1) - first).days):
+        day = first + timedelta(days=number)
+        week = (number + first.weekday()) // 7
+        x = LEFT + week * CELL
+        kind, said = (
+            ("off", "excluded") if day in off else ("part", "partly excluded") if day in part else ("", "included")
+        )
+        text = f"{day:%A, %d %B %Y}: {said}"
+        days.append(DayBox(x, TOP + day.weekday() * CELL, CELL - _CELL_GAP, kind, day == today, text))
+        if day.day == 1:
+            months.append((f"{day:%b}", x + (CELL if day.weekday() else 0)))
+    width = days[-1].x + CELL
+    weekdays = tuple((name, TOP + row * CELL + 9.5) for row, name in ((0, "Mon"), (2, "Wed"), (4, "Fri"), (6, "Sun")))
+    return YearDrawing(year, tuple(days), tuple(months), weekdays, width, TOP + 7 * CELL)

@@ -82,12 +82,12 @@ class TimelineDrawing:
     marks: tuple[Mark, ...]
 
 
-def draw_timeline(seen: Timeline, clock: tzinfo) -> TimelineDrawing:
+def draw_timeline(timeline: Timeline, clock: tzinfo) -> TimelineDrawing:
     """Return the geometry of a timeline, with marks at round times by a clock."""
-    scale = _Scale(seen.start, seen.end, seen.now)
+    scale = _Scale(timeline.start, timeline.end, timeline.now)
     return TimelineDrawing(
-        lanes=tuple(_lane(lane.name, lane.bars, scale) for lane in seen.lanes if lane.bars),
-        now=scale.x(seen.now),
+        lanes=tuple(_lane(lane.name, lane.bars, scale) for lane in timeline.lanes if lane.bars),
+        now=scale.x(timeline.now),
         marks=tuple(_marks(scale, clock)),
     )
 
@@ -131,7 +131,7 @@ def _lane(name: str, runs: Sequence[Run], scale: _Scale) -> LaneDrawing:
 def _packed(runs: Sequence[Run], scale: _Scale) -> list[Box]:
     ends: list[float] = []
     boxes = []
-    for run in sorted(runs, key=lambda one: one.start):
+    for run in sorted(runs, key=lambda run: run.start):
         x = scale.x(run.start)
         is_planned = run.state is ExecutionState.SCHEDULED
         end = scale.x(run.end or (run.start if is_planned else scale.now))
@@ -141,7 +141,7 @@ def _packed(runs: Sequence[Run], scale: _Scale) -> list[Box]:
             if row < _MOST_ROWS:
                 ends.append(0.0)
             else:
-                # All rows are taken: it goes over the one that is free first.
+                # All rows are taken: it goes over the run that is free first.
                 row = ends.index(min(ends))
         ends[row] = x + width
         boxes.append(

@@ -6,13 +6,9 @@ from collections.abc import Callable
 from datetime import time
 from typing import Any
 
-from quartzpy.calendars.annual import AnnualCalendar
-from quartzpy.calendars.base import BaseCalendar
-from quartzpy.calendars.cron import CronCalendar
-from quartzpy.calendars.daily import DailyCalendar
-from quartzpy.calendars.holiday import HolidayCalendar
-from quartzpy.calendars.monthly import MonthlyCalendar
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.calendar import BaseCalendar
+from quartzpy.calendars.days import AnnualCalendar, HolidayCalendar, MonthlyCalendar, WeeklyCalendar
+from quartzpy.calendars.times import CronCalendar, DailyCalendar
 from quartzpy.instants import zone
 from quartzpy.migrate import java
 from quartzpy.migrate.class_map import Undecided

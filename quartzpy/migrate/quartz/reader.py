@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from quartzpy import job_data
-from quartzpy.calendars.base import BaseCalendar
-from quartzpy.calendars.daily import DailyCalendar
+from quartzpy.calendars.calendar import BaseCalendar
+from quartzpy.calendars.times import DailyCalendar
 from quartzpy.errors import QuartzpyError, SettingsError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey, check_name

@@ -17,7 +17,7 @@ from functools import lru_cache
 from types import MethodType
 from typing import Any, Protocol
 
-from quartzpy.config.executors import ExecutorKind
+from quartzpy.config.config import ExecutorKind
 from quartzpy.errors import InvalidJobError, InvalidValueError, JobSnoozedError, LeaseLostError, OutcomeUnknownError
 from quartzpy.events.events import (
     JobExecutionVetoed,
@@ -50,8 +50,7 @@ from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, FiredTrigger, JobStore
 from quartzpy.store.store_time import StoreTime
-from quartzpy.triggers.completion import CompletedExecution
-from quartzpy.triggers.trigger import any_kind_chooses
+from quartzpy.triggers.trigger import CompletedExecution, any_kind_chooses
 
 logger = logging.getLogger(__name__)
 

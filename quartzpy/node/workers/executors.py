@@ -10,7 +10,7 @@ from functools import partial
 from typing import cast
 
 from quartzpy.clock import Clock
-from quartzpy.config.executors import ExecutorConfig, ExecutorKind, as_bytes
+from quartzpy.config.config import ExecutorConfig, ExecutorKind, as_bytes
 from quartzpy.jobs.job import JobTypes
 from quartzpy.jobs.job_factory import JobFactory
 from quartzpy.jobs.trace_context import Tracing

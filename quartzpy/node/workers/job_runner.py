@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any
 
-from quartzpy.config.executors import ExecutorKind
+from quartzpy.config.config import ExecutorKind
 from quartzpy.errors import InvalidJobError, UnknownJobTypeError
 from quartzpy.events.events import SchedulerError
 from quartzpy.events.listeners import Listeners

@@ -15,9 +15,8 @@ from dataclasses import dataclass, fields, replace
 from types import ModuleType
 from typing import Any
 
-from quartzpy.calendars.base import BaseCalendar
-from quartzpy.calendars.calendar import Calendar
-from quartzpy.calendars.kinds import calendar_from_json, calendar_to_json
+from quartzpy.calendars.calendar import BaseCalendar, Calendar
+from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
 from quartzpy.errors import (
     JobCancelledError,
     JobExecutionError,
@@ -33,7 +32,7 @@ from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.jobs.retry import dotted_name, type_names
 from quartzpy.keys import MAIN, MAIN_IN_CHILD
 from quartzpy.node.workers.error_text import describe
-from quartzpy.triggers.kinds import trigger_kind
+from quartzpy.triggers.registry import trigger_kind
 from quartzpy.triggers.trigger import Trigger
 
 READY, RUN, BEGUN, PROGRESS, LOG, DONE, STOP, END = "ready", "run", "begun", "progress", "log", "done", "stop", "end"

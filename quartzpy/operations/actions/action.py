@@ -1,15 +1,49 @@
-"""An action of operators: what it applies to, what it takes, and how each of its faces words it."""
+"""An action of operators: who may do it, what it applies to and takes, and how each of its faces words it."""
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from quartzpy.operations.actions.inputs import Input
-from quartzpy.operations.actor import Role
 from quartzpy.operations.selection import Subject
+
+
+class Role(StrEnum):
+    """The roles of operators. Each role may do what the role before it may do."""
+
+    VIEWER = "viewer"
+    """Reads everything."""
+    OPERATOR = "operator"
+    """Also triggers, pauses, resumes, skips, cancels, runs again and resets, and changes the modes of nodes."""
+    ADMIN = "admin"
+    """Also changes schedules, runs past fires, and enables, disables and deletes."""
+
+    def includes(self, other: Role) -> bool:
+        """Return True if this role may do everything that `other` may do."""
+        order = list(Role)
+        return order.index(self) >= order.index(other)
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """An operator. Actions record the name in the audit log."""
+
+    name: str
+    role: Role = Role.VIEWER
+
+
+def local_user() -> Actor:
+    """Return the user of this process as an administrator, because that user has the database's password."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        # A container may run under a user id that has no name.
+        name = "unknown"
+    return Actor(name, Role.ADMIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +102,6 @@ class Action:
         """The kinds of subjects that its command takes; of several, each has a command of its own below it."""
         return tuple(kind for kind, text in self.subjects.items() if text)
 
-    def asked(self, values: Mapping[str, Any]) -> str:
+    def question_for(self, values: Mapping[str, Any]) -> str:
         """Return the beginning of the question for these values of the inputs."""
         return self.counted.format(**values) if self.counted and values["count"] != 1 else self.question

@@ -22,15 +22,60 @@ from quartzpy.errors import (
     StoreUnavailableError,
 )
 from quartzpy.keys import check_name
-from quartzpy.operations.actor import Actor, Role
-from quartzpy.operations.results import MOST_KEYS, ActionFailure, ActionProgress, ActionResult
+from quartzpy.operations.actions.action import Actor, Role
 from quartzpy.operations.selection import Keys, Selection, Subject
-from quartzpy.scheduler.own_transaction import OwnTransactionMethods, in_own_transaction
 from quartzpy.scheduler.scheduler import BaseScheduler
+from quartzpy.scheduler.transactions import OwnTransactionMethods, in_own_transaction
 from quartzpy.states import ActionState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import ActionEntry
 from quartzpy.texts import check_description, number_of, reason
+
+MOST_KEYS = 100
+"""The maximum number of keys, and of failures, that a result names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionFailure:
+    """One of several subjects to which an action was not applied, and the reason."""
+
+    key: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActionProgress:
+    """How far an action on many subjects is."""
+
+    action_id: int
+    """Identifies its entry in the audit log."""
+    changed: int
+    """The number of subjects that are changed."""
+    failed: int
+    """The number of those that could not be changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionResult:
+    """The outcome of an action.
+
+    `keys` are the subjects that it changed, at most the first 100 of them; `count` is their number. `text` is a
+    sentence for people. `action_id` identifies the row of the audit log.
+    """
+
+    action: str
+    keys: tuple[Any, ...]
+    count: int
+    text: str
+    action_id: int
+    failed: int = 0
+    """The number of subjects, of several, to which the action could not be applied. A single one raises its error."""
+    failures: tuple[ActionFailure, ...] = field(default=())
+    """The first of them, with their reasons."""
+
+    def __str__(self) -> str:
+        return self.text
+
 
 _T = TypeVar("_T")
 SLICE = 200
@@ -124,10 +169,10 @@ class ActionLog:
         if self._read_only:
             raise ForbiddenError(f"{action}: nothing can be changed here, because these operations are read-only")
         if not self._actor.role.includes(role):
-            may = " or ".join(f"an {one}" for one in Role if one.includes(role))
+            may = " or ".join(f"an {role_above}" for role_above in Role if role_above.includes(role))
             raise ForbiddenError(f"{action}: {self._actor.name} is {_a(self._actor.role)}; only {may} may do this")
 
-    def one(self, action: str, role: Role, subject: str, given_reason: str, change: ChangeOne) -> ActionResult:
+    def change_one(self, action: str, role: Role, subject: str, given_reason: str, change: ChangeOne) -> ActionResult:
         """Change one subject and record that in one transaction; return the result.
 
         Raises:
@@ -139,8 +184,7 @@ class ActionLog:
 
         def work(transaction: OwnTransactionMethods) -> tuple[Change, int]:
             done = change(transaction)
-            ended = _ended(entry, ActionState.SUCCEEDED, done.count, done.before, done.after)
-            return done, admin(transaction.store).record_action(ended)
+            return done, admin(transaction.store).record_action(_succeeded(entry, done))
 
         try:
             done, action_id = in_own_transaction(self._scheduler, work)
@@ -150,7 +194,7 @@ class ActionLog:
         keys = (subject,) if done.keys is None else done.keys
         return ActionResult(action, keys[:MOST_KEYS], done.count, done.text, action_id)
 
-    def several(
+    def change_together(
         self,
         action: str,
         role: Role,
@@ -163,15 +207,14 @@ class ActionLog:
         `subject` stands for all of them if the action fails.
 
         Raises:
-            As `one`.
+            As `change_one`.
         """
         entry = self._permitted(action, role, subject, given_reason)
 
         def work(transaction: OwnTransactionMethods) -> _T:
             done = change(transaction)
-            rows = ((replace(entry, subject=_short(one)), made) for one, made in done.rows)
             admin(transaction.store).record_actions(
-                [_ended(row, ActionState.SUCCEEDED, made.count, made.before, made.after) for row, made in rows]
+                [_succeeded(replace(entry, subject=_short(subject)), made) for subject, made in done.rows]
             )
             return done.result
 
@@ -181,7 +224,7 @@ class ActionLog:
             self._record_failure(entry, error)
             raise
 
-    def many(
+    def change_many(
         self,
         action: str,
         role: Role,
@@ -193,8 +236,8 @@ class ActionLog:
         """Change many subjects, slice by slice; return the result. `past` is the action in the past: "Paused".
 
         Raises:
-            As `one`. If the store cannot be reached any more, the slices that are done stay done, and the action is
-            recorded as failed with their number.
+            As `change_one`. If the store cannot be reached any more, the slices that are done stay done, and the
+            action is recorded as failed with their number.
         """
         entry = self._permitted(action, role, str(selected), given_reason)
         slices = self._slices(selected)
@@ -218,7 +261,7 @@ class ActionLog:
                 first = next(slices, None)
         except Exception as error:
             self._end(action_id, ActionState.FAILED, count, failed, failures, reason(error))
-            done_before = f"{past} {_counted(selected.kind, count)}, and then failed"
+            done_before = f"{past} {number_of(count, selected.kind)}, and then failed"
             if count and (interrupted := _interrupted(error, done_before)) is not None:
                 raise interrupted from error
             raise
@@ -228,9 +271,9 @@ class ActionLog:
             raise
         state = ActionState.FAILED if failed and not count else ActionState.SUCCEEDED
         self._end(action_id, state, count, failed, failures, None)
-        text = f"{past} {_counted(selected.kind, count)}."
+        text = f"{past} {number_of(count, selected.kind)}."
         if failed:
-            text += f" {_counted(selected.kind, failed)} could not be changed; the first: {failures[0].error}"
+            text += f" {number_of(failed, selected.kind)} could not be changed; the first: {failures[0].error}"
         return ActionResult(action, tuple(keys), count, text, action_id, failed, tuple(failures))
 
     def _slice(self, action_id: int, before: int, keys: Sequence[Any], change: ChangeSlice) -> SliceChange:
@@ -270,7 +313,7 @@ class ActionLog:
         error: str | None,
     ) -> None:
         store = self._scheduler._usable_store()
-        shown = [{"key": one.key, "error": one.error} for one in failures[:10]]
+        shown = [{"key": failure.key, "error": failure.error} for failure in failures[:10]]
         after = json.dumps({"failed": failed, "failures": shown}) if failed else None
         if error is None:
             admin(store).update_action(action_id, state=state, count=count, after_text=after)
@@ -293,32 +336,20 @@ class ActionLog:
     def _record_failure(self, entry: ActionEntry, error: Exception, state: ActionState = ActionState.FAILED) -> None:
         # The store may be the reason of the failure.
         with suppress(QuartzpyError):
-            admin(self._scheduler._usable_store()).record_action(_ended(entry, state, 0, None, None, reason(error)))
+            admin(self._scheduler._usable_store()).record_action(replace(entry, state=state, error=reason(error)))
 
 
 def _short(subject: str) -> str:
     return subject if len(subject) <= MOST_SUBJECT else f"{subject[: MOST_SUBJECT - 1]}…"
 
 
-def _ended(
-    entry: ActionEntry,
-    state: ActionState,
-    count: int,
-    before: Mapping[str, Any] | None,
-    after: Mapping[str, Any] | None,
-    error: str | None = None,
-) -> ActionEntry:
-    return ActionEntry(
-        entry.actor,
-        entry.role,
-        entry.action,
-        entry.subject,
-        entry.reason,
-        state,
-        count,
-        _text(before),
-        _text(after),
-        error,
+def _succeeded(entry: ActionEntry, change: Change) -> ActionEntry:
+    return replace(
+        entry,
+        state=ActionState.SUCCEEDED,
+        count=change.count,
+        before_text=_text(change.before),
+        after_text=_text(change.after),
     )
 
 
@@ -346,7 +377,3 @@ def _interrupted(error: BaseException, done: str) -> Exception | None:
         case OutcomeUnknownError():
             return OutcomeUnknownError(f"{done}: {error}")
     return None
-
-
-def _counted(kind: Subject, count: int) -> str:
-    return number_of(count, kind)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from quartzpy.operations.actions.action import Action
+from quartzpy.operations.actions.action import Action, Role
 from quartzpy.operations.actions.inputs import Choice, Data, Flag, Instant, Number, Text
-from quartzpy.operations.actor import Role
 from quartzpy.operations.selection import Subject
 from quartzpy.scheduler.methods.pausing import MOST_SKIPPED
 from quartzpy.scheduler.methods.triggering import MOST_RUNS

@@ -1,1 +1,1 @@
-"""The verbs of the scheduler, one class for each group of them; `SchedulingMethods` inherits from all."""
+"""The methods of the scheduler, one class for each group of them; `SchedulingMethods` inherits from all."""

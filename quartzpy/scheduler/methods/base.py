@@ -1,4 +1,4 @@
-"""The base class of all verbs: access to an opened store, and notification of listeners."""
+"""The base class of all methods: access to an opened store, and notification of listeners."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from quartzpy.events.events import Event
 from quartzpy.jobs.job import JobTypes
 from quartzpy.jobs.trace_context import CurrentTrace
 from quartzpy.keys import JobKey, Key, TriggerKey, nearest
-from quartzpy.name_hints import SCHEDULER_NAMES, Hinted
+from quartzpy.name_hints import SCHEDULER_NAMES, NameHints
 from quartzpy.store.protocol import JobStore, Notification
 
 MOST_NEAR = 100
 """The number of keys, of each part of `JobStore.near_keys`, among which the one is found that a user meant."""
 
 
-class Methods(Hinted, ABC):
-    """Methods on one store. A verb that names one job or trigger raises an error if that is not stored."""
+class Methods(NameHints, ABC):
+    """Methods on one store. A method that names one job or trigger raises an error if that is not stored."""
 
-    _other_names = SCHEDULER_NAMES
+    _name_hints = SCHEDULER_NAMES
 
     _config: SchedulerConfig
     _clock: Clock
@@ -51,7 +51,7 @@ class Methods(Hinted, ABC):
         `has_begun` reads whether a node has begun it.
 
         Raises:
-            SchedulerStateError: the awaited event can no longer occur: the scheduler was shut down, or the verbs
+            SchedulerStateError: the awaited event can no longer occur: the scheduler was shut down, or the methods
                 belong to a transaction whose changes other connections do not see yet.
         """
 

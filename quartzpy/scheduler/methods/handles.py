@@ -45,8 +45,8 @@ class TriggeredExecution:
     def record(self) -> ExecutionRecord | None:
         """The current record of the execution, which waits, runs or has ended; None if nothing is stored about it."""
         store = self._scheduler._usable_store()
-        found = self._find(store, frozenset(ExecutionState))
-        return None if found is None else _with_log(store, found)
+        record = self._find(store, frozenset(ExecutionState))
+        return None if record is None else _with_log(store, record)
 
     def _find(self, store: JobStore, states: frozenset[ExecutionState]) -> ExecutionRecord | None:
         query = ExecutionQuery(states=states, trigger_key=self._key, since=self._since)
@@ -56,10 +56,10 @@ class TriggeredExecution:
         """Cancel the coming fire, or ask the running execution to stop. Return True if either was possible."""
         store = self._scheduler._usable_store()
         taken_back = bool(store.delete_triggers([self._key]))
-        found = self._find(store, frozenset(ExecutionState))
-        if found is None or found.fire_id is None or found.outcome is not None:
+        record = self._find(store, frozenset(ExecutionState))
+        if record is None or record.fire_id is None or record.outcome is not None:
             return taken_back
-        return bool(store.request_cancel(found.fire_id))
+        return bool(store.request_cancel(record.fire_id))
 
     def wait(self, timeout: Span | None = None) -> ExecutionRecord:
         """Wait until the execution has ended, on any node; return its record with its log lines.
@@ -84,12 +84,12 @@ class TriggeredExecution:
         return f"TriggeredExecution(job={str(self._job_key)!r}, trigger={str(self._key)!r})"
 
 
-def _with_log(store: JobStore, found: ExecutionRecord) -> ExecutionRecord:
+def _with_log(store: JobStore, record: ExecutionRecord) -> ExecutionRecord:
     """Return the same record with its log lines, which a query of executions does not read."""
-    if found.log_is_read or found.outcome is None or found.fire_id is None:
-        return found
+    if record.log_is_read or record.outcome is None or record.fire_id is None:
+        return record
     # The history may have been purged between the two queries.
-    return store.execution(found.fire_id) or found
+    return store.execution(record.fire_id) or record
 
 
 def wait_for(
@@ -111,9 +111,9 @@ def wait_for(
     clock = scheduler._clock
     began = clock.monotonic()
     rest = _SHORTEST
-    while (found := look()) is None:
+    while (record := look()) is None:
         if limit is not None and clock.monotonic() - began >= limit:
             raise WaitTimeoutError(f"{failure} within {limit:g} s")
         scheduler._rest(rest, has_begun)
         rest = min(2 * rest, _LONGEST)
-    return _with_log(store, found)
+    return _with_log(store, record)

@@ -1,4 +1,4 @@
-"""The verbs that hold fires back: pauses by key, by group and altogether, the modes of jobs, and skipped fires."""
+"""The methods that hold fires back: pauses by key, by group and altogether, the modes of jobs, and skipped fires."""
 
 from __future__ import annotations
 

@@ -1,29 +1,29 @@
-"""The verbs that only read."""
+"""The methods that only read."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from quartzpy.errors import ExecutionNotFoundError, InvalidValueError, QuartzpyError
-from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.keys import JobKey, TriggerKey, checked_key
 from quartzpy.matchers import GroupMatcher
 from quartzpy.scheduler import singles
-from quartzpy.scheduler.methods import reasons
+from quartzpy.scheduler.explain import Explanation, Moment
 from quartzpy.scheduler.methods.base import Methods
-from quartzpy.scheduler.methods.filters import (
+from quartzpy.scheduler.querying import (
+    Query,
     execution_query,
     group_matcher,
     job_query,
     misfire_query,
     trigger_query,
 )
-from quartzpy.scheduler.outdated import OutdatedJob, outdated
-from quartzpy.scheduler.paging import Query
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import (
     ENDED,
@@ -53,6 +53,28 @@ FireRef: TypeAlias = int | str | HasFireId
 """The id of an execution as a number or as its digits, or a record or context of the execution."""
 
 
+@dataclass(frozen=True, slots=True)
+class OutdatedJob:
+    """A value of a stored job that differs from what its class declares.
+
+    A job is stored with the values that its class declares at that time. When a release adds or removes
+    `@disallow_concurrent_execution` or `@persist_job_data_after_execution`, jobs that are stored already keep the old
+    value until they are stored again. The value may also have been set on the job; then the difference is intended.
+    """
+
+    key: JobKey
+    option: str
+    """The option of `JobDetail`: "disallow_concurrent" or "persist_data"."""
+    stored: bool
+    declared: bool
+
+    def __str__(self) -> str:
+        return (
+            f"job {self.key} is stored with {self.option}={self.stored}, and its class now declares {self.declared};"
+            " store the job again to change it"
+        )
+
+
 class QueryMethods(Methods):
     """Read access to stored jobs and triggers, claims, executions and the history."""
 
@@ -80,7 +102,7 @@ class QueryMethods(Methods):
             TriggerNotFoundError: the trigger is not stored, and the history has no execution of it.
         """
         reading = Reading(self._usable_store)
-        return reasons.of_trigger(reading, checked_key(key, TriggerKey), self._config.misfire_threshold)()
+        return Explanation(Moment(reading), checked_key(key, TriggerKey), self._config.misfire_threshold)()
 
     def triggers_of_job(self, key: JobKey) -> list[Trigger]:
         """Return the triggers of a job, sorted by key."""
@@ -288,13 +310,13 @@ class QueryMethods(Methods):
         A stored job keeps what its class declared when it was stored. Jobs of types that this process does not know,
         and rows that it cannot read, are left out.
         """
-        known = set(self._job_types.names())
-        found: list[OutdatedJob] = []
+        type_names = set(self._job_types.names())
+        jobs: list[OutdatedJob] = []
         for record in self.jobs():
-            if record.job_type in known:
+            if record.job_type in type_names:
                 with contextlib.suppress(QuartzpyError):
-                    found += outdated(record.job, self._job_types.find(record.job_type))
-        return found
+                    jobs += _outdated(record.job, self._job_types.find(record.job_type))
+        return jobs
 
     def nodes(self) -> CheckIn:
         """Return the nodes of the cluster, and the store's time."""
@@ -325,12 +347,12 @@ class QueryMethods(Methods):
             ExecutionNotFoundError: the execution is not known, or no longer in the history.
             InvalidValueError: no execution can have this id.
         """
-        found = self.execution(fire_id)
-        if found is None:
+        record = self.execution(fire_id)
+        if record is None:
             raise ExecutionNotFoundError(
                 f"execution {checked_fire_id(fire_id)} is not known, or no longer in the history"
             )
-        return found.log
+        return record.log
 
     def cluster_load(self) -> ClusterLoad:
         """Return the load of the cluster in a few numbers: triggers that are due or late, executions and nodes.
@@ -362,11 +384,22 @@ def checked_fire_id(fire_id: object) -> int:
     Raises:
         InvalidValueError: no execution can have this id.
     """
-    found: object = getattr(fire_id, "fire_id", fire_id)
+    number: object = getattr(fire_id, "fire_id", fire_id)
     if isinstance(fire_id, str) and fire_id.isdecimal() and len(fire_id) <= _FIRE_ID_DIGITS:
-        found = int(fire_id)
-    if type(found) is int and 0 <= found <= MAX_FIRE_ID:
-        return found
+        number = int(fire_id)
+    if type(number) is int and 0 <= number <= MAX_FIRE_ID:
+        return number
     raise InvalidValueError(
         f"fire_id: must be a whole number, as context.fire_id is, or a record that has one (got {quoted(fire_id)})"
     )
+
+
+def _outdated(stored: JobDetail, cls: type[Job]) -> list[OutdatedJob]:
+    """Compare a stored job with its class. A limit above one was set on the job itself, so it is not compared."""
+    is_serial, is_persistent = bool(stored.disallow_concurrent), bool(stored.persist_data)
+    jobs = []
+    if is_serial != cls.disallows_concurrent_execution and (is_serial or stored.max_concurrent is None):
+        jobs.append(OutdatedJob(stored.key, "disallow_concurrent", is_serial, not is_serial))
+    if is_persistent != cls.persists_job_data:
+        jobs.append(OutdatedJob(stored.key, "persist_data", is_persistent, not is_persistent))
+    return jobs

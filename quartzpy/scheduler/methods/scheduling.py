@@ -1,4 +1,4 @@
-"""All scheduling verbs, the same on a scheduler and inside a user's own transaction; and the handle of a stored job.
+"""All scheduling methods, the same on a scheduler and inside a user's own transaction; and the handle of a stored job.
 
 The handle holds the job's key only. Each call queries the store, so a handle never becomes stale, no matter how long it
 is kept and which node changes the job.
@@ -22,12 +22,11 @@ from quartzpy.keys import (
     JobRef,
     checked_key,
 )
-from quartzpy.name_hints import HANDLE_NAMES, Hinted
-from quartzpy.scheduler.forms import JobForm, TriggerForm, as_job_detail, as_triggers, bound, check_named
+from quartzpy.name_hints import HANDLE_NAMES, NameHints
+from quartzpy.scheduler.coercion import JobLike, TriggerLike, as_job_detail, as_triggers, bind, check_named
 from quartzpy.scheduler.methods.handles import TriggeredExecution, wait_for
 from quartzpy.scheduler.methods.pausing import PausingMethods
 from quartzpy.scheduler.methods.storing import Pairs
-from quartzpy.scheduler.methods.syncing import SyncMethods
 from quartzpy.scheduler.methods.triggering import TriggeringMethods
 from quartzpy.states import ENDED, Missed
 from quartzpy.store.protocol import JobStore
@@ -36,18 +35,18 @@ from quartzpy.store.records import ExecutionRecord
 from quartzpy.triggers.trigger import Trigger
 
 
-class SchedulingMethods(TriggeringMethods, PausingMethods, SyncMethods):
-    """All verbs on jobs and triggers. Each verb takes effect completely or not at all.
+class SchedulingMethods(TriggeringMethods, PausingMethods):
+    """All methods on jobs and triggers. Each method takes effect completely or not at all.
 
-    A verb that names one job, trigger or calendar takes its key, its name in the group DEFAULT, or an object that has
+    A method that names one job, trigger or calendar takes its key, its name in the group DEFAULT, or an object that has
     a key, and raises JobNotFoundError, TriggerNotFoundError or CalendarNotFoundError if it is not stored. Methods on
     several, on groups or on everything return the keys or groups that matched.
     """
 
     def schedule_job(
         self,
-        job: JobForm,
-        triggers: TriggerForm | Iterable[TriggerForm] | None = None,
+        job: JobLike,
+        triggers: TriggerLike | Iterable[TriggerLike] | None = None,
         *,
         name: str | None = None,
         group: str = DEFAULT_GROUP,
@@ -83,17 +82,17 @@ class SchedulingMethods(TriggeringMethods, PausingMethods, SyncMethods):
         several = as_triggers(triggers)
         if not several and not isinstance(job, JobDetail):
             options.setdefault("durable", True)
-        given = as_job_detail(job, name, group, data, options)
-        check_named(given, "replace=True" if replace else None)
-        detail = self._checked_job(given)
-        pairs: Pairs = [(detail, bound(several, detail.key))]
+        coerced = as_job_detail(job, name, group, data, options)
+        check_named(coerced, "replace=True" if replace else None)
+        detail = self._checked_job(coerced)
+        pairs: Pairs = [(detail, bind(several, detail.key))]
         self._check_pairs(pairs)
         self._store_pairs(pairs, replace=replace)
         return ScheduledJob(self, detail.key)
 
     def scheduled_job(
         self,
-        triggers: TriggerForm | Iterable[TriggerForm],
+        triggers: TriggerLike | Iterable[TriggerLike],
         name: str | None = None,
         group: str = DEFAULT_GROUP,
         *,
@@ -115,7 +114,7 @@ class SchedulingMethods(TriggeringMethods, PausingMethods, SyncMethods):
 
     def schedule_jobs(
         self,
-        jobs: Mapping[Any, Iterable[TriggerForm]] | Iterable[tuple[JobForm, Iterable[TriggerForm]]],
+        jobs: Mapping[Any, Iterable[TriggerLike]] | Iterable[tuple[JobLike, Iterable[TriggerLike]]],
         *,
         replace: bool = False,
     ) -> list[ScheduledJob]:
@@ -136,19 +135,19 @@ class SchedulingMethods(TriggeringMethods, PausingMethods, SyncMethods):
             JobNotFoundError: the job of a trigger is not stored. Others as for `schedule_job`.
         """
         several = as_triggers(triggers)
-        found = []
+        named = []
         for trigger in several:
             if trigger.job_key is None:
                 raise InvalidTriggerError(f"trigger {trigger.label}: job_key is missing")
-            of_job = [one for one in several if one.job_key == trigger.job_key]
-            found.append(bound(of_job, trigger.job_key)[of_job.index(trigger)])
-        pairs: Pairs = [(None, found)]
+            of_job = [other for other in several if other.job_key == trigger.job_key]
+            named.append(bind(of_job, trigger.job_key)[of_job.index(trigger)])
+        pairs: Pairs = [(None, named)]
         self._check_pairs(pairs)
         return self._store_pairs(pairs, replace=replace)[0]
 
     @abstractmethod
     def _inside(self, store: JobStore) -> SchedulingMethods:
-        """Return the same verbs on another view of the store."""
+        """Return the same methods on another view of the store."""
 
     def job(self, key: JobRef) -> ScheduledJob:
         """Return a handle of a stored job.
@@ -168,10 +167,10 @@ _LAST = 20
 """The number of recent executions among which one that has ended is looked for."""
 
 
-class ScheduledJob(Hinted):
+class ScheduledJob(NameHints):
     """A stored job. `schedule_job` returns one; `Scheduler.job` makes one for a job that is stored already."""
 
-    _other_names = HANDLE_NAMES
+    _name_hints = HANDLE_NAMES
 
     def __init__(self, scheduler: SchedulingMethods, key: JobKey) -> None:
         self._scheduler = scheduler
@@ -185,10 +184,10 @@ class ScheduledJob(Hinted):
     @property
     def detail(self) -> JobDetail:
         """The job as it is stored now. Raises JobNotFoundError if it is no longer stored."""
-        found = self._scheduler.get_job_detail(self._key)
-        if found is None:
+        detail = self._scheduler.get_job_detail(self._key)
+        if detail is None:
             raise JobNotFoundError(f"job {self._key} is not stored: it was deleted, or its last trigger has ended")
-        return found
+        return detail
 
     @property
     def triggers(self) -> list[Trigger]:
@@ -232,7 +231,7 @@ class ScheduledJob(Hinted):
             InvalidTriggerError: the job has no trigger or several; use `Scheduler.reschedule_job` for one of several.
             Others as for `Scheduler.reschedule_job`.
         """
-        keys = [one.key for one in self.triggers]
+        keys = [stored.key for stored in self.triggers]
         if len(keys) != 1:
             if not keys:
                 self.detail  # noqa: B018  raises JobNotFoundError if the job is not stored
@@ -263,16 +262,16 @@ class ScheduledJob(Hinted):
 
         def look() -> ExecutionRecord | None:
             ended = store.find(query, _LAST)
-            new = [one for one in ended if one.ended_at is not None and one.ended_at > since]
+            new = [record for record in ended if record.ended_at is not None and record.ended_at > since]
             if new:
-                return min(new, key=lambda one: one.ended_at or since)
+                return min(new, key=lambda record: record.ended_at or since)
             if store.job_headers([self._key]) or self._is_running():
                 return None
             # The execution may have ended between the two queries.
             ended = store.find(query, _LAST)
             if not ended:
                 raise JobNotFoundError(f"job {self._key} is not stored, and no execution of it is known")
-            return max(ended, key=lambda one: one.ended_at or one.scheduled_fire_time)
+            return max(ended, key=lambda record: record.ended_at or record.scheduled_fire_time)
 
         def has_begun() -> bool:
             return self._is_running() or look() is not None

@@ -1,19 +1,27 @@
-"""The verbs' part that stores definitions: jobs and triggers, their changes and removal, and calendars."""
+"""The methods that store definitions: jobs, triggers and calendars, their changes and removal, and declarations."""
 
 from __future__ import annotations
 
 import difflib
+import logging
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace as replace_in
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from quartzpy import job_data
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.errors import CalendarNotFoundError, InvalidJobError, InvalidTriggerError, InvalidValueError
+from quartzpy.errors import (
+    CalendarInUseError,
+    CalendarNotFoundError,
+    InvalidJobError,
+    InvalidTriggerError,
+    InvalidValueError,
+)
 from quartzpy.events.events import (
+    Event,
     JobAdded,
     JobDeleted,
     JobScheduled,
@@ -35,9 +43,19 @@ from quartzpy.keys import (
     checked_key,
     checked_keys,
 )
-from quartzpy.name_hints import SCHEDULING_ARGUMENTS, refuses
-from quartzpy.scheduler.forms import JobForm, TriggerForm, as_job_detail, as_trigger, as_triggers, bound, check_named
+from quartzpy.name_hints import SCHEDULING_ARGUMENTS, argument_hints
+from quartzpy.scheduler.coercion import JobLike, TriggerLike, as_job_detail, as_trigger, as_triggers, bind, check_named
 from quartzpy.scheduler.methods.base import Methods
+from quartzpy.scheduler.sync import (
+    Definitions,
+    Existing,
+    Stored,
+    SyncPlan,
+    check_definitions,
+    outdated,
+    plan,
+    version_text,
+)
 from quartzpy.states import TriggerState
 from quartzpy.store import refusals
 from quartzpy.store.protocol import JobEntry, JobStore, NameKind, TriggerMove
@@ -49,6 +67,7 @@ from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, Upcom
 Pairs: TypeAlias = Sequence[tuple[JobDetail | None, Sequence[Trigger]]]
 """Jobs with their triggers; None means a job that is stored already."""
 _UPDATE_TRIES = 5
+logger = logging.getLogger(__name__)
 
 
 class StoringMethods(Methods):
@@ -56,9 +75,9 @@ class StoringMethods(Methods):
 
     @abstractmethod
     def _inside(self, store: JobStore) -> StoringMethods:
-        """Return the verbs on another view of the store."""
+        """Return the methods on another view of the store."""
 
-    @refuses(SCHEDULING_ARGUMENTS)
+    @argument_hints(SCHEDULING_ARGUMENTS)
     def add_job(
         self,
         job: JobDetail,
@@ -95,16 +114,16 @@ class StoringMethods(Methods):
         return job.with_defaults(self._job_defaults)
 
     def _bound_pairs(
-        self, given: Iterable[tuple[JobForm, object]], *, again: str | None = None
+        self, definitions: Iterable[tuple[JobLike, object]], *, again: str | None = None
     ) -> list[tuple[JobDetail, list[Trigger]]]:
         """Return the jobs, each with its triggers bound to it. `again` is as for `check_named`."""
-        found = []
-        for form, triggers in given:
+        pairs = []
+        for form, triggers in definitions:
             detail = as_job_detail(form, None, DEFAULT_GROUP, None, {})
             check_named(detail, again)
             job = self._checked_job(detail)
-            found.append((job, bound(as_triggers(triggers), job.key)))
-        return found
+            pairs.append((job, bind(as_triggers(triggers), job.key)))
+        return pairs
 
     def _store_pairs(
         self, pairs: Pairs, *, replace: bool, keep_data: Collection[JobKey] = ()
@@ -113,10 +132,10 @@ class StoringMethods(Methods):
         if self._current_trace is not None and (trace := self._current_trace()):
             pairs = [(job, [with_trace(trigger, trace) for trigger in triggers]) for job, triggers in pairs]
         everything = [trigger for _, triggers in pairs for trigger in triggers]
-        if twice := _given_twice([job for job, _ in pairs if job is not None]):
-            raise InvalidJobError(f"job {twice} is given twice; give it once, with all its triggers")
-        if twice := _given_twice(everything):
-            raise InvalidTriggerError(f"trigger {twice} is given twice; each trigger needs a key of its own")
+        if duplicate := _duplicate([job for job, _ in pairs if job is not None]):
+            raise InvalidJobError(f"job {duplicate} is given twice; give it once, with all its triggers")
+        if duplicate := _duplicate(everything):
+            raise InvalidTriggerError(f"trigger {duplicate} is given twice; each trigger needs a key of its own")
         prepare_one = self._preparation(everything)
         entries = [
             JobEntry(
@@ -200,8 +219,8 @@ class StoringMethods(Methods):
         """
         key = checked_key(key, JobKey)
 
-        def change(known: JobDetail) -> JobDetail:
-            changed = known.with_values(changes)
+        def change(stored: JobDetail) -> JobDetail:
+            changed = stored.with_values(changes)
             self._check_data(changed)
             # Stored data that the current class no longer accepts must not prevent a change of other values.
             if not changes.keys().isdisjoint(("data", "job")):
@@ -239,7 +258,7 @@ class StoringMethods(Methods):
             self._emit(JobUnscheduled(key))
         return removed
 
-    def reschedule_job(self, key: TriggerRef, trigger: TriggerForm) -> datetime:
+    def reschedule_job(self, key: TriggerRef, trigger: TriggerLike) -> datetime:
         """Replace a stored trigger with a new one of the same job; return the new trigger's first fire time.
 
         The trigger takes the forms that `schedule_job` accepts. A trigger without a name takes the old one's key.
@@ -365,12 +384,12 @@ class StoringMethods(Methods):
             CalendarNotFoundError: no calendar is stored under the name, and `missing_ok` is false.
             CalendarInUseError: triggers use it.
         """
-        found = self._usable_store().delete_calendar(check_name(name, "calendar name"))
-        if not found and not missing_ok:
+        was_stored = self._usable_store().delete_calendar(check_name(name, "calendar name"))
+        if not was_stored and not missing_ok:
             near = difflib.get_close_matches(name, self.calendar_names(), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise CalendarNotFoundError(f"calendar {quoted(name)} is not stored{hint}")
-        return found
+        return was_stored
 
     def get_calendar(self, name: str) -> Calendar | None:
         """Return the calendar that is stored under the name, or None if there is none."""
@@ -382,10 +401,167 @@ class StoringMethods(Methods):
         """Return the names of all stored calendars, sorted."""
         return self._usable_store().names(NameKind.CALENDARS)
 
+    # --- declarations
 
-def _given_twice(things: Sequence[JobDetail | Trigger]) -> Key | None:
+    def sync(
+        self,
+        definitions: Iterable[tuple[JobLike, Trigger | str | timedelta | datetime | Iterable[Any] | None]],
+        *,
+        owner: str,
+        calendars: Mapping[str, Calendar] | None = None,
+        prune: bool = False,
+        existing: str = Existing.UPDATE,
+        version: int | float | str | None = None,
+        apply: bool = True,
+        announce: Callable[[SyncPlan], None] | None = None,
+    ) -> SyncPlan:
+        """Make the store match the declared jobs and calendars, all or nothing; return the plan.
+
+        `calendars` are the declared calendars by name. `apply=False` is a dry run.
+
+        A trigger whose schedule did not change keeps its fire times, its misfires and its pause, even if other values
+        of it or its job changed; one that has ended stays COMPLETE and does not fire again. If a calendar changes, the
+        next fire times of the triggers that use it are recomputed. With `prune`, jobs, triggers and calendars that the
+        same `owner` declared before and no longer declares are removed; those of other owners, and those that were
+        stored directly, never are. With `existing="keep"`, what is stored already does not change: the first
+        registration wins. Any number of nodes may call it at the same time.
+
+        `version` is the version of the program: a number, or a text such as "2.10.1". It is stored with the owner; a
+        program of an older version changes nothing, and the plan reports that (`SyncPlan.outdated_by`).
+
+        `announce` is called with the plan before it is applied; without it the plan is logged.
+
+        Raises:
+            InvalidTriggerError: a key is declared twice. Others as in `schedule_job`; nothing is changed then.
+            InvalidCalendarError: a calendar cannot be stored.
+            CalendarNotFoundError: a declared trigger uses a calendar that is neither declared nor stored.
+            CalendarInUseError: with `prune`, a calendar is no longer declared, but a trigger that stays uses it.
+            InvalidValueError: `existing` is neither "update" nor "keep", or `version` is not a version.
+        """
+        check_name(owner, "owner")
+        treatment = Existing.of(existing)
+        own_version = version_text(version)
+        pairs = definitions.items() if isinstance(definitions, Mapping) else definitions
+        declared: Definitions = self._bound_pairs(_as_pairs(pairs), again="sync")
+        check_definitions(declared)
+        # All pairs are checked: an unchanged trigger may lack data that its job no longer provides.
+        self._check_pairs(declared)
+        named = {check_name(name, "calendar name"): calendar for name, calendar in (calendars or {}).items()}
+        events: list[Event] = []
+
+        def work(store: JobStore) -> SyncPlan:
+            inside = self._inside(store)
+            events.clear()
+            stored = inside._stored_of(declared, named, owner)
+            if own_version is not None and stored.version is not None and outdated(own_version, stored.version):
+                logger.warning(
+                    "sync of owner %s: version %s changes nothing, for version %s has declared its jobs",
+                    *(owner, own_version, stored.version),
+                )
+                return SyncPlan((), 0, (), outdated_by=stored.version)
+            changes = plan(declared, stored, calendars=named, prune=prune, existing=treatment)
+            inside._check_calendars(changes, named)
+            if not apply:
+                return changes
+            if announce is not None:
+                announce(changes)
+            elif changes:
+                logger.info("sync of owner %s: %s", owner, "; ".join(str(changes).splitlines()))
+            events.extend(inside._carry_out(changes, owner, own_version if own_version != stored.version else None))
+            return changes
+
+        done = self._usable_store().together(work, exclusively=True)
+        if apply and done:
+            self._changed(self._clock.now())
+            self._emit_stored(done.store)
+            for event in events:
+                self._emit(event)
+        return done
+
+    def _stored_of(self, declared: Definitions, calendars: Mapping[str, Calendar], owner: str) -> Stored:
+        store = self._usable_store()
+        jobs = store.jobs([job.key for job, _ in declared])
+        records = store.triggers([trigger.key for _, triggers in declared for trigger in triggers])
+        owned = store.owned(owner)
+        names = set(store.names(NameKind.CALENDARS)) if calendars else set()
+        stored_calendars = {name: self._readable_calendar(name) for name in calendars if name in names}
+        return Stored(jobs, records, owned.jobs, owned.triggers, stored_calendars, owned.calendars, owned.version)
+
+    def _check_calendars(self, changes: SyncPlan, declared: Mapping[str, Calendar]) -> None:
+        """Check that the triggers of the plan find their calendars, and that no trigger needs one that is removed.
+
+        Raises:
+            CalendarNotFoundError, CalendarInUseError: as `sync`.
+        """
+        store = self._usable_store()
+        removed = changes.keys("-", "calendar")
+        used = [trigger for _, triggers in changes.store for trigger in triggers if trigger.calendar is not None]
+        missing = {trigger.calendar for trigger in used} - declared.keys()
+        names = declared.keys() | set(store.names(NameKind.CALENDARS)) if missing else set()
+        missing -= names
+        for trigger in used:
+            if trigger.calendar in missing:
+                near = difflib.get_close_matches(trigger.calendar or "", names, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise CalendarNotFoundError(
+                    f"trigger {trigger.key}: its calendar {quoted(trigger.calendar)} is neither declared nor stored"
+                    f"{hint}"
+                )
+        if removed:
+            changed = {trigger.key: trigger.calendar for _, triggers in changes.store for trigger in triggers}
+            jobs, triggers = set(changes.keys("-", "job")), set(changes.keys("-", "trigger"))
+            for name in removed:
+                for record in store.find(TriggerQuery(calendar=name), None):
+                    stays = record.job_key not in jobs and record.key not in triggers
+                    if stays and changed.get(record.key, name) == name:
+                        raise CalendarInUseError(
+                            f"calendar {quoted(name)} is no longer declared, but trigger {record.key} uses it; declare"
+                            " the calendar, give the trigger another, or delete the trigger"
+                        )
+
+    def _carry_out(self, changes: SyncPlan, owner: str, version: str | None) -> list[Event]:
+        """Apply the plan; return the events that tell listeners of removed jobs and triggers."""
+        store = self._usable_store()
+        for change in changes.changes:
+            if change.kind == "calendar" and (change.sign == "+" or change.differences):
+                # A trigger may only be stored after its calendar.
+                name, calendar = str(change.key), changes.calendars[str(change.key)]
+                self.add_calendar(name, calendar, replace=True, update_triggers=change.sign == "~")
+        # Steps that the store may refuse come first.
+        if changes.store:
+            self._store_pairs(changes.store, replace=True, keep_data=changes.keep_data)
+        if changes.store or changes.calendars or version is not None:
+            store.own(
+                owner,
+                [job.key for job, _ in changes.store if job is not None],
+                [trigger.key for _, triggers in changes.store for trigger in triggers],
+                calendars=list(changes.calendars),
+                version=version,
+            )
+        events: list[Event] = []
+        removed_triggers = changes.keys("-", "trigger")
+        if removed_triggers:
+            events += [JobUnscheduled(key) for key in sorted(store.delete_triggers(removed_triggers))]
+        jobs = changes.keys("-", "job")
+        removed = store.delete_jobs(jobs) if jobs else {}
+        for key in jobs:
+            events += [JobUnscheduled(trigger) for trigger in sorted(removed.get(key, ()))]
+            events.append(JobDeleted(key))
+        for name in changes.keys("-", "calendar"):
+            store.delete_calendar(name)
+        return events
+
+
+def _duplicate(things: Sequence[JobDetail | Trigger]) -> Key | None:
     """Return a key that several of these jobs or triggers have."""
     # Tuples, because there may be a million of them.
-    if len({(one.group, one.name) for one in things}) == len(things):
+    if len({(thing.group, thing.name) for thing in things}) == len(things):
         return None
-    return next(key for key, number in Counter(one.key for one in things).items() if number > 1)
+    return next(key for key, number in Counter(thing.key for thing in things).items() if number > 1)
+
+
+def _as_pairs(definitions: Iterable[object]) -> Iterable[tuple[JobLike, object]]:
+    for pair in definitions:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InvalidTriggerError(f"definitions: pairs of a job and its triggers are needed (got {pair!r})")
+        yield pair[0], pair[1]

@@ -1,4 +1,4 @@
-"""The verbs that run a job outside its schedule: manually, again, or for past instants of its schedule."""
+"""The methods that run a job outside its schedule: manually, again, or for past instants of its schedule."""
 
 from __future__ import annotations
 
@@ -201,13 +201,13 @@ class TriggeringMethods(StoringMethods, QueryMethods):
             trigger = replace(trigger, start_time=first)
         calendar = None if trigger.calendar is None else store.calendars([trigger.calendar])[trigger.calendar].calendar
         last = end - timedelta.resolution
-        found = list(islice(trigger.fire_times(first, last, calendar), max_runs + 1))
-        if len(found) > max_runs:
+        times = list(islice(trigger.fire_times(first, last, calendar), max_runs + 1))
+        if len(times) > max_runs:
             raise InvalidValueError(
-                f"trigger {key} has more than max_runs={max_runs:,} fire times from {since} until {until}: {found[0]},"
-                f" ..., {found[-1]}, ...; choose a shorter span, or a larger max_runs (at most {MOST_RUNS:,})"
+                f"trigger {key} has more than max_runs={max_runs:,} fire times from {since} until {until}: {times[0]},"
+                f" ..., {times[-1]}, ...; choose a shorter span, or a larger max_runs (at most {MOST_RUNS:,})"
             )
-        return found
+        return times
 
     def backfill(
         self,

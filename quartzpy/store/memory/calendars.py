@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.calendars.kinds import storable_json
+from quartzpy.calendars.registry import storable_json
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Missed, TriggerState
 from quartzpy.store import refusals

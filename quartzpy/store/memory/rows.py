@@ -201,7 +201,7 @@ class TriggerRow:
         self.schedule_hash = schedule_hash
         self.held_by_mode = False
         self.pause: tuple[datetime, PauseNote] | None = None
-        """When and why a verb paused it last; it means something only while it is paused."""
+        """When and why a method paused it last; it means something only while it is paused."""
         self.become(trigger)
         self.catch_up_until: datetime | None = None
         self.missed_policy = Missed.MISFIRE

@@ -16,8 +16,7 @@ from quartzpy.store.memory.rows import JobRow, TriggerRow
 from quartzpy.store.memory.tables import Pauses, Tables
 from quartzpy.store.protocol import JobEntry
 from quartzpy.store.records import Owned
-from quartzpy.triggers.schedule_hash import schedule_hash
-from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, schedule_hash
 
 
 def store_jobs(

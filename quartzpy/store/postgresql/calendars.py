@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 import psycopg
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.calendars.kinds import calendar_from_json, storable_json
+from quartzpy.calendars.registry import calendar_from_json, storable_json
 from quartzpy.keys import TriggerKey
 from quartzpy.store import refusals
 from quartzpy.store.postgresql.db.listen import news

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, create_engine, event, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
+from quartzpy.config.config import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
 from quartzpy.errors import SchemaError
 from quartzpy.store.postgresql.db.database import translate
 from quartzpy.store.postgresql.db.moved_tables import tables_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import psycopg
 
-from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
+from quartzpy.config.config import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
 from quartzpy.errors import SettingsError
 from quartzpy.store.postgresql.db.database import translate
 from quartzpy.store.postgresql.db.naming import renamed

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
+from quartzpy.config.config import DEFAULT_TABLE_PREFIX
 from quartzpy.errors import SchemaError
 from quartzpy.store.postgresql.db.naming import renamed, version_table
 from quartzpy.store.postgresql.db.sql_files import SqlFile

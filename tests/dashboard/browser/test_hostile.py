@@ -12,7 +12,7 @@ from playwright.sync_api import Dialog, Page
 from starlette.testclient import TestClient
 
 from quartzpy import Scheduler
-from quartzpy.calendars.holiday import HolidayCalendar
+from quartzpy.calendars.days import HolidayCalendar
 from quartzpy.dashboard import create_app
 from quartzpy.dashboard.server import DashboardServer, listen
 from quartzpy.errors import InvalidKeyError

@@ -1,6 +1,6 @@
 """External transactions: those that the caller of `Scheduler.using` began and will commit.
 
-The statements of a verb run between savepoints of that transaction. Each kind of driver has a class here or in
+The statements of a method run between savepoints of that transaction. Each kind of driver has a class here or in
 `external_async`; all return the same `Result`s, so the steps of the store do not depend on the driver.
 """
 

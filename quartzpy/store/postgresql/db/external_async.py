@@ -1,8 +1,8 @@
 """Asynchronous external transactions: SQLAlchemy's asynchronous connections and sessions, psycopg's and asyncpg's.
 
-The steps of the store are ordinary functions, so a verb runs on a worker thread while its caller awaits it. On psycopg
-the thread drives the connection itself. asyncpg is bound to its event loop: the thread passes each statement to the
-loop and waits for the result.
+The steps of the store are ordinary functions, so a method runs on a worker thread while its caller awaits it. On
+psycopg the thread drives the connection itself. asyncpg is bound to its event loop: the thread passes each statement to
+the loop and waits for the result.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class AsyncpgTransaction(ExternalTransaction):
         self._loop = loop
         self._seconds = seconds
         self.turn = asyncio.Lock()
-        """Held while a verb uses the connection."""
+        """Held while a method uses the connection."""
 
     def fly(self, sends: Sequence[Send], *, begin: bytes | None, commit: bytes | None) -> list[Result]:
         """See `ExternalTransaction.fly`."""

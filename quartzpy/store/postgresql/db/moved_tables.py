@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import ForeignKeyConstraint, MetaData, Table
 from sqlalchemy.sql import quoted_name
 
-from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
+from quartzpy.config.config import DEFAULT_TABLE_PREFIX
 from quartzpy.store.postgresql.db.naming import renamed
 from quartzpy.store.postgresql.db.tables import metadata
 

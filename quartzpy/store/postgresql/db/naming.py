@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
+from quartzpy.config.config import DEFAULT_TABLE_PREFIX
 
 DATABASE_CLOCK = "clock_timestamp()"
 _IN_SQL = re.compile(rf"(?<![A-Za-z0-9_]){DEFAULT_TABLE_PREFIX}")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from quartzpy import job_data
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.calendars.kinds import calendar_from_json
+from quartzpy.calendars.registry import calendar_from_json
 from quartzpy.errors import InvalidCalendarError, InvalidTriggerError
 from quartzpy.instants import as_instant
 from quartzpy.jobs.continuation import continuations_from_text
@@ -23,7 +23,7 @@ from quartzpy.keys import JobKey, unchecked_key
 from quartzpy.placement import placement_from_text
 from quartzpy.store.protocol import AcquiredTrigger, SkippedTrigger
 from quartzpy.texts import reason, stored_object
-from quartzpy.triggers.kinds import stored_schedule
+from quartzpy.triggers.registry import stored_schedule
 from quartzpy.triggers.trigger import Trigger, TriggerProgress, is_copied, trigger_kind
 
 _CATCH_UP = "catch_up"

@@ -14,7 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import psycopg
 
-from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
+from quartzpy.config.config import DEFAULT_TABLE_PREFIX
 from quartzpy.store import refusals
 from quartzpy.store.postgresql.db.connections import Connections
 from quartzpy.store.postgresql.db.database import LockRowMissingError

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
-from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
+from quartzpy.config.config import DEFAULT_TABLE_PREFIX
 from quartzpy.store.postgresql.db.naming import DEFAULT_NAMES, Names
 
 _VALUE = re.compile(r":'(\w+)'")

@@ -175,7 +175,7 @@ triggers = Table(
     Column("schedule_hash", BigInteger),
     # The trigger is PAUSED only because of its job's mode or of manual mode: ending that mode resumes it.
     Column("held_by_mode", Boolean, nullable=False, server_default=text("false")),
-    # Of the last pause by a verb; they mean something only while it is PAUSED or PAUSED_BLOCKED.
+    # Of the last pause by a method; they mean something only while it is PAUSED or PAUSED_BLOCKED.
     Column("paused_at", Instant),
     Column("paused_by", Name),
     Column("pause_reason", Text),
@@ -266,10 +266,10 @@ Index(
     triggers.c.job_type,
     postgresql_where=text("trigger_state = 'WAITING' AND placement <> ''"),
 )
-# a job's triggers: blocking, unblocking, deleting, and the foreign key.
+# a job's triggers: blocking, which concerns those of one concurrency key, unblocking, deleting, and the foreign key.
 # The scheduler is not part of this and the following indexes: with it, an index could be used to find a trigger by its
 # key, as slowly as a table scan, and without statistics the planner would choose it.
-Index("qrtz_triggers_job", triggers.c.job_group, triggers.c.job_name)
+Index("qrtz_triggers_job", triggers.c.job_group, triggers.c.job_name, triggers.c.concurrency_key)
 # replacing and removing a calendar, and its foreign key
 Index(
     "qrtz_triggers_calendar",
@@ -289,6 +289,7 @@ Index(
     "qrtz_triggers_held",
     triggers.c.job_group,
     triggers.c.job_name,
+    triggers.c.concurrency_key,
     postgresql_where=text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
 )
 # queries: triggers of one state that are paused or in ERROR, by key, and their number, which is read without the rows

@@ -1,1 +1,0 @@
-"""The awaitable twins of the classes in `quartzpy.scheduler.methods`."""

@@ -1,0 +1,413 @@
+"""The actions of the page: one asks for confirmation and a reason, shows previews, and makes the change.
+
+The same URL serves a form without any script, and a dialog of the script: a request with the header X-Dialog is
+answered with the form alone, and a success with the URL to go to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from starlette.datastructures import FormData, QueryParams
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from quartzpy.dashboard.background import BackgroundActions
+from quartzpy.dashboard.cookies import keep_csrf_token
+from quartzpy.dashboard.links import job_key, trigger_key
+from quartzpy.dashboard.live import NODES, SCHEDULE, LiveHub
+from quartzpy.dashboard.rendering import render
+from quartzpy.dashboard.request_context import (
+    RequestContext,
+    execution_filters,
+    form_page,
+    job_filters,
+    page,
+    trigger_filters,
+)
+from quartzpy.errors import (
+    ForbiddenError,
+    InvalidValueError,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+    QuartzpyError,
+    StoreUnavailableError,
+)
+from quartzpy.instants import zone
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.operations import ActionProgress, ActionResult
+from quartzpy.operations.actions import Actions
+from quartzpy.operations.actions.action import Action
+from quartzpy.operations.actions.inputs import Data
+from quartzpy.operations.actions.table import ACTIONS
+from quartzpy.operations.selection import NAMES, Keys, Selection, Subject
+from quartzpy.scheduler.methods.queries import checked_fire_id
+from quartzpy.texts import quoted
+
+ALL = "all"
+"""The scope of an action on everything that matches the filter of a list, and not only what is selected there."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeName:
+    """A node, as the subject of an action."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"node {self.name}"
+
+
+Subjects: TypeAlias = Keys | Selection | NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class FormInput:
+    """The parameters of one request for an action. The fields of the form take precedence over the link's query."""
+
+    query: QueryParams
+    fields: FormData
+
+    def get(self, name: str, default: str = "") -> str:
+        value = self.fields.get(name)
+        if not isinstance(value, str):
+            value = self.query.get(name)
+        return default if value is None else value
+
+    def all(self, name: str) -> list[str]:
+        """Return all values of a parameter."""
+        values = [value for value in self.fields.getlist(name) if isinstance(value, str)]
+        return values or self.query.getlist(name)
+
+    def has(self, name: str) -> bool:
+        return bool(self.get(name))
+
+    def values(self, action: Action, zone_name: str) -> dict[str, Any]:
+        """Return the values of the inputs of an action; a field that was not sent has its default.
+
+        Raises:
+            InvalidValueError: a text is not a value of its input.
+        """
+        sent = self.fields.keys() | self.query.keys()
+        return {
+            item.name: item.read(self.get(item.field), zone_name)
+            if item.is_required or item.field in sent
+            else item.default
+            for item in action.inputs
+        }
+
+
+_FILTERS: Mapping[str, tuple[Callable[..., Selection], Callable[[RequestContext], dict[str, Any]]]] = {
+    "jobs": (Selection.jobs, job_filters),
+    "triggers": (Selection.triggers, trigger_filters),
+    "executions": (Selection.executions, execution_filters),
+}
+_KINDS = {text: kind for kind, text in NAMES.items()}
+
+
+def subjects_of(context: RequestContext, form: FormInput, action: Action) -> Subjects:
+    """Return the subjects that a request names: a node, one key, the selected keys of a list, or all of its filter.
+
+    Raises:
+        InvalidValueError: it names none, or a key or a filter is wrong.
+    """
+    if Subject.NODE in action.subjects:
+        if not form.has("node"):
+            raise InvalidValueError("node: the link must say which one, as ?node=NAME")
+        return NodeName(form.get("node"))
+    of = form.get("of")
+    if of in _FILTERS:
+        if form.get("scope") == ALL:
+            select, filters = _FILTERS[of]
+            return select(**filters(context))
+        return _selected(of, form.all("selected"))
+    if form.has("fire_id"):
+        return Keys(Subject.EXECUTION, (checked_fire_id(form.get("fire_id")),))
+    match form.get("kind"):
+        case "job":
+            return Keys(Subject.JOB, (job_key(form),))
+        case "trigger":
+            return Keys(Subject.TRIGGER, (trigger_key(form),))
+        case "job_group":
+            return Selection.job_group(form.get("group"))
+        case "trigger_group":
+            return Selection.trigger_group(form.get("group"))
+        case "everything":
+            return Selection.everything()
+    raise InvalidValueError(f"{action.name}: the link does not say what to do it to")
+
+
+def _selected(of: str, values: list[str]) -> Keys:
+    if not values:
+        raise InvalidValueError(f"No {of} are selected: select some, or choose “all that match this filter”.")
+    kind = _KINDS[of]
+    return Keys(kind, tuple(dict.fromkeys(_key(kind, value) for value in values)))
+
+
+def _key(kind: Subject, value: str) -> JobKey | TriggerKey | int:
+    if kind is Subject.EXECUTION:
+        return checked_fire_id(value)
+    try:
+        group, name = json.loads(value)
+    except (ValueError, TypeError):
+        raise InvalidValueError(f"selected: must be a list of a group and a name (got {quoted(value)})") from None
+    return JobKey(name, group) if kind is Subject.JOB else TriggerKey(name, group)
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The preview of an action on one trigger."""
+
+    template: str
+    present: Callable[[RequestContext, TriggerKey], dict[str, str]]
+    """Returns the texts that the fields have before anybody types."""
+    values: Callable[[RequestContext, TriggerKey, FormInput], dict[str, Any]]
+    """Returns the values for the template."""
+
+
+def backfill_times(context: RequestContext, trigger: TriggerKey, form: FormInput) -> list[datetime]:
+    """Return the fire times that a backfill of these parameters would run the job for.
+
+    Raises:
+        InvalidValueError: a field has a wrong value, or the span has too many fire times.
+    """
+    values = form.values(ACTIONS["backfill"], context.times.zone_name)
+    start, end = values["start"], values["end"]
+    if start >= end:
+        raise InvalidValueError("“Until before” must be later than “From”")
+    return context.operations.actions.backfill_times(trigger, start, end, max_runs=values["max_runs"])
+
+
+def _last_day(context: RequestContext, trigger: TriggerKey) -> dict[str, str]:
+    now = context.times.now.astimezone(zone(context.times.zone_name)).replace(second=0, microsecond=0, tzinfo=None)
+    return {
+        "start": (now - timedelta(days=1)).isoformat(timespec="minutes"),
+        "end": now.isoformat(timespec="minutes"),
+    }
+
+
+def _times(context: RequestContext, trigger: TriggerKey, form: FormInput) -> dict[str, Any]:
+    try:
+        return {"times": backfill_times(context, trigger, form), "wrong": None}
+    except InvalidValueError as error:
+        return {"times": None, "wrong": str(error)}
+
+
+def _present_schedule(context: RequestContext, trigger: TriggerKey) -> dict[str, str]:
+    summary = context.operations.trigger_summary(trigger)
+    written = summary.schedule if summary.kind == "cron" or summary.schedule.count(" ") == 1 else ""
+    return {"schedule": written, "in_zone": summary.zone or ""}
+
+
+def _schedule(context: RequestContext, trigger: TriggerKey, form: FormInput) -> dict[str, Any]:
+    values = form.values(ACTIONS["reschedule"], context.times.zone_name)
+    if not values["text"].strip():
+        return {"preview": None}
+    return {"preview": context.operations.actions.preview_schedule(values["text"], values["zone"], trigger=trigger)}
+
+
+PREVIEWS: Mapping[str, Preview] = {
+    "reschedule": Preview("actions/schedule_preview.html", _present_schedule, _schedule),
+    "backfill": Preview("actions/backfill_preview.html", _last_day, _times),
+}
+"""The previews, by the names of their actions."""
+
+
+def argument_of(action: Action, subjects: Subjects) -> Any:
+    """Return the subjects as the method of an action takes them.
+
+    Raises:
+        InvalidValueError: the action applies to one subject at a time, of another kind or number.
+    """
+    if isinstance(subjects, NodeName):
+        return subjects.name
+    if not action.is_single:
+        return subjects.keys if isinstance(subjects, Keys) else subjects
+    [kind] = action.subjects
+    if isinstance(subjects, Keys) and subjects.kind is kind and len(subjects.keys) == 1:
+        return subjects.keys[0]
+    raise InvalidValueError(f"this is done to one {kind} at a time (got {subjects})")
+
+
+def filled_in(context: RequestContext, form: FormInput, action: Action, subjects: Subjects) -> FormInput:
+    """Return the parameters with a text for each field of the form, also for those that nobody has typed in."""
+    argument = argument_of(action, subjects)
+    preview = PREVIEWS.get(action.name)
+    texts: Mapping[str, str] = preview.present(context, argument) if preview else {}
+    defaults = {item.field: texts.get(item.field, str(item.default or "")) for item in action.inputs}
+    typed = [(name, form.get(name, default)) for name, default in defaults.items()]
+    return FormInput(form.query, FormData([*form.fields.multi_items(), *typed]))
+
+
+def carry_out(
+    action: Action, actions: Actions, subjects: Subjects, context: RequestContext, form: FormInput, reason: str
+) -> ActionResult:
+    """Do what a form says.
+
+    Raises:
+        InvalidValueError: a field has a wrong value.
+    """
+    argument, values = argument_of(action, subjects), form.values(action, context.times.zone_name)
+    if action.name == "backfill":
+        runs = len(backfill_times(context, argument, form))
+        if form.get("expected") != str(runs):
+            raise InvalidValueError(f"these are {runs:,} fires: check them below, then run them")
+    result: ActionResult = getattr(actions, action.name)(argument, **values, reason=reason)
+    return result
+
+
+def count_of_subjects(actions: Actions, subjects: Subjects) -> int:
+    """Return the number of subjects that an action would change now."""
+    if isinstance(subjects, Selection) and not subjects.is_pause:
+        return actions.count(subjects)
+    return len(subjects.keys) if isinstance(subjects, Keys) else 1
+
+
+LOCATION = "X-Location"
+"""The header with the URL that the script opens after a success."""
+_MOST_SHOWN = 20
+_ELSEWHERE = (ForbiddenError, ObjectNotFoundError, StoreUnavailableError, OutcomeUnknownError)
+"""Errors that the form cannot mend: they have pages of their own."""
+
+
+def show_form(context: RequestContext) -> Response:
+    return _ask(context, FormInput(context.request.query_params, FormData()))
+
+
+def submit(context: RequestContext, fields: FormData) -> Response:
+    form = FormInput(context.request.query_params, fields)
+    if not form.has("confirmed"):
+        # The list of selected subjects, which may be too long for a link.
+        return _ask(context, form)
+    action = _action(context)
+    subjects = subjects_of(context, form, action)
+    try:
+        result = _carried_out(context, form, action, subjects)
+    except _ELSEWHERE:
+        raise
+    except QuartzpyError as error:
+        status = 422 if isinstance(error, InvalidValueError) else 409
+        return _ask(context, form, error=str(error), status=status)
+    return _done(context, form, subjects, result)
+
+
+def _carried_out(
+    context: RequestContext, form: FormInput, action: Action, subjects: Subjects
+) -> ActionResult | ActionProgress:
+    actions, why = context.operations.actions, form.get("reason").strip()
+    if not _is_many(subjects):
+        return carry_out(action, actions, subjects, context, form, why)
+    background: BackgroundActions = context.request.app.state.background
+    return background.run(
+        lambda report: carry_out(action, actions.reporting(report), subjects, context, form, why),
+        count_of_subjects(actions, subjects),
+    )
+
+
+def _is_many(subjects: Subjects) -> bool:
+    if isinstance(subjects, Keys):
+        return len(subjects.keys) > 1
+    return isinstance(subjects, Selection) and not subjects.is_pause
+
+
+def _ask(context: RequestContext, form: FormInput, *, error: str | None = None, status: int = 200) -> Response:
+    """Return the form that asks for confirmation."""
+    action, actions = _action(context), context.operations.actions
+    actions.check_permitted(action.name)
+    subjects = subjects_of(context, form, action)
+    keys = subjects.keys if isinstance(subjects, Keys) else ()
+    form, shown = filled_in(context, form, action, subjects), PREVIEWS.get(action.name)
+    takes_data = any(isinstance(item, Data) for item in action.inputs)
+    return _rendered(
+        context,
+        "actions/confirm.html",
+        status,
+        action=action,
+        subjects=subjects,
+        many=_is_many(subjects),
+        count=count_of_subjects(actions, subjects),
+        shown=keys[:_MOST_SHOWN],
+        form=form,
+        next=_next(context, form),
+        error=error,
+        data_fields=actions.data_fields(argument_of(action, subjects)) if takes_data else None,
+        preview_template=shown.template if shown else None,
+        **(shown.values(context, argument_of(action, subjects), form) if shown else {}),
+    )
+
+
+def show_preview(context: RequestContext) -> Response:
+    action = _action(context)
+    shown = PREVIEWS.get(action.name)
+    if shown is None:
+        raise HTTPException(404, f"there is no preview of {action.name}")
+    form = FormInput(context.request.query_params, FormData())
+    argument = argument_of(action, subjects_of(context, form, action))
+    return _rendered(context, shown.template, **shown.values(context, argument, form))
+
+
+def _done(
+    context: RequestContext, form: FormInput, subjects: Subjects, result: ActionResult | ActionProgress
+) -> Response:
+    """Return to the page that the action was asked on, which shows the result; or lead to the progress."""
+    hub: LiveHub = context.request.app.state.hub
+    hub.changed(SCHEDULE, NODES)
+    url = _next(context, form)
+    if isinstance(result, ActionProgress):
+        return _leading(context, context.links.to(f"/audit/{result.action_id}", next=url), "")
+    if result.action == "delete" and urlsplit(url).path in (context.links.to("/job"), context.links.to("/trigger")):
+        url = context.links.to("/jobs" if isinstance(subjects, Keys) and subjects.kind is Subject.JOB else "/triggers")
+    return _leading(context, url, result.text)
+
+
+def _leading(context: RequestContext, url: str, notice: str) -> Response:
+    response = context.redirect(url, notice)
+    if context.is_dialog:
+        # A script cannot see where a redirection leads without following it.
+        cookies = response.headers.getlist("set-cookie")
+        response = Response(status_code=204, headers={LOCATION: url})
+        for cookie in cookies:
+            response.headers.append("set-cookie", cookie)
+    return response
+
+
+def _next(context: RequestContext, form: FormInput) -> str:
+    """Return the URL of the page to return to: the one that the reader comes from, if it is one of ours."""
+    wanted = form.get("next")
+    referer = urlsplit(context.request.headers.get("referer", ""))
+    if not wanted and referer.netloc == context.request.headers.get("host"):
+        wanted = f"{referer.path}?{referer.query}" if referer.query else referer.path
+    if context.links.is_ours(wanted) and not urlsplit(wanted).path.startswith(context.links.to("/actions/")):
+        return wanted
+    return context.links.to("/")
+
+
+def _action(context: RequestContext) -> Action:
+    name = context.request.path_params["action"]
+    try:
+        return ACTIONS[name]
+    except KeyError:
+        raise HTTPException(404, f"there is no action {name}") from None
+
+
+def _rendered(context: RequestContext, template: str, status: int = 200, **values: Any) -> Response:
+    if not context.is_dialog and not context.is_fragment:
+        return context.render(template, status=status, **values)
+    text = render(template, context=context, layout="actions/dialog.html", live="", **values)
+    # Browsers report any other status to the console as an error of the page.
+    response = HTMLResponse(text, 200)
+    keep_csrf_token(context.request, response)
+    return response
+
+
+ACTION_PAGES: list[BaseRoute] = [
+    Route("/actions/{action}/preview", page(show_preview)),
+    Route("/actions/{action}", page(show_form), methods=["GET"]),
+    Route("/actions/{action}", form_page(submit), methods=["POST"]),
+]

@@ -1,1 +1,0 @@
-"""The actions of the page: their subjects, their forms, and what they answer."""

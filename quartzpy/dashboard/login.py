@@ -1,0 +1,75 @@
+"""The login page of authentication by token."""
+
+from __future__ import annotations
+
+import math
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from quartzpy.dashboard import cookies
+from quartzpy.dashboard.auth import SESSION_COOKIE, SESSION_LASTS, TokenAuth, too_many_text
+from quartzpy.dashboard.cookies import checked_form, csrf_token, keep_csrf_token
+from quartzpy.dashboard.links import ROOT, Links
+from quartzpy.dashboard.middleware import LOGIN
+from quartzpy.dashboard.rendering import render
+from quartzpy.dashboard.request_context import THEME_COOKIE, Dashboard
+
+
+def login_routes(auth: TokenAuth) -> list[BaseRoute]:
+    """Return the routes of the login page and of logging out."""
+
+    def show(request: Request) -> Response:
+        return _form(request, "")
+
+    async def log_in(request: Request) -> Response:
+        form = await checked_form(request)
+        if (wait := auth.wait(request)) > 0:
+            refused = _form(request, too_many_text(wait), 429)
+            refused.headers["Retry-After"] = str(math.ceil(wait))
+            return refused
+        session = auth.log_in(form, cookies.address_of(request))
+        if session is None:
+            return _form(request, "This token is not known here.", 403)
+        response = RedirectResponse(_target(str(request.scope[ROOT]), form.get("next")), 303)
+        cookies.keep(request, response, SESSION_COOKIE, session, SESSION_LASTS)
+        return response
+
+    async def log_out(request: Request) -> Response:
+        await checked_form(request)
+        root = str(request.scope[ROOT])
+        response = RedirectResponse(f"{root}{LOGIN}", 303)
+        cookies.forget(request, response, SESSION_COOKIE)
+        # It writes to the audit log.
+        await run_in_threadpool(auth.log_out, request)
+        return response
+
+    return [
+        Route(LOGIN, show, methods=["GET"]),
+        Route(LOGIN, log_in, methods=["POST"]),
+        Route("/logout", log_out, methods=["POST"]),
+    ]
+
+
+def _form(request: Request, error: str, status: int = 200) -> Response:
+    dashboard: Dashboard = request.app.state.dashboard
+    text = render(
+        "login.html",
+        links=Links(str(request.scope[ROOT])),
+        title=dashboard.title,
+        theme=request.cookies.get(THEME_COOKIE, "auto"),
+        csrf_token=csrf_token(request),
+        next=request.query_params.get("next", ""),
+        error=error,
+    )
+    response = HTMLResponse(text, status)
+    keep_csrf_token(request, response)
+    return response
+
+
+def _target(root: str, wanted: object) -> str:
+    """Return the page to go to after the login: the one that was asked for, never one of another site."""
+    is_ours = isinstance(wanted, str) and wanted.startswith(f"{root}/") and not wanted.startswith("//")
+    return str(wanted) if is_ours and "\\" not in str(wanted) else f"{root}/"

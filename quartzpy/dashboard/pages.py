@@ -1,0 +1,345 @@
+"""The pages that only read: of each the route, the read model and the template."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from quartzpy.dashboard.background import BackgroundActions
+from quartzpy.dashboard.drawing.plots import draw_year, lateness_plot, run_bars, split_bar, throughput_plot
+from quartzpy.dashboard.drawing.timeline import draw_timeline
+from quartzpy.dashboard.links import job_key, trigger_key
+from quartzpy.dashboard.live import AUDIT
+from quartzpy.dashboard.request_context import (
+    EXHAUSTED,
+    LATE,
+    RequestContext,
+    execution_filters,
+    instant_filter,
+    job_filter,
+    job_filters,
+    page,
+    page_position,
+    trigger_filter,
+    trigger_filters,
+)
+from quartzpy.errors import InvalidValueError, JobNotFoundError, TriggerNotFoundError
+from quartzpy.instants import zone
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.operations import Count, PlannedRun, allowed_actions
+from quartzpy.operations.audit_log import undoing
+from quartzpy.states import ActionState, ExecutionState, JobMode, MisfireAction, Outcome, TriggerState
+from quartzpy.store.queries import TriggerOrder
+
+# --- now
+
+
+def overview(context: RequestContext) -> Response:
+    """What is wrong and why, first; then what runs, what is late, what failed, and what comes next."""
+    model = context.operations.overview()
+    return context.at(model.now).render(
+        "overview.html",
+        live="executions nodes schedule",
+        overview=model,
+        agenda=_by_trigger(model.agenda),
+        paused=_sum(model.counts, TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED),
+        throughput=throughput_plot(model.throughput),
+        lateness=lateness_plot(model.lateness),
+    )
+
+
+def _by_trigger(runs: Sequence[PlannedRun]) -> list[tuple[PlannedRun, int]]:
+    """Return the first run of each trigger with the number of its runs, so that quick triggers do not fill the list."""
+    counts = Counter(run.trigger for run in runs)
+    first = {run.trigger: run for run in reversed(runs)}
+    return sorted(((run, counts[key]) for key, run in first.items()), key=lambda item: item[0].at)
+
+
+def _sum(counts: Mapping[str, Count], *names: str) -> Count:
+    stored = [counts[name] for name in names if name in counts]
+    return Count(sum(count.number for count in stored), any(count.has_more for count in stored))
+
+
+_SPANS = {
+    "5m": (timedelta(minutes=5), "5 minutes"),
+    "": (timedelta(hours=1), "1 hour"),
+    "6h": (timedelta(hours=6), "6 hours"),
+    "1d": (timedelta(days=1), "1 day"),
+    "3d": (timedelta(days=3), "3 days"),
+}
+
+
+def timeline(context: RequestContext) -> Response:
+    """What ran, what runs and what is planned, in lanes by node or by job."""
+    chosen = context.parameter("span") or ""
+    if chosen not in _SPANS:
+        raise InvalidValueError(f"span: must be one of {', '.join(filter(None, _SPANS))} (got {chosen!r})")
+    times, span = context.times, _SPANS[chosen][0]
+    model = context.operations.timeline(times.now - span, times.now + span, lanes=context.parameter("lanes") or "job")
+    return context.at(model.now).render(
+        "timeline.html",
+        live="executions schedule nodes",
+        timeline=model,
+        drawing=draw_timeline(model, zone(times.zone_name)),
+        spans=[(value, text) for value, (_, text) in _SPANS.items()],
+        lanes=[("", "By job"), ("node", "By node")],
+    )
+
+
+# --- the schedule
+
+_MODES = [("", "All"), *((str(mode), str(mode).capitalize()) for mode in JobMode)]
+
+
+def job_list(context: RequestContext) -> Response:
+    jobs = context.operations.jobs(**page_position(context), **job_filters(context))
+    mode = context.parameter("mode")
+    allowed = allowed_actions.on_some_job(set(JobMode) if mode is None else {JobMode(mode)})
+    return context.render("jobs.html", live="schedule executions", page=jobs, modes=_MODES, allowed=allowed)
+
+
+def one_job(context: RequestContext) -> Response:
+    key = job_key(context.request.query_params)
+    try:
+        view = context.operations.job(key)
+    except JobNotFoundError:
+        if not context.operations.has_run(key):
+            raise
+        # Links of the history lead here.
+        sentence = f"Job {key} was deleted, or it went with its last trigger because it is not durable."
+        return _gone(context, key, "/jobs", [sentence], job=key.name, job_group=key.group)
+    return context.render("job.html", live="schedule executions", view=view, bars=run_bars(view.last_runs))
+
+
+def _gone(
+    context: RequestContext, key: JobKey | TriggerKey, place: str, sentences: Sequence[str], **filters: str
+) -> Response:
+    """Return the page of a job or a trigger that only the history knows."""
+    executions = context.links.to("/executions", **filters)
+    return context.render("gone.html", status=404, key=key, place=place, sentences=sentences, executions=executions)
+
+
+_TRIGGER_STATES = [
+    ("", "All"),
+    ("WAITING", "Waiting"),
+    (LATE, "Late"),
+    ("ACQUIRED", "Acquired"),
+    ("BLOCKED", "Blocked"),
+    ("PAUSED", "Paused"),
+    ("ERROR", "Error"),
+    ("COMPLETE", "Complete"),
+]
+_ORDERS = [(str(TriggerOrder.KEY), "Group and name"), (str(TriggerOrder.NEXT_FIRE_TIME), "Next fire time")]
+
+
+def trigger_list(context: RequestContext) -> Response:
+    triggers = context.operations.triggers(
+        **page_position(context),
+        **trigger_filters(context),
+        order_by=context.parameter("order") or TriggerOrder.KEY,
+    )
+    state = context.parameter("state")
+    states = set(TriggerState) if state is None else {TriggerState.WAITING if state == LATE else TriggerState(state)}
+    return context.render(
+        "triggers.html",
+        live="schedule executions",
+        page=triggers,
+        states=_TRIGGER_STATES,
+        orders=_ORDERS,
+        job=job_filter(context),
+        allowed=allowed_actions.on_some_trigger(states),
+    )
+
+
+def one_trigger(context: RequestContext) -> Response:
+    key = trigger_key(context.request.query_params)
+    try:
+        view = context.operations.trigger(key)
+    except TriggerNotFoundError as missing:
+        try:
+            # The history knows the trigger of each manual run and each retry.
+            sentences = context.operations.why(key)
+        except TriggerNotFoundError:
+            # The first error suggests the nearest key.
+            raise missing from None
+        return _gone(context, key, "/triggers", sentences, trigger=key.name, trigger_group=key.group)
+    return context.render("trigger.html", live="schedule executions", view=view, bars=run_bars(view.last_executions))
+
+
+def calendar_list(context: RequestContext) -> Response:
+    return context.render("calendars.html", live="schedule", calendars=context.operations.calendars())
+
+
+def one_calendar(context: RequestContext) -> Response:
+    name, year = context.parameter("name"), context.parameter("year")
+    if name is None:
+        raise InvalidValueError("name: the link must say which calendar, as ?name=NAME")
+    if year is not None and not (year.isascii() and year.isdigit() and len(year) == 4):
+        raise InvalidValueError(f"year: must be a year such as 2026 (got {year!r})")
+    view = context.operations.calendar(name, None if year is None else int(year))
+    today = context.times.now.astimezone(zone(view.calendar.zone or "UTC")).date()
+    drawing = draw_year(view.year, view.excluded, view.partly_excluded, today)
+    return context.render("calendar.html", view=view, drawing=drawing)
+
+
+def groups(context: RequestContext) -> Response:
+    """Groups with their pauses, and limits with their headroom."""
+    return context.render(
+        "groups.html",
+        live="schedule executions nodes",
+        groups=context.operations.groups(),
+        limits=context.operations.limits(),
+    )
+
+
+# --- the history
+
+_EXECUTION_STATES = [
+    ("", "Ended"),
+    ("RUNNING", "Running"),
+    ("SUCCEEDED", "Succeeded"),
+    ("FAILED", "Failed"),
+    (EXHAUSTED, "Failed, no retry"),
+    ("TERMINATED", "Terminated"),
+    ("CANCELLED", "Cancelled"),
+    ("SKIPPED", "Skipped"),
+    ("SNOOZED", "Snoozed"),
+    ("SCHEDULED", "Scheduled"),
+]
+_SINCE = [("", "Any time"), ("15m", "Last 15 minutes"), ("1h", "Last hour"), ("1d", "Last day"), ("7d", "Last week")]
+
+
+def execution_list(context: RequestContext) -> Response:
+    executions = context.operations.executions(**page_position(context), **execution_filters(context))
+    return context.render(
+        "executions.html",
+        # The first page is live; a later one shows what was there when its cursor was made.
+        live="" if context.parameter("after") else "executions",
+        page=executions,
+        states=_EXECUTION_STATES,
+        spans=_SINCE,
+        job=job_filter(context),
+        trigger=trigger_filter(context),
+        allowed=allowed_actions.on_some_execution(_listed_states(context.parameter("state"))),
+    )
+
+
+def _listed_states(state: str | None) -> set[ExecutionState]:
+    """Return the states that a list with this filter can contain."""
+    if state is None:
+        return {ExecutionState(outcome) for outcome in Outcome}
+    chosen = {EXHAUSTED: ExecutionState.FAILED, "RUNNING": ExecutionState.PROCESSING}
+    return {chosen[state] if state in chosen else ExecutionState(state)}
+
+
+def one_execution(context: RequestContext) -> Response:
+    view = context.operations.execution(context.request.path_params["fire_id"])
+    # No event announces the progress and the log lines of a running execution.
+    live = "executions schedule" if view.execution.ended_at is None else "executions"
+    return context.render("execution.html", live=live, view=view, bar=split_bar(view.execution, view.elapsed))
+
+
+_MISFIRE_ACTIONS = [
+    ("", "All"),
+    *((str(action), str(action).replace("_", " ").capitalize()) for action in MisfireAction),
+]
+
+
+def misfire_list(context: RequestContext) -> Response:
+    misfires = context.operations.misfires(
+        **page_position(context),
+        trigger=trigger_filter(context),
+        job=job_filter(context),
+        action=context.parameter("action"),
+        node=context.parameter("node"),
+        since=instant_filter(context, "since"),
+        until=instant_filter(context, "until"),
+    )
+    live = "" if context.parameter("after") else "schedule"
+    return context.render("misfires.html", live=live, page=misfires, actions=_MISFIRE_ACTIONS)
+
+
+_ACTION_STATES = [("", "All"), *((str(state), str(state).capitalize()) for state in ActionState)]
+
+
+def audit_log(context: RequestContext) -> Response:
+    """What operators did, when, and why."""
+    entries = context.operations.audit_log(
+        **page_position(context),
+        actor=context.parameter("actor"),
+        action=context.parameter("action"),
+        subject=context.parameter("subject"),
+        state=context.parameter("state"),
+        since=instant_filter(context, "since"),
+        until=instant_filter(context, "until"),
+    )
+    live = "" if context.parameter("after") else "schedule"
+    return context.render("audit.html", live=live, page=entries, states=_ACTION_STATES)
+
+
+def audit_entry(context: RequestContext) -> Response:
+    """One entry of the audit log, with its progress."""
+    action_id = context.request.path_params["action_id"]
+    entry = context.operations.audit_entry(action_id)
+    background: BackgroundActions = context.request.app.state.background
+    back = context.parameter("next") or ""
+    return context.render(
+        "audit_entry.html",
+        live=f"{AUDIT} schedule" if entry.state is ActionState.RUNNING else "",
+        entry=entry,
+        total=background.total_of(action_id),
+        undo=undoing(entry),
+        back=back if context.links.is_ours(back) else None,
+    )
+
+
+# --- the cluster
+
+
+def nodes(context: RequestContext) -> Response:
+    """The nodes of the cluster: all of them, or the one that a link names."""
+    cluster, chosen = context.operations.cluster(), context.parameter("node")
+    shown = [node for node in cluster.nodes if chosen is None or node.node == chosen]
+    return context.at(cluster.now).render(
+        "nodes.html", live="nodes schedule executions", cluster=cluster, nodes=shown, chosen=chosen
+    )
+
+
+def system(context: RequestContext) -> Response:
+    """The store, its tables and locks, and on request the findings of an examination."""
+    # The examination reads much more than the rest, so it happens once, at a click.
+    examine = context.parameter("examine") is not None
+    model = context.operations.system(examine=examine)
+    return context.at(model.now).render("system.html", live="" if examine else "schedule", system=model)
+
+
+def search(context: RequestContext) -> Response:
+    """The search by a part of a name, or by the id of an execution."""
+    text = context.parameter("q")
+    results = None if text is None else context.operations.search(text, after=context.parameter("after"))
+    return context.render("search.html", text=text, results=results)
+
+
+PAGES: list[BaseRoute] = [
+    Route("/", page(overview)),
+    Route("/timeline", page(timeline)),
+    Route("/jobs", page(job_list)),
+    Route("/job", page(one_job)),
+    Route("/triggers", page(trigger_list)),
+    Route("/trigger", page(one_trigger)),
+    Route("/calendars", page(calendar_list)),
+    Route("/calendar", page(one_calendar)),
+    Route("/groups", page(groups)),
+    Route("/executions", page(execution_list)),
+    Route("/executions/{fire_id}", page(one_execution)),
+    Route("/misfires", page(misfire_list)),
+    Route("/audit", page(audit_log)),
+    Route("/audit/{action_id:int}", page(audit_entry)),
+    Route("/nodes", page(nodes)),
+    Route("/system", page(system)),
+    Route("/search", page(search)),
+]

@@ -1,0 +1,286 @@
+"""One request of a reader: who asks, what they may do, in which zone they read, what they filter by, and the answer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, TypeAlias
+from urllib.parse import quote, unquote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from quartzpy.clock import Clock
+from quartzpy.dashboard.cookies import checked_form, csrf_token, keep_csrf_token
+from quartzpy.dashboard.links import ROOT, Links, job_key, trigger_key
+from quartzpy.dashboard.rendering import render
+from quartzpy.dashboard.times import ZONE_COOKIE, Times, is_zone, times_of
+from quartzpy.errors import InvalidValueError, QuartzpyError
+from quartzpy.instants import as_instant, as_span
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.matchers import GroupMatcher
+from quartzpy.operations import Actor, Operations
+from quartzpy.states import ENDED, ExecutionState, TriggerState
+
+THEME_COOKIE = "quartzpy_theme"
+THEMES = ("auto", "light", "dark")
+NOTICE_COOKIE = "quartzpy_notice"
+"""The text that the next page shows once, after an action."""
+DIALOG = "X-Dialog"
+_YEAR = 365 * 86_400
+_LONGEST_NOTICE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """What all requests of one application share."""
+
+    operations: Operations
+    """The operations, not yet acting as anyone."""
+    clock: Clock
+    title: str
+    read_only: bool
+    can_log_out: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """One request, with what its page needs."""
+
+    dashboard: Dashboard
+    request: Request
+    actor: Actor
+    operations: Operations
+    """The operations, acting as the actor of this request."""
+    links: Links
+    times: Times
+
+    def may(self, action: str) -> bool:
+        """Return whether the actor may do this action of `Operations.actions` here."""
+        return self.operations.actions.permits(action)
+
+    @property
+    def csrf_token(self) -> str:
+        """The token that each form repeats."""
+        return csrf_token(self.request)
+
+    @property
+    def is_fragment(self) -> bool:
+        """True if the script of an open page asks, which needs the content without the frame around it."""
+        return "HX-Request" in self.request.headers
+
+    @property
+    def is_dialog(self) -> bool:
+        """True if the script of an open page asks for the content of a dialog."""
+        return DIALOG in self.request.headers
+
+    @property
+    def theme(self) -> str:
+        """The chosen theme, or "auto" for that of the reader's system."""
+        chosen = self.request.query_params.get("theme") or self.request.cookies.get(THEME_COOKIE, "")
+        return chosen if chosen in THEMES else THEMES[0]
+
+    @property
+    def notice(self) -> str:
+        """The text about the last action, or ""."""
+        raw = self.request.cookies.get(NOTICE_COOKIE, "")
+        try:
+            return unquote(raw, errors="strict")
+        except UnicodeError:
+            return ""
+
+    def parameter(self, name: str) -> str | None:
+        """Return a query parameter, or None if it is missing or empty."""
+        return self.request.query_params.get(name) or None
+
+    def at(self, now: datetime) -> RequestContext:
+        """Return this context with another present: the store's, as a read model gives it."""
+        return dataclasses.replace(self, times=self.times.at(lambda: now))
+
+    def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
+        """Return a page, or its content alone for the script of an open page."""
+        layout = "actions/dialog.html" if self.is_dialog else "fragment.html" if self.is_fragment else "layout.html"
+        text = render(template, context=self, layout=layout, **{"live": "", **values})
+        response = HTMLResponse(text, status)
+        keep_csrf_token(self.request, response)
+        self._keep_choices(response)
+        if self.notice and not self.is_fragment:
+            response.delete_cookie(NOTICE_COOKIE, path=self._cookie_path)
+        return response
+
+    def redirect(self, url: str, notice: str = "") -> Response:
+        """Send the reader to another page, which shows the notice once."""
+        response = RedirectResponse(url, 303)
+        if notice:
+            # A cookie holds only some characters of ASCII.
+            text = quote(notice[:_LONGEST_NOTICE], safe="")
+            response.set_cookie(NOTICE_COOKIE, text, path=self._cookie_path, httponly=True, samesite="lax")
+        return response
+
+    @property
+    def _cookie_path(self) -> str:
+        return self.links.root or "/"
+
+    def _keep_choices(self, response: Response) -> None:
+        """Keep a zone and a theme that the link chose, so that the next pages have them too."""
+        zone, theme = self.parameter("zone"), self.parameter("theme")
+        if zone and is_zone(zone):
+            response.set_cookie(ZONE_COOKIE, zone, _YEAR, path=self._cookie_path, samesite="lax")
+        if theme in THEMES:
+            response.set_cookie(THEME_COOKIE, theme, _YEAR, path=self._cookie_path, samesite="lax")
+
+
+Handler: TypeAlias = Callable[[RequestContext], Response]
+FormHandler: TypeAlias = Callable[[RequestContext, FormData], Response]
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+def context_of(request: Request) -> RequestContext:
+    """Return the context of a request that was authenticated."""
+    dashboard: Dashboard = request.app.state.dashboard
+    actor: Actor = request.state.actor
+    root = str(request.scope.get(ROOT, ""))
+    links = Links(root, request.scope["path"].removeprefix(root) or "/", tuple(request.query_params.multi_items()))
+    times = times_of(request, dashboard.clock.now)
+    return RequestContext(dashboard, request, actor, dashboard.operations.acting_as(actor), links, times)
+
+
+def page(handler: Handler) -> Endpoint:
+    """Return the endpoint of a page. Its handler runs in a thread, because reads block."""
+
+    def answer(request: Request) -> Response:
+        context = context_of(request)
+        operations = context.operations.of_one_page()
+
+        @cache
+        def now() -> datetime:
+            # Relative times are by the store's clock, by which everything happens. Without a store, the handler fails.
+            try:
+                return operations.now()
+            except QuartzpyError:
+                return context.times.now
+
+        return handler(dataclasses.replace(context, operations=operations, times=context.times.at(now)))
+
+    async def endpoint(request: Request) -> Response:
+        return await run_in_threadpool(answer, request)
+
+    return endpoint
+
+
+def form_page(handler: FormHandler) -> Endpoint:
+    """Return the endpoint that receives a form. It refuses forged requests; its handler runs in a thread."""
+
+    async def endpoint(request: Request) -> Response:
+        fields = await checked_form(request)
+        return await run_in_threadpool(handler, context_of(request), fields)
+
+    return endpoint
+
+
+PAGE_SIZE = 50
+LATE = "LATE"
+"""The filter for waiting triggers that are past due; it is not a state of a trigger."""
+LATE_AFTER = timedelta(seconds=10)
+EXHAUSTED = "EXHAUSTED"
+"""The filter for failed executions that no retry follows; it is not a state of an execution."""
+RUNNING = (ExecutionState.PROCESSING, ExecutionState.ENQUEUED)
+
+
+def page_position(context: RequestContext) -> dict[str, Any]:
+    """Return the limit and the cursor of a list."""
+    return {"limit": PAGE_SIZE, "after": context.parameter("after")}
+
+
+def group_filter(context: RequestContext) -> GroupMatcher | None:
+    """Return the filter by group; a `*` at the end selects the groups that begin like this."""
+    group = context.parameter("group")
+    if group is None:
+        return None
+    if group.endswith("*"):
+        return GroupMatcher.starts_with(group[:-1]) if group != "*" else None
+    return GroupMatcher.equals(group)
+
+
+def job_filter(context: RequestContext) -> JobKey | None:
+    """Return the filter by job: `job` is its name, `job_group` its group."""
+    name = context.parameter("job")
+    return None if name is None else job_key({"name": name, "group": context.parameter("job_group")})
+
+
+def trigger_filter(context: RequestContext) -> TriggerKey | None:
+    """Return the filter by trigger: `trigger` is its name, `trigger_group` its group."""
+    name = context.parameter("trigger")
+    return None if name is None else trigger_key({"name": name, "group": context.parameter("trigger_group")})
+
+
+def job_filters(context: RequestContext) -> dict[str, Any]:
+    """Return the filters of the list of jobs."""
+    return {
+        "group": group_filter(context),
+        "contains": context.parameter("contains"),
+        "job_type": context.parameter("job_type"),
+        "mode": context.parameter("mode"),
+    }
+
+
+def trigger_filters(context: RequestContext) -> dict[str, Any]:
+    """Return the filters of the list of triggers."""
+    state = context.parameter("state")
+    is_late = state == LATE
+    return {
+        "job": job_filter(context),
+        "group": group_filter(context),
+        "contains": context.parameter("contains"),
+        "state": TriggerState.WAITING if is_late else state,
+        "calendar": context.parameter("calendar"),
+        "job_type": context.parameter("job_type"),
+        "kind": context.parameter("kind"),
+        "until": context.operations.now() - LATE_AFTER if is_late else None,
+    }
+
+
+def execution_filters(context: RequestContext) -> dict[str, Any]:
+    """Return the filters of the list of executions."""
+    state = context.parameter("state")
+    return {
+        "state": {None: ENDED, "RUNNING": RUNNING, EXHAUSTED: [ExecutionState.FAILED]}.get(state, state),
+        "job": job_filter(context),
+        "trigger": trigger_filter(context),
+        "group": group_filter(context),
+        "job_type": context.parameter("job_type"),
+        "node": context.parameter("node"),
+        "since": instant_filter(context, "since"),
+        "until": instant_filter(context, "until"),
+        "exhausted": state == EXHAUSTED,
+    }
+
+
+def instant_filter(context: RequestContext, name: str) -> datetime | None:
+    """Return an instant: ISO 8601 with an offset, or a span before now such as "1h".
+
+    Raises:
+        InvalidValueError: it is neither.
+    """
+    text = context.parameter(name)
+    if text is None:
+        return None
+    try:
+        return context.times.now - as_span(text, name, InvalidValueError)
+    except InvalidValueError:
+        # A "+" in a link that was written by hand is a space when it arrives.
+        return as_instant(_parsed(text.replace(" ", "+"), name), name, InvalidValueError)
+
+
+def _parsed(text: str, name: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidValueError(
+            f"{name}: must be an instant such as 2026-11-22T08:00:00Z or a span before now such as 1h (got {text!r})"
+        ) from None

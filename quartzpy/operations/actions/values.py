@@ -1,0 +1,118 @@
+"""The values that the audit log has from before and after a change, without secrets."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from quartzpy.calendars.calendar import BaseCalendar
+from quartzpy.calendars.registry import calendar_to_json
+from quartzpy.jobs.continuation import Continuation
+from quartzpy.jobs.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.operations.schedules import schedule_text, zone_text
+from quartzpy.operations.source import Redaction
+from quartzpy.scheduler import sync
+from quartzpy.scheduler.transactions import OwnTransactionMethods
+from quartzpy.store.queries import TriggerQuery
+from quartzpy.store.records import TriggerRecord
+from quartzpy.texts import quoted
+from quartzpy.triggers.trigger import Trigger
+
+_MOST_TRIGGERS = 20
+"""The maximum number of a job's triggers whose values the audit log keeps."""
+_LONGEST_VALUE = 1_000
+"""The length, in characters of JSON, above which the audit log has only the beginning of a value."""
+
+
+def values_of(transaction: OwnTransactionMethods, key: JobKey | TriggerKey) -> dict[str, Any]:
+    """Return the values of a job or a trigger that actions change, for the audit log; none if it is not stored."""
+    if isinstance(key, JobKey):
+        mode = transaction.job_mode(key)
+        triggers = transaction.store.find(TriggerQuery(job_key=key), _MOST_TRIGGERS)
+        return {} if mode is None else {"mode": mode, "triggers": [_of_trigger(record) for record in triggers]}
+    record = transaction.store.triggers([key]).get(key)
+    return {} if record is None else _of_trigger(record)
+
+
+def _of_trigger(record: TriggerRecord) -> dict[str, Any]:
+    following = record.next_fire_time
+    return {
+        "trigger": str(record.key),
+        "state": record.state,
+        "next_fire_time": None if following is None else following.isoformat(),
+    }
+
+
+def schedule_values(trigger: Trigger) -> dict[str, Any]:
+    """Return the schedule of a trigger with its time zone."""
+    return {"schedule": schedule_text(trigger), "zone": zone_text(trigger)}
+
+
+# --- changes of Scheduler.sync
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedValue:
+    """One value of a job, trigger or calendar, as it is stored and as it is declared."""
+
+    name: str
+    stored: Any
+    declared: Any
+
+
+def changed_values(change: sync.Change, redaction: Redaction) -> list[ChangedValue]:
+    """Return the values that a change concerns: of a new object, its job type, its schedule or its kind."""
+    match change.declared:
+        case JobDetail(job_type=job_type) if change.sign == "+":
+            return [ChangedValue("type", None, job_type)]
+        case Trigger() as trigger if change.sign == "+":
+            return [ChangedValue("schedule", None, schedule_text(trigger))]
+        case BaseCalendar(kind=kind) if change.sign == "+":
+            return [ChangedValue("kind", None, kind)]
+    return [
+        ChangedValue(
+            difference.name,
+            _without_secrets(difference.name, difference.stored, redaction),
+            _without_secrets(difference.name, difference.declared, redaction),
+        )
+        for difference in change.differences
+    ]
+
+
+def _without_secrets(name: str, value: Any, redaction: Redaction) -> Any:
+    if name == "data":
+        return redaction.of(dict(value or {}))
+    if name == "continuations":
+        return [_continuation(continuation, redaction) for continuation in value or ()]
+    return value
+
+
+def _continuation(continuation: Continuation, redaction: Redaction) -> dict[str, Any]:
+    values = {"job": str(continuation.key), "outcomes": [str(outcome) for outcome in continuation.outcomes]}
+    return values if not continuation.data else {**values, "data": redaction.of(dict(continuation.data))}
+
+
+def before_and_after(
+    transaction: OwnTransactionMethods, change: sync.Change, owner: str, redaction: Redaction
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """Return the values before and after a change of `sync`, which is not made yet; long ones are cut."""
+    if change.sign == "-":
+        return _before_removal(transaction, change.key), None
+    values = changed_values(change, redaction)
+    before = {value.name: _bounded(value.stored) for value in values if change.sign == "~"}
+    after = {value.name: _bounded(value.declared) for value in values}
+    return before or None, after or {"owner": owner}
+
+
+def _before_removal(transaction: OwnTransactionMethods, key: sync.Subject) -> dict[str, Any]:
+    if isinstance(key, JobKey | TriggerKey):
+        return values_of(transaction, key)
+    calendar = transaction._readable_calendar(key)
+    return {} if calendar is None else {name: _bounded(value) for name, value in calendar_to_json(calendar).items()}
+
+
+def _bounded(value: Any) -> Any:
+    text = json.dumps(value, default=str)
+    return json.loads(text) if len(text) <= _LONGEST_VALUE else quoted(value)
