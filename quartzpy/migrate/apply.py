@@ -16,7 +16,7 @@ from quartzpy.migrate.plan import ImportPlan
 from quartzpy.migrate.slices import BY, ImportOutcome, Part, Slice, slices
 from quartzpy.operations.actions.action import Actor, local_user
 from quartzpy.states import ActionState
-from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin import admin_if_any
 from quartzpy.store.postgresql.admin.records import ActionEntry
 from quartzpy.store.protocol import JobStore, PauseNote, TriggerGroups
 from quartzpy.texts import numbered
@@ -117,7 +117,6 @@ class _Application:
         )
         done = 0
         try:
-            admin(self._store)
             self._refuse_foreign()
             parts_of = list(slices(self._plan.jobs))
             total = sum(part.size for parts in parts_of for part in parts)
@@ -147,23 +146,26 @@ class _Application:
         if is_last and (gone := self._gone(inside)):
             inside.delete_triggers(gone)
             self._outcome.removed |= gone
+        # A store in memory has no audit log.
+        log = admin_if_any(inside)
+        if log is None:
+            return
         if self._action_id is None:
-            self._action_id = admin(inside).record_action(entry)
+            self._action_id = log.record_action(entry)
         after = json.dumps(self._outcome.counts()) if is_last else None
         state = ActionState.SUCCEEDED if is_last else ActionState.RUNNING
-        admin(inside).update_action(self._action_id, state=state, count=done, after_text=after)
+        log.update_action(self._action_id, state=state, count=done, after_text=after)
 
     def _record_failure(self, entry: ActionEntry, error: BaseException) -> None:
         # The store may be the reason of the failure.
         with suppress(QuartzpyError):
-            text = reason_of(error)
-            if self._committed:
-                assert self._action_id is not None
-                admin(self._store).update_action(
-                    self._action_id, state=ActionState.FAILED, count=self._committed, error=text
-                )
+            text, log = reason_of(error), admin_if_any(self._store)
+            if log is None:
+                return
+            if self._action_id is not None and self._committed:
+                log.update_action(self._action_id, state=ActionState.FAILED, count=self._committed, error=text)
             else:
-                admin(self._store).record_action(replace(entry, state=ActionState.FAILED, error=text))
+                log.record_action(replace(entry, state=ActionState.FAILED, error=text))
 
     def _slice(self, store: JobStore, parts: Sequence[Part]) -> Slice:
         return Slice(store, self._plan, parts, self._owned_jobs, self._owned.triggers, self._outcome, held=self._held)

@@ -17,7 +17,13 @@ def admin(store: JobStore) -> Admin:
     Raises:
         InvalidValueError: the store has none.
     """
-    views: Admin | None = getattr(store, "admin", None)
+    views = admin_if_any(store)
     if views is None:
         raise InvalidValueError("operators' views need PostgreSQL; this scheduler keeps its jobs in memory")
+    return views
+
+
+def admin_if_any(store: JobStore) -> Admin | None:
+    """Return the operators' views of a store's database; None if the store has none."""
+    views: Admin | None = getattr(store, "admin", None)
     return views
