@@ -18,6 +18,7 @@ from quartzpy.migrate import apply
 from quartzpy.migrate.slices import HELD
 from quartzpy.operations.actions.action import Actor, Role
 from quartzpy.states import TriggerState
+from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobStore, NamedTriggers, NameKind, PauseNote
@@ -182,6 +183,8 @@ def test_a_large_plan_is_stored_in_slices_and_an_aborted_import_is_continued(
     assert len(after) == 45
     assert {key: after[key].generation for key in stored} == {key: stored[key].generation for key in stored}
     assert any_store.owned(plan.owner).triggers == set(after)
+    if isinstance(any_store, RamJobStore):
+        return  # It has no audit log.
     complete, aborted = admin(any_store).find(ActionQuery(), None)
     assert (aborted.actor, aborted.action, aborted.reason, str(aborted.state), aborted.count) == (
         *("ann", "import", "moving"),
