@@ -18,9 +18,8 @@ from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ActionState
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.steps.purge import ACTION_SILENCE
 from quartzpy.store.queries import ActionQuery
-from quartzpy.store.records import ActionRecord, RecordedAction
+from quartzpy.store.records import ACTION_SILENCE, ActionRecord, RecordedAction
 
 MOST_RUNNING = 100
 """The largest number of running actions that are looked through for those whose processes have ended."""

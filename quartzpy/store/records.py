@@ -341,6 +341,11 @@ class RecordedAction:
     """The number of objects that it has changed so far."""
 
 
+ACTION_SILENCE = timedelta(minutes=1)
+"""The time without an update after which the process of an action is taken for dead: several times that of a slice."""
+UNHEARD = "its process ended before it, or lost the database; what was changed until then stays changed"
+
+
 @dataclass(frozen=True, slots=True)
 class ActionRecord(RecordedAction):
     """An action of an operator: a row of the audit log, the table `audit`.

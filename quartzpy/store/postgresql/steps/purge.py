@@ -10,6 +10,7 @@ from quartzpy.store.postgresql.db.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.orphans import orphans
 from quartzpy.store.postgresql.steps.rate_limits import PRUNE
 from quartzpy.store.protocol import Purged
+from quartzpy.store.records import ACTION_SILENCE, UNHEARD
 
 _SQL = SqlFile("steps/purge.sql")
 PURGE_ENDED = _SQL("purge_ended")
@@ -19,9 +20,6 @@ PURGE_MISFIRES = _SQL("purge_misfires")
 PURGE_ACTIONS = _SQL("purge_actions")
 INTERRUPT = _SQL("interrupt")
 
-ACTION_SILENCE = timedelta(minutes=1)
-"""The time without an update after which the process of an action is taken for dead: several times that of a slice."""
-UNHEARD = "its process ended before it, or lost the database; what was changed until then stays changed"
 _NEXT_INSTANT = timedelta(microseconds=1)
 
 
