@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from quartzpy.operations.jobs import JobSummary
     from quartzpy.operations.operations import Operations
     from quartzpy.operations.triggers import TriggerSummary
-    from quartzpy.store.protocol import LockRecord
+    from quartzpy.store.postgresql.admin.records import LockRecord
 
 
 START_A_NODE = "no node is running: start one with `quartzpy node --app MODULE:SCHEDULER`"

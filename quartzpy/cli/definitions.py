@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
@@ -21,9 +21,11 @@ from quartzpy.cli.keys import group_matcher
 from quartzpy.cli.listing import print_json
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import InvalidValueError, UnsupportedKindError
-from quartzpy.keys import UNSCHEDULED_GROUPS
+from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey
 from quartzpy.scheduler.sync import Existing
 from quartzpy.states import TriggerState
+from quartzpy.store.protocol import JobStore
+from quartzpy.store.queries import TriggerQuery
 from quartzpy.texts import quoted, reason, visible
 
 if TYPE_CHECKING:
@@ -314,10 +316,15 @@ def _with_triggers(
     every = iter(jobs)
     while some := list(islice(every, _JOBS_TOGETHER)):
         few = [record.key for record in some if record.trigger_count <= _FEW_TRIGGERS]
-        of_few = scheduler._usable_store().triggers_of_jobs(few)
+        answers = scheduler._usable_store().ask([partial(_triggers_of_job, key) for key in few])
+        of_few = {key: answer() for key, answer in zip(few, answers, strict=True)}
         for record in some:
             many = record.trigger_count > _FEW_TRIGGERS
             yield record, scheduler.triggers(job=record.key) if many else of_few.get(record.key, ())
+
+
+def _triggers_of_job(key: JobKey, store: JobStore) -> list[TriggerRecord]:
+    return store.find(TriggerQuery(job_key=key), None)
 
 
 def _readable(triggers: Iterable[TriggerRecord], skipped: list[str], used: set[str | None] | None) -> Iterator[Trigger]:

@@ -17,7 +17,8 @@ from quartzpy.errors import QuartzpyError
 from quartzpy.operations import Actor
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.states import ActionState
-from quartzpy.store.protocol import ActionEntry
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import ActionEntry
 from quartzpy.store.queries import ActionQuery
 from quartzpy.texts import reason
 
@@ -51,7 +52,7 @@ class EndedSessions:
             state=ActionState.SUCCEEDED,
         )
         try:
-            self._scheduler._usable_store().record_action(entry)
+            admin(self._scheduler._usable_store()).record_action(entry)
         except QuartzpyError as error:
             text = "dashboard: a session that ended goes on in other processes, because it cannot be recorded: %s"
             logger.warning(text, reason(error))
@@ -70,7 +71,7 @@ class EndedSessions:
             while len(self._looked) > _MOST:
                 self._looked.popitem(last=False)
         try:
-            entries = self._scheduler._usable_store().find_actions(
+            entries = admin(self._scheduler._usable_store()).find(
                 ActionQuery(action=LOG_OUT, subject=_subject(session)), 1, None
             )
         except QuartzpyError:

@@ -15,8 +15,10 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.migrate.plan import ImportPlan
 from quartzpy.migrate.slices import BY, ImportOutcome, Part, Slice, slices
 from quartzpy.operations.actions.action import Actor, local_user
-from quartzpy.states import ActionState, PublicState
-from quartzpy.store.protocol import ActionEntry, JobStore, PauseNote
+from quartzpy.states import ActionState
+from quartzpy.store.postgresql.admin import admin_if_any
+from quartzpy.store.postgresql.admin.records import ActionEntry
+from quartzpy.store.protocol import JobStore, PauseNote, TriggerGroups
 from quartzpy.texts import numbered
 from quartzpy.texts import reason as reason_of
 
@@ -120,8 +122,9 @@ class _Application:
             total = sum(part.size for parts in parts_of for part in parts)
             for number, parts in enumerate(parts_of, 1):
                 done += sum(part.size for part in parts)
-                self._store.exclusively(
-                    partial(self._one, entry, parts, done, is_first=number == 1, is_last=number == len(parts_of))
+                self._store.together(
+                    partial(self._one, entry, parts, done, is_first=number == 1, is_last=number == len(parts_of)),
+                    exclusively=True,
                 )
                 self._committed = done
                 progress(done, total)
@@ -143,21 +146,26 @@ class _Application:
         if is_last and (gone := self._gone(inside)):
             inside.delete_triggers(gone)
             self._outcome.removed |= gone
+        # A store in memory has no audit log.
+        log = admin_if_any(inside)
+        if log is None:
+            return
         if self._action_id is None:
-            self._action_id = inside.record_action(entry)
+            self._action_id = log.record_action(entry)
         after = json.dumps(self._outcome.counts()) if is_last else None
         state = ActionState.SUCCEEDED if is_last else ActionState.RUNNING
-        inside.update_action(self._action_id, state=state, count=done, after_text=after)
+        log.update_action(self._action_id, state=state, count=done, after_text=after)
 
     def _record_failure(self, entry: ActionEntry, error: BaseException) -> None:
         # The store may be the reason of the failure.
         with suppress(QuartzpyError):
-            text = reason_of(error)
-            if self._committed:
-                assert self._action_id is not None
-                self._store.update_action(self._action_id, state=ActionState.FAILED, count=self._committed, error=text)
+            text, log = reason_of(error), admin_if_any(self._store)
+            if log is None:
+                return
+            if self._action_id is not None and self._committed:
+                log.update_action(self._action_id, state=ActionState.FAILED, count=self._committed, error=text)
             else:
-                self._store.record_action(replace(entry, state=ActionState.FAILED, error=text))
+                log.record_action(replace(entry, state=ActionState.FAILED, error=text))
 
     def _slice(self, store: JobStore, parts: Sequence[Part]) -> Slice:
         return Slice(store, self._plan, parts, self._owned_jobs, self._owned.triggers, self._outcome, held=self._held)
@@ -166,11 +174,10 @@ class _Application:
         """Check that nothing of the plan is stored by something else than imports of its source."""
         foreign = []
         for jobs in _chunks([item.job.key for item in self._plan.jobs if item.job.key not in self._owned.jobs]):
-            foreign += [f"job {key}" for key in sorted(self._store.placements(jobs))]
+            foreign += [f"job {key}" for key in sorted(self._store.job_headers(jobs))]
         triggers = [item.trigger.key for job in self._plan.jobs for item in job.triggers]
         for keys in _chunks([key for key in triggers if key not in self._owned.triggers]):
-            states = self._store.trigger_states(keys)
-            foreign += [f"trigger {key}" for key in sorted(keys) if states[key] is not PublicState.NONE]
+            foreign += [f"trigger {key}" for key in sorted(self._store.triggers(keys))]
         if foreign:
             also = f"{'is' if len(foreign) == 2 else 'are'} {numbered(len(foreign) - 1, 'other', 'others')}"
             raise ObjectAlreadyExistsError(
@@ -192,7 +199,7 @@ class _Application:
         them."""
         groups = {key.group for key in self._owned.triggers}
         for group in sorted(self._plan.paused_groups - groups):
-            store.pause_trigger_groups(GroupMatcher.equals(group), PauseNote(f"paused in {self._plan.source}", BY))
+            store.pause(TriggerGroups(GroupMatcher.equals(group)), PauseNote(f"paused in {self._plan.source}", BY))
 
     def _gone(self, store: JobStore) -> set[TriggerKey]:
         """Return the triggers that the plan no longer has, and that have been paused since an earlier import."""

@@ -15,7 +15,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan
 from quartzpy.states import TriggerState
 from quartzpy.store.differences import job_differences, trigger_differences
-from quartzpy.store.protocol import JobEntry, JobStore, PauseNote, StoredCalendar, TriggerMove
+from quartzpy.store.protocol import JobEntry, JobStore, NamedTriggers, PauseNote, StoredCalendar, TriggerMove
 from quartzpy.store.records import TriggerRecord
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes, look_ahead, schedule_hash
@@ -220,9 +220,9 @@ class Slice:
             elif before is None or is_replaced or before.pause_reason != reason:
                 pausing[PauseNote(reason, BY)].append(key)
         for note, keys in pausing.items():
-            self._store.pause_triggers(keys, note)
+            self._store.pause(NamedTriggers(keys), note)
         if going:
-            self._store.resume_triggers(going)
+            self._store.resume(NamedTriggers(going))
         return {key for key in going if key in self._before}
 
     def _take_data(self) -> set[JobKey]:

@@ -169,28 +169,28 @@ class ClusterManager(EpochService):
         if repairs.total:
             self._logger.warning("inconsistent rows were repaired: %s", repairs)
 
-    def _find_cutoff(self, at: float) -> None:
-        """Find from time to time up to which instant the history exceeds `history_max_rows`."""
-        if self._config.history_max_rows is None or at - self._cutoff_found_at < CUTOFF_EVERY:
-            return
-        self._cutoff_found_at = at
-        self._history_cutoff = self._store.history_cutoff(self._config.history_max_rows)
-
     def _purge(self, at: float) -> float:
         """Regularly delete a batch of old history. Return the seconds until the next pass."""
         if not self._has_more_to_purge and at - self._purged_at < PURGE_EVERY:
             return self.period
         self._purged_at, self._has_more_to_purge = at, False
         keep = self._config.history_retention
-        self._find_cutoff(at)
+        most = self._config.history_max_rows
+        if at - self._cutoff_found_at < CUTOFF_EVERY:
+            most = None
+        if most is not None:
+            self._cutoff_found_at = at
         purged = self._store.purge_history(
             keep,
             limit=PURGE_ROWS,
             ended_triggers=keep or ENDED_TRIGGERS_KEPT,
             actions=self._config.audit_retention,
             before=self._history_cutoff,
+            most=most,
         )
-        self._has_more_to_purge = purged >= PURGE_ROWS
+        if most is not None:
+            self._history_cutoff = purged.before
+        self._has_more_to_purge = purged.rows >= PURGE_ROWS
         if not self._has_more_to_purge:
             return self.period
         return rest_after(self._clock.monotonic() - at, 1 / PURGE_SHARE - 1, PURGE_REST)

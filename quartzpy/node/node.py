@@ -95,7 +95,7 @@ class SchedulerNode:
             version=self._version,
             instance_id=self.instance_id,
             epoch=epoch.node.epoch,
-            database=parts.store.describe(),
+            database=str(parts.store),
             job_types=self._job_types.names(),
         )
 

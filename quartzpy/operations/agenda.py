@@ -81,7 +81,7 @@ class Agenda:
 
 
 def _triggers(reading: Reading, query: TriggerQuery, limit: int) -> Answer[list[TriggerRecord]]:
-    return reading.ask(lambda store: store.find_triggers(query, limit))
+    return reading.ask(lambda store: store.find(query, limit))
 
 
 class Fires:

@@ -17,9 +17,9 @@ from quartzpy.operations.source import EXAMINED, attempt, examined_page, page_of
 from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ActionState
-from quartzpy.store.protocol import ACTION_SILENCE
+from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.queries import ActionQuery
-from quartzpy.store.records import ActionRecord, RecordedAction
+from quartzpy.store.records import ACTION_SILENCE, ActionRecord, RecordedAction
 
 MOST_RUNNING = 100
 """The largest number of running actions that are looked through for those whose processes have ended."""
@@ -57,14 +57,12 @@ def page(reading: Reading, query: ActionQuery, limit: int, after: str | None) ->
     query = replace(query, among=EXAMINED)
     running = None
     if query.state is ActionState.INTERRUPTED:
-        running = reading.ask(lambda store: store.find_actions(ActionQuery(state=ActionState.RUNNING), MOST_RUNNING))
+        running = reading.ask(lambda store: admin(store).find(ActionQuery(state=ActionState.RUNNING), MOST_RUNNING))
 
     def is_outdated(entries: Page[ActionRecord]) -> bool:
         return _end_interrupted(reading, entries if running is None else running())
 
-    return page_of(
-        examined_page(reading, "audit log", query, lambda store: store.find_actions, limit, after, is_outdated), _entry
-    )
+    return page_of(examined_page(reading, "audit log", query, limit, after, is_outdated), _entry)
 
 
 def entry(reading: Reading, action_id: int) -> AuditEntry:
@@ -77,7 +75,7 @@ def entry(reading: Reading, action_id: int) -> AuditEntry:
 
 def _find(reading: Reading, action_id: int) -> ActionRecord:
     # The latest before the next id.
-    record = next(iter(reading.ask(lambda store: store.find_actions(ActionQuery(), 1, (action_id + 1,)))()), None)
+    record = next(iter(reading.ask(lambda store: admin(store).find(ActionQuery(), 1, (action_id + 1,)))()), None)
     if record is None or record.action_id != action_id:
         raise ObjectNotFoundError(f"action {action_id} is not in the audit log, or no longer")
     return record
@@ -91,7 +89,7 @@ def _end_interrupted(reading: Reading, records: Iterable[ActionRecord]) -> bool:
     if not any(_is_silent(record, reading.now()) for record in records):
         return False
     try:
-        return reading.store().interrupt_actions(ACTION_SILENCE) > 0
+        return admin(reading.store()).interrupt_actions(ACTION_SILENCE) > 0
     except QuartzpyError:
         # The database's user may be one that only reads.
         return False

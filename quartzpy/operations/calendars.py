@@ -12,7 +12,7 @@ from quartzpy.instants import zone
 from quartzpy.keys import TriggerKey, check_name
 from quartzpy.operations.source import attempt
 from quartzpy.scheduler.reading import Answer, Reading
-from quartzpy.store.protocol import StoredCalendar
+from quartzpy.store.protocol import NameKind, StoredCalendar
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.texts import did_you_mean
 
@@ -52,7 +52,7 @@ class CalendarYear:
 
 
 def calendars(reading: Reading) -> tuple[CalendarSummary, ...]:
-    names = reading.ask(lambda store: store.calendar_names())()[:MOST_CALENDARS]
+    names = reading.ask(lambda store: store.names(NameKind.CALENDARS))()[:MOST_CALENDARS]
     answers = [_stored(reading, name) for name in names]
     return tuple(_summary(name, answer)[0] for name, answer in zip(names, answers, strict=True))
 
@@ -82,8 +82,8 @@ def year(reading: Reading, name: str, of_year: int | None) -> CalendarYear:
         raise InvalidValueError(f"year: must be a number from 1970 to 9998 (got {of_year!r})")
     check_name(name, "calendar name")
     stored = _stored(reading, name)
-    using = reading.ask(lambda store: store.find_triggers(TriggerQuery(calendar=name), MOST_TRIGGERS + 1))
-    names = reading.ask(lambda store: store.calendar_names())()
+    using = reading.ask(lambda store: store.find(TriggerQuery(calendar=name), MOST_TRIGGERS + 1))
+    names = reading.ask(lambda store: store.names(NameKind.CALENDARS))()
     if name not in names:
         hint = did_you_mean(name, names, "calendars") if names else "no calendar is stored"
         raise CalendarNotFoundError(f"there is no calendar {name!r}; {hint}")

@@ -63,7 +63,7 @@ def _around(reading: Reading, at: datetime, now: datetime) -> Answer[list[Trigge
         until=at + AROUND,
         order=TriggerOrder.NEXT_FIRE_TIME,
     )
-    return reading.ask(lambda store: store.find_triggers(query, MOST_FIRES))
+    return reading.ask(lambda store: store.find(query, MOST_FIRES))
 
 
 def _change(at: datetime, shift: timedelta, names: set[str], due: Sequence[TriggerRecord]) -> ClockChange | None:

@@ -101,8 +101,7 @@ class Cluster:
 def cluster(reading: Reading) -> Cluster:
     nodes = reading.ask(lambda store: store.list_nodes())
     running = reading.ask(lambda store: store.list_running())
-    facts = reading.ask(lambda store: store.node_facts())
-    return of_records(nodes().now, nodes().nodes, running(), facts())
+    return of_records(nodes().now, nodes().nodes, running(), nodes().metadata)
 
 
 def of_records(

@@ -16,7 +16,9 @@ from quartzpy.operations.source import Source, attempt, examined_page, page_of, 
 from quartzpy.scheduler.explain import span_in_words
 from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.singles import mode_of_job
 from quartzpy.states import ExecutionState
+from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord
 from quartzpy.texts import headline
@@ -82,14 +84,12 @@ def page(reading: Reading, query: ExecutionQuery, limit: int, after: str | None)
     if ExecutionState.SCHEDULED not in query.states and not query.exhausted and query.trigger_key is None:
         # Those that are to come would be on the first page, before older ones that are not examined yet.
         query = replace(query, among=EXAMINED)
-    return page_of(
-        examined_page(reading, "executions", query, lambda store: store.find_executions, limit, after), summary
-    )
+    return page_of(examined_page(reading, "executions", query, limit, after), summary)
 
 
 def has_run(reading: Reading, job: JobKey) -> bool:
     query = ExecutionQuery(job_key=job, among=EXAMINED)
-    return bool(reading.ask(lambda store: store.find_executions(query, 1))())
+    return bool(reading.ask(lambda store: store.find(query, 1))())
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class ExecutionView:
 def view(source: Source, fire_id: int) -> ExecutionView:
     reading = source.reading()
     answer = reading.ask(lambda store: store.execution(fire_id))
-    attempts = reading.ask(lambda store: store.attempts([fire_id], MOST_ATTEMPTS))
+    attempts = reading.ask(lambda store: admin(store).attempts([fire_id], MOST_ATTEMPTS))
     claims = reading.ask(lambda store: store.list_running())
     record = answer()
     if record is None:
@@ -171,7 +171,7 @@ def view(source: Source, fire_id: int) -> ExecutionView:
     elapsed = None
     if record.state is ExecutionState.PROCESSING and record.fire_time is not None:
         elapsed = max(timedelta(), now - record.fire_time)
-    mode = reading.ask(lambda store: store.job_mode(record.job_key)) if has_ended else None
+    mode = reading.ask(lambda store: mode_of_job(store, record.job_key)) if has_ended else None
     past_timeout = _past_timeout(reading, record, elapsed)
     running = next((row for row in claims() if row.fire_id == fire_id), None)
     data, bad_data = attempt(lambda: decode(record.trigger_data_text))
@@ -244,7 +244,7 @@ def _past_timeout(reading: Reading, record: ExecutionRecord, elapsed: timedelta 
     """Ask for the timeout of a running execution, and return the sentence about it."""
     if elapsed is None or elapsed <= GRACE:
         return list
-    answer = reading.ask(lambda store: store.job(record.job_key))
+    answer = reading.ask(lambda store: store.jobs([record.job_key]).get(record.job_key))
 
     def sentences() -> list[str]:
         job, _ = attempt(answer)
@@ -289,9 +289,7 @@ class MisfireView:
 def misfire_page(reading: Reading, query: MisfireQuery, limit: int, after: str | None) -> Page[MisfireView]:
     """Return a page of misfires; see `Operations.misfires`."""
     query = replace(query, among=EXAMINED_ROWS)
-    return page_of(
-        examined_page(reading, "misfires", query, lambda store: store.find_misfires, limit, after), misfire_view
-    )
+    return page_of(examined_page(reading, "misfires", query, limit, after), misfire_view)
 
 
 def misfire_view(record: MisfireRecord) -> MisfireView:

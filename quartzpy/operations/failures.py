@@ -14,8 +14,10 @@ from quartzpy.operations.executions import MOST_ATTEMPTS
 from quartzpy.operations.incidents import MOST_OF_A_KIND, Incident, Remedy
 from quartzpy.operations.source import attempt
 from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.singles import placements
 from quartzpy.states import ExecutionState, Outcome, TriggerState
 from quartzpy.store.findings import Severity
+from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.texts import headline
 
@@ -62,7 +64,7 @@ class FailuresInARow:
                 self._fires.setdefault(_nominal(record), record)
         keys = list(dict.fromkeys(key for key, _ in self._fires))[:MOST_OF_A_KIND]
         self._keys = keys
-        self._last = reading.ask(lambda store: store.last_executions(keys, LOOKED_AT)) if keys else dict
+        self._last = reading.ask(lambda store: admin(store).last_executions(keys, LOOKED_AT)) if keys else dict
         self._rows: dict[TriggerKey, _Row] = {}
 
     def look_further(self) -> None:
@@ -77,8 +79,8 @@ class FailuresInARow:
         retried = [record.fire_id for row in self._rows.values() for record in row.retried if record.fire_id]
         jobs = {row.failed[0].job_key for row in self._rows.values()}
         ask, keys = self._reading.ask, list(self._rows)
-        self._attempts = ask(lambda store: store.attempts(retried, MOST_ATTEMPTS)) if retried else dict
-        self._jobs = ask(lambda store: store.placements(jobs))
+        self._attempts = ask(lambda store: admin(store).attempts(retried, MOST_ATTEMPTS)) if retried else dict
+        self._jobs = ask(lambda store: placements(store, jobs))
         self._triggers = ask(lambda store: store.triggers(keys))
 
     def rows(self) -> list[FailureRow]:

@@ -12,7 +12,9 @@ from quartzpy.operations.cluster import NodeState, state_of
 from quartzpy.operations.source import Count, attempt, counted
 from quartzpy.placement import ANY_OTHER_GROUP, NO_GROUP, Placement
 from quartzpy.scheduler.reading import Reading
-from quartzpy.store.protocol import GroupTally
+from quartzpy.scheduler.singles import placements
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import GroupTally
 from quartzpy.store.records import NodeRecord, RunningRecord
 
 MOST_GROUPS = 100
@@ -52,9 +54,10 @@ class Groups:
 
 def groups(reading: Reading) -> Groups:
     in_force = reading.ask(lambda store: store.pauses())
-    is_manual = reading.ask(lambda store: store.is_manual())
-    of_triggers = reading.ask(lambda store: store.trigger_group_tallies(MOST_GROUPS + 1, None, most=MOST_IN_GROUP))
-    of_jobs = reading.ask(lambda store: store.job_group_tallies(MOST_GROUPS + 1, None, most=MOST_IN_GROUP))
+    of_triggers = reading.ask(
+        lambda store: admin(store).trigger_group_tallies(MOST_GROUPS + 1, None, most=MOST_IN_GROUP)
+    )
+    of_jobs = reading.ask(lambda store: admin(store).job_group_tallies(MOST_GROUPS + 1, None, most=MOST_IN_GROUP))
     pauses, triggers, jobs = in_force(), of_triggers(), of_jobs()
 
     def views(tallies: list[GroupTally], paused: frozenset[str]) -> tuple[GroupView, ...]:
@@ -80,7 +83,7 @@ def groups(reading: Reading) -> Groups:
         jobs=views(jobs, pauses.job_groups),
         has_more=max(len(triggers), len(jobs)) > MOST_GROUPS,
         all_paused=pauses.everything,
-        manual=is_manual(),
+        manual=pauses.is_manual,
     )
 
 
@@ -157,8 +160,8 @@ class Limits:
 def limits(reading: Reading) -> Limits:
     nodes = reading.ask(lambda store: store.list_nodes())
     claims = reading.ask(lambda store: store.list_running())
-    slots = reading.ask(lambda store: store.slot_usage(MOST))
-    rates = reading.ask(lambda store: store.rate_usage(MOST))
+    slots = reading.ask(lambda store: admin(store).slot_usage(MOST))
+    rates = reading.ask(lambda store: admin(store).rate_usage(MOST))
     answer, running = nodes(), claims()
     placements = placements_of(reading, running)()
     alive = [node for node in answer.nodes if state_of(node, answer.now) is not NodeState.DEAD]
@@ -195,7 +198,7 @@ def placements_of(reading: Reading, running: Sequence[RunningRecord]) -> Callabl
     jobs = {row.job_key for row in running}
     if not jobs:
         return dict
-    answer = reading.ask(lambda store: store.placements(jobs))
+    answer = reading.ask(lambda store: placements(store, jobs))
     return lambda: attempt(answer)[0] or {}
 
 

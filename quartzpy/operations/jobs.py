@@ -34,6 +34,7 @@ from quartzpy.scheduler.exporting import definition_of
 from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import JobMode, TriggerState
+from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.queries import JobQuery, TriggerOrder, TriggerQuery
 from quartzpy.store.records import JobRecord
 
@@ -88,7 +89,7 @@ def summary(record: JobRecord) -> JobSummary:
 def page(reading: Reading, query: JobQuery, limit: int, after: str | None) -> Page[JobSummary]:
     """Return a page of jobs; see `Operations.jobs`."""
     query = replace(query, among=EXAMINED, most_triggers=COUNTED_OF_EACH)
-    return page_of(examined_page(reading, "jobs", query, lambda store: store.find_jobs, limit, after), summary)
+    return page_of(examined_page(reading, "jobs", query, limit, after), summary)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,11 +130,11 @@ class JobView:
 
 def view(source: Source, key: JobKey) -> JobView:
     reading = source.reading()
-    answer = reading.ask(lambda store: store.find_jobs(JobQuery(job_key=key, most_triggers=MOST_COUNTED), 1))
-    stored = reading.ask(lambda store: store.find_triggers(TriggerQuery(job_key=key), MOST_TRIGGERS))
-    next_to_fire = reading.ask(lambda store: store.find_triggers(_next_of(key), NEXT_RUNS))
+    answer = reading.ask(lambda store: store.find(JobQuery(job_key=key, most_triggers=MOST_COUNTED), 1))
+    stored = reading.ask(lambda store: store.find(TriggerQuery(job_key=key), MOST_TRIGGERS))
+    next_to_fire = reading.ask(lambda store: store.find(_next_of(key), NEXT_RUNS))
     claims = reading.ask(lambda store: store.list_running())
-    last_runs = reading.ask(lambda store: store.last_executions_of_job(key, LAST_RUNS, among=LOOKED_AT))
+    last_runs = reading.ask(lambda store: admin(store).last_executions_of_job(key, LAST_RUNS, among=LOOKED_AT))
     record = next(iter(answer()), None)
     if record is None:
         raise no_job(reading, key)

@@ -55,7 +55,8 @@ from quartzpy.scheduler.querying import (
 )
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.states import ActionState
-from quartzpy.store.protocol import LockRecord
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import LockRecord
 from quartzpy.store.queries import ActionQuery
 from quartzpy.texts import quoted
 
@@ -82,12 +83,16 @@ class Operations:
         """Describe the operations of `actor` on a scheduler.
 
         Args:
-            scheduler: the scheduler; its store may be of any kind.
+            scheduler: the scheduler, whose store is a database.
             actor: who operates it. By default the user of this process, as an administrator.
             redact: patterns of keys ("*token*") whose values in job data are hidden.
             read_only: refuse all actions.
             advice: the words in which explanations tell the reader what to do.
+
+        Raises:
+            InvalidValueError: the scheduler keeps its jobs in memory.
         """
+        admin(scheduler._store)
         self._scheduler = scheduler
         self.actor = actor or local_user()
         self.read_only = read_only
@@ -294,7 +299,7 @@ class Operations:
 
     def locks(self) -> tuple[LockRecord, ...]:
         """Return the locks on the tables that conflict with others, and who waits for them."""
-        return tuple(self._source.store.locks(system.MOST_LOCKS))
+        return tuple(admin(self._source.store).locks(system.MOST_LOCKS))
 
     def system(self, *, examine: bool = False) -> System:
         """Return the store with its tables and locks.

@@ -26,8 +26,10 @@ from quartzpy.operations.triggers import OVERDUE
 from quartzpy.placement import Placement
 from quartzpy.scheduler.explain import Explanation, Moment
 from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.singles import placements
 from quartzpy.states import ExecutionState, TriggerState
-from quartzpy.store.protocol import Minutes, Tallies
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import Minutes, Tallies
 from quartzpy.store.queries import ExecutionQuery, TriggerOrder, TriggerQuery
 from quartzpy.store.records import ExecutionRecord, NodeRecord, TriggerRecord
 
@@ -163,13 +165,13 @@ class _OverviewData:
         ask = self._reading.ask
         moment = Moment(self._reading)
         self._moment = moment
-        tallies = ask(lambda store: store.tallies(MOST_COUNTED))
-        final = ask(lambda store: store.find_executions(_FINAL, MOST_FAILURES))
-        latest = ask(lambda store: store.find_executions(_LATEST, MOST_FAILED))
+        tallies = ask(lambda store: admin(store).tallies(MOST_COUNTED))
+        final = ask(lambda store: store.find(_FINAL, MOST_FAILURES))
+        latest = ask(lambda store: store.find(_LATEST, MOST_FAILED))
         self._nodes = moment.nodes()
         self._running = moment.running()
         self.now = self._nodes.now
-        self.cluster = clusters.of_records(self.now, self._nodes.nodes, self._running, moment.facts())
+        self.cluster = clusters.of_records(self.now, self._nodes.nodes, self._running, moment.nodes().metadata)
         self.running = tuple(running_view(row, self.now) for row in self._running)
         self.tallies = tallies()
         self._failures = final()
@@ -178,7 +180,7 @@ class _OverviewData:
     def _ask_second(self) -> None:
         reading, now = self._reading, self.now
         ask = reading.ask
-        self.minutes = ask(lambda store: store.minutes(_first_minute(now), most=MOST_COUNTED_EXECUTIONS))
+        self.minutes = ask(lambda store: admin(store).minutes(_first_minute(now), most=MOST_COUNTED_EXECUTIONS))
         self.agenda = Agenda(reading, now, now + HORIZON, MOST_PLANNED)
         self._clock_changes = upcoming_changes(reading, now)
         self._in_a_row = FailuresInARow(reading, self._failures, now)
@@ -191,7 +193,7 @@ class _OverviewData:
         if slow:
             self._jobs_of_slow = ask(lambda store: store.jobs(slow))
         due = TriggerQuery(states=_WAITING, until=now - DUE, order=TriggerOrder.NEXT_FIRE_TIME)
-        self._due = self._without_held(ask(lambda store: store.find_triggers(due, MOST_DUE))())
+        self._due = self._without_held(ask(lambda store: store.find(due, MOST_DUE))())
         self._late = [record for record in self._due if _due_at(record) < now - OVERDUE]
 
     def _ask_third(self) -> None:
@@ -309,7 +311,7 @@ class _Stopped:
 
         def some(state: TriggerState, number: int, until: datetime | None, limit: int) -> _Triggers:
             query = TriggerQuery(states=frozenset({state}), until=until)
-            return reading.ask(lambda store: store.find_triggers(query, limit)) if number else list
+            return reading.ask(lambda store: store.find(query, limit)) if number else list
 
         self._in_error = some(TriggerState.ERROR, numbers.get(TriggerState.ERROR, 0), None, causes.MOST_OF_A_KIND)
         self._blocked = some(TriggerState.BLOCKED, numbers.get(TriggerState.BLOCKED, 0), now - OVERDUE, MOST_DUE)
@@ -324,7 +326,7 @@ class _Stopped:
 
 
 def _placements(reading: Reading, jobs: Collection[JobKey]) -> Callable[[], dict[JobKey, Placement]]:
-    return reading.ask(lambda store: store.placements(jobs)) if jobs else dict
+    return reading.ask(lambda store: placements(store, jobs)) if jobs else dict
 
 
 def _is_final(row: ExecutionSummary) -> bool:

@@ -10,6 +10,8 @@ from quartzpy.operations.executions import ExecutionSummary, summary
 from quartzpy.scheduler.methods.queries import MAX_FIRE_ID
 from quartzpy.scheduler.querying import checked_text, decoded_cursor, encoded_cursor
 from quartzpy.scheduler.reading import Reading
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.protocol import NameKind
 from quartzpy.store.searches import KeySearch, SearchPosition
 
 MOST_FOUND = 100
@@ -49,7 +51,7 @@ def search(reading: Reading, text: str, limit: int, after: str | None) -> Search
     if part is None:
         raise InvalidValueError("text: must be a part of a name, or the id of an execution (got None)")
     position = None if after is None else _decoded(after)
-    keys = reading.ask(lambda store: store.find_keys(KeySearch(part, limit, SEARCHED), position))
+    keys = reading.ask(lambda store: admin(store).find_keys(KeySearch(part, limit, SEARCHED), position))
     others = _Others(reading, part, limit) if after is None else None
     matches = keys()
     return SearchResults(
@@ -72,7 +74,7 @@ class _Others:
         is_id = text.isdecimal() and len(text) <= 19 and int(text) <= MAX_FIRE_ID
         self._execution = reading.ask(lambda store: store.execution(int(text))) if is_id else None
         self._nodes = reading.ask(lambda store: store.list_nodes())
-        self._calendars = reading.ask(lambda store: store.calendar_names())
+        self._calendars = reading.ask(lambda store: store.names(NameKind.CALENDARS))
 
     def execution(self) -> ExecutionSummary | None:
         execution = None if self._execution is None else self._execution()

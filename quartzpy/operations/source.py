@@ -15,8 +15,9 @@ from quartzpy.scheduler.methods.base import MOST_NEAR
 from quartzpy.scheduler.querying import Page, Query
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.scheduler import BaseScheduler
+from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import AnyQuery, Position
+from quartzpy.store.queries import AnyQuery, Position, RecordQuery
 from quartzpy.texts import reason
 
 REDACTED = "[redacted]"
@@ -69,7 +70,6 @@ _T = TypeVar("_T")
 _Record = TypeVar("_Record")
 _View = TypeVar("_View")
 _Key = TypeVar("_Key", JobKey, TriggerKey)
-_Bounded = TypeVar("_Bounded", bound=AnyQuery)
 
 EXAMINED = 10_000
 """The number of jobs, triggers or entries of the audit log that a page examines at most. A database reads so many
@@ -154,37 +154,34 @@ def page_of(page: Page[_Record], view: Callable[[_Record], _View]) -> Page[_View
     return Page([view(record) for record in page], page.next_cursor, page.examined)
 
 
-Find = Callable[[JobStore], Callable[[_Bounded, int | None, Position | None], list[_Record]]]
-
-
 def examined_page(
     reading: Reading,
     name: str,
-    query: _Bounded,
-    find: Find[_Bounded, _Record],
+    query: RecordQuery[_Record],
     limit: int,
     after: str | None,
     is_outdated: Callable[[Page[_Record]], bool] = lambda page: False,
 ) -> Page[_Record]:
-    """Return a page of the records that `find` finds, which examines no more of them than the query says.
+    """Return a page of a query, which examines no more records than the query says.
 
     If the page `is_outdated`, it is read once more.
     """
+    bounded = cast("AnyQuery", query)
     pages: Query[_Record] = Query(
         name,
-        lambda limit, after: reading.ask(lambda store: find(store)(query, limit, after))(),
-        cast("Callable[[_Record], Position]", query.position),
+        lambda limit, after: reading.ask(lambda store: admin(store).find(query, limit, after))(),
+        query.position,
         query.shape,
-        lambda: reading.ask(lambda store: store.count(query))(),
+        lambda: reading.ask(lambda store: admin(store).count(bounded))(),
     )
     page = pages.page(limit, after)
     position = None if after is None else pages._decoded(after)
     last: Answer[Position | None] | None = None
     if is_outdated(page):
-        last = reading.ask(lambda store: store.last_examined(query, position))
+        last = reading.ask(lambda store: admin(store).last_examined(bounded, position))
         page = pages.page(limit, after)
-    if page.next_cursor is None and query.among is not None:
-        end = (last or reading.ask(lambda store: store.last_examined(query, position)))()
+    if page.next_cursor is None and bounded.among is not None:
+        end = (last or reading.ask(lambda store: admin(store).last_examined(bounded, position)))()
         if end is not None:
-            return Page(page, pages._encoded(end), query.among)
+            return Page(page, pages._encoded(end), bounded.among)
     return page

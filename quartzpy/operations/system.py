@@ -10,7 +10,9 @@ from quartzpy.errors import QuartzpyError
 from quartzpy.operations.render import json_value, plain
 from quartzpy.operations.source import Source
 from quartzpy.store.findings import MOST_ROWS, Finding, Severity, worst
-from quartzpy.store.protocol import JobStore, LockRecord, Repairs, TableRecord
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import LockRecord, TableRecord
+from quartzpy.store.protocol import JobStore, Repairs
 
 MOST_LOCKS = 100
 
@@ -35,16 +37,16 @@ class System:
 
 def system(source: Source, *, examine: bool) -> System:
     store, reading = source.store, source.reading()
-    tables = reading.ask(lambda store: store.tables())
-    locks = reading.ask(lambda store: store.locks(MOST_LOCKS))
+    tables = reading.ask(lambda store: admin(store).tables())
+    locks = reading.ask(lambda store: admin(store).locks(MOST_LOCKS))
     return System(
         now=reading.now(),
         scheduler=source.config.name,
-        store=store.describe(),
-        schema_version=store.schema_version(),
+        store=str(store),
+        schema_version=admin(store).schema_version(),
         tables=tuple(tables()),
         locks=tuple(locks()),
-        findings=tuple(store.audit()) if examine else None,
+        findings=tuple(admin(store).audit()) if examine else None,
     )
 
 
@@ -75,7 +77,7 @@ def examine(store: JobStore, *, repair: bool = False) -> Report:
         store.open()
         if repair:
             repairs = store.repair()
-        findings = store.audit()
+        findings = admin(store).audit()
     except QuartzpyError as error:
         # The message of the error contains the advice.
         refusal = Finding(Severity.ERROR, "unusable", f"{type(error).__name__}: {' '.join(str(error).split())}", "")

@@ -14,6 +14,7 @@ from quartzpy.operations.agenda import Agenda
 from quartzpy.operations.executions import running_view
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ExecutionState
+from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.records import RunningRecord
 
 MOST_BARS = 1_000
@@ -88,7 +89,7 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str) -> Timel
         )
     running = reading.ask(lambda store: store.list_running())
     # Those of a span that is to come are none.
-    ended = reading.ask(lambda store: store.executions_between(start, end, MOST_BARS, margin=MARGIN))
+    ended = reading.ask(lambda store: admin(store).executions_between(start, end, MOST_BARS, margin=MARGIN))
     now = reading.now()
     agenda = Agenda(reading, now, end, MOST_PLANNED, since=max(now, start)) if end > now else None
     planned = [] if agenda is None else agenda.fires()

@@ -28,6 +28,7 @@ from quartzpy.scheduler.explain import Explanation, Moment
 from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import JobMode, PublicState, TriggerState
+from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.queries import MisfireQuery, TriggerQuery
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import headline
@@ -94,7 +95,7 @@ def summary(record: TriggerRecord, now: datetime) -> TriggerSummary:
 
 
 def one_summary(reading: Reading, key: TriggerKey) -> TriggerSummary:
-    record = reading.ask(lambda store: store.trigger(key))()
+    record = reading.ask(lambda store: store.triggers([key]).get(key))()
     if record is None:
         raise no_trigger(reading, key)
     return summary(record, reading.now())
@@ -120,9 +121,7 @@ def late_by(record: TriggerRecord, now: datetime) -> timedelta | None:
 def page(reading: Reading, query: TriggerQuery, limit: int, after: str | None) -> Page[TriggerSummary]:
     """Return a page of triggers; see `Operations.triggers`."""
     query = replace(query, among=EXAMINED)
-    records = examined_page(
-        reading, f"triggers by {query.order}", query, lambda store: store.find_triggers, limit, after
-    )
+    records = examined_page(reading, f"triggers by {query.order}", query, limit, after)
     return page_of(records, lambda record: summary(record, reading.now()))
 
 
@@ -153,10 +152,10 @@ class TriggerView:
 
 def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> TriggerView:
     reading = source.reading()
-    answer = reading.ask(lambda store: store.trigger(key))
-    last = reading.ask(lambda store: store.last_executions([key], LAST_EXECUTIONS))
-    misfires = reading.ask(lambda store: store.find_misfires(MisfireQuery(trigger_key=key), LAST_MISFIRES))
-    is_manual = reading.ask(lambda store: store.is_manual())
+    answer = reading.ask(lambda store: store.triggers([key]).get(key))
+    last = reading.ask(lambda store: admin(store).last_executions([key], LAST_EXECUTIONS))
+    misfires = reading.ask(lambda store: store.find(MisfireQuery(trigger_key=key), LAST_MISFIRES))
+    is_manual = reading.ask(lambda store: store.pauses().is_manual)
     moment = Moment(reading)
     record = answer()
     if record is None:

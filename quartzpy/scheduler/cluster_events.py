@@ -203,7 +203,7 @@ class ClusterEvents:
         oldest = max(self._began, self._reported_up_to - LOOKBACK)
         limit = FIRST_PAGE
         while True:
-            latest = store.find_executions(ExecutionQuery(), limit)
+            latest = store.find(ExecutionQuery(), limit)
             oldest_are_reported = not is_deep and all(
                 _id(record) in self._reported for record in latest[-FIRST_PAGE // 2 :]
             )

@@ -16,9 +16,10 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.placement import Placement
 from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.singles import mode_of_job, placements
 from quartzpy.states import JobMode, MisfireAction, NodeMode, TriggerState
 from quartzpy.store import node_facts
-from quartzpy.store.queries import MisfireQuery
+from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord, RunningRecord, TriggerRecord
 from quartzpy.texts import headline, numbered
 
@@ -322,18 +323,16 @@ class Moment:
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
-        self.facts = reading.ask(lambda store: store.node_facts())
         self.nodes = reading.ask(lambda store: store.list_nodes())
         self.running = reading.ask(lambda store: store.list_running())
         self.pauses = reading.ask(lambda store: store.pauses())
-        self.is_manual = reading.ask(lambda store: store.is_manual())
         self._placements: Callable[[], Mapping[JobKey, Placement]] | None = None
 
     def look_up_placements(self) -> Callable[[], Mapping[JobKey, Placement]]:
         """Ask for the placements of the jobs that run, with the questions that already wait."""
         if self._placements is None:
             jobs = {row.job_key for row in self.running()}
-            self._placements = self.reading.ask(lambda store: store.placements(jobs)) if jobs else dict
+            self._placements = self.reading.ask(lambda store: placements(store, jobs)) if jobs else dict
         return self._placements
 
     def busy(self) -> Counter[tuple[str, str]]:
@@ -347,8 +346,8 @@ class OfJob:
 
     def __init__(self, reading: Reading, key: JobKey) -> None:
         self.key = key
-        self.detail = reading.ask(lambda store: store.job(key))
-        self.mode = reading.ask(lambda store: store.job_mode(key))
+        self.detail = reading.ask(lambda store: store.jobs([key]).get(key))
+        self.mode = reading.ask(lambda store: mode_of_job(store, key))
 
 
 class Explanation:
@@ -369,14 +368,14 @@ class Explanation:
     ) -> None:
         self._moment, self._key, self._threshold, self._advice = moment, key, threshold, advice
         ask = moment.reading.ask
-        self._record = ask(lambda store: store.trigger(key))
-        self._last = ask(lambda store: store.last_executions([key], 1))
-        self._misfires = ask(lambda store: store.find_misfires(MisfireQuery(trigger_key=key), 1))
+        self._record = ask(lambda store: store.triggers([key]).get(key))
+        self._last = ask(lambda store: store.find(ExecutionQuery(trigger_key=key), 1))
+        self._misfires = ask(lambda store: store.find(MisfireQuery(trigger_key=key), 1))
         self.of_job = None if job_key is None else OfJob(moment.reading, job_key)
 
     def __call__(self) -> list[str]:
         key, moment, record = self._key, self._moment, self._record()
-        last, misfires = self._last().get(key, []), self._misfires()
+        last, misfires = self._last(), self._misfires()
         if record is None:
             if not last and not misfires:
                 raise TriggerNotFoundError(f"trigger {key} is not stored, and the history has no execution of it")
@@ -394,9 +393,9 @@ class Explanation:
             all_paused=pauses.everything,
             trigger_group_paused=key.group in pauses.trigger_groups,
             job_group_paused=job_key.group in pauses.job_groups,
-            manual_mode=moment.is_manual(),
+            manual_mode=pauses.is_manual,
             job_mode=of_job.mode(),
-            misfire_threshold=node_facts.misfire_threshold(moment.facts()) or self._threshold,
+            misfire_threshold=node_facts.misfire_threshold(moment.nodes().metadata) or self._threshold,
             last=last,
             misfires=misfires,
             advice=self._advice,

@@ -120,7 +120,6 @@ class BaseScheduler(SchedulingMethods):
         """The listeners of this scheduler. Add your own here."""
         self.observers = Observers()
         """Those who are told of each step of this node; see `quartzpy.node.observers`."""
-        store.on_event(self._emit)
         self._lock = threading.RLock()
         self._opened = False
         self._node: SchedulerNode | None = None
@@ -450,7 +449,7 @@ class BaseScheduler(SchedulingMethods):
         if not self._opened:
             with self._lock:
                 if not self._opened:
-                    self._store.open()
+                    self._store.open(self._emit)
                     self._opened = True
         return self._store
 
@@ -583,7 +582,7 @@ class BaseScheduler(SchedulingMethods):
             self._node.interrupt(lambda execution: execution.fired.fire_id == checked_id)
         if not requested and self.execution(str(checked_id)) is None:
             raise ExecutionNotFoundError(f"fire_id {checked_id}: no running execution, and none in the history, has it")
-        return requested
+        return bool(requested)
 
     def cancel_job(self, key: JobKey | str) -> set[int]:
         """Ask all running executions of a job to stop, on all nodes of the cluster. Return their fire ids.
@@ -595,7 +594,7 @@ class BaseScheduler(SchedulingMethods):
             JobNotFoundError: the job is not stored, and no execution of it is running.
         """
         job_key = checked_key(key, JobKey)
-        requested = set(self._usable_store().request_cancel_of_job(job_key))
+        requested = set(self._usable_store().request_cancel(job_key))
         if self._node is not None:
             self._node.interrupt(lambda execution: execution.fired.fire_id in requested)
         if not requested and not self.check_exists(job_key):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
@@ -24,6 +24,23 @@ Shape = tuple[tuple[type, ...], ...]
 """The types that each value of a position may have, for the check of a cursor that comes from outside."""
 
 _KEY: Shape = ((str,), (str,))
+_Record = TypeVar("_Record")
+
+
+class RecordQuery(Generic[_Record]):
+    """A query, and the type of the records that it selects."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the positions of this query's records."""
+        raise NotImplementedError
+
+    def position(self, record: _Record) -> Position:
+        """Return the position of a record in the order of this query."""
+        raise NotImplementedError
+
 
 STOPPED = frozenset({TriggerState.ERROR, TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED})
 HELD = frozenset({TriggerState.ACQUIRED, TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED, TriggerState.COMPLETE})
@@ -44,7 +61,7 @@ class TriggerOrder(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class JobQuery:
+class JobQuery(RecordQuery[JobRecord]):
     """Selects the jobs that match all given filters. The order is by group, then by name."""
 
     group: GroupMatcher | None = None
@@ -77,7 +94,7 @@ class JobQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerQuery:
+class TriggerQuery(RecordQuery[TriggerRecord]):
     """Selects the triggers that match all given filters.
 
     `since` and `until` bound the next fire time: `since` is inclusive, `until` exclusive.
@@ -141,7 +158,7 @@ class TriggerQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutionQuery:
+class ExecutionQuery(RecordQuery[ExecutionRecord]):
     """Selects the executions that match all given filters.
 
     `since` and `until` bound the scheduled fire time: `since` is inclusive, `until` exclusive. The latest comes first:
@@ -182,7 +199,7 @@ MISFIRE_MARGIN = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class MisfireQuery:
+class MisfireQuery(RecordQuery[MisfireRecord]):
     """Selects the misfires that match all given filters. The order is the latest first.
 
     `since` and `until` bound the scheduled fire time that was missed: `since` is inclusive, `until` exclusive.
@@ -215,7 +232,7 @@ class MisfireQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class ActionQuery:
+class ActionQuery(RecordQuery[ActionRecord]):
     """Selects the actions of the audit log that match all given filters. The order is the latest first.
 
     `since` and `until` bound the instant at which they began: `since` is inclusive, `until` exclusive.

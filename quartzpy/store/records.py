@@ -13,7 +13,7 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.job_data import decode, decode_value
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
-from quartzpy.placement import Capabilities
+from quartzpy.placement import Capabilities, Placement
 from quartzpy.states import (
     ENDED,
     PUBLIC,
@@ -86,6 +86,8 @@ class Pauses:
     everything: bool
     trigger_groups: frozenset[str]
     job_groups: frozenset[str]
+    is_manual: bool = False
+    """Whether the manual mode is on, in which only triggers fire that no schedule made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,7 @@ class JobHeader:
     key: JobKey
     job_type: str
     mode: JobMode
+    placement: Placement
 
 
 @dataclass(frozen=True)
@@ -336,6 +339,11 @@ class RecordedAction:
     state: ActionState
     count: int
     """The number of objects that it has changed so far."""
+
+
+ACTION_SILENCE = timedelta(minutes=1)
+"""The time without an update after which the process of an action is taken for dead: several times that of a slice."""
+UNHEARD = "its process ended before it, or lost the database; what was changed until then stays changed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,14 @@ from quartzpy.errors import (
     CalendarNotFoundError,
     IllegalStateChangeError,
     InstanceIdInUseError,
+    InvalidValueError,
     JobNotFoundError,
     LeaseLostError,
     ObjectAlreadyExistsError,
     TriggerNotFoundError,
 )
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.states import TriggerState
+from quartzpy.states import JobMode, TriggerState
 from quartzpy.store.protocol import Node
 from quartzpy.store.records import NodeRecord
 
@@ -61,3 +62,14 @@ def not_in_error(key: TriggerKey, state: TriggerState | None) -> IllegalStateCha
     if state is None:
         return TriggerNotFoundError(f"trigger {key} is not stored")
     return IllegalStateChangeError(f"trigger {key} is {state}, not ERROR; there is nothing to reset")
+
+
+def is_manual_mode(mode: JobMode) -> bool:
+    """Return whether this mode of the whole scheduler is the manual mode.
+
+    Raises:
+        InvalidValueError: only a job can have this mode.
+    """
+    if mode is JobMode.DISABLED:
+        raise InvalidValueError("mode: a scheduler is ENABLED or MANUAL; pause all of its triggers to disable it")
+    return mode is JobMode.MANUAL

@@ -13,7 +13,7 @@ from quartzpy.states import Outcome, OverlapPolicy
 from quartzpy.store.protocol import TriggerMove
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
 from tests.alone.simulation import SLACK, How, Simulation
-from tests.contract.harness import SECOND, START, at, every, job, once, serial
+from tests.contract.harness import SECOND, START, at, every, job, once, serial, stored_trigger
 
 Make = Callable[..., Simulation]
 NODES = pytest.mark.parametrize("nodes", [1, 3], ids=["one node", "three nodes"])
@@ -157,7 +157,7 @@ def test_a_claim_whose_trigger_was_moved(simulate: Make) -> None:
     simulation.notify()
     simulation.run_until(at(0.99))
     [claim] = simulation.harness.claims()
-    record = simulation.harness.store.trigger(claim.trigger_key)
+    record = stored_trigger(simulation.harness.store, claim.trigger_key)
     assert record is not None
     progress = record.trigger.skipping_to(record.progress, at(2))
     there = PreparedTrigger(record.trigger, progress, UpcomingFireTimes(), None)

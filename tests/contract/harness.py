@@ -14,7 +14,7 @@ from quartzpy.job_data import decode
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.node.scheduler_thread import fire_request_of
-from quartzpy.states import CompletionInstruction, Outcome, TriggerState
+from quartzpy.states import CompletionInstruction, JobMode, Outcome, TriggerState
 from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import (
     AcquiredTrigger,
@@ -34,7 +34,7 @@ from quartzpy.store.protocol import (
     RecoveryOutcome,
 )
 from quartzpy.store.queries import HISTORY, JobQuery, MisfireQuery, TriggerQuery
-from quartzpy.store.records import ExecutionRecord, RunningRecord
+from quartzpy.store.records import ExecutionRecord, RunningRecord, TriggerRecord
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
@@ -252,29 +252,29 @@ class Harness(ABC):
 
     def state(self, name: str, group: str = "DEFAULT") -> str:
         """Return the stored state of a trigger, or "gone"."""
-        record = self.store.trigger(key(name, group))
+        record = stored_trigger(self.store, key(name, group))
         return "gone" if record is None else str(record.state)
 
     def states(self, *names: str) -> list[str]:
         return [self.state(name) for name in names]
 
     def progress(self, name: str, group: str = "DEFAULT") -> TriggerProgress:
-        record = self.store.trigger(key(name, group))
+        record = stored_trigger(self.store, key(name, group))
         assert record is not None
         return record.progress
 
     def generation(self, name: str) -> int:
-        record = self.store.trigger(key(name))
+        record = stored_trigger(self.store, key(name))
         assert record is not None
         return record.generation
 
     def upcoming(self, name: str) -> list[datetime]:
-        record = self.store.trigger(key(name))
+        record = stored_trigger(self.store, key(name))
         assert record is not None
         return list(record.upcoming)
 
     def job_data(self, job: JobKey) -> dict[str, Any]:
-        detail = self.store.job(job)
+        detail = stored_job(self.store, job)
         assert detail is not None
         return dict(detail.data or {})
 
@@ -285,20 +285,20 @@ class Harness(ABC):
         return [row for row in self.store.list_running() if row.state == "EXECUTING"]
 
     def history(self) -> list[ExecutionRecord]:
-        return self.store.find_executions(HISTORY, 1000)
+        return self.store.find(HISTORY, 1000)
 
     def everything(self) -> Any:
         """Return everything that queries return, for a comparison."""
         store = self.store
         return (
-            store.find_jobs(JobQuery(), 10_000),
-            store.find_triggers(TriggerQuery(), 10_000),
+            store.find(JobQuery(), 10_000),
+            store.find(TriggerQuery(), 10_000),
             store.list_running(),
-            store.find_executions(HISTORY, 10_000),
-            store.find_misfires(MisfireQuery(), 10_000),
-            store.paused_trigger_groups(),
-            store.paused_job_groups(),
-            store.all_paused(),
+            store.find(HISTORY, 10_000),
+            store.find(MisfireQuery(), 10_000),
+            store.pauses().trigger_groups,
+            store.pauses().job_groups,
+            store.pauses().everything,
         )
 
 
@@ -380,3 +380,19 @@ class SqlHarness(Harness):
 
     def close(self) -> None:
         """Leave the store to the next test."""
+
+
+def stored_job(store: JobStore, key: JobKey) -> JobDetail | None:
+    """A job, or None if it is not stored."""
+    return store.jobs([key]).get(key)
+
+
+def stored_trigger(store: JobStore, key: TriggerKey) -> TriggerRecord | None:
+    """The record of a trigger, or None if it is not stored."""
+    return store.triggers([key]).get(key)
+
+
+def stored_mode(store: JobStore, key: JobKey) -> JobMode | None:
+    """The mode of a job, or None if it is not stored."""
+    header = store.job_headers([key]).get(key)
+    return None if header is None else header.mode

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from quartzpy.errors import LeaseLostError
+from quartzpy.store.protocol import NamedTriggers
 from quartzpy.triggers.cron import CronTrigger
 from tests.contract.harness import (
     HOUR,
@@ -304,7 +305,7 @@ def test_only_waiting_triggers_are_taken(store: Harness, state: str) -> None:
     node = store.node()
     store.schedule(job(), once())
     if state == "paused":
-        store.store.pause_triggers([key("once")])
+        store.store.pause(NamedTriggers([key("once")]))
     else:
         store.fire_one(node)
     took = store.acquire(node, look_ahead=HOUR)

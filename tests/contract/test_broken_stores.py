@@ -10,8 +10,7 @@ import pytest
 
 from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
-from quartzpy.store.queries import Position, TriggerOrder, TriggerQuery
-from quartzpy.store.records import TriggerRecord
+from quartzpy.store.queries import Position, RecordQuery, TriggerOrder, TriggerQuery
 from tests.contract import test_complete, test_lookups
 from tests.contract.harness import Harness, ManualClock
 
@@ -30,10 +29,9 @@ class OfAnybody(RamJobStore):
 class WithoutOrder(RamJobStore):
     """Lists triggers by key, whatever order is asked for."""
 
-    def find_triggers(
-        self, query: TriggerQuery, limit: int | None, after: Position | None = None
-    ) -> list[TriggerRecord]:
-        return super().find_triggers(replace(query, order=TriggerOrder.KEY), limit, after)
+    def find(self, query: RecordQuery[Any], limit: int | None, after: Position | None = None) -> list[Any]:
+        assert isinstance(query, TriggerQuery)
+        return super().find(replace(query, order=TriggerOrder.KEY), limit, after)
 
 
 class BrokenHarness(Harness):

@@ -13,12 +13,12 @@ from quartzpy.calendars.days import DayOfWeek, WeeklyCalendar
 from quartzpy.errors import CalendarInUseError, CalendarNotFoundError, InvalidCalendarError, ObjectAlreadyExistsError
 from quartzpy.jobs.fired_trigger import FireFacts, LoadedFire
 from quartzpy.states import TriggerState
-from quartzpy.store.protocol import Completion, TriggerMove
+from quartzpy.store.protocol import Completion, NamedTriggers, NameKind, TriggerMove
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import TriggerProgress
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to, refill
-from tests.contract.harness import SECOND, START, Harness, every, job, key
+from tests.contract.harness import SECOND, START, Harness, every, job, key, stored_job
 
 EVERY_DAY = WeeklyCalendar(frozenset())
 NOT_TODAY = WeeklyCalendar(frozenset({DayOfWeek(START.isoweekday() % 7 + 1)}))
@@ -42,11 +42,11 @@ def named(store: Harness) -> Harness:
 def test_a_calendar_is_stored_found_and_removed(store: Harness) -> None:
     store.put_calendar(NAME, NOT_TODAY)
     store.put_calendar("another", EVERY_DAY)
-    assert store.store.calendar_names() == ["another", NAME]
+    assert store.store.names(NameKind.CALENDARS) == ["another", NAME]
     assert store.store.calendars([NAME])[NAME].calendar == NOT_TODAY
     assert store.store.delete_calendar(NAME)
     assert not store.store.delete_calendar(NAME)
-    assert store.store.calendar_names() == ["another"]
+    assert store.store.names(NameKind.CALENDARS) == ["another"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def test_a_calendar_of_an_application_whose_class_has_no_kind_is_refused(store: 
         InvalidCalendarError, match="Nameless cannot be stored, because the class does not define its own kind"
     ):
         store.put_calendar(NAME, Nameless(2))
-    assert store.store.calendar_names() == []
+    assert store.store.names(NameKind.CALENDARS) == []
 
 
 def test_a_calendar_that_is_stored_is_not_replaced_without_replace(store: Harness) -> None:
@@ -101,23 +101,21 @@ def test_a_calendar_that_is_stored_is_not_replaced_without_replace(store: Harnes
 def test_a_value_that_is_not_a_calendar_is_refused(store: Harness) -> None:
     with pytest.raises(InvalidCalendarError, match="cannot be stored"):
         store.put_calendar(NAME, object())  # type: ignore[arg-type]
-    assert store.store.calendar_names() == []
+    assert store.store.names(NameKind.CALENDARS) == []
 
 
 def test_a_calendar_in_use_is_not_removed(named: Harness) -> None:
     with pytest.raises(CalendarInUseError, match="'workdays' is in use"):
         named.store.delete_calendar(NAME)
-    assert named.store.calendar_names() == [NAME]
+    assert named.store.names(NameKind.CALENDARS) == [NAME]
     named.store.delete_triggers([key("hourly")])
     assert named.store.delete_calendar(NAME)
 
 
 def test_the_triggers_of_a_calendar_are_found(named: Harness) -> None:
     named.schedule(job("other"), every(60, name="without"))
-    assert [record.trigger.name for record in named.store.find_triggers(TriggerQuery(calendar=NAME), None)] == [
-        "hourly"
-    ]
-    assert named.store.find_triggers(TriggerQuery(calendar="absent"), None) == []
+    assert [record.trigger.name for record in named.store.find(TriggerQuery(calendar=NAME), None)] == ["hourly"]
+    assert named.store.find(TriggerQuery(calendar="absent"), None) == []
 
 
 def test_a_claim_and_a_fire_have_their_calendar(named: Harness) -> None:
@@ -192,7 +190,7 @@ def test_a_trigger_prepared_by_an_old_calendar_is_stored_without_its_instants(st
 
 def moves(store: Harness, calendar: WeeklyCalendar) -> list[TriggerMove]:
     made = []
-    for record in store.store.find_triggers(TriggerQuery(calendar=NAME), None):
+    for record in store.store.find(TriggerQuery(calendar=NAME), None):
         progress = record.trigger.with_new_calendar(
             record.progress, calendar, now=store.clock.now(), late_after=60 * SECOND
         )
@@ -208,7 +206,7 @@ def moves(store: Harness, calendar: WeeklyCalendar) -> list[TriggerMove]:
 def test_moving_changes_fire_times_and_leaves_states_as_they_are(named: Harness, state: str) -> None:
     """Quartz revives triggers in ERROR, and loses the pause of a single one."""
     if state == "PAUSED":
-        named.store.pause_triggers([key("hourly")])
+        named.store.pause(NamedTriggers([key("hourly")]))
     elif state == "ERROR":
         named.set_state(key("hourly"), TriggerState.ERROR)
     named.put_calendar(NAME, NOT_TODAY, replace=True)
@@ -223,7 +221,7 @@ def test_moving_changes_fire_times_and_leaves_states_as_they_are(named: Harness,
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_moving_takes_over_the_whole_progress(named: Harness, ends: bool) -> None:
-    [record] = named.store.find_triggers(TriggerQuery(calendar=NAME), None)
+    [record] = named.store.find(TriggerQuery(calendar=NAME), None)
     progress = TriggerProgress(None if ends else START + 3 * DAY, START - DAY, 7)
     there = PreparedTrigger(record.trigger, progress, UpcomingFireTimes(is_complete=ends))
     assert named.store.move_triggers([TriggerMove(record, there)]) == {key("hourly")}
@@ -241,23 +239,23 @@ def test_a_trigger_that_changed_since_it_was_read_is_left_alone(named: Harness) 
 @pytest.mark.parametrize("state", ["WAITING", "PAUSED", "ERROR"])
 def test_a_trigger_without_included_fire_times_is_complete_and_stays_with_its_job(named: Harness, state: str) -> None:
     if state == "PAUSED":
-        named.store.pause_triggers([key("hourly")])
+        named.store.pause(NamedTriggers([key("hourly")]))
     elif state == "ERROR":
         named.set_state(key("hourly"), TriggerState.ERROR)
-    [record] = named.store.find_triggers(TriggerQuery(calendar=NAME), None)
+    [record] = named.store.find(TriggerQuery(calendar=NAME), None)
     nothing = TriggerMove(
         record, PreparedTrigger(record.trigger, type(record.progress)(None), UpcomingFireTimes(is_complete=True))
     )
     assert named.store.move_triggers([nothing]) == {key("hourly")}
     assert named.state("hourly") == "COMPLETE"
     assert named.progress("hourly").next_fire_time is None
-    assert named.store.job(job().key) == job()
+    assert stored_job(named.store, job().key) == job()
 
 
 def test_a_trigger_that_names_no_stored_calendar_is_refused(store: Harness) -> None:
     with pytest.raises(CalendarNotFoundError, match="'workdays'"):
         store.schedule(job(), hourly(), calendar=EVERY_DAY)
-    assert store.store.job(job().key) is None
+    assert stored_job(store.store, job().key) is None
 
 
 def test_a_calendar_belongs_to_its_owner_until_it_is_replaced(store: Harness) -> None:

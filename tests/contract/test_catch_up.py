@@ -11,12 +11,24 @@ import pytest
 from quartzpy.calendars.times import DailyCalendar
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import Node, TriggerMove
+from quartzpy.store.protocol import NamedTriggers, Node, TriggerMove
 from quartzpy.store.queries import MisfireQuery
 from quartzpy.store.records import MisfireRecord, TriggerRecord
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
-from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, every, job, job_key, key, serial
+from tests.contract.harness import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    START,
+    Harness,
+    every,
+    job,
+    job_key,
+    key,
+    serial,
+    stored_trigger,
+)
 
 NIGHTS = DailyCalendar(time(0), time(6), time_zone="UTC")
 """A calendar that excludes none of these hours."""
@@ -43,13 +55,13 @@ def run_out(store: Harness, node: Node) -> list[datetime]:
 
 
 def record(store: Harness, name: str = "t") -> TriggerRecord:
-    found = store.store.trigger(key(name))
+    found = stored_trigger(store.store, key(name))
     assert found is not None
     return found
 
 
 def latest(store: Harness) -> MisfireRecord:
-    return store.store.find_misfires(MisfireQuery(), 1)[0]
+    return store.store.find(MisfireQuery(), 1)[0]
 
 
 def handled(store: Harness, *triggers: CronTrigger) -> Node:
@@ -85,7 +97,7 @@ def test_after_two_hours_the_last_ten_minutes_are_caught_up_and_the_rest_is_reco
     store.clock.advance(SECOND)
     assert run_out(store, node) == minutes(120)
     assert [one.scheduled_fire_time for one in store.history()] == minutes(*range(120, 109, -1))
-    assert len(store.store.find_misfires(MisfireQuery(), 10)) == 1
+    assert len(store.store.find(MisfireQuery(), 10)) == 1
 
 
 def test_a_later_outage_is_handled_by_itself(store: Harness) -> None:
@@ -200,10 +212,10 @@ def test_what_a_full_job_skips_counts_as_caught_up(store: Harness) -> None:
 def test_a_pause_holds_it_and_forgets_nothing(store: Harness) -> None:
     node = handled(store, minutely(catch_up_max=3))
     store.fire_one(node)
-    store.store.pause_triggers([key("t")])
+    store.store.pause(NamedTriggers([key("t")]))
     assert not store.fire_due(node)
     store.clock.advance(HOUR)
-    store.store.resume_triggers([key("t")])
+    store.store.resume(NamedTriggers([key("t")]))
     assert not store.misfire(node).misfired
     assert run_out(store, node) == minutes(118, 119)
 

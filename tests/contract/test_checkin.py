@@ -6,7 +6,7 @@ import pytest
 
 from quartzpy.errors import InstanceIdInUseError, LeaseLostError
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import Node
+from quartzpy.store.protocol import NamedTriggers, Node
 from tests.contract.harness import (
     CHECKIN,
     HOUR,
@@ -232,7 +232,7 @@ def test_reconciling_drops_claims_whose_trigger_has_changed(store: Harness) -> N
     node = store.node()
     store.schedule(job(), once(when=at(1)))
     claims = store.acquire(node, look_ahead=HOUR).acquired
-    store.store.pause_triggers([key("once")])
+    store.store.pause(NamedTriggers([key("once")]))
     assert store.reconcile(node, claims=claims).holdings.claims == frozenset()
     assert store.state("once") == "PAUSED"
 

@@ -6,6 +6,7 @@ import pytest
 
 from quartzpy.job_data import encode
 from quartzpy.states import CompletionInstruction, Outcome
+from quartzpy.store.protocol import NamedTriggers
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 from tests.contract.harness import (
     SECOND,
@@ -19,6 +20,7 @@ from tests.contract.harness import (
     key,
     once,
     serial,
+    stored_job,
 )
 from tests.contract.test_instructions import ALL_COMPLETE, DELETE, TRIGGER_COMPLETE, TRIGGER_ERROR
 
@@ -76,7 +78,7 @@ def test_a_batch_of_completions_ends_all_of_them(store: Harness) -> None:
 def test_blocked_triggers_of_the_job_are_released(store: Harness) -> None:
     node = store.node()
     store.schedule(serial(), every(10), once("other", at(5)), once("paused", at(3)))
-    store.store.pause_triggers([key("paused")])
+    store.store.pause(NamedTriggers([key("paused")]))
     fired = store.fire_one(node)
     assert store.states("every", "other", "paused") == ["BLOCKED", "BLOCKED", "PAUSED_BLOCKED"]
     outcome = store.complete(node, fired)
@@ -103,10 +105,10 @@ def test_a_complete_trigger_is_deleted_with_its_job(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once())
     fired = store.fire_one(node)
-    assert store.store.job(job_key()) is not None
+    assert stored_job(store.store, job_key()) is not None
     store.complete(node, fired)
     assert store.state("once") == "gone"
-    assert store.store.job(job_key()) is None
+    assert stored_job(store.store, job_key()) is None
 
 
 def test_a_durable_job_stays_when_its_last_trigger_is_deleted(store: Harness) -> None:
@@ -114,7 +116,7 @@ def test_a_durable_job_stays_when_its_last_trigger_is_deleted(store: Harness) ->
     store.schedule(job(durable=True), once())
     store.complete(node, store.fire_one(node))
     assert store.state("once") == "gone"
-    assert store.store.job(job_key()) is not None
+    assert stored_job(store.store, job_key()) is not None
 
 
 def test_a_job_with_another_trigger_stays(store: Harness) -> None:
@@ -122,7 +124,7 @@ def test_a_job_with_another_trigger_stays(store: Harness) -> None:
     store.schedule(job(), once(), once("later", at(100)))
     store.complete(node, store.fire_one(node))
     assert store.state("later") == "WAITING"
-    assert store.store.job(job_key()) is not None
+    assert stored_job(store.store, job_key()) is not None
 
 
 def test_a_complete_trigger_stays_while_its_last_fire_executes(store: Harness) -> None:
@@ -185,7 +187,7 @@ def test_a_trigger_that_was_replaced_meanwhile_is_not_ended(store: Harness) -> N
     store.add_triggers(job_key(), once(when=at(100)), replace=True)
     assert not store.complete(node, fired).fenced
     assert store.state("once") == "WAITING"
-    assert store.store.job(job_key()) is not None
+    assert stored_job(store.store, job_key()) is not None
     assert len(store.history()) == 1
 
 
@@ -240,7 +242,7 @@ def test_a_job_deleted_while_it_runs_leaves_only_history(store: Harness) -> None
     assert len(store.running()) == 1
     outcome = store.complete(node, fired, job_data=encode({"n": 1}))
     assert (set(outcome.fenced), set(outcome.deferred)) == (set(), set())
-    assert store.store.job(job_key()) is None
+    assert stored_job(store.store, job_key()) is None
     assert len(store.history()) == 1
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import FiredTrigger
-from tests.contract.harness import HOUR, SECOND, Harness, at, data_of, every, job, job_key, names, once
+from quartzpy.store.protocol import EVERYTHING, FiredTrigger
+from tests.contract.harness import HOUR, SECOND, Harness, at, data_of, every, job, job_key, names, once, stored_job
 
 KEYED: Mapping[str, Any] = {"concurrency_key": "customer", "durable": True}
 
@@ -92,13 +92,13 @@ def test_a_resumed_trigger_waits_for_its_key_only(store: Harness) -> None:
     node = store.node()
     store.schedule(job(**KEYED), once("x1", data={"customer": "x"}))
     store.add_triggers(job_key(), once("x2", at(1), data={"customer": "x"}), once("y1", at(1), data={"customer": "y"}))
-    store.store.pause_all()
-    store.store.resume_all()
+    store.store.pause(EVERYTHING)
+    store.store.resume(EVERYTHING)
     store.fire_due(node)
     assert store.states("x2", "y1") == ["BLOCKED", "WAITING"]
-    store.store.pause_all()
+    store.store.pause(EVERYTHING)
     assert store.states("x2", "y1") == ["PAUSED_BLOCKED", "PAUSED"]
-    store.store.resume_all()
+    store.store.resume(EVERYTHING)
     assert store.states("x2", "y1") == ["BLOCKED", "WAITING"]
 
 
@@ -182,7 +182,7 @@ def test_a_job_that_gets_another_key_holds_its_triggers_by_that(store: Harness) 
 def test_a_key_is_read_back_with_its_job(store: Harness) -> None:
     node = store.node()
     store.schedule(job(**KEYED), once("a"))
-    read = store.store.job(job_key())
+    read = stored_job(store.store, job_key())
     assert read is not None
     assert (read.concurrency_key, read.max_concurrent) == ("customer", 1)
     assert store.fire_one(node).job_detail.concurrency_key == "customer"

@@ -15,16 +15,16 @@ from quartzpy.job_data import (
     PREDECESSOR_RESULT,
 )
 from quartzpy.jobs.continuation import Continuation
-from quartzpy.keys import CONTINUATIONS
+from quartzpy.keys import CONTINUATIONS, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, Outcome
 from quartzpy.store.protocol import FiredTrigger
-from tests.contract.harness import SECOND, Harness, at, data_of, every, job, job_key, once
+from tests.contract.harness import SECOND, Harness, at, data_of, every, job, job_key, once, stored_job
 
 
 def waiting(store: Harness) -> list[str]:
     """The jobs that wait to run after another one."""
-    keys = sorted(store.store.trigger_keys(GroupMatcher.equals(CONTINUATIONS)))
+    keys = sorted(store.store.keys(TriggerKey, GroupMatcher.equals(CONTINUATIONS)))
     return [record.trigger.job_key.name for record in store.store.triggers(keys).values() if record.trigger.job_key]
 
 
@@ -171,7 +171,7 @@ def test_a_job_that_is_deleted_with_its_last_trigger_has_its_continuations(store
     store.schedule(job("load", durable=True))
     store.schedule(job("extract", continuations=["load"]), once())
     store.complete(node, store.fire_one(node))
-    assert store.store.job(job_key("extract")) is None
+    assert stored_job(store.store, job_key("extract")) is None
     assert waiting(store) == ["load"]
 
 
@@ -190,7 +190,7 @@ def test_a_follower_keeps_the_limits_and_the_pauses_of_its_job(store: Harness) -
     store.schedule(
         job("load", durable=True, concurrency_key="customer"), once("running", data={"customer": "x"}), replace=True
     )
-    store.store.set_job_mode(job_key("alert"), JobMode.DISABLED)
+    store.store.set_mode(job_key("alert"), JobMode.DISABLED)
     fired = {one.job_name: one for one in store.fire_due(node)}
     store.complete(node, fired["extract"])
     assert not store.fire_due(node)
@@ -202,7 +202,7 @@ def test_continuations_are_read_back_with_their_job(store: Harness) -> None:
     node = store.node()
     schedule(store, "load", ON_FAILURE)
     expected = (Continuation("load"), ON_FAILURE)
-    read = store.store.job(job_key("extract"))
+    read = stored_job(store.store, job_key("extract"))
     assert read is not None
     assert read.continuations == expected
     assert store.fire_one(node).job_detail.continuations == expected

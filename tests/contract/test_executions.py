@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from quartzpy.states import ENDED, ExecutionState, Outcome
+from quartzpy.store.protocol import NamedTriggers
 from quartzpy.store.queries import HISTORY, ExecutionQuery
 from quartzpy.store.records import ExecutionRecord
 from tests.contract.harness import HOUR, SECOND, Harness, at, job, job_key, key, once
@@ -50,14 +51,14 @@ def world(store: Harness) -> Harness:
     store.schedule(job("claimed"), once("enqueued", at(14)))
     [_] = store.acquire(alive, look_ahead=10 * SECOND).acquired
     store.schedule(job("later"), once("late", at(0) + 9 * HOUR), once("paused", at(0) + HOUR))
-    store.store.pause_triggers([key("paused")])
+    store.store.pause(NamedTriggers([key("paused")]))
     store.schedule(job("sooner", job_type=INVOICE), once("soon", at(0) + HOUR, misfire="ignore"))
     return store
 
 
 def executions(store: Harness, limit: int = 100, **wanted: object) -> dict[str, ExecutionRecord]:
     query = ExecutionQuery(**{"states": EVERY, **wanted})  # type: ignore[arg-type]
-    return {record.trigger_key.name: record for record in store.store.find_executions(query, limit)}
+    return {record.trigger_key.name: record for record in store.store.find(query, limit)}
 
 
 def test_they_are_listed_newest_first_and_then_what_is_to_come_soonest_first(world: Harness) -> None:
@@ -86,7 +87,7 @@ def test_one_state_is_found_alone(world: Harness, state: ExecutionState) -> None
 
 
 def test_without_a_query_they_are_those_that_ended(world: Harness) -> None:
-    found = world.store.find_executions(HISTORY, 100)
+    found = world.store.find(HISTORY, 100)
     assert [record.trigger_key.name for record in found] == NEWEST_FIRST[2:8]
     assert {record.state for record in found} == ENDED
     assert [record.outcome for record in found] == [Outcome(record.state) for record in found]

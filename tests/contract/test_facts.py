@@ -22,9 +22,9 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import JobKey
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import FiredTrigger, Node
+from quartzpy.store.protocol import EVERYTHING, FiredTrigger, NamedTriggers, Node
 from quartzpy.triggers.cron import CronTrigger
-from tests.contract.harness import MINUTE, SECOND, START, Harness, job, job_key
+from tests.contract.harness import MINUTE, SECOND, START, Harness, job, job_key, stored_job
 
 
 class Way(StrEnum):
@@ -201,7 +201,7 @@ def missed_fire(store: Harness, node: Node) -> FiredTrigger:
     store.misfire(node)
     fired = store.fire_one(node)
     assert len(fired.coalesced_fire_times) == 4
-    store.store.pause_triggers([fired.trigger_key])
+    store.store.pause(NamedTriggers([fired.trigger_key]))
     return fired
 
 
@@ -365,7 +365,7 @@ def test_a_step_tells_which_executions_do_not_run_again(store: Harness, way: Way
     again = {"outcome": outcome, "retry_after": DELAY, "is_handed_back": way is Way.HAND_BACK}
     ended = [store.ended(one, **again), store.ended(two, **again), store.ended(three)]
     assert set(store.store.complete(node, ended).stopped) == {two.fire_id}
-    store.store.pause_triggers([each.trigger_key for each in (one, two, three)])
+    store.store.pause(NamedTriggers([each.trigger_key for each in (one, two, three)]))
     store.clock.advance(DELAY)
     assert len(store.fire_due(node)) == 1
 
@@ -445,10 +445,10 @@ def test_a_fire_that_is_handed_back_keeps_its_turn_while_its_job_is_at_its_limit
 def test_a_pause_and_another_definition_of_its_job_leave_it_its_turn(store: Harness) -> None:
     node = store.node()
     fired = limited(store, node)
-    store.store.pause_all()
+    store.store.pause(EVERYTHING)
     repeat(store, node, fired, Way.HAND_BACK)
-    store.store.resume_all()
-    detail = store.store.job(job_key())
+    store.store.resume(EVERYTHING)
+    detail = stored_job(store.store, job_key())
     assert detail is not None
     store.schedule(job(durable=True, rate_limit="1/minute", max_concurrent=3), replace=True)
     assert decode(store.fire_one(node).trigger_data)["name"] == "t0"

@@ -8,8 +8,8 @@ from typing import Any
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import MANUAL_TRIGGERS
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import CompletionOutcome, JobEntry, Node
-from tests.contract.harness import SECOND, Harness, every, job, job_key, key, once
+from quartzpy.store.protocol import CompletionOutcome, JobEntry, Node, TriggersOfJobs
+from tests.contract.harness import SECOND, Harness, every, job, job_key, key, once, stored_job, stored_trigger
 
 
 def careful(most: int = 3, **values: Any) -> JobDetail:
@@ -27,7 +27,7 @@ def run(store: Harness, node: Node, *outcomes: Outcome, **how: Any) -> Completio
 
 
 def pause_of(store: Harness) -> tuple[str, str | None, str | None]:
-    record = store.store.trigger(key("every"))
+    record = stored_trigger(store.store, key("every"))
     assert record is not None
     return str(record.state), record.paused_by, record.pause_reason
 
@@ -77,10 +77,10 @@ def test_after_a_resume_the_next_failure_pauses_again(store: Harness) -> None:
     node = store.node()
     store.schedule(careful(2), every(1))
     run(store, node, FAILED, FAILED)
-    store.store.resume_jobs([job_key()])
+    store.store.resume(TriggersOfJobs([job_key()]))
     assert run(store, node, FAILED).paused
     assert pause_of(store)[2] == "3 executions in a row failed"
-    store.store.resume_jobs([job_key()])
+    store.store.resume(TriggersOfJobs([job_key()]))
     run(store, node, SUCCEEDED)
     assert not run(store, node, FAILED).paused
 
@@ -128,11 +128,11 @@ def test_a_completion_that_is_sent_again_is_counted_once(store: Harness) -> None
 
 def test_the_limit_is_stored_with_the_job(store: Harness) -> None:
     store.schedule(careful(7), every(1))
-    stored = store.store.job(job_key())
+    stored = stored_job(store.store, job_key())
     assert stored is not None
     assert stored.pause_after_failures == 7
     store.store.modify_job(job_key(), lambda one: one.with_values({"pause_after_failures": None}), keeps_data=True)
-    stored = store.store.job(job_key())
+    stored = stored_job(store.store, job_key())
     assert stored is not None
     assert stored.pause_after_failures is None
 

@@ -9,7 +9,15 @@ import pytest
 
 from quartzpy.errors import LeaseLostError
 from quartzpy.matchers import GroupMatcher
-from quartzpy.store.protocol import AcquiredTrigger, Node
+from quartzpy.store.protocol import (
+    EVERYTHING,
+    AcquiredTrigger,
+    JobGroups,
+    NamedTriggers,
+    Node,
+    TriggerGroups,
+    TriggersOfJobs,
+)
 from tests.contract.harness import (
     HOUR,
     SECOND,
@@ -24,6 +32,7 @@ from tests.contract.harness import (
     names,
     once,
     serial,
+    stored_trigger,
 )
 
 
@@ -133,11 +142,11 @@ def test_a_claim_fires_only_for_the_node_that_has_it(store: Harness) -> None:
 @pytest.mark.parametrize(
     "lose",
     [
-        pytest.param(lambda h: h.store.pause_triggers([key("every")]), id="paused"),
-        pytest.param(lambda h: h.store.pause_jobs([job_key()]), id="job paused"),
-        pytest.param(lambda h: h.store.pause_trigger_groups(GroupMatcher.equals("DEFAULT")), id="group paused"),
-        pytest.param(lambda h: h.store.pause_job_groups(GroupMatcher.equals("DEFAULT")), id="job group paused"),
-        pytest.param(lambda h: h.store.pause_all(), id="all paused"),
+        pytest.param(lambda h: h.store.pause(NamedTriggers([key("every")])), id="paused"),
+        pytest.param(lambda h: h.store.pause(TriggersOfJobs([job_key()])), id="job paused"),
+        pytest.param(lambda h: h.store.pause(TriggerGroups(GroupMatcher.equals("DEFAULT"))), id="group paused"),
+        pytest.param(lambda h: h.store.pause(JobGroups(GroupMatcher.equals("DEFAULT"))), id="job group paused"),
+        pytest.param(lambda h: h.store.pause(EVERYTHING), id="all paused"),
         pytest.param(lambda h: h.store.delete_triggers([key("every")]), id="deleted"),
         pytest.param(lambda h: h.store.delete_jobs([job_key()]), id="job deleted"),
         pytest.param(lambda h: h.store.clear(), id="cleared"),
@@ -167,8 +176,8 @@ def test_a_claim_that_was_paused_and_resumed_does_not_fire(store: Harness) -> No
     a, b = store.node("a"), store.node("b")
     store.schedule(job(), every(10, start=at(1)))
     claim = claimed(store, a)
-    store.store.pause_triggers([key("every")])
-    store.store.resume_triggers([key("every")])
+    store.store.pause(NamedTriggers([key("every")]))
+    store.store.resume(NamedTriggers([key("every")]))
     assert store.state("every") == "WAITING"
     new = claimed(store, b)
     store.clock.advance(SECOND)
@@ -193,7 +202,7 @@ def test_one_of_two_claims_on_a_serial_job_fires_and_the_other_is_dropped(store:
 def test_a_claimed_serial_fire_blocks_all_other_triggers_of_its_job(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
     store.schedule(serial(), every(10, start=at(1)), once("claimed", at(2)), once("paused", at(9)), once("far", at(9)))
-    store.store.pause_triggers([key("paused")])
+    store.store.pause(NamedTriggers([key("paused")]))
     mine, other = claimed(store, a), claimed(store, b)
     assert (names([mine]), names([other])) == (["every"], ["claimed"])
     store.clock.advance(2 * SECOND)
@@ -275,7 +284,7 @@ def test_a_rejected_claim_is_in_error_whatever_its_reason_holds(store: Harness) 
     store.schedule(job(), every(10, start=at(5)))
     claim = claimed(store, node)
     store.store.reject(node, {claim.fire_id: "cannot be computed: \0 \ud800"})
-    record = store.store.trigger(key("every"))
+    record = stored_trigger(store.store, key("every"))
     assert record is not None
     assert (record.state, "cannot be computed" in str(record.error)) == ("ERROR", True)
     assert not store.claims()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from quartzpy.scheduler.singles import reset_from_error
 from quartzpy.states import CompletionInstruction, Outcome
+from quartzpy.store.protocol import NamedTriggers
 from quartzpy.store.protocol.outcomes import NOT_FAILED
 from tests.contract.harness import (
     HOUR,
@@ -17,6 +19,8 @@ from tests.contract.harness import (
     key,
     once,
     serial,
+    stored_job,
+    stored_trigger,
 )
 
 TRIGGER_COMPLETE = CompletionInstruction.SET_TRIGGER_COMPLETE
@@ -40,12 +44,12 @@ def test_a_job_that_ends_its_only_trigger_stays_with_it(store: Harness) -> None:
     store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
     assert not store.store.recover(node, []).changed_anything
     assert store.state("every") == "COMPLETE"
-    assert store.store.job(job_key()) is not None
+    assert stored_job(store.store, job_key()) is not None
     store.clock.advance(HOUR)
     assert not store.fire_due(node)
     assert not store.misfire(node).misfired
     store.store.delete_triggers([key("every")])
-    assert store.store.job(job_key()) is None
+    assert stored_job(store.store, job_key()) is None
 
 
 def test_a_job_can_end_its_trigger_at_its_last_fire(store: Harness) -> None:
@@ -67,7 +71,7 @@ def test_a_job_can_end_all_its_triggers(store: Harness) -> None:
     node = store.node()
     store.schedule(job(durable=True), every(10), once("waiting", at(100)), once("paused", at(100)))
     store.schedule(job("unrelated"), once("unrelated", at(100)))
-    store.store.pause_triggers([key("paused")])
+    store.store.pause(NamedTriggers([key("paused")]))
     store.complete_asking(node, store.fire_one(node), ALL_COMPLETE)
     assert store.states("every", "waiting", "paused", "unrelated") == ["COMPLETE", "COMPLETE", "COMPLETE", "WAITING"]
 
@@ -76,16 +80,16 @@ def test_a_job_that_cannot_be_made_puts_all_its_triggers_into_error(store: Harne
     node = store.node()
     store.schedule(serial(), every(10), once("waiting", at(100)), once("paused", at(100)))
     store.schedule(job("unrelated"), once("unrelated", at(100)))
-    store.store.pause_triggers([key("paused")])
+    store.store.pause(NamedTriggers([key("paused")]))
     store.complete(node, store.fire_one(node), instruction=ALL_ERROR, error="no such luck")
     assert store.states("every", "waiting", "paused", "unrelated") == ["ERROR", "ERROR", "ERROR", "WAITING"]
-    record = store.store.trigger(key("waiting"))
+    record = stored_trigger(store.store, key("waiting"))
     assert record is not None
     assert record.error == "no such luck"
     store.clock.advance(HOUR)
     assert [one.trigger_name for one in store.fire_due(node, threshold=2 * HOUR)] == ["unrelated"]
     assert not store.misfire(node).misfired
-    assert store.store.reset_from_error(key("every")) == at(10)
+    assert reset_from_error(store.store, key("every")) == at(10)
     assert store.states("every", "waiting") == ["WAITING", "ERROR"]
 
 
@@ -94,7 +98,7 @@ def test_a_trigger_whose_last_fire_failed_so_is_complete_when_it_is_reset(store:
     store.schedule(job(), once())
     store.complete(node, store.fire_one(node), instruction=ALL_ERROR, error="no such luck")
     assert store.state("once") == "ERROR"
-    assert store.store.reset_from_error(key("once")) is None
+    assert reset_from_error(store.store, key("once")) is None
     assert store.state("once") == "COMPLETE"
 
 
@@ -116,7 +120,7 @@ def test_a_job_can_delete_the_trigger_that_fired(store: Harness) -> None:
     outcome = store.complete_asking(node, store.fire_one(node), DELETE)
     assert store.states("every", "other") == ["gone", "WAITING"]
     assert outcome.earliest_unblocked is not None
-    assert store.store.job(job_key()) is not None
+    assert stored_job(store.store, job_key()) is not None
     assert not store.store.list_running()
 
 
@@ -126,7 +130,7 @@ def test_deleting_the_last_trigger_removes_a_job_that_is_not_durable(store: Harn
     store.schedule(job(durable=durable), every(10))
     store.complete_asking(node, store.fire_one(node), DELETE)
     assert store.state("every") == "gone"
-    assert (store.store.job(job_key()) is not None) is durable
+    assert (stored_job(store.store, job_key()) is not None) is durable
 
 
 def test_a_trigger_can_be_deleted_at_its_last_fire(store: Harness) -> None:
@@ -165,10 +169,10 @@ def test_a_job_can_put_the_trigger_that_fired_into_error(store: Harness) -> None
     store.schedule(serial(), every(10), once("other", at(100)))
     store.complete(node, store.fire_one(node), instruction=TRIGGER_ERROR, error="no such luck")
     assert store.states("every", "other") == ["ERROR", "WAITING"]
-    record = store.store.trigger(key("every"))
+    record = stored_trigger(store.store, key("every"))
     assert record is not None
     assert record.error == "no such luck"
-    assert store.store.reset_from_error(key("every")) == at(10)
+    assert reset_from_error(store.store, key("every")) == at(10)
     assert store.state("every") == "WAITING"
 
 
@@ -176,6 +180,6 @@ def test_a_trigger_in_error_has_a_reason_if_no_execution_failed(store: Harness) 
     node = store.node()
     store.schedule(job(), every(10))
     store.complete_asking(node, store.fire_one(node), TRIGGER_ERROR)
-    record = store.store.trigger(key("every"))
+    record = stored_trigger(store.store, key("every"))
     assert record is not None
     assert record.error == NOT_FAILED

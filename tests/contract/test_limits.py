@@ -8,7 +8,8 @@ import pytest
 
 from quartzpy.jobs.job import JobDetail
 from quartzpy.states import Outcome
-from tests.contract.harness import HOUR, SECOND, Harness, at, every, job, job_key, key, names, once
+from quartzpy.store.protocol import NamedTriggers
+from tests.contract.harness import HOUR, SECOND, Harness, at, every, job, job_key, key, names, once, stored_job
 
 
 def test_no_more_than_the_limit_fire_and_the_last_one_blocks_the_others(store: Harness) -> None:
@@ -139,7 +140,7 @@ def test_a_skipped_trigger_that_has_no_more_fire_time_goes(store: Harness) -> No
     store.store.recover(node, [])
     assert store.states("a", "b") == ["COMPLETE", "gone"]
     store.complete(node, *took.fired)
-    assert store.store.job(job_key()) is None
+    assert stored_job(store.store, job_key()) is None
 
 
 def test_what_was_claimed_ahead_is_skipped_at_its_instant(store: Harness) -> None:
@@ -155,10 +156,10 @@ def test_what_was_claimed_ahead_is_skipped_at_its_instant(store: Harness) -> Non
 def test_new_and_resumed_triggers_of_a_skipping_job_wait(store: Harness) -> None:
     node = store.node()
     store.schedule(skipping(), every(10, "a"), every(10, "paused"))
-    store.store.pause_triggers([key("paused")])
+    store.store.pause(NamedTriggers([key("paused")]))
     store.fire_one(node)
     store.add_triggers(job_key(), every(10, "new", start=at(5)))
-    store.store.resume_triggers([key("paused")])
+    store.store.resume(NamedTriggers([key("paused")]))
     assert store.states("new", "paused") == ["WAITING", "WAITING"]
 
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.states import TriggerState
+from quartzpy.store.protocol import NamedTriggers
 from quartzpy.store.records import ClusterLoad
 from tests.contract.harness import HOUR, SECOND, START, WINDOW, Harness, at, every, job, key, once, serial
 
@@ -24,7 +25,7 @@ def test_the_load_counts_what_is_due_late_and_in_error(store: Harness) -> None:
     store.schedule(job("three"), once("broken"))
     store.schedule(job("four"), once("paused"))
     store.set_state(key("broken"), TriggerState.ERROR)
-    store.store.pause_triggers([key("paused")])
+    store.store.pause(NamedTriggers([key("paused")]))
     store.clock.advance(SECOND)
     load = store.store.cluster_load()
     assert (load.due, load.late, load.longest_due, load.in_error) == (3, 0, SECOND, 1)

@@ -8,24 +8,41 @@ from collections.abc import Callable
 
 import pytest
 
+from quartzpy import Scheduler
 from quartzpy.jobs.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
+from quartzpy.scheduler.singles import state_of_trigger
 from quartzpy.states import PublicState, TriggerState
-from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, Notification, Subscription
+from quartzpy.store.protocol import DispatchKey, FiredTrigger, NamedTriggers, NameKind, Node, Notification, Subscription
 from quartzpy.store.queries import HISTORY, JobQuery, TriggerOrder, TriggerQuery
-from tests.contract.harness import HOUR, SECOND, START, Harness, at, every, job, job_key, key, once, serial
+from tests.contract.harness import (
+    HOUR,
+    SECOND,
+    START,
+    Harness,
+    at,
+    every,
+    job,
+    job_key,
+    key,
+    once,
+    serial,
+    stored_job,
+    stored_trigger,
+)
 from tests.contract.test_pausing import GROUPS, each_match, schedule_groups
 
 
 def test_an_empty_store_has_nothing(store: Harness) -> None:
     look = store.store
-    assert look.job(job_key()) is None
-    assert look.trigger(key("once")) is None
-    assert look.triggers_of_job(job_key()) == []
-    assert look.job_keys(GroupMatcher.anything()) == set()
-    assert look.trigger_keys(GroupMatcher.anything()) == set()
-    assert (look.job_group_names(), look.trigger_group_names()) == ([], [])
-    assert (look.paused_trigger_groups(), look.paused_job_groups(), look.all_paused()) == (
+    assert stored_job(look, job_key()) is None
+    assert stored_trigger(look, key("once")) is None
+    assert look.find(TriggerQuery(job_key=job_key()), None) == []
+    assert look.keys(JobKey, GroupMatcher.anything()) == set()
+    assert look.keys(TriggerKey, GroupMatcher.anything()) == set()
+    assert (look.names(NameKind.JOB_GROUPS), look.names(NameKind.TRIGGER_GROUPS)) == ([], [])
+    assert (look.pauses().trigger_groups, look.pauses().job_groups, look.pauses().everything) == (
         set(),
         set(),
         False,
@@ -33,10 +50,10 @@ def test_an_empty_store_has_nothing(store: Harness) -> None:
     assert look.waiting_dispatch_keys() == set()
     assert look.calendars(["absent"]) == {}
     assert (
-        look.find_jobs(JobQuery(), 5),
-        look.find_triggers(TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME), 5),
+        look.find(JobQuery(), 5),
+        look.find(TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME), 5),
         look.list_running(),
-        look.find_executions(HISTORY, 5),
+        look.find(HISTORY, 5),
     ) == (
         [],
         [],
@@ -44,7 +61,7 @@ def test_an_empty_store_has_nothing(store: Harness) -> None:
         [],
     )
     assert look.list_nodes().nodes == ()
-    assert look.counts() == {"jobs": 0, "triggers": {}, "running": 0}
+    assert (look.count(JobQuery()), look.count(TriggerQuery())) == (0, 0)
 
 
 def test_the_documentation_of_a_job_is_stored_and_is_part_of_its_fires(store: Harness) -> None:
@@ -53,12 +70,12 @@ def test_the_documentation_of_a_job_is_stored_and_is_part_of_its_fires(store: Ha
     store.store.modify_job(
         job_key(), lambda one: one.with_values({"documentation_url": "https://wiki.example.com/new"}), keeps_data=True
     )
-    [record] = store.store.find_jobs(JobQuery(), 5)
+    [record] = store.store.find(JobQuery(), 5)
     assert record.job.documentation_url == "https://wiki.example.com/new"
     fired = store.fire_one(node)
     store.store.modify_job(job_key(), lambda one: one.with_values({"documentation_url": None}), keeps_data=True)
     assert fired.job_detail.documentation_url == "https://wiki.example.com/new", "as it was at the fire"
-    stored = store.store.job(job_key())
+    stored = stored_job(store.store, job_key())
     assert stored is not None
     assert stored.documentation_url is None
 
@@ -68,28 +85,28 @@ def test_a_display_name_is_listed_and_changes_nothing_else(store: Harness) -> No
     trigger = every(10)
     store.schedule(job(durable=True, display_name="Nightly report"), trigger)
     store.schedule(job("plain", durable=True))
-    assert [(one.key.name, one.display_name) for one in store.store.find_jobs(JobQuery(), 5)] == [
+    assert [(one.key.name, one.display_name) for one in store.store.find(JobQuery(), 5)] == [
         ("job", "Nightly report"),
         ("plain", None),
     ]
     fired = store.fire_one(node)
-    before = store.store.trigger(trigger.key)
+    before = stored_trigger(store.store, trigger.key)
     store.store.modify_job(job_key(), lambda one: one.with_values({"display_name": "Früh"}), keeps_data=True)
-    stored = store.store.job(job_key())
+    stored = stored_job(store.store, job_key())
     assert stored is not None
     assert (stored.display_name, stored.description) == ("Früh", None)
-    assert store.store.trigger(trigger.key) == before
+    assert stored_trigger(store.store, trigger.key) == before
     assert fired.job_detail.display_name == "Nightly report", "as it was at the fire"
 
 
 def test_public_states_are_quartzs(store: Harness) -> None:
     node = store.node()
     store.schedule(serial("serial"), every(10, "blocked"), once("paused_blocked", at(9)))
-    store.store.pause_triggers([key("paused_blocked")])
+    store.store.pause(NamedTriggers([key("paused_blocked")]))
     store.schedule(job(), once("complete"))
     store.fire_due(node)
     store.schedule(job("more"), once("waiting", at(9)), once("paused"), once("acquired", at(1)), once("error", at(9)))
-    store.store.pause_triggers([key("paused")])
+    store.store.pause(NamedTriggers([key("paused")]))
     store.set_state(key("error"), TriggerState.ERROR)
     store.acquire(node, look_ahead=SECOND)
     wanted = {
@@ -102,9 +119,7 @@ def test_public_states_are_quartzs(store: Harness) -> None:
         "error": PublicState.ERROR,
         "absent": PublicState.NONE,
     }
-    seen = store.store.trigger_states([key(name) for name in wanted])
-    assert {one.name: state for one, state in seen.items()} == wanted
-    assert store.store.trigger_states([]) == {}
+    assert {name: state_of_trigger(store.store, key(name)) for name in wanted} == wanted
 
 
 def test_the_states_in_the_rows_are_quartzs(store: Harness) -> None:
@@ -118,19 +133,19 @@ def test_the_states_in_the_rows_are_quartzs(store: Harness) -> None:
 @each_match
 def test_keys_are_found_by_each_operator(store: Harness, matcher: GroupMatcher, matched: set[str]) -> None:
     schedule_groups(store)
-    assert store.store.trigger_keys(matcher) == {key(group, group) for group in matched}
-    assert store.store.job_keys(matcher) == {job_key(group, group) for group in matched}
+    assert store.store.keys(TriggerKey, matcher) == {key(group, group) for group in matched}
+    assert store.store.keys(JobKey, matcher) == {job_key(group, group) for group in matched}
 
 
 def test_groups_are_listed_once_and_in_order(store: Harness) -> None:
     schedule_groups(store)
     store.schedule(job("another", "billing"), once("another", group="billing"))
-    assert sorted(store.store.job_group_names()) == sorted(GROUPS)
-    assert sorted(store.store.trigger_group_names()) == sorted(GROUPS)
+    assert sorted(store.store.names(NameKind.JOB_GROUPS)) == sorted(GROUPS)
+    assert sorted(store.store.names(NameKind.TRIGGER_GROUPS)) == sorted(GROUPS)
     store.store.clear()
     for group in ("b", "c", "a"):
         store.schedule(job("j", group), once("t", group=group))
-    assert store.store.job_group_names() == store.store.trigger_group_names() == ["a", "b", "c"]
+    assert store.store.names(NameKind.JOB_GROUPS) == store.store.names(NameKind.TRIGGER_GROUPS) == ["a", "b", "c"]
 
 
 def test_many_jobs_and_triggers_are_found_at_once(store: Harness) -> None:
@@ -138,10 +153,10 @@ def test_many_jobs_and_triggers_are_found_at_once(store: Harness) -> None:
     store.schedule(job("b", data={"n": 2}), once("b", group="g", priority=7), once("c"))
     look = store.store
     jobs = look.jobs([job_key("b"), job_key("absent"), job_key("a", "g"), job_key("b"), job_key("b", "g")])
-    assert jobs == {one: look.job(one) for one in (job_key("a", "g"), job_key("b"))}
+    assert jobs == {one: stored_job(look, one) for one in (job_key("a", "g"), job_key("b"))}
     assert {one.name: detail.data for one, detail in jobs.items()} == {"a": {"n": 1}, "b": {"n": 2}}
     triggers = look.triggers([key("b", "g"), key("b"), key("a"), key("absent"), key("a")])
-    assert triggers == {one: look.trigger(one) for one in (key("a"), key("b", "g"))}
+    assert triggers == {one: stored_trigger(look, one) for one in (key("a"), key("b", "g"))}
     assert triggers[key("b", "g")].trigger.priority == 7
     assert look.jobs([]) == {}
     assert look.triggers([]) == {}
@@ -150,11 +165,10 @@ def test_many_jobs_and_triggers_are_found_at_once(store: Harness) -> None:
 def test_the_triggers_of_a_job_are_found(store: Harness) -> None:
     store.schedule(job("one"), once("b"), once("a", at(5)))
     store.schedule(job("two"), once("c"))
-    records = store.store.triggers_of_job(job_key("one"))
-    assert store.store.triggers_of_jobs([job_key("one"), job_key("absent")]) == {job_key("one"): records}
-    assert store.store.triggers_of_jobs([]) == {}
+    records = store.store.find(TriggerQuery(job_key=job_key("one")), None)
+    assert store.store.find(TriggerQuery(job_key=job_key("absent")), None) == []
     assert [record.trigger.key for record in records] == [key("a"), key("b")]
-    assert records == [store.store.trigger(key("a")), store.store.trigger(key("b"))]
+    assert records == [stored_trigger(store.store, key("a")), stored_trigger(store.store, key("b"))]
 
 
 def test_waiting_dispatch_keys_are_those_that_a_trigger_waits_for(store: Harness) -> None:
@@ -163,7 +177,7 @@ def test_waiting_dispatch_keys_are_those_that_a_trigger_waits_for(store: Harness
     store.schedule(job("c", job_type="invoice"), once("c"))
     store.schedule(job("d", job_type="idle", durable=True))
     assert store.store.waiting_dispatch_keys() == {DispatchKey("report"), DispatchKey("invoice")}
-    store.store.pause_triggers([key("c")])
+    store.store.pause(NamedTriggers([key("c")]))
     assert store.store.waiting_dispatch_keys() == {DispatchKey("report")}
 
 
@@ -172,10 +186,10 @@ def test_jobs_are_listed_by_key_with_how_many_triggers_they_have(store: Harness)
     store.schedule(details[0])
     store.schedule(details[1], once("one"), once("two"))
     store.schedule(details[2], once("three"))
-    listed = store.store.find_jobs(JobQuery(), 10)
+    listed = store.store.find(JobQuery(), 10)
     assert [(record.job.key.name, record.trigger_count) for record in listed] == [("z", 1), ("a", 2), ("b", 0)]
     assert listed[1].job == details[1]
-    assert len(store.store.find_jobs(JobQuery(), 2)) == 2
+    assert len(store.store.find(JobQuery(), 2)) == 2
 
 
 def test_triggers_are_listed_by_fire_time_those_without_one_last(store: Harness) -> None:
@@ -189,11 +203,9 @@ def test_triggers_are_listed_by_fire_time_those_without_one_last(store: Harness)
         once("high", at(5), priority=9),
         once("early", at(1)),
     )
-    listed = [
-        record.trigger.name for record in store.store.find_triggers(TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME), 10)
-    ]
+    listed = [record.trigger.name for record in store.store.find(TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME), 10)]
     assert listed == ["early", "high", "low", "late", "over"]
-    assert len(store.store.find_triggers(TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME), 3)) == 3
+    assert len(store.store.find(TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME), 3)) == 3
 
 
 def test_claims_and_executions_are_listed(store: Harness) -> None:
@@ -221,7 +233,7 @@ def test_everything_is_counted(store: Harness) -> None:
     store.schedule(serial("serial"), every(10, "blocked"))
     store.schedule(job(), once("complete"), once("acquired", at(1)), once("waiting", at(9)), once("more", at(9)))
     store.acquire(node, look_ahead=SECOND)
-    assert store.store.counts() == {
+    assert Scheduler(store.store, name="contract").counts() == {
         "jobs": 2,
         "triggers": {"BLOCKED": 1, "COMPLETE": 1, "ACQUIRED": 1, "WAITING": 2},
         "running": 2,
@@ -233,12 +245,12 @@ def test_looking_changes_nothing(store: Harness) -> None:
     store.schedule(serial(data={"a": [1]}), every(10, data={"b": [2]}))
     store.fire_one(node)
     before = store.everything()
-    detail, record = store.store.job(job_key()), store.store.trigger(key("every"))
+    detail, record = stored_job(store.store, job_key()), stored_trigger(store.store, key("every"))
     assert detail is not None
     assert record is not None
     (detail.data or {})["a"].append(2)
     (record.trigger.data or {})["b"].append(2)
-    store.store.find_jobs(JobQuery(), 1)[0].job.data["a"].append(3)  # type: ignore[index]
+    store.store.find(JobQuery(), 1)[0].job.data["a"].append(3)  # type: ignore[index]
     assert store.everything() == before
 
 

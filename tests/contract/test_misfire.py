@@ -9,6 +9,7 @@ import pytest
 from quartzpy.calendars.days import DayOfWeek, WeeklyCalendar
 from quartzpy.errors import LeaseLostError
 from quartzpy.states import TriggerState
+from quartzpy.store.protocol import NamedTriggers
 from quartzpy.store.queries import MisfireQuery
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
@@ -29,6 +30,8 @@ from tests.contract.harness import (
     names,
     once,
     serial,
+    stored_job,
+    stored_trigger,
 )
 
 HOURLY = "0 0 * ? * *"
@@ -72,7 +75,7 @@ def test_each_instruction_of_a_simple_trigger_is_applied(store: Harness, instruc
     if progress.next_fire_time is None:
         assert store.state("every") == "COMPLETE"
         return
-    record = store.store.trigger(key("every"))
+    record = stored_trigger(store.store, key("every"))
     assert record is not None
     assert (record.trigger, record.progress, record.state) == (trigger, progress, TriggerState.WAITING)
     assert tuple(record.upcoming) == look_ahead(trigger, progress, None).instants
@@ -202,7 +205,7 @@ def test_a_trigger_that_cannot_fire_again_is_complete(store: Harness) -> None:
     assert store.states("cron", "other") == ["COMPLETE", "COMPLETE"]
     assert store.progress("cron").next_fire_time is None
     assert not store.upcoming("cron")
-    assert store.store.job(job_key("short")) is not None
+    assert stored_job(store.store, job_key("short")) is not None
     assert not store.store.recover(node, []).changed_anything
     assert not store.misfire(node).misfired
 
@@ -232,7 +235,7 @@ def test_only_waiting_triggers_misfire(store: Harness) -> None:
     node = store.node()
     store.schedule(serial(), every(60), once("blocked", at(1)))
     store.schedule(job("other"), every(86400, "paused"), once("claimed", at(1)))
-    store.store.pause_triggers([key("paused")])
+    store.store.pause(NamedTriggers([key("paused")]))
     fired = store.acquire(node, limit=1).fired
     assert names(fired) == ["every"]
     assert names(store.acquire(node, look_ahead=SECOND).acquired) == ["claimed"]
@@ -249,9 +252,9 @@ def test_only_waiting_triggers_misfire(store: Harness) -> None:
 def test_a_trigger_that_was_paused_too_long_misfires_when_it_is_resumed(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), cron(misfire="do_nothing"))
-    store.store.pause_triggers([key("cron")])
+    store.store.pause(NamedTriggers([key("cron")]))
     store.clock.advance(1.5 * HOUR)
-    store.store.resume_triggers([key("cron")])
+    store.store.resume(NamedTriggers([key("cron")]))
     assert not store.fire_due(node)
     assert store.misfire(node).misfired
     assert store.progress("cron").next_fire_time == START + 2 * HOUR
@@ -297,4 +300,4 @@ def test_a_dead_epoch_handles_no_misfires(store: Harness) -> None:
     with pytest.raises(LeaseLostError):
         store.misfire(a)
     assert store.progress("every").next_fire_time == START
-    assert store.store.find_misfires(MisfireQuery(), 10) == []
+    assert store.store.find(MisfireQuery(), 10) == []

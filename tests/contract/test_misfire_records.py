@@ -80,7 +80,7 @@ def test_each_handled_misfire_is_recorded(store: Harness) -> None:
     store.schedule(job(group="reports"), cron(misfire="fire_once_now", misfire_threshold=MINUTE))
     store.clock.advance(2.5 * HOUR)
     store.misfire(node)
-    [noted] = store.store.find_misfires(MisfireQuery(), 10)
+    [noted] = store.store.find(MisfireQuery(), 10)
     assert noted == (
         MisfireRecord(
             misfire_id=noted.misfire_id,
@@ -99,7 +99,7 @@ def test_each_handled_misfire_is_recorded(store: Harness) -> None:
     )
     assert not store.misfire(node).misfired
     store.complete(node, store.fire_one(node))
-    assert len(store.store.find_misfires(MisfireQuery(), 10)) == 1
+    assert len(store.store.find(MisfireQuery(), 10)) == 1
 
 
 def test_the_outcome_has_the_missed_fires(store: Harness) -> None:
@@ -125,7 +125,7 @@ def test_the_record_has_the_action_of_the_misfire(store: Harness, trigger: Trigg
     store.schedule(job(), trigger)
     store.clock.advance(1.5 * HOUR)
     store.misfire(node)
-    [noted] = store.store.find_misfires(MisfireQuery(), 10)
+    [noted] = store.store.find(MisfireQuery(), 10)
     assert (noted.action, noted.next_fire_time) == (action, store.progress("t").next_fire_time)
     assert noted.misfire == trigger.misfire
 
@@ -137,15 +137,15 @@ def test_records_of_misfires_come_latest_first_for_one_trigger_or_all(store: Har
         store.clock.advance(1.5 * HOUR)
         store.misfire(node, limit=1)
         store.misfire(node, limit=1)
-    every_note = store.store.find_misfires(MisfireQuery(), 10)
+    every_note = store.store.find(MisfireQuery(), 10)
     assert len(every_note) == 6
     assert [one.handled_at for one in every_note] == sorted((one.handled_at for one in every_note), reverse=True)
-    assert store.store.find_misfires(MisfireQuery(), 2) == every_note[:2]
+    assert store.store.find(MisfireQuery(), 2) == every_note[:2]
     assert (
-        store.store.find_misfires(MisfireQuery(trigger_key=key("a")), 2)
+        store.store.find(MisfireQuery(trigger_key=key("a")), 2)
         == [one for one in every_note if one.trigger_key == key("a")][:2]
     )
-    assert store.store.find_misfires(MisfireQuery(trigger_key=key("c")), 9) == []
+    assert store.store.find(MisfireQuery(trigger_key=key("c")), 9) == []
 
 
 def test_records_of_misfires_outlive_their_trigger_until_the_history_is_purged(store: Harness) -> None:
@@ -156,10 +156,10 @@ def test_records_of_misfires_outlive_their_trigger_until_the_history_is_purged(s
         store.misfire(node)
     store.store.delete_triggers([key("cron")])
     older = 2 * HOUR  # handled at 1.5, 3, 4.5 and 6 hours
-    assert store.store.purge_history(older, limit=1) == 1
-    assert store.store.purge_history(older, limit=10) == 1
-    assert store.store.purge_history(older, limit=10) == 0
-    assert [one.handled_at for one in store.store.find_misfires(MisfireQuery(), 10)] == [
+    assert store.store.purge_history(older, limit=1).rows == 1
+    assert store.store.purge_history(older, limit=10).rows == 1
+    assert store.store.purge_history(older, limit=10).rows == 0
+    assert [one.handled_at for one in store.store.find(MisfireQuery(), 10)] == [
         START + 6 * HOUR,
         START + 4.5 * HOUR,
     ]
@@ -172,7 +172,7 @@ def test_a_coalesced_fire_that_misfires_itself_coalesces_all(store: Harness) -> 
     store.misfire(node)
     store.clock.advance(1.5 * HOUR)
     store.misfire(node)
-    second, first = store.store.find_misfires(MisfireQuery(), 10)
+    second, first = store.store.find(MisfireQuery(), 10)
     assert first.missed == (START, START + HOUR)
     assert (second.scheduled_fire_time, second.missed) == (at(5400), (START + 2 * HOUR, START + 3 * HOUR))
     assert covers(store, node) == [START + n * HOUR for n in range(4)]
@@ -192,5 +192,5 @@ def test_more_missed_fires_than_are_recorded_are_reported_as_more(store: Harness
     store.schedule(job(), every(1, misfire="reschedule_next_with_existing_count"))
     store.clock.advance(HOUR)
     store.misfire(node)
-    [noted] = store.store.find_misfires(MisfireQuery(), 10)
+    [noted] = store.store.find(MisfireQuery(), 10)
     assert (noted.missed, noted.has_more) == (tuple(at(n) for n in range(1000)), True)

@@ -21,17 +21,20 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.states import CompletionInstruction, FiredState, Missed, Outcome, OverlapPolicy, TriggerState
 from quartzpy.store.memory.tables import BLOCKED_STATES
 from quartzpy.store.protocol import (
+    EVERYTHING,
     AcquiredTrigger,
     AvailableSlots,
     DispatchKey,
     FiredTrigger,
     JobEntry,
+    NamedTriggers,
     Node,
     Reconciliation,
+    TriggerGroups,
 )
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.triggers.upcoming import UpcomingFireTimes, refill
-from tests.contract.harness import SECOND, WINDOW, RamHarness, every, job, key
+from tests.contract.harness import SECOND, WINDOW, RamHarness, every, job, key, stored_trigger
 
 JOBS = {
     "plain": job("plain", durable=True),
@@ -114,14 +117,14 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(name=a_trigger, how=a_schedule, delay=st.integers(0, 60))
     def reschedule(self, name: str, how: dict[str, Any], delay: int) -> None:
-        record = self.store.trigger(key(name))
+        record = stored_trigger(self.store, key(name))
         trigger = every(name=name, start=self.clock.now() + delay * SECOND, **how)
         bound = None if record is None else record.trigger.job_key
         if self.store.replace_trigger(key(name), self.harness.prepare(trigger, bound)) is not None:
             self._remember(name, how)
 
     def _remember(self, name: str, how: dict[str, Any]) -> None:
-        record = self.store.trigger(key(name))
+        record = stored_trigger(self.store, key(name))
         assert record is not None
         # What a full job skips, or lets one fire stand for, is no instant that was missed.
         of = JOBS[record.trigger.job_key.name] if record.trigger.job_key else None
@@ -135,24 +138,24 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(name=a_trigger)
     def pause(self, name: str) -> None:
-        self.store.pause_triggers([key(name)])
+        self.store.pause(NamedTriggers([key(name)]))
 
     @rule(name=a_trigger, missed=st.sampled_from(Missed))
     def resume(self, name: str, missed: Missed) -> None:
-        self.store.resume_triggers([key(name)], missed)
+        self.store.resume(NamedTriggers([key(name)]), missed)
         self._may_leave_out({key(name)} if missed is not Missed.MISFIRE else set())
 
     @rule(paused=st.booleans(), recoveries=st.booleans())
     def pause_or_resume_a_group(self, paused: bool, recoveries: bool) -> None:
         matcher = GroupMatcher.equals(RECOVERING_JOBS if recoveries else "DEFAULT")
         if paused:
-            self.store.pause_trigger_groups(matcher)
+            self.store.pause(TriggerGroups(matcher))
         else:
-            self.store.resume_trigger_groups(matcher)
+            self.store.resume(TriggerGroups(matcher))
 
     @rule(missed=st.sampled_from(Missed))
     def resume_all(self, missed: Missed) -> None:
-        self.store.resume_all(missed)
+        self.store.resume(EVERYTHING, missed)
         self._may_leave_out({key(name) for name in TRIGGERS} if missed is not Missed.MISFIRE else set())
 
     def _may_leave_out(self, keys: set[TriggerKey]) -> None:
@@ -306,7 +309,7 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def s2_no_instant_is_skipped_and_time_never_goes_back(self) -> None:
-        for record in self.store.find_triggers(TriggerQuery(), 1000):
+        for record in self.store.find(TriggerQuery(), 1000):
             at = record.progress.next_fire_time
             place = (record.trigger.key, record.generation)
             if at is not None:
@@ -395,7 +398,7 @@ class Cluster(RuleBasedStateMachine):
         self.clock.advance(2 * WINDOW)
         with self._recovery():
             last = Virtual(self.harness.node("last"))
-        self.store.resume_all()
+        self.store.resume(EVERYTHING)
         dead = [record for record in self.store.list_nodes().nodes if record.epoch != last.node.epoch]
         with self._recovery():
             self.store.recover(last.node, dead)
@@ -413,7 +416,7 @@ class Cluster(RuleBasedStateMachine):
             raise AssertionError("the cluster does not come to rest")
         assert not self.store.list_running()
         now = self.clock.now()
-        for record in self.store.find_triggers(TriggerQuery(), 1000):
+        for record in self.store.find(TriggerQuery(), 1000):
             if record.state in ENDED_STATES:
                 continue
             assert record.state is TriggerState.WAITING, record
@@ -456,7 +459,7 @@ class _Recovery:
         self._cluster = cluster
 
     def _recoveries(self) -> set[str]:
-        keys = self._cluster.store.trigger_keys(GroupMatcher.equals(RECOVERING_JOBS))
+        keys = self._cluster.store.keys(TriggerKey, GroupMatcher.equals(RECOVERING_JOBS))
         return {one.name for one in keys}
 
     def __enter__(self) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from quartzpy.errors import InstanceIdInUseError
 from quartzpy.jobs.job import JobDetail
+from quartzpy.scheduler.singles import reset_from_error
 from quartzpy.states import Outcome
 from quartzpy.store.queries import TriggerQuery
 from tests.contract.harness import SECOND, WINDOW, Harness, at, every, job, job_key, once
@@ -25,7 +26,7 @@ def test_a_job_that_nodes_die_of_is_set_to_error_with_the_reason(store: Harness)
     assert die_of_it(store, "a") == []
     assert die_of_it(store, "b") == []
     assert die_of_it(store, "c") == [job_key()]
-    triggers = store.store.triggers_of_job(job_key())
+    triggers = store.store.find(TriggerQuery(job_key=job_key()), None)
     assert len(triggers) == 3, "the two, and the recovery of what ran last"
     assert {str(record.state) for record in triggers} == {"ERROR"}
     assert {record.error for record in triggers} == {
@@ -38,8 +39,8 @@ def test_an_execution_to_recover_runs_once_its_trigger_is_reset(store: Harness) 
     store.schedule(job(requests_recovery=True, durable=True), once())
     for name in ("a", "b", "c"):
         die_of_it(store, name)
-    [record] = store.store.triggers_of_job(job_key())
-    store.store.reset_from_error(record.trigger.key)
+    [record] = store.store.find(TriggerQuery(job_key=job_key()), None)
+    reset_from_error(store.store, record.trigger.key)
     node = store.node("d")
     store.complete(node, store.fire_one(node))
     assert [record.outcome for record in store.history()] == [Outcome.SUCCEEDED]
@@ -134,7 +135,7 @@ def test_a_node_that_is_started_again_at_once_each_time_counts_too(store: Harnes
     node = store.node("a", ended_epoch=ended_epoch)
     assert not store.fire_due(node)
     store.store.recover(node, [])
-    assert [str(record.state) for record in store.store.find_triggers(TriggerQuery(), 10)] == ["ERROR"]
+    assert [str(record.state) for record in store.store.find(TriggerQuery(), 10)] == ["ERROR"]
 
 
 def test_claims_of_other_nodes_on_a_quarantined_jobs_triggers_are_void(store: Harness) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import JobEntry
+from quartzpy.store.protocol import JobEntry, NamedTriggers
 from tests.contract.harness import SECOND, Harness, at, every, job, job_key, key, names, once
 
 BUFFER: dict[str, Any] = {"max_concurrent": 1, "overlap_policy": "buffer_one"}
@@ -155,11 +155,11 @@ def test_one_that_waits_may_be_paused_and_resumed(store: Harness) -> None:
     first = store.fire_one(node)
     store.clock.set(at(10))
     store.fire_due(node)
-    store.store.pause_triggers([key("every")])
+    store.store.pause(NamedTriggers([key("every")]))
     assert store.state("every") == "PAUSED_BLOCKED"
     store.complete(node, first)
     assert store.state("every") == "PAUSED"
-    store.store.resume_triggers([key("every")])
+    store.store.resume(NamedTriggers([key("every")]))
     assert store.fire_one(node).scheduled_fire_time == at(10)
 
 

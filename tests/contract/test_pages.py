@@ -10,13 +10,13 @@ import pytest
 
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ExecutionState, JobMode, MisfireAction, Outcome, TriggerState
-from quartzpy.store.protocol import ActionEntry
+from quartzpy.store.protocol import NamedTriggers
 from quartzpy.store.queries import (
-    ActionQuery,
     AnyQuery,
     ExecutionQuery,
     JobQuery,
     MisfireQuery,
+    RecordQuery,
     TriggerOrder,
     TriggerQuery,
 )
@@ -27,21 +27,12 @@ BY_TIME = TriggerOrder.NEXT_FIRE_TIME
 
 
 def find(store: Harness, query: AnyQuery, limit: int | None = None, after: Any = None) -> list[Any]:
-    match query:
-        case JobQuery():
-            return list(store.store.find_jobs(query, limit, after))
-        case TriggerQuery():
-            return list(store.store.find_triggers(query, limit, after))
-        case ExecutionQuery():
-            return list(store.store.find_executions(query, limit, after))
-        case MisfireQuery():
-            return list(store.store.find_misfires(query, limit, after))
-        case ActionQuery():
-            return list(store.store.find_actions(query, limit, after))
+    selected: RecordQuery[Any] = query
+    return store.store.find(selected, limit, after)
 
 
 def identity(record: Any) -> object:
-    numbered = getattr(record, "misfire_id", None) or getattr(record, "action_id", None)
+    numbered = getattr(record, "misfire_id", None)
     return getattr(record, "key", None) or numbered or (record.fire_id, record.trigger_key)
 
 
@@ -68,11 +59,9 @@ def busy(store: Harness) -> Harness:
         once("paused", at(9000)),
         once("broken", at(9000)),
     )
-    store.store.pause_triggers([key("paused")])
+    store.store.pause(NamedTriggers([key("paused")]))
     store.set_state(key("broken"), TriggerState.ERROR)
-    store.store.set_job_mode(job_key("reports-daily", "reports"), JobMode.DISABLED)
-    for n in range(3):
-        store.store.record_action(ActionEntry("ann", "operator", "pause", f"trigger g.{n}"))
+    store.store.set_mode(job_key("reports-daily", "reports"), JobMode.DISABLED)
     return store
 
 
@@ -86,7 +75,6 @@ QUERIES: dict[str, AnyQuery] = {
     "executions in all states": ExecutionQuery(states=EVERY_STATE),
     "executions to come of a job": ExecutionQuery(states=EVERY_STATE, job_key=job_key("many")),
     "misfires": MisfireQuery(),
-    "actions": ActionQuery(),
 }
 
 

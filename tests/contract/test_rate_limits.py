@@ -13,7 +13,7 @@ from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import AvailableSlots, FiredTrigger, Node
+from quartzpy.store.protocol import AvailableSlots, FiredTrigger, NamedTriggers, Node
 from tests.contract.harness import (
     HOUR,
     MINUTE,
@@ -28,6 +28,8 @@ from tests.contract.harness import (
     job_key,
     names,
     once,
+    stored_job,
+    stored_trigger,
 )
 
 TEN_A_MINUTE = RateLimit(10, per="1m")
@@ -325,10 +327,10 @@ def test_a_trigger_that_is_resumed_asks_the_limit(store: Harness) -> None:
     node = store.node()
     store.schedule(limited(), *several(3))
     store.fire_one(node)
-    store.store.pause_triggers([once("t1").key])
+    store.store.pause(NamedTriggers([once("t1").key]))
     assert fire_until(store, [node], at(20)) == [(at(12), "t2")]
     store.clock.set(at(17))
-    store.store.resume_triggers([once("t1").key])
+    store.store.resume(NamedTriggers([once("t1").key]))
     assert not store.fire_due(node)
     assert fire_until(store, [node], at(30)) == [(at(18), "t1")]
 
@@ -347,7 +349,7 @@ def test_a_limit_is_read_as_it_was_stored(store: Harness) -> None:
     node = store.node()
     limit = RateLimit(7, per="90s", burst=2)
     store.schedule(limited(limit, concurrency_key="customer"), once("t0"))
-    stored = store.store.job(job_key())
+    stored = stored_job(store.store, job_key())
     assert stored is not None
     assert (stored.rate_limit, stored.concurrency_key, stored.max_concurrent) == (limit, "customer", None)
     assert store.fire_one(node).job_detail.rate_limit == limit
@@ -357,7 +359,7 @@ def test_the_turn_of_a_trigger_is_told(store: Harness) -> None:
     node = store.node()
     store.schedule(limited(), *several(3))
     store.fire_one(node)
-    records = [store.store.trigger(once(name).key) for name in ("t1", "t2")]
+    records = [stored_trigger(store.store, once(name).key) for name in ("t1", "t2")]
     assert [record and record.rate_limited_until for record in records] == [at(6), at(12)]
 
 

@@ -11,7 +11,7 @@ from quartzpy.job_data import decode
 from quartzpy.jobs.internal_entries import nominal_fire, recovered_by
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import Outcome, TriggerState
-from quartzpy.store.protocol import FiredTrigger
+from quartzpy.store.protocol import FiredTrigger, JobGroups, NamedTriggers
 from quartzpy.store.queries import TriggerQuery
 from tests.contract.harness import (
     HOUR,
@@ -27,6 +27,8 @@ from tests.contract.harness import (
     names,
     once,
     serial,
+    stored_job,
+    stored_trigger,
 )
 
 RECOVERING = "RECOVERING_JOBS"
@@ -81,7 +83,7 @@ def test_an_execution_that_requests_recovery_runs_again_exactly_once(store: Harn
     outcome = store.recover(b, a)
     assert (outcome.recovered, outcome.lost, outcome.released) == (1, 0, 0)
     recovery = key(f"recover_a_{dead.fire_id}", RECOVERING)
-    record = store.store.trigger(recovery)
+    record = stored_trigger(store.store, recovery)
     assert record is not None
     assert (record.state, record.trigger.job_key) == (TriggerState.WAITING, job_key())
     assert (record.trigger.priority, str(record.trigger.misfire)) == (8, "ignore")
@@ -171,11 +173,11 @@ def test_a_one_shot_trigger_of_a_dead_node_is_deleted_and_its_recovery_runs(stor
     outcome = store.recover(b, a)
     assert (outcome.recovered, outcome.repaired) == (1, 0)
     assert store.state("once") == "gone"
-    assert store.store.job(job_key()) is not None
+    assert stored_job(store.store, job_key()) is not None
     fired = store.fire_one(b)
     assert data_of(fired)[1]["x"] == 1
     store.complete(b, fired)
-    assert store.store.job(job_key()) is None
+    assert stored_job(store.store, job_key()) is None
 
 
 def test_a_one_shot_trigger_whose_execution_was_lost_is_deleted_with_its_job(store: Harness) -> None:
@@ -185,7 +187,7 @@ def test_a_one_shot_trigger_whose_execution_was_lost_is_deleted_with_its_job(sto
     outcome = store.recover(b, a)
     assert (outcome.lost, outcome.repaired) == (1, 0)
     assert store.state("once") == "gone"
-    assert store.store.job(job_key()) is None
+    assert stored_job(store.store, job_key()) is None
 
 
 def test_a_complete_trigger_that_another_node_still_executes_stays(store: Harness) -> None:
@@ -208,13 +210,13 @@ def test_an_execution_of_a_job_that_is_gone_is_lost_even_if_it_requested_recover
     outcome = store.recover(b, a)
     assert (outcome.recovered, outcome.lost) == (0, 1)
     assert [record.outcome for record in store.history()] == [Outcome.TERMINATED]
-    assert not store.store.find_triggers(TriggerQuery(), 10)
+    assert not store.store.find(TriggerQuery(), 10)
 
 
 def test_blocked_triggers_of_a_dead_nodes_job_are_released(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
     store.schedule(serial(), every(10), once("other", at(500)), once("paused", at(500)))
-    store.store.pause_triggers([key("paused")])
+    store.store.pause(NamedTriggers([key("paused")]))
     store.fire_one(a)
     assert store.states("every", "other", "paused") == ["BLOCKED", "BLOCKED", "PAUSED_BLOCKED"]
     assert store.recover(b, a).repaired == 0
@@ -239,10 +241,10 @@ def test_a_recovery_is_paused_where_new_triggers_of_its_job_would_be(store: Harn
     a, b = store.node("a"), store.node("b")
     store.schedule(job(group="jobs", requests_recovery=True), every(10))
     dead = store.fire_one(a)
-    store.store.pause_job_groups(GroupMatcher.equals("jobs"))
+    store.store.pause(JobGroups(GroupMatcher.equals("jobs")))
     store.recover(b, a)
     assert store.state(f"recover_a_{dead.fire_id}", RECOVERING) == "PAUSED"
-    store.store.resume_job_groups(GroupMatcher.equals("jobs"))
+    store.store.resume(JobGroups(GroupMatcher.equals("jobs")))
     assert f"recover_a_{dead.fire_id}" in names(store.fire_due(b))
 
 
@@ -334,7 +336,7 @@ def test_a_complete_trigger_whose_last_fire_is_lost_is_deleted(store: Harness) -
     store.set_state(key("once"), TriggerState.COMPLETE)
     assert store.store.recover(node, []).repaired == 0
     assert store.state("once") == "gone"
-    assert store.store.job(job_key()) is None
+    assert stored_job(store.store, job_key()) is None
 
 
 def test_every_step_of_a_dead_epoch_is_refused_and_changes_nothing(store: Harness) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from quartzpy.calendars.days import WeeklyCalendar
 from quartzpy.matchers import GroupMatcher
+from quartzpy.store.protocol import EVERYTHING, JobGroups, TriggerGroups
 from quartzpy.store.queries import JobQuery, TriggerQuery
 from tests.contract.harness import (
     HOUR,
@@ -15,6 +16,7 @@ from tests.contract.harness import (
     job_key,
     key,
     once,
+    stored_job,
 )
 
 
@@ -29,10 +31,10 @@ def test_a_job_that_is_not_durable_is_deleted_with_its_last_trigger(store: Harne
     store.schedule(job(), once("a"), once("b"))
     store.schedule(job("kept", durable=True), once("c"))
     store.store.delete_triggers([key("a"), key("c")])
-    assert store.store.job(job_key()) is not None
+    assert stored_job(store.store, job_key()) is not None
     store.store.delete_triggers([key("b")])
-    assert store.store.job(job_key()) is None
-    assert store.store.job(job_key("kept")) is not None
+    assert stored_job(store.store, job_key()) is None
+    assert stored_job(store.store, job_key("kept")) is not None
 
 
 def test_removing_jobs_removes_their_triggers(store: Harness) -> None:
@@ -40,7 +42,7 @@ def test_removing_jobs_removes_their_triggers(store: Harness) -> None:
     store.schedule(job("two"), once("c"))
     assert store.store.delete_jobs([job_key("one"), job_key("absent")]) == {job_key("one"): {key("a"), key("b")}}
     assert store.states("a", "b", "c") == ["gone", "gone", "WAITING"]
-    assert store.store.job(job_key("one")) is None
+    assert stored_job(store.store, job_key("one")) is None
     assert store.store.delete_jobs([]) == {}
 
 
@@ -68,16 +70,16 @@ def test_clearing_removes_everything_but_what_runs(store: Harness) -> None:
     store.schedule(job("one", durable=True), every(10), once("claimed", at(1)))
     fired = store.acquire(node, look_ahead=SECOND).fired[0]
     store.put_calendar("weekdays", WeeklyCalendar(time_zone="UTC"))
-    store.store.pause_trigger_groups(GroupMatcher.equals("a"))
-    store.store.pause_job_groups(GroupMatcher.equals("b"))
-    store.store.pause_all()
+    store.store.pause(TriggerGroups(GroupMatcher.equals("a")))
+    store.store.pause(JobGroups(GroupMatcher.equals("b")))
+    store.store.pause(EVERYTHING)
     store.store.clear()
-    assert not store.store.find_jobs(JobQuery(), 10)
-    assert not store.store.find_triggers(TriggerQuery(), 10)
+    assert not store.store.find(JobQuery(), 10)
+    assert not store.store.find(TriggerQuery(), 10)
     assert not store.store.calendars(["weekdays"])
-    assert not store.store.paused_trigger_groups()
-    assert not store.store.paused_job_groups()
-    assert not store.store.all_paused()
+    assert not store.store.pauses().trigger_groups
+    assert not store.store.pauses().job_groups
+    assert not store.store.pauses().everything
     assert [row.fire_id for row in store.store.list_running()] == [fired.fire_id]
     assert not store.complete(node, fired).fenced
     store.clock.advance(HOUR)

@@ -6,7 +6,8 @@ import pytest
 
 from quartzpy.errors import CalendarNotFoundError, ObjectAlreadyExistsError
 from quartzpy.matchers import GroupMatcher
-from quartzpy.store.protocol import DispatchKey
+from quartzpy.store.protocol import DispatchKey, TriggerGroups
+from quartzpy.store.queries import TriggerQuery
 from tests.contract.harness import (
     SECOND,
     Harness,
@@ -17,6 +18,8 @@ from tests.contract.harness import (
     key,
     once,
     serial,
+    stored_job,
+    stored_trigger,
 )
 
 
@@ -36,7 +39,7 @@ def test_replacing_a_trigger_restarts_it(store: Harness) -> None:
     store.schedule(job(), every(10))
     store.complete(node, store.fire_one(node))
     store.add_triggers(job_key(), every(30, start=at(5), priority=9), replace=True)
-    record = store.store.trigger(key("every"))
+    record = stored_trigger(store.store, key("every"))
     assert record is not None
     assert record.trigger == store.prepare(every(30, start=at(5), priority=9), job_key()).trigger
     assert (record.progress.times_triggered, record.progress.previous_fire_time) == (0, None)
@@ -82,8 +85,10 @@ def test_a_trigger_can_be_moved_to_another_job(store: Harness) -> None:
     store.schedule(job("one", durable=True), once())
     store.schedule(job("two", durable=True))
     store.add_triggers(job_key("two"), once(when=at(9)), replace=True)
-    assert not store.store.triggers_of_job(job_key("one"))
-    assert [record.trigger.key for record in store.store.triggers_of_job(job_key("two"))] == [key("once")]
+    assert not store.store.find(TriggerQuery(job_key=job_key("one")), None)
+    assert [record.trigger.key for record in store.store.find(TriggerQuery(job_key=job_key("two")), None)] == [
+        key("once")
+    ]
 
 
 def test_a_trigger_replaces_another_one(store: Harness) -> None:
@@ -99,7 +104,7 @@ def test_a_trigger_replaces_itself(store: Harness) -> None:
     store.store.replace_trigger(key("once"), store.prepare(once(when=at(5)), job_key()))
     assert store.generation("once") > old
     assert store.progress("once").next_fire_time == at(5)
-    assert store.store.job(job_key()) is not None
+    assert stored_job(store.store, job_key()) is not None
 
 
 def test_a_trigger_that_is_not_stored_cannot_be_replaced(store: Harness) -> None:
@@ -127,6 +132,6 @@ def test_a_replacement_with_an_absent_calendar_is_refused(store: Harness) -> Non
 
 def test_a_replacement_is_paused_where_its_group_is(store: Harness) -> None:
     store.schedule(job(), once())
-    store.store.pause_trigger_groups(GroupMatcher.equals("DEFAULT"))
+    store.store.pause(TriggerGroups(GroupMatcher.equals("DEFAULT")))
     store.store.replace_trigger(key("once"), store.prepare(once(when=at(5)), job_key()))
     assert store.state("once") == "PAUSED"

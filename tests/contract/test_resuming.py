@@ -11,7 +11,15 @@ from quartzpy.calendars.days import WeeklyCalendar
 from quartzpy.keys import MANUAL_TRIGGERS
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import MisfireAction, Missed
-from quartzpy.store.protocol import TriggerMove
+from quartzpy.store.protocol import (
+    EVERYTHING,
+    JobGroups,
+    NamedTriggers,
+    PauseSubjects,
+    TriggerGroups,
+    TriggerMove,
+    TriggersOfJobs,
+)
 from quartzpy.store.queries import MisfireQuery, TriggerQuery
 from quartzpy.triggers.calendar_interval import IntervalUnit
 from quartzpy.triggers.cron import CronTrigger
@@ -31,6 +39,7 @@ from tests.contract.harness import (
     names,
     once,
     serial,
+    stored_trigger,
 )
 
 MINUTE = 60 * SECOND
@@ -56,7 +65,7 @@ each_kind = pytest.mark.parametrize("trigger", KINDS.values(), ids=KINDS)
 
 def paused(store: Harness, trigger: Trigger, late: timedelta = LATE) -> None:
     store.schedule(job(), trigger)
-    store.store.pause_triggers([trigger.key])
+    store.store.pause(NamedTriggers([trigger.key]))
     store.clock.advance(late)
 
 
@@ -64,13 +73,13 @@ def paused(store: Harness, trigger: Trigger, late: timedelta = LATE) -> None:
 def test_missed_fires_are_skipped(store: Harness, trigger: Trigger) -> None:
     node = store.node()
     paused(store, trigger)
-    store.store.resume_triggers([key("t")], Missed.SKIP)
+    store.store.resume(NamedTriggers([key("t")]), Missed.SKIP)
     assert store.state("t") == "WAITING"
     assert store.fire_due(node) == [], "no step but the misfire step takes it"
     assert list(store.misfire(node).misfired) == [key("t")]
     assert store.progress("t").next_fire_time == at(660)
     assert store.fire_due(node) == []
-    [noted] = store.store.find_misfires(MisfireQuery(), 10)
+    [noted] = store.store.find(MisfireQuery(), 10)
     assert (noted.action, noted.misfire) == (MisfireAction.SKIPPED, str(trigger.misfire))
     store.clock.set(at(660))
     fired = store.fire_one(node)
@@ -81,7 +90,7 @@ def test_missed_fires_are_skipped(store: Harness, trigger: Trigger) -> None:
 def test_fires_that_come_due_after_the_resumption_are_not_skipped(store: Harness, trigger: Trigger) -> None:
     node = store.node()
     paused(store, trigger)
-    store.store.resume_triggers([key("t")], Missed.SKIP)
+    store.store.resume(NamedTriggers([key("t")]), Missed.SKIP)
     # No node acts for a while, in which the trigger comes due again.
     store.clock.set(at(665))
     [missed] = store.misfire(node).misfired.values()
@@ -93,10 +102,10 @@ def test_fires_that_come_due_after_the_resumption_are_not_skipped(store: Harness
 def test_a_later_resumption_counts(store: Harness) -> None:
     node = store.node()
     paused(store, every(60, "t"))
-    store.store.resume_triggers([key("t")], Missed.SKIP)
-    store.store.pause_triggers([key("t")])
+    store.store.resume(NamedTriggers([key("t")]), Missed.SKIP)
+    store.store.pause(NamedTriggers([key("t")]))
     store.clock.set(at(725))
-    store.store.resume_triggers([key("t")], Missed.SKIP)
+    store.store.resume(NamedTriggers([key("t")]), Missed.SKIP)
     store.misfire(node)
     assert store.progress("t").next_fire_time == at(780)
 
@@ -105,7 +114,7 @@ def test_a_later_resumption_counts(store: Harness) -> None:
 def test_one_fire_coalesces_the_missed_ones(store: Harness, trigger: Trigger) -> None:
     node = store.node()
     paused(store, trigger)
-    store.store.resume_triggers([key("t")], Missed.ONCE)
+    store.store.resume(NamedTriggers([key("t")]), Missed.ONCE)
     assert store.fire_due(node) == []
     assert store.misfire(node).misfired
     fired = store.fire_one(node)
@@ -118,9 +127,9 @@ def test_one_fire_coalesces_the_missed_ones(store: Harness, trigger: Trigger) ->
 def test_it_is_as_it_was_afterwards(store: Harness, trigger: Trigger) -> None:
     node = store.node()
     paused(store, trigger)
-    store.store.resume_triggers([key("t")], Missed.SKIP)
+    store.store.resume(NamedTriggers([key("t")]), Missed.SKIP)
     store.misfire(node)
-    record = store.store.trigger(key("t"))
+    record = stored_trigger(store.store, key("t"))
     assert record is not None
     assert (record.trigger.misfire, record.trigger.catch_up_max) == (trigger.misfire, trigger.catch_up_max)
     # Later than anything but its own threshold: its own instruction counts again.
@@ -133,7 +142,7 @@ def test_it_is_as_it_was_afterwards(store: Harness, trigger: Trigger) -> None:
 def test_lateness_within_the_threshold_counts_too(store: Harness, missed: Missed) -> None:
     node = store.node()
     paused(store, every(3600, "t"), 5 * SECOND)
-    store.store.resume_triggers([key("t")], missed)
+    store.store.resume(NamedTriggers([key("t")]), missed)
     assert store.fire_due(node) == []
     assert store.misfire(node).misfired
     assert names(store.fire_due(node)) == ([] if missed is Missed.SKIP else ["t"])
@@ -142,7 +151,7 @@ def test_lateness_within_the_threshold_counts_too(store: Harness, missed: Missed
 def test_what_is_on_time_fires_on_time(store: Harness) -> None:
     node = store.node()
     paused(store, once("t", at(60)), 59 * SECOND)
-    store.store.resume_triggers([key("t")], Missed.SKIP)
+    store.store.resume(NamedTriggers([key("t")]), Missed.SKIP)
     store.clock.set(at(61))
     assert not store.misfire(node).misfired
     assert names(store.fire_due(node)) == ["t"]
@@ -152,10 +161,10 @@ def test_what_is_on_time_fires_on_time(store: Harness) -> None:
 def test_only_the_last_word_counts(store: Harness, first: Missed) -> None:
     node = store.node()
     paused(store, cron(misfire="ignore"))
-    store.store.resume_triggers([key("t")], first)
-    store.store.pause_triggers([key("t")])
+    store.store.resume(NamedTriggers([key("t")]), first)
+    store.store.pause(NamedTriggers([key("t")]))
     assert not store.misfire(node).misfired
-    store.store.resume_triggers([key("t")])
+    store.store.resume(NamedTriggers([key("t")]))
     assert not store.misfire(node).misfired
     assert store.fire_one(node).scheduled_fire_time == START
 
@@ -163,7 +172,7 @@ def test_only_the_last_word_counts(store: Harness, first: Missed) -> None:
 def test_a_single_fire_that_is_skipped_was_the_last(store: Harness) -> None:
     node = store.node()
     paused(store, once("t"))
-    store.store.resume_triggers([key("t")], Missed.SKIP)
+    store.store.resume(NamedTriggers([key("t")]), Missed.SKIP)
     assert list(store.misfire(node).finalized) == [key("t")]
     assert store.state("t") == "COMPLETE"
 
@@ -171,9 +180,9 @@ def test_a_single_fire_that_is_skipped_was_the_last(store: Harness) -> None:
 def test_manual_fires_are_not_skipped(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once("by hand", group=MANUAL_TRIGGERS), once("scheduled"))
-    store.store.pause_all()
+    store.store.pause(EVERYTHING)
     store.clock.advance(5 * SECOND)
-    store.store.resume_all(Missed.SKIP)
+    store.store.resume(EVERYTHING, Missed.SKIP)
     assert names(store.fire_due(node)) == ["by hand"]
     assert list(store.misfire(node).misfired) == [key("scheduled")]
 
@@ -181,10 +190,10 @@ def test_manual_fires_are_not_skipped(store: Harness) -> None:
 def test_it_waits_for_the_end_of_what_runs(store: Harness) -> None:
     node = store.node()
     store.schedule(serial(), every(60, "t"), once("other"))
-    store.store.pause_triggers([key("t")])
+    store.store.pause(NamedTriggers([key("t")]))
     fired = store.fire_one(node)
     store.clock.advance(LATE)
-    store.store.resume_triggers([key("t")], Missed.ONCE)
+    store.store.resume(NamedTriggers([key("t")]), Missed.ONCE)
     assert store.state("t") == "BLOCKED"
     assert not store.misfire(node).misfired
     store.complete(node, fired)
@@ -198,10 +207,10 @@ def test_a_fire_that_a_calendar_moved_meanwhile_is_not_skipped(store: Harness) -
     store.put_calendar("days", WeeklyCalendar(excluded_days=frozenset(), time_zone="UTC"))
     hourly = every(3600, "t", calendar="days")
     store.schedule(job(), hourly, calendar=WeeklyCalendar(excluded_days=frozenset(), time_zone="UTC"))
-    store.store.pause_triggers([key("t")])
+    store.store.pause(NamedTriggers([key("t")]))
     store.clock.advance(LATE)
-    store.store.resume_triggers([key("t")], Missed.SKIP)
-    [seen] = store.store.find_triggers(TriggerQuery(calendar="days"), None)
+    store.store.resume(NamedTriggers([key("t")]), Missed.SKIP)
+    [seen] = store.store.find(TriggerQuery(calendar="days"), None)
     later = type(seen.progress)(at(1200), None, 0)
     assert store.store.move_triggers([TriggerMove(seen, moved_to(store.prepare(hourly, job_key()), later, None))])
     store.clock.set(at(1201))
@@ -215,27 +224,29 @@ def test_a_catch_up_is_called_off(store: Harness) -> None:
     store.clock.advance(LATE)
     store.misfire(node)
     store.fire_one(node)
-    store.store.pause_triggers([key("t")])
-    store.store.resume_triggers([key("t")], Missed.SKIP)
+    store.store.pause(NamedTriggers([key("t")]))
+    store.store.resume(NamedTriggers([key("t")]), Missed.SKIP)
     assert store.misfire(node).misfired
-    record = store.store.trigger(key("t"))
+    record = stored_trigger(store.store, key("t"))
     assert record is not None
     assert (record.catch_up_until, record.progress.next_fire_time) == (None, at(660))
 
 
-@pytest.mark.parametrize("method", ["jobs", "trigger_groups", "job_groups", "all"])
-def test_every_method_takes_it(store: Harness, method: str) -> None:
+@pytest.mark.parametrize(
+    "subjects",
+    [
+        pytest.param(TriggersOfJobs([job_key()]), id="jobs"),
+        pytest.param(TriggerGroups(GroupMatcher.equals("DEFAULT")), id="trigger groups"),
+        pytest.param(JobGroups(GroupMatcher.equals("DEFAULT")), id="job groups"),
+        pytest.param(EVERYTHING, id="all"),
+    ],
+)
+def test_it_holds_whatever_is_resumed(store: Harness, subjects: PauseSubjects) -> None:
     node = store.node()
     store.schedule(job(), every(60, "t"))
-    requests: dict[str, tuple[Any, ...]] = {
-        "jobs": ([job_key()],),
-        "trigger_groups": (GroupMatcher.equals("DEFAULT"),),
-        "job_groups": (GroupMatcher.equals("DEFAULT"),),
-        "all": (),
-    }
-    getattr(store.store, f"pause_{method}")(*requests[method])
+    store.store.pause(subjects)
     store.clock.advance(5 * SECOND)
-    getattr(store.store, f"resume_{method}")(*requests[method], Missed.SKIP)
+    store.store.resume(subjects, Missed.SKIP)
     assert store.fire_due(node) == []
     assert list(store.misfire(node).misfired) == [key("t")]
     assert store.progress("t").next_fire_time == at(60)

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from quartzpy.keys import RETRYING_JOBS
+from quartzpy.keys import RETRYING_JOBS, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import CompletionOutcome, FiredTrigger, Node
-from tests.contract.harness import Harness, at, every, job, job_key, once, serial
+from quartzpy.store.protocol import EVERYTHING, CompletionOutcome, FiredTrigger, Node, TriggerGroups
+from tests.contract.harness import Harness, at, every, job, job_key, once, serial, stored_job, stored_trigger
 
 DELAY = timedelta(seconds=30)
 RETRIES = GroupMatcher.equals(RETRYING_JOBS)
@@ -27,8 +27,8 @@ def test_the_next_attempt_fires_after_its_delay(store: Harness) -> None:
     outcome = fail(store, node, first)
     assert first.attempt == 1
     assert outcome.earliest_unblocked == at(30)
-    [retry] = store.store.trigger_keys(RETRIES)
-    record = store.store.trigger(retry)
+    [retry] = store.store.keys(TriggerKey, RETRIES)
+    record = stored_trigger(store.store, retry)
     assert record is not None
     assert record.progress.next_fire_time == at(30)
     assert not store.fire_due(node)
@@ -42,7 +42,7 @@ def test_the_next_attempt_fires_after_its_delay(store: Harness) -> None:
         "QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING": str(int(at(0).timestamp() * 1000)),
     }
     store.complete(node, second)
-    assert not store.store.trigger_keys(RETRIES)
+    assert not store.store.keys(TriggerKey, RETRIES)
     assert [(e.attempt, e.outcome) for e in reversed(store.history())] == [(1, "FAILED"), (2, "SUCCEEDED")]
 
 
@@ -63,10 +63,10 @@ def test_a_retry_keeps_its_job_although_the_trigger_has_ended(store: Harness) ->
     store.schedule(job(), once())
     fail(store, node, store.fire_one(node))
     assert store.state("once") == "gone"
-    assert store.store.job(job_key()) is not None
+    assert stored_job(store.store, job_key()) is not None
     store.clock.advance(DELAY)
     store.complete(node, store.fire_one(node))
-    assert store.store.job(job_key()) is None
+    assert stored_job(store.store, job_key()) is None
 
 
 def test_an_attempt_outlives_the_node_that_failed(store: Harness) -> None:
@@ -95,7 +95,7 @@ def test_a_serial_job_may_run_others_between_its_attempts(store: Harness) -> Non
     fail(store, node, store.fire_one(node))
     store.clock.advance(DELAY)
     assert store.fire_one(node).trigger_name == "second"
-    assert [store.store.trigger(key).state for key in store.store.trigger_keys(RETRIES)] == ["BLOCKED"]  # type: ignore[union-attr]
+    assert [stored_trigger(store.store, key).state for key in store.store.keys(TriggerKey, RETRIES)] == ["BLOCKED"]  # type: ignore[union-attr]
 
 
 def test_a_job_that_was_deleted_is_not_tried_again(store: Harness) -> None:
@@ -104,7 +104,7 @@ def test_a_job_that_was_deleted_is_not_tried_again(store: Harness) -> None:
     fired = store.fire_one(node)
     store.store.delete_jobs([job_key()])
     fail(store, node, fired)
-    assert not store.store.trigger_keys(GroupMatcher.anything())
+    assert not store.store.keys(TriggerKey, GroupMatcher.anything())
 
 
 def test_what_a_fenced_node_says_is_not_tried_again(store: Harness) -> None:
@@ -113,7 +113,7 @@ def test_what_a_fenced_node_says_is_not_tried_again(store: Harness) -> None:
     fired = store.fire_one(a)
     store.recover(b, a)
     assert fired.fire_id in fail(store, a, fired).fenced
-    assert not store.store.trigger_keys(RETRIES)
+    assert not store.store.keys(TriggerKey, RETRIES)
 
 
 def test_recording_twice_stores_one_retry(store: Harness) -> None:
@@ -124,7 +124,7 @@ def test_recording_twice_stores_one_retry(store: Harness) -> None:
     store.clock.advance(DELAY)
     store.complete(node, store.fire_one(node))
     assert not fail(store, node, fired).fenced
-    assert not store.store.trigger_keys(RETRIES)
+    assert not store.store.keys(TriggerKey, RETRIES)
 
 
 @pytest.mark.parametrize("paused", ["all", "group"])
@@ -133,13 +133,13 @@ def test_a_retry_in_a_paused_group_waits_until_it_is_resumed(store: Harness, pau
     store.schedule(job(), once())
     fired = store.fire_one(node)
     if paused == "all":
-        store.store.pause_all()
+        store.store.pause(EVERYTHING)
     else:
-        store.store.pause_trigger_groups(RETRIES)
+        store.store.pause(TriggerGroups(RETRIES))
     fail(store, node, fired)
     store.clock.advance(DELAY)
     assert not store.fire_due(node)
-    store.store.resume_all()
+    store.store.resume(EVERYTHING)
     assert store.fire_one(node).attempt == 2
 
 

@@ -11,7 +11,7 @@ from quartzpy.calendars.days import WeeklyCalendar
 from quartzpy.errors import CalendarNotFoundError, JobNotFoundError, ObjectAlreadyExistsError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.matchers import GroupMatcher
-from quartzpy.store.protocol import AvailableSlots, JobEntry
+from quartzpy.store.protocol import EVERYTHING, AvailableSlots, JobEntry, JobGroups, TriggerGroups
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.trigger import Trigger
 from tests.contract.harness import (
@@ -26,6 +26,8 @@ from tests.contract.harness import (
     names,
     once,
     serial,
+    stored_job,
+    stored_trigger,
 )
 
 HEAVY = job(execution_group="heavy").placement.as_text()
@@ -51,7 +53,7 @@ def test_a_stored_job_is_read_back_unchanged(store: Harness) -> None:
         persist_data=True,
     )
     assert store.schedule(detail) is None
-    assert store.store.job(detail.key) == detail
+    assert stored_job(store.store, detail.key) == detail
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_a_stored_job_is_read_back_unchanged(store: Harness) -> None:
 def test_a_stored_trigger_is_read_back_unchanged(store: Harness, trigger: Trigger) -> None:
     prepared = store.prepare(trigger, job_key())
     assert store.schedule(job(), trigger) == prepared.progress.next_fire_time
-    record = store.store.trigger(trigger.key)
+    record = stored_trigger(store.store, trigger.key)
     assert record is not None
     assert record.trigger == prepared.trigger
     assert record.progress == prepared.progress
@@ -110,7 +112,7 @@ def test_changing_the_data_after_storing_changes_nothing(store: Harness) -> None
     (fired.job_detail.data or {})["list"].append(3)
     (fired.trigger.data or {})["list"].append(3)
     assert store.job_data(job_key()) == {"list": [1]}
-    record = store.store.trigger(key("once"))
+    record = stored_trigger(store.store, key("once"))
     assert record is not None
     assert dict(record.trigger.data or {}) == {"list": [1]}
 
@@ -196,9 +198,9 @@ def test_a_trigger_with_a_stored_calendar_is_accepted(store: Harness) -> None:
 @pytest.mark.parametrize(
     "pause",
     [
-        pytest.param(lambda h: h.store.pause_trigger_groups(GroupMatcher.equals("later")), id="its group"),
-        pytest.param(lambda h: h.store.pause_job_groups(GroupMatcher.equals("jobs")), id="its job's group"),
-        pytest.param(lambda h: h.store.pause_all(), id="all"),
+        pytest.param(lambda h: h.store.pause(TriggerGroups(GroupMatcher.equals("later"))), id="its group"),
+        pytest.param(lambda h: h.store.pause(JobGroups(GroupMatcher.equals("jobs"))), id="its job's group"),
+        pytest.param(lambda h: h.store.pause(EVERYTHING), id="all"),
     ],
 )
 def test_a_new_trigger_is_paused_where_others_like_it_are(store: Harness, pause: object) -> None:
@@ -213,7 +215,7 @@ def test_a_new_trigger_of_a_running_serial_job_is_blocked(store: Harness) -> Non
     store.schedule(serial(), every(10))
     fired = store.fire_one(node)
     store.add_triggers(job_key(), once())
-    store.store.pause_trigger_groups(GroupMatcher.equals("quiet"))
+    store.store.pause(TriggerGroups(GroupMatcher.equals("quiet")))
     store.add_triggers(job_key(), once("paused", group="quiet"))
     assert store.state("once") == "BLOCKED"
     assert store.state("paused", "quiet") == "PAUSED_BLOCKED"
@@ -280,7 +282,7 @@ def test_a_job_is_replaced_all_but_its_data(store: Harness) -> None:
     store.store.store_jobs(
         [JobEntry(job(durable=True, description="new", data={"n": 0}), keeps_data=True)], replace=True
     )
-    detail = store.store.job(job_key())
+    detail = stored_job(store.store, job_key())
     assert detail is not None
     assert (detail.description, detail.data) == ("new", {"n": 1})
 
@@ -291,7 +293,7 @@ def test_a_job_is_modified_as_it_is_stored_then(store: Harness) -> None:
         job_key(), lambda known: replace(known, description=f"{known.description}er", data={}), keeps_data=True
     )
     assert changed is not None
-    detail = store.store.job(job_key())
+    detail = stored_job(store.store, job_key())
     assert detail is not None
     assert (detail.description, detail.data) == ("older", {"n": 1})
     assert store.store.modify_job(job_key("none"), lambda known: known, keeps_data=True) is None

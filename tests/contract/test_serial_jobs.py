@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quartzpy.store.protocol import NamedTriggers
 from tests.contract.harness import (
     HOUR,
     SECOND,
@@ -43,7 +44,7 @@ def test_a_serial_fire_blocks_all_other_triggers_of_its_job(store: Harness) -> N
     node = store.node()
     store.schedule(serial(), once("waiting", at(100)), once("paused", at(100)), every(50))
     store.schedule(serial("other"), once("unrelated", at(100)))
-    store.store.pause_triggers([key("paused")])
+    store.store.pause(NamedTriggers([key("paused")]))
     assert store.fire_one(node).trigger_name == "every"
     assert store.states("waiting", "paused", "every", "unrelated") == [
         "BLOCKED",

@@ -6,11 +6,11 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.store.protocol import TriggerMove
 from quartzpy.store.records import TriggerRecord
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
-from tests.contract.harness import SECOND, Harness, at, every, job, job_key, key
+from tests.contract.harness import SECOND, Harness, at, every, job, job_key, key, stored_job, stored_trigger
 
 
 def skipping(store: Harness, name: str, fires: int, *, releases_claim: bool, calendar: Calendar | None = None) -> bool:
-    record = store.store.trigger(key(name))
+    record = stored_trigger(store.store, key(name))
     assert record is not None
     return bool(store.store.move_triggers([_move(record, fires, releases_claim)]))
 
@@ -67,4 +67,4 @@ def test_what_skips_its_last_fire_is_complete_and_no_claim_stays(store: Harness)
     assert skipping(store, "every", 2, releases_claim=True)
     assert store.state("every") == "COMPLETE"
     assert store.claims() == []
-    assert store.store.job(job_key()) is not None
+    assert stored_job(store.store, job_key()) is not None

@@ -10,7 +10,20 @@ import pytest
 from quartzpy.jobs.job import JobDetail
 from quartzpy.placement import Capabilities, Placement
 from quartzpy.store.protocol import AvailableSlots, DispatchKey
-from tests.contract.harness import MINUTE, REPORT, SECOND, Harness, at, every, job, job_key, key, names, once
+from tests.contract.harness import (
+    MINUTE,
+    REPORT,
+    SECOND,
+    Harness,
+    at,
+    every,
+    job,
+    job_key,
+    key,
+    names,
+    once,
+    stored_job,
+)
 
 CPU = Placement(executor="cpu").as_text()
 REPORTS = Placement(group="reports").as_text()
@@ -93,7 +106,7 @@ def test_a_job_that_moves_takes_its_triggers_along(store: Harness) -> None:
 
 def test_all_values_of_a_placement_are_stored(store: Harness) -> None:
     store.schedule(job(executor="cpu", execution_group="reports", requires=["gpu", "eu"]), once())
-    stored = store.store.job(job_key())
+    stored = stored_job(store.store, job_key())
     assert stored is not None
     assert (stored.executor, stored.execution_group, stored.requires) == ("cpu", "reports", ("eu", "gpu"))
     assert store.store.waiting_dispatch_keys() == {DispatchKey(REPORT, stored.placement.as_text())}

@@ -8,11 +8,25 @@ from typing import Any
 import pytest
 
 from quartzpy.errors import ObjectAlreadyExistsError
-from quartzpy.store.protocol import Node
+from quartzpy.store.protocol import NamedTriggers, Node
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
-from tests.contract.harness import HOUR, MINUTE, SECOND, THRESHOLD, Harness, at, every, job, job_key, key, once, serial
+from tests.contract.harness import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    THRESHOLD,
+    Harness,
+    at,
+    every,
+    job,
+    job_key,
+    key,
+    once,
+    serial,
+    stored_trigger,
+)
 
 INTERVAL = timedelta(seconds=10)
 
@@ -81,7 +95,7 @@ def test_a_replaced_trigger_of_the_same_schedule_keeps_its_progress(store: Harne
     progress, generation = store.progress("every"), store.generation("every")
     assert store.schedule(job(description="new"), again, replace=True) == at(10)
     assert (store.progress("every"), store.generation("every")) == (progress, generation)
-    record = store.store.trigger(key("every"))
+    record = stored_trigger(store.store, key("every"))
     assert record is not None
     assert record.trigger == record.trigger.with_values_of(again)
     assert not store.fire_due(node)
@@ -91,7 +105,7 @@ def test_a_replaced_trigger_of_the_same_schedule_keeps_its_progress(store: Harne
 
 def test_a_replaced_trigger_of_the_same_schedule_stays_paused(store: Harness) -> None:
     fired_once(store)
-    store.store.pause_triggers([key("every")])
+    store.store.pause(NamedTriggers([key("every")]))
     store.schedule(job(description="new"), begins_when_stored(priority=7), replace=True)
     assert store.state("every") == "PAUSED"
 
@@ -132,7 +146,7 @@ def test_a_start_that_a_misfire_moved_is_no_other_schedule(store: Harness) -> No
     store.clock.advance(HOUR)
     store.misfire(node)
     before = store.everything()
-    record = store.store.trigger(key("every"))
+    record = stored_trigger(store.store, key("every"))
     assert record is not None
     assert record.trigger.start_time != declared.start_time
     store.schedule(job(), declared)
@@ -144,7 +158,7 @@ def test_a_start_that_a_misfire_moved_is_no_other_schedule(store: Harness) -> No
 
 def test_what_is_read_from_the_store_and_stored_again_keeps_its_progress(store: Harness) -> None:
     fired_once(store)
-    record = store.store.trigger(key("every"))
+    record = stored_trigger(store.store, key("every"))
     assert record is not None
     store.add_triggers(job_key(), record.trigger, replace=True)
     assert store.progress("every") == record.progress
@@ -152,7 +166,7 @@ def test_what_is_read_from_the_store_and_stored_again_keeps_its_progress(store: 
 
 def test_a_different_schedule_restarts_the_trigger(store: Harness) -> None:
     fired_once(store)
-    store.store.pause_triggers([key("every")])
+    store.store.pause(NamedTriggers([key("every")]))
     generation = store.generation("every")
     store.schedule(job(), SimpleTrigger("every", interval=2 * INTERVAL, repeat_count=None), replace=True)
     assert store.generation("every") > generation

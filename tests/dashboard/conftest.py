@@ -1,4 +1,4 @@
-"""A dashboard over the in-memory store, and a client of it on this machine."""
+"""A dashboard, and a client of it on this machine."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LOCAL = {"base_url": "http://127.0.0.1", "client": ("127.0.0.1", 50_000)}
 
 
 @pytest.fixture
-def scheduler() -> Iterator[Scheduler]:
+def scheduler(postgres_dsn: str) -> Iterator[Scheduler]:
     """A client with jobs and triggers of all kinds and states."""
-    made = Scheduler("memory://", name="scene")
+    made = Scheduler(postgres_dsn, name="scene")
     fill(made)
     yield made
     made.shutdown()

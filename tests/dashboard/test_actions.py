@@ -17,6 +17,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
+from quartzpy.dashboard import background
 from quartzpy.dashboard import allow_everyone, create_app
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, TriggerKey
 from quartzpy.operations import Operations, Role
@@ -244,7 +245,10 @@ def test_selected_triggers_are_confirmed_and_changed(admin: TestClient, schedule
     assert "No triggers are selected" in visible_text(nothing.text)
 
 
-def test_all_that_match_the_filter_of_the_list_are_changed(admin: TestClient, scheduler: Scheduler) -> None:
+def test_all_that_match_the_filter_of_the_list_are_changed(
+    admin: TestClient, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "PATIENCE", 60)
     for n in range(120):
         later = datetime.now(UTC) + timedelta(days=1)
         scheduler.schedule_job(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 import threading
-from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,15 +12,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
-from quartzpy.clock import SystemClock
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.dashboard import background, create_app
 from quartzpy.dashboard.api import app as api
 from quartzpy.errors import ObjectNotFoundError, StoreUnavailableError
-from quartzpy.keys import TriggerKey
 from quartzpy.operations import ActionProgress, Operations, Selection
 from quartzpy.operations.actions import log
-from quartzpy.store.memory.store import RamJobStore
-from quartzpy.store.protocol import NO_NOTE, PauseNote
+from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.protocol import NO_NOTE, PauseNote, PauseSubjects
 from tests.dashboard.conftest import LOCAL
 from tests.dashboard.scene import Report
 from tests.dashboard.test_actions import form_of
@@ -30,25 +28,25 @@ from tests.waiting import wait_until
 TRIGGERS = 6
 
 
-class Gated(RamJobStore):
-    """A store in memory, with a gate at which actions wait after their first slice. It fails behind it on request."""
+class Gated(SqlJobStore):
+    """A store with a gate at which actions wait after their first slice. It fails behind it on request."""
 
-    def __init__(self) -> None:
-        super().__init__(SystemClock())
+    def __init__(self, dsn: str) -> None:
+        super().__init__(dsn, SchedulerConfig(name="many"))
         self.gate = threading.Event()
         self.reached = threading.Event()
         """Set when the first slice is changed and reported."""
         self.error: Exception | None = None
 
-    def pause_triggers(self, keys: Collection[TriggerKey], note: PauseNote = NO_NOTE) -> None:
+    def pause(self, subjects: PauseSubjects, note: PauseNote = NO_NOTE) -> set[str]:
         if self.error is not None and self.gate.is_set():
             raise self.error
-        super().pause_triggers(keys, note)
+        return super().pause(subjects, note)
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Gated:
-    made, report = Gated(), background._Running._report
+def store(monkeypatch: pytest.MonkeyPatch, postgres_dsn: str) -> Gated:
+    made, report = Gated(postgres_dsn), background._Running._report
 
     def wait(running: background._Running, progress: ActionProgress) -> None:
         report(running, progress)

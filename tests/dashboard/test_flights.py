@@ -16,8 +16,10 @@ from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.operations import Operations
 from quartzpy.placement import Capabilities
 from quartzpy.states import Outcome, TriggerState
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import ActionEntry
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import ActionEntry, FiredTrigger, Node
+from quartzpy.store.protocol import FiredTrigger, NamedTriggers, Node
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 from tests.contract.conftest import _every_look_sees_everything as _every_look_sees_everything
@@ -117,7 +119,7 @@ class Scene:
             [fired] = [one for one in self._fire("failing") if one.trigger_name == "failing"]
             self._fail(fired, None if number < 4 else 10 * SECOND)
             store.clock.advance(SECOND)
-        store.store.pause_triggers([key("failing")])
+        store.store.pause(NamedTriggers([key("failing")]))
         for _ in range(3):
             store.clock.advance(10 * SECOND)
             for fired in self._fire("failing"):
@@ -128,7 +130,7 @@ class Scene:
         paused = [self._every(60, "paused"), self._every(60, "failing-later", 60)]
         store.schedule(job("stopped", job_type="slow"), self._every(60, "poisoned"), *paused)
         store.set_state(key("poisoned"), TriggerState.ERROR)
-        store.store.pause_triggers([trigger.key for trigger in paused])
+        store.store.pause(NamedTriggers([trigger.key for trigger in paused]))
 
     def _running(self) -> int:
         """More executions than workers, some of which ignore their timeouts; the fire id of one."""
@@ -156,7 +158,7 @@ class Scene:
 
     def leaves_an_action(self) -> int:
         """Let the process of an action end in the middle of it; return the number of the action."""
-        action = self.store.store.record_action(ActionEntry("ann", "admin", "resume", "trigger DEFAULT.paused"))
+        action = admin(self.store.store).record_action(ActionEntry("ann", "admin", "resume", "trigger DEFAULT.paused"))
         self.store.clock.advance(2 * MINUTE)
         self.store.store.check_in(self.node)
         return action

@@ -35,9 +35,11 @@ async def gone() -> None:
         await asyncio.sleep(0.02)
 
 
-def test_a_stream_names_what_changed_and_the_thread_ends_with_the_last_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_names_what_changed_and_the_thread_ends_with_the_last_stream(
+    monkeypatch: pytest.MonkeyPatch, postgres_dsn: str
+) -> None:
     monkeypatch.setattr(live, "SCHEDULE_EVERY", 0.3)
-    scheduler = Scheduler("memory://", name="live", workers=2)
+    scheduler = Scheduler(postgres_dsn, name="live", workers=2)
     scheduler.schedule_job(Report, timedelta(milliseconds=200), name="often")
     scheduler.start()
 
@@ -98,10 +100,10 @@ def test_every_page_asks_again_when_the_database_goes_away(
 
 
 def test_the_thread_outlives_an_error_that_nobody_expects(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, postgres_dsn: str
 ) -> None:
     monkeypatch.setattr(live, "RETRY_AFTER", 0.02)
-    scheduler = Scheduler("memory://", name="surprised")
+    scheduler = Scheduler(postgres_dsn, name="surprised")
     events, failed = scheduler.cluster_events, []
 
     def fail_once() -> object:
@@ -128,9 +130,9 @@ def test_the_thread_outlives_an_error_that_nobody_expects(
 
 
 def test_a_thread_that_the_system_refuses_is_started_by_the_next_stream(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, postgres_dsn: str
 ) -> None:
-    scheduler = Scheduler("memory://", name="refused")
+    scheduler = Scheduler(postgres_dsn, name="refused")
     start = threading.Thread.start
 
     def refuse(thread: threading.Thread) -> None:
@@ -159,9 +161,9 @@ def test_a_thread_that_the_system_refuses_is_started_by_the_next_stream(
     assert "the pages are not updated: can't start new thread" in caplog.text
 
 
-def test_a_silent_stream_is_kept_open_by_pings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_stream_is_kept_open_by_pings(monkeypatch: pytest.MonkeyPatch, postgres_dsn: str) -> None:
     monkeypatch.setattr(live, "PING_EVERY", 0.05)
-    scheduler = Scheduler("memory://", name="silent")
+    scheduler = Scheduler(postgres_dsn, name="silent")
 
     async def read() -> str:
         stream = LiveHub(scheduler).stream()

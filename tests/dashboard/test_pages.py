@@ -1,20 +1,19 @@
-"""Each page over the in-memory store: it answers, it escapes, and its links lead back to what they name."""
+"""Each page: it answers, it escapes, and its links lead back to what they name."""
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from html import escape, unescape
 from urllib.parse import urlencode
 
 import pytest
 from starlette.testclient import TestClient
 
-from quartzpy import JobDetail, Scheduler, SimpleTrigger
+from quartzpy import JobDetail, Scheduler
 from quartzpy.dashboard import create_app
 from quartzpy.keys import TriggerKey
 from quartzpy.operations import Operations, search
-from quartzpy.testing import SchedulerHarness
 from tests.dashboard.conftest import LOCAL
 from tests.dashboard.scene import HOSTILE
 from tests.dashboard.troubles import Quick
@@ -108,28 +107,25 @@ def test_secrets_in_data_are_hidden(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("name", ["Nightly report", None])
-def test_a_job_links_its_documentation(name: str | None) -> None:
-    harness = SchedulerHarness(datetime(2026, 3, 1, tzinfo=UTC))
+def test_a_job_links_its_documentation(scheduler: Scheduler, client: TestClient, name: str | None) -> None:
     url = 'https://wiki.example.com/nightly?a=1&b="><script>'
-    harness.add_job(JobDetail(Quick, "job", durable=True, display_name=name, documentation_url=url))
-    page = TestClient(create_app(harness), **LOCAL).get("/job?group=DEFAULT&name=job").text
+    scheduler.add_job(JobDetail(Quick, "job", durable=True, display_name=name, documentation_url=url))
+    page = client.get("/job?group=DEFAULT&name=job").text
     [attributes] = re.findall(r"<a ([^>]*)>documentation</a>", page)
     href = "https://wiki.example.com/nightly?a=1&amp;b=&#34;&gt;&lt;script&gt;"
     assert attributes == f'href="{href}" rel="noopener noreferrer"'
 
 
-def test_a_job_without_documentation_links_none() -> None:
-    harness = SchedulerHarness(datetime(2026, 3, 1, tzinfo=UTC))
-    harness.add_job(JobDetail(Quick, "job", durable=True, display_name="Nightly report"))
-    assert "documentation</a>" not in TestClient(create_app(harness), **LOCAL).get("/job?group=DEFAULT&name=job").text
+def test_a_job_without_documentation_links_none(scheduler: Scheduler, client: TestClient) -> None:
+    scheduler.add_job(JobDetail(Quick, "job", durable=True, display_name="Nightly report"))
+    assert "documentation</a>" not in client.get("/job?group=DEFAULT&name=job").text
 
 
-def test_an_execution_that_has_ended_shows_where_its_time_went() -> None:
-    harness = SchedulerHarness(datetime(2026, 3, 1, tzinfo=UTC))
-    harness.schedule_job(JobDetail(Quick, "job"), SimpleTrigger("t"))
-    harness.run_pending()
-    [ended] = harness.executions()
-    page = TestClient(create_app(harness), **LOCAL).get(f"/executions/{ended.fire_id}").text
+def test_an_execution_that_has_ended_shows_where_its_time_went(postgres_dsn: str) -> None:
+    with Scheduler(postgres_dsn, name="timed") as scheduler:
+        scheduler.add_job(JobDetail(Quick, "job", durable=True))
+        ended = scheduler.trigger_job("job").wait(60)
+        page = TestClient(create_app(scheduler), **LOCAL).get(f"/executions/{ended.fire_id}").text
     assert re.findall(r"</i>(\w+) ", page) == ["waited", "queued", "ran"]
 
 

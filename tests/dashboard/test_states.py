@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from html import escape, unescape
 
@@ -15,17 +15,13 @@ from quartzpy import Scheduler
 from quartzpy.dashboard import create_app
 from quartzpy.jobs.context import Progress
 from quartzpy.states import Outcome, TriggerState
+from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.triggers.cron import CronTrigger
-from tests.contract.harness import Harness, RamHarness, at, every, job, key, once
+from tests.admin.conftest import pytest_generate_tests as pytest_generate_tests
+from tests.contract.conftest import sql_backends as sql_backends
+from tests.contract.conftest import store as store
+from tests.contract.harness import Harness, at, every, job, key, once
 from tests.dashboard.conftest import LOCAL
-
-
-@pytest.fixture
-def store() -> Iterator[Harness]:
-    """An empty store in memory, whose time the test moves."""
-    harness = RamHarness()
-    yield harness
-    harness.close()
 
 
 @pytest.fixture
@@ -104,7 +100,8 @@ def test_a_node_whose_clock_is_off_is_an_incident_that_leads_to_the_node(
 ) -> None:
     store.node("node 1")
     store.node("other")
-    monkeypatch.setattr(store.store, "node_facts", lambda: {"node 1": {"clock_ahead": -3.2}})
+    metadata, list_nodes = {"node 1": {"clock_ahead": -3.2}}, SqlJobStore.list_nodes
+    monkeypatch.setattr(SqlJobStore, "list_nodes", lambda store: replace(list_nodes(store), metadata=metadata))
     text = client.get("/").text
     assert "The clock of node node 1 is -3.2 s off." in text
     assert "recorded starts and ends are" in text

@@ -1,4 +1,4 @@
-"""The API over a store of each kind, whose time a test moves."""
+"""The API over a store whose time a test moves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quartzpy import Scheduler
 from quartzpy.dashboard.api.app import PREFIX, create_api
 from quartzpy.dashboard.background import BackgroundActions
 from quartzpy.operations import Actor, Operations, Role
-from tests.contract.conftest import pytest_generate_tests as pytest_generate_tests
+from tests.admin.conftest import pytest_generate_tests as pytest_generate_tests
 from tests.contract.conftest import sql_backends as sql_backends
 from tests.contract.conftest import store as store
 from tests.contract.harness import Harness

@@ -18,7 +18,8 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import Actor, Role
 from quartzpy.placement import Capabilities
 from quartzpy.states import Outcome, TriggerState
-from quartzpy.store.protocol import ActionEntry
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import ActionEntry
 from quartzpy.triggers.cron import CronTrigger
 from tests.contract.harness import MINUTE, Harness, at, every, job, key, once, serial
 from tests.dashboard_api.conftest import Api
@@ -68,7 +69,7 @@ def world(store: Harness) -> int:
     store.schedule(job("late"), every(20, "late", start=at(30), misfire="smart"))
     store.clock.advance(3 * MINUTE)
     store.misfire(node)
-    store.store.record_action(ActionEntry("ann", "admin", "pause", "trigger DEFAULT.x"))
+    admin(store.store).record_action(ActionEntry("ann", "admin", "pause", "trigger DEFAULT.x"))
     return fired.fire_id
 
 

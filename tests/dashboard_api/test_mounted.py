@@ -19,8 +19,8 @@ PAUSE = {"selection": {"everything": True}, "reason": "test"}
 
 
 @pytest.fixture
-def client() -> Iterator[TestClient]:
-    scheduler = Scheduler("memory://")
+def client(postgres_dsn: str) -> Iterator[TestClient]:
+    scheduler = Scheduler(postgres_dsn)
     scheduler.schedule_job(Recorded, "0 * * * *", name="hourly")
     app = create_app(scheduler, auth=token_auth(TOKENS), read_only=False)
     outer = Starlette(routes=[Mount("/ops", app=app)])
@@ -61,8 +61,8 @@ def test_a_session_of_a_browser_needs_the_token_against_forgery(client: TestClie
     assert client.post("actions/pause", json=PAUSE, headers={"X-CSRF-Token": token}).status_code == 200
 
 
-def test_read_only_applications_refuse_actions() -> None:
-    scheduler = Scheduler("memory://")
+def test_read_only_applications_refuse_actions(postgres_dsn: str) -> None:
+    scheduler = Scheduler(postgres_dsn)
     app = create_app(scheduler, auth=token_auth(TOKENS))
     with TestClient(app, base_url="http://testserver/api/v1/") as client:
         refused = client.post("actions/pause", json=PAUSE, headers=bearer("admins-token"))

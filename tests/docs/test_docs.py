@@ -33,14 +33,17 @@ def test_links_have_targets(path: Path) -> None:
 
 
 @pytest.mark.parametrize("block", [block for block in blocks() if block.title is None], ids=lambda block: block.id)
-def test_examples_run(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_run(block: Block, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     def start_and_stop(scheduler: BaseScheduler, *args: Any, **kwargs: Any) -> None:
         scheduler.start()
         scheduler.shutdown()
 
     # A node would run until Ctrl-C; the tutorial's test runs the real one.
     monkeypatch.setattr(BaseScheduler, "run", start_and_stop, raising=False)
-    code = re.sub(r'"postgresql[^"]*"', '"memory://"', block.code)
+    # Operators need a database.
+    is_of_operators = re.search(r"quartzpy\.(dashboard|operations)", block.code)
+    url = request.getfixturevalue("postgres_dsn") if is_of_operators else "memory://"
+    code = re.sub(r'"postgresql[^"]*"', f'"{url}"', block.code)
     module = type(quartzpy)(block.module_name)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile(code, block.id, "exec"), module.__dict__)

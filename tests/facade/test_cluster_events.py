@@ -156,7 +156,7 @@ def test_a_poll_that_fails_midway_loses_no_end(
     node.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("t"))
     assert node.wait_until_recorded(1, SOON)
     failed: list[str] = []
-    asked = {name: getattr(node._store, name) for name in ("list_running", "find_executions", "list_nodes")}
+    asked = {name: getattr(node._store, name) for name in ("list_running", "find", "list_nodes")}
 
     def fail_once(name: str) -> Callable[..., object]:
         def ask(*arguments: object) -> object:

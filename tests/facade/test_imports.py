@@ -73,7 +73,7 @@ def test_a_node_does_not_import_what_it_does_not_need(postgres_dsn: str) -> None
         "quartzpy.testing",
         "quartzpy.embedded",
         "quartzpy.store.memory",
-        "quartzpy.store.postgresql.integrity",
+        "quartzpy.store.postgresql.admin.integrity",
         "quartzpy.aio.methods",
         "tomllib",
     }

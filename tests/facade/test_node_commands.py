@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from quartzpy import Job, JobExecutionContext, JobExecutionError, Scheduler, SchedulerListener, every
-from quartzpy.clock import SystemClock
 from quartzpy.operations import Operations
-from quartzpy.store.memory.store import RamJobStore
 from tests.database import connect_to
 from tests.facade import jobs
 from tests.waiting import wait_until
@@ -26,10 +24,16 @@ class Refiring(Job):
 
 
 @pytest.fixture
+def url(postgres_dsn: str) -> str:
+    """Operators need a database."""
+    return postgres_dsn
+
+
+@pytest.fixture
 def cluster(url: str) -> Iterator[Callable[..., Scheduler]]:
     """Schedulers on one store, which are shut down at the test's end."""
     jobs.reset()
-    place: Any = RamJobStore(SystemClock()) if url == "memory://" else url
+    place = url
     made: list[Scheduler] = []
 
     def make(instance_id: str | None = None, **settings: Any) -> Scheduler:

@@ -140,7 +140,6 @@ CASES: dict[str, Case] = {
         held_by(lambda s: s.enter_manual_mode()), lambda s: s.leave_manual_mode(missed="misfire")
     ),
     "reset_trigger_from_error": Case(in_error, lambda s: s.reset_trigger_from_error(KEY)),
-    "operations, reset": Case(in_error, lambda s: Operations(s).actions.reset([KEY])),
     "modify_job, no rate limit": Case(
         waits_for_a_rate_limit, lambda s: s.modify_job(JOB, rate_limit=None), runs_before=1
     ),
@@ -152,7 +151,16 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.parametrize("method", CASES)
 def test_it_wakes_a_node_that_rests(make_scheduler: Callable[..., Scheduler], url: str, method: str) -> None:
-    case = CASES[method]
+    wakes_a_node(make_scheduler, url, method, CASES[method])
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_a_reset_by_operators_wakes_a_node_that_rests(make_scheduler: Callable[..., Scheduler], url: str) -> None:
+    case = Case(in_error, lambda s: Operations(s).actions.reset([KEY]))
+    wakes_a_node(make_scheduler, url, "operations, reset", case)
+
+
+def wakes_a_node(make_scheduler: Callable[..., Scheduler], url: str, method: str, case: Case) -> None:
     # Nothing else ends the node's rest within the test's time.
     node = make_scheduler(idle_wait="2h", checkin_interval="10min", failure_window="1h")
     client = node if url == "memory://" else make_scheduler()

@@ -71,18 +71,18 @@ def test_an_aborted_command_says_how_it_is_continued(
         *("--map", str(tmp_path / "map.toml"), "--dsn", postgres_dsn, "--name", "aborted", "--apply", "--limit", "0"),
     ]
     stored = 0
-    store_slice = SqlJobStore.exclusively
+    store_slice = SqlJobStore.together
 
-    def failing(store: SqlJobStore, work: Callable[[JobStore], Any]) -> Any:
+    def failing(store: SqlJobStore, work: Callable[[JobStore], Any], *, exclusively: bool = False) -> Any:
         nonlocal stored
         stored += 1
         if stored == 3:
             raise StoreUnavailableError("the database is gone")
-        return store_slice(store, work)
+        return store_slice(store, work, exclusively=exclusively)
 
     monkeypatch.setattr("quartzpy.migrate.slices.SLICE", 10)
     with monkeypatch.context() as context:
-        context.setattr(SqlJobStore, "exclusively", failing)
+        context.setattr(SqlJobStore, "together", failing)
         with pytest.raises(SystemExit) as ended:
             main(command)
     assert ended.value.code == 3

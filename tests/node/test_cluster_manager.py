@@ -12,7 +12,7 @@ from quartzpy.errors import StoreUnavailableError
 from quartzpy.node.cluster_manager import CUTOFF_EVERY, PURGE_EVERY, PURGE_REST, PURGE_ROWS, ClusterManager
 from quartzpy.node.registration import Epoch
 from quartzpy.node.service import StoreWatch
-from quartzpy.store.protocol import CheckIn, JobStore, Node, RecoveryOutcome, Repairs
+from quartzpy.store.protocol import CheckIn, JobStore, Node, Purged, RecoveryOutcome, Repairs
 from tests.node.test_small_parts import ManualClock
 
 A_CUTOFF = datetime(2026, 1, 1, tzinfo=UTC)
@@ -35,10 +35,6 @@ class OldHistory:
     def repair(self) -> Repairs:
         return Repairs()
 
-    def history_cutoff(self, keep: int) -> datetime | None:
-        self.cutoffs += 1
-        return A_CUTOFF if self.rows > keep else None
-
     def purge_history(
         self,
         older_than: timedelta,
@@ -47,7 +43,11 @@ class OldHistory:
         ended_triggers: timedelta,
         actions: timedelta,
         before: datetime | None,
-    ) -> int:
+        most: int | None,
+    ) -> Purged:
+        if most is not None:
+            self.cutoffs += 1
+            before = A_CUTOFF if self.rows > most else None
         self.before.append(before)
         self.on_purge()
         if self.is_down:
@@ -55,7 +55,7 @@ class OldHistory:
         self.limits.append(limit)
         purged = min(self.rows, limit)
         self.rows -= purged
-        return purged
+        return Purged(purged, before)
 
     def check_tables(self) -> None:
         """The tables are in order."""

@@ -1,4 +1,4 @@
-"""A store whose time a test moves, on each kind of store, and the operations on it."""
+"""A store on PostgreSQL whose time a test moves, and the operations on it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 
 from quartzpy import Scheduler
 from quartzpy.operations import Operations
-from tests.contract.conftest import pytest_generate_tests as pytest_generate_tests
+from tests.admin.conftest import pytest_generate_tests as pytest_generate_tests
+from tests.contract.conftest import _every_look_sees_everything as _every_look_sees_everything
 from tests.contract.conftest import sql_backends as sql_backends
 from tests.contract.conftest import store as store
 from tests.contract.harness import Harness

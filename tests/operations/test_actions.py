@@ -32,7 +32,20 @@ from quartzpy.states import JobMode, Outcome, TriggerState
 from quartzpy.store.protocol import Notification
 from quartzpy.store.records import ActionRecord
 from quartzpy.triggers.cron import CronTrigger
-from tests.contract.harness import HOUR, MINUTE, Harness, at, every, job, job_key, key, once
+from tests.contract.harness import (
+    HOUR,
+    MINUTE,
+    Harness,
+    at,
+    every,
+    job,
+    job_key,
+    key,
+    once,
+    stored_job,
+    stored_mode,
+    stored_trigger,
+)
 
 DAY = 24 * HOUR
 
@@ -82,7 +95,7 @@ def test_a_pause_is_recorded_with_its_reason_and_the_values_before_and_after(
     assert (found.at, found.ended_at) == (stored.clock.now(), stored.clock.now())
     assert found.before["state"] == "WAITING"
     assert found.after["state"] == "PAUSED"
-    record = stored.store.trigger(key("hourly"))
+    record = stored_trigger(stored.store, key("hourly"))
     assert record is not None
     assert (record.paused_by, record.pause_reason) == ("ann", "the warehouse moves")
 
@@ -108,7 +121,7 @@ def test_a_group_and_everything_are_paused_and_resumed(stored: Harness, operatio
     assert [stored.state("o", "g"), stored.state("hourly")] == ["PAUSED", "PAUSED"]
     operations.actions.resume(Selection.job_group("DEFAULT"))
     operations.actions.pause(Selection.everything())
-    assert stored.store.all_paused()
+    assert stored.store.pauses().everything
     assert latest(operations).subject == "everything"
     assert operations.actions.resume(Selection.everything()).text == "Resumed everything: DEFAULT, g."
     assert stored.state("hourly") == "WAITING"
@@ -132,7 +145,7 @@ def test_triggering_a_job_carries_the_data_and_the_log_hides_its_secrets(
 ) -> None:
     result = operations.actions.trigger(JobKey("job"), {"region": "eu", "api_token": "abc"}, reason="late customer")
     [made] = result.keys
-    record = stored.store.trigger(made)
+    record = stored_trigger(stored.store, made)
     assert record is not None
     assert made.group == MANUAL_TRIGGERS
     assert record.trigger.data == {"region": "eu", "api_token": "abc"}
@@ -146,7 +159,7 @@ def test_data_that_does_not_fit_the_type_of_the_job_is_refused(store: Harness, o
     found = latest(operations)
     assert (found.state, found.subject) == ("FAILED", "job DEFAULT.typed")
     assert "numer" in (found.error or "")
-    assert not store.store.trigger_keys(GroupMatcher.anything())
+    assert not store.store.keys(TriggerKey, GroupMatcher.anything())
     operations.actions.trigger(JobKey("typed"), Invoice(2, "t0p"))
     found = latest(operations)
     assert (found.state, found.after["data"]) == ("SUCCEEDED", {"number": 2, "api_token": "[redacted]"})
@@ -167,7 +180,7 @@ def test_an_ended_execution_runs_again_and_a_running_one_does_not(stored: Harnes
     stored.complete(node, fired, outcome=Outcome.FAILED, error="no")
     result = operations.actions.run_again(fired.fire_id, reason="the disk was full")
     [made] = result.keys
-    assert stored.store.trigger(made) is not None
+    assert stored_trigger(stored.store, made) is not None
     assert latest(operations).subject == f"execution {fired.fire_id}"
 
 
@@ -198,13 +211,13 @@ def test_skip_next_reset_enable_disable_and_delete(stored: Harness, operations: 
     actions.reset(key("hourly"))
     assert (latest(operations).before["state"], latest(operations).after["state"]) == ("ERROR", "WAITING")
     actions.disable(JobKey("job"))
-    assert stored.store.job_mode(job_key()) is JobMode.DISABLED
+    assert stored_mode(stored.store, job_key()) is JobMode.DISABLED
     with pytest.raises(IllegalStateChangeError, match="is disabled"):
         actions.trigger(JobKey("job"))
     actions.enable(JobKey("job"))
     assert (latest(operations).before, latest(operations).after) == ({"mode": "DISABLED"}, {"mode": "ENABLED"})
     actions.delete(JobKey("job"), reason="not needed any more")
-    assert stored.store.job(job_key()) is None
+    assert stored_job(stored.store, job_key()) is None
     assert latest(operations).before["triggers"][0]["trigger"] == "DEFAULT.hourly"
     with pytest.raises(JobNotFoundError):
         actions.delete(JobKey("job"))
@@ -212,7 +225,7 @@ def test_skip_next_reset_enable_disable_and_delete(stored: Harness, operations: 
 
 def test_deleting_the_last_trigger_of_a_job_deletes_the_job(stored: Harness, operations: Operations) -> None:
     operations.actions.delete(key("hourly"))
-    assert stored.store.job(job_key()) is None
+    assert stored_job(stored.store, job_key()) is None
 
 
 def test_a_backfill_tells_its_instants_before_and_runs_them(stored: Harness, operations: Operations) -> None:
@@ -247,7 +260,7 @@ def test_a_schedule_is_edited_and_everything_else_stays(store: Harness, operatio
     operations.actions.pause(key("nightly"), reason="wait")
     preview = operations.actions.preview_schedule("30 3 * * *", trigger=key("nightly"))
     result = operations.actions.reschedule(key("nightly"), "30 3 * * *", reason="after the backup")
-    record = store.store.trigger(key("nightly"))
+    record = stored_trigger(store.store, key("nightly"))
     assert record is not None
     assert record.next_fire_time == preview.next_times[0].at == datetime.fromisoformat("2026-03-03T03:30+01:00")
     changed = record.trigger
@@ -271,7 +284,7 @@ def test_an_edited_interval_does_not_fire_at_once(store: Harness, operations: Op
     assert store.progress("often").next_fire_time == at(900), "counted from the last fire"
     assert store.fire_due(node) == []
     operations.actions.reschedule(key("often"), "0 0 4 * * ?", "Asia/Tokyo")
-    record = store.store.trigger(key("often"))
+    record = stored_trigger(store.store, key("often"))
     assert record is not None
     assert record.next_fire_time == datetime.fromisoformat("2026-03-03T04:00+09:00")
     assert record.trigger.misfire == "do_nothing", "the misfire instruction means the same"
@@ -280,12 +293,12 @@ def test_an_edited_interval_does_not_fire_at_once(store: Harness, operations: Op
 
 
 def test_a_wrong_schedule_changes_nothing_and_is_recorded_as_failed(stored: Harness, operations: Operations) -> None:
-    before = stored.store.trigger(key("hourly"))
+    before = stored_trigger(stored.store, key("hourly"))
     with pytest.raises(InvalidValueError):
         operations.actions.reschedule(key("hourly"), "0 0 25 * * ?")
     with pytest.raises(TriggerNotFoundError):
         operations.actions.reschedule(key("none"), "0 0 2 * * ?")
-    assert stored.store.trigger(key("hourly")) == before
+    assert stored_trigger(stored.store, key("hourly")) == before
     assert [one.state for one in operations.audit_log()] == ["FAILED", "FAILED"]
 
 
@@ -608,9 +621,9 @@ def test_old_actions_are_purged_and_clear_keeps_the_others(stored: Harness, oper
     operations.actions.resume(key("hourly"))
     operations.scheduler.clear()
     assert len(operations.audit_log()) == 2
-    assert stored.store.purge_history(None, limit=10, actions=DAY / 2) == 1
+    assert stored.store.purge_history(None, limit=10, actions=DAY / 2).rows == 1
     assert [one.action for one in operations.audit_log()] == ["resume"]
-    assert stored.store.purge_history(DAY, limit=10) == 0, "without a retention they are kept"
+    assert stored.store.purge_history(DAY, limit=10).rows == 0, "without a retention they are kept"
 
 
 def test_hostile_names_are_kept_as_they_are(store: Harness, operations: Operations) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,7 +14,8 @@ from quartzpy.operations.incidents import of_nodes
 from quartzpy.placement import Capabilities
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
 from quartzpy.store.node_facts import MISFIRE_THRESHOLD, misfire_threshold
-from quartzpy.store.protocol import Node
+from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.protocol import NamedTriggers, Node
 from quartzpy.store.records import NodeRecord
 from quartzpy.triggers.cron import CronTrigger
 from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, at, every, job, key, once, serial
@@ -191,7 +193,8 @@ def test_a_misfire_is_judged_by_the_threshold_of_the_nodes(
     [late] = operations.overview().late
     assert late.why[0] == "It has been due for 30.0 s, and no node has claimed it yet."
     facts = {"a": {MISFIRE_THRESHOLD: str(3 * SECOND)}, "b": {MISFIRE_THRESHOLD: str(MINUTE)}, "older": {}}
-    monkeypatch.setattr(store.store, "node_facts", lambda: facts)
+    list_nodes = SqlJobStore.list_nodes
+    monkeypatch.setattr(SqlJobStore, "list_nodes", lambda store: replace(list_nodes(store), metadata=facts))
     [late] = operations.overview().late
     assert late.why[0].startswith("It is 30.0 s late, which is a misfire (more than 3.0 s)")
 
@@ -374,7 +377,7 @@ def test_every_remedy_names_an_action_with_arguments_that_it_takes(
     store.schedule(serial("slow"), once("first"), once("second"))
     store.fire_due(node)
     store.schedule(job("paused"), once("paused"))
-    store.store.pause_triggers([key("paused")])
+    store.store.pause(NamedTriggers([key("paused")]))
     store.schedule(job("broken"), once("broken", at(60)))
     store.set_state(key("broken"), TriggerState.ERROR)
     store.clock.advance(15 * SECOND)

@@ -14,7 +14,8 @@ from quartzpy.operations import NodeState, Operations
 from quartzpy.operations.render import to_json
 from quartzpy.placement import Capabilities
 from quartzpy.states import ExecutionState, Outcome, TriggerState
-from quartzpy.store.protocol import ActionEntry
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import ActionEntry
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.triggers.cron import CronTrigger
 from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, at, every, job, key, once, serial
@@ -158,7 +159,7 @@ def test_the_agenda_has_every_fire_within_the_hour(store: Harness, operations: O
 
 def test_the_agenda_goes_on_after_the_fire_times_that_are_stored(store: Harness, operations: Operations) -> None:
     store.schedule(job(), every(60, "minutely", start=at(60)))
-    [record] = store.store.find_triggers(TriggerQuery(), None)
+    [record] = store.store.find(TriggerQuery(), None)
     assert 0 < len(record.upcoming) < 50
     each_minute = [at(60 * minute) for minute in range(1, 60)]
     assert [run.at for run in operations.upcoming()] == each_minute
@@ -248,7 +249,9 @@ def test_pages_with_filters_examine_a_bounded_number_of_rows(
     for number in range(5):
         name = "rare" if number == 4 else f"n{number}"
         store.schedule(job(name), once(name, at(60)))
-        store.store.record_action(ActionEntry("ann", "admin", "delete" if number == 0 else "pause", "everything"))
+        admin(store.store).record_action(
+            ActionEntry("ann", "admin", "delete" if number == 0 else "pause", "everything")
+        )
     for read, filters in (
         (operations.jobs, {"contains": "rare"}),
         (operations.triggers, {"contains": "rare"}),

@@ -12,7 +12,8 @@ from quartzpy.operations import Operations, Selection
 from quartzpy.operations.audit_log import undoing
 from quartzpy.placement import Capabilities
 from quartzpy.states import ActionState, JobMode, TriggerState
-from quartzpy.store.protocol import ActionEntry
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import ActionEntry
 from tests.contract.harness import Harness, job, key, once
 
 
@@ -75,7 +76,7 @@ def test_what_was_paused_and_disabled_is_as_before_when_that_is_undone(stored: H
 def test_an_entry_that_does_not_name_one_subject_exactly_has_only_the_name_of_the_action(
     store: Harness, operations: Operations, subject: str
 ) -> None:
-    store.store.record_action(ActionEntry("ann", "admin", "pause", subject, state=ActionState.SUCCEEDED))
+    admin(store.store).record_action(ActionEntry("ann", "admin", "pause", subject, state=ActionState.SUCCEEDED))
     [entry] = operations.audit_log()
     assert entry.undone_by == "resume"
     assert undoing(entry) is None

@@ -16,6 +16,7 @@ from quartzpy.operations import Lanes, Operations
 from quartzpy.operations.search import SEARCHED
 from quartzpy.placement import Capabilities
 from quartzpy.states import ExecutionState
+from quartzpy.store.protocol import TriggerGroups
 from tests.contract.harness import HOUR, MINUTE, START, Harness, SqlHarness, at, every, job, key, once, serial
 from tests.database import connect_to
 from tests.waiting import wait_until
@@ -79,8 +80,8 @@ def test_a_calendar_has_the_days_that_it_excludes(store: Harness, operations: Op
 
 def test_groups_have_their_pauses(store: Harness, operations: Operations) -> None:
     store.schedule(job("a", "x"), once("a", at(60), group="x"), once("b", at(60), group="y"))
-    store.store.pause_trigger_groups(GroupMatcher.equals("x"))
-    store.store.pause_trigger_groups(GroupMatcher.equals("empty"))
+    store.store.pause(TriggerGroups(GroupMatcher.equals("x")))
+    store.store.pause(TriggerGroups(GroupMatcher.equals("empty")))
     seen = operations.groups()
     assert [(one.name, one.is_paused, str(one.count), str(one.paused)) for one in seen.triggers] == [
         ("empty", True, "0", "0"),

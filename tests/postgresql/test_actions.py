@@ -13,8 +13,9 @@ from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.errors import JobStoreError, StoreUnavailableError
 from quartzpy.keys import TriggerKey
 from quartzpy.operations import Operations, audit_log
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import ActionEntry
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import ActionEntry
 from tests.database import IN_TRANSACTION, connect_to, end_sessions
 
 KEY = TriggerKey("t")
@@ -109,10 +110,10 @@ def test_a_listing_of_actions_marks_those_that_were_interrupted(
     operations: Operations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = operations.scheduler._usable_store()
-    store.record_action(ActionEntry("ann", "admin", "delete", "all triggers"))
+    admin(store).record_action(ActionEntry("ann", "admin", "delete", "all triggers"))
     assert [one.state for one in operations.audit_log()] == ["RUNNING"]
     assert len(operations.audit_log(state="INTERRUPTED")) == 0
     monkeypatch.setattr(audit_log, "ACTION_SILENCE", timedelta(0))
     assert [one.state for one in operations.audit_log()] == ["INTERRUPTED"]
-    store.record_action(ActionEntry("ann", "admin", "delete", "all triggers"))
+    admin(store).record_action(ActionEntry("ann", "admin", "delete", "all triggers"))
     assert len(operations.audit_log(state="INTERRUPTED")) == 2

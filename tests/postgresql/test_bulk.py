@@ -17,10 +17,12 @@ from quartzpy.store.postgresql import batches
 from quartzpy.store.postgresql.batches import computed_ahead
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobEntry
+from quartzpy.store.queries import TriggerQuery
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, prepare
+from tests.contract.harness import stored_job
 
 NOW = datetime.now(UTC)
 CHUNK = 50
@@ -66,7 +68,7 @@ def test_only_a_few_batches_are_prepared_at_a_time(store: SqlJobStore) -> None:
 
     many = triggers(20 * CHUNK)
     store.store_jobs([entry(many, counted)], replace=False)
-    assert len(store.triggers_of_job(JOB.key)) == len(many)
+    assert len(store.find(TriggerQuery(job_key=JOB.key), None)) == len(many)
     assert most <= 3 * CHUNK, "the batch in use, the one that is ready and the one that is being prepared"
 
 
@@ -82,7 +84,7 @@ def test_a_long_pause_between_batches_does_not_end_the_transaction(make_store: C
         return plainly(trigger, now)
 
     store.store_jobs([entry(several, slowly)], replace=False)
-    assert len(store.triggers_of_job(JOB.key)) == len(several)
+    assert len(store.find(TriggerQuery(job_key=JOB.key), None)) == len(several)
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -90,7 +92,7 @@ def test_nothing_is_stored_if_a_late_batch_holds_a_trigger_that_never_fires(stor
     over = CronTrigger("0 0 0 1 1 ? 2020", "z", job_key=JOB.key, start_time=NOW)
     with pytest.raises(TriggerNeverFiresError, match=r"DEFAULT\.z"):
         store.store_jobs([entry([*triggers(5 * CHUNK), over], plainly)], replace=False)
-    assert store.job(JOB.key) is None
+    assert stored_job(store, JOB.key) is None
 
 
 @pytest.mark.usefixtures("small_chunks")

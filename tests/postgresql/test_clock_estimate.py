@@ -14,6 +14,7 @@ from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobEntry
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import UnpreparedTrigger, prepare
+from tests.contract.harness import stored_trigger
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -76,7 +77,7 @@ def _store_now(store: SqlJobStore, name: str) -> datetime:
     store.store_jobs(
         [JobEntry(JOB, [UnpreparedTrigger(trigger, lambda one, now: prepare(one, now, None))])], replace=False
     )
-    record = store.trigger(TriggerKey(name))
+    record = stored_trigger(store, TriggerKey(name))
     assert record is not None
     assert record.trigger.start_time is not None
     return record.trigger.start_time

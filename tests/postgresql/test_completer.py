@@ -23,6 +23,7 @@ from quartzpy.store.queries import HISTORY
 from quartzpy.store.store_time import StoreTime
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
+from tests.contract.harness import stored_job
 from tests.postgresql.conftest import register
 
 CLOCK = SystemClock()
@@ -65,7 +66,7 @@ def put(completer: Completer, node: Node, fires: list[FiredTrigger], poison: dic
 
 
 def recorded(store: SqlJobStore) -> dict[str, str]:
-    return {one.job_key.name: str(one.outcome) for one in store.find_executions(HISTORY, 99)}
+    return {one.job_key.name: str(one.outcome) for one in store.find(HISTORY, 99)}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_a_refused_completion_is_recorded_as_failed_and_does_not_affect_others(
     completer.run_once()
     assert completer.backlog() == 0
     assert recorded(store) == {f"job{n}": "FAILED" if n == 2 else "SUCCEEDED" for n in range(JOBS)}
-    errors = [one.error for one in store.find_executions(HISTORY, 99) if one.error]
+    errors = [one.error for one in store.find(HISTORY, 99) if one.error]
     assert "but its completion could not be recorded" in errors[0]
     assert store.list_running() == []
 
@@ -158,4 +159,4 @@ def test_a_locked_row_blocks_no_other_completion(
     other.execute("COMMIT")
     completer.run_once()
     assert completer.backlog() == 0
-    assert store.job(fires[2].job_key).data == {"n": 1}
+    assert stored_job(store, fires[2].job_key).data == {"n": 1}

@@ -19,6 +19,7 @@ from quartzpy.placement import Capabilities
 from quartzpy.store import node_facts
 from quartzpy.store.findings import Finding, Severity
 from quartzpy.store.postgresql import migrations
+from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.steps import facts
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import Repairs
@@ -48,7 +49,7 @@ def stored(postgres_dsn: str, store: SqlJobStore) -> SqlJobStore:
 
 
 def findings_of(store: SqlJobStore) -> dict[str, Finding]:
-    found = {one.check: one for one in store.audit()}
+    found = {one.check: one for one in admin(store).audit()}
     for one in found.values():
         assert not WRONG_NUMBER.search(one.what), one.what
     return found
@@ -153,8 +154,8 @@ def test_triggers_in_error_and_silent_nodes_are_found(stored: SqlJobStore, conne
 def test_a_lock_that_is_held_and_a_long_transaction_are_found(
     stored: SqlJobStore, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quartzpy.store.postgresql.integrity.LONG_TRANSACTION", timedelta())
-    monkeypatch.setattr("quartzpy.store.postgresql.integrity.HELD_LONG", timedelta())
+    monkeypatch.setattr("quartzpy.store.postgresql.admin.integrity.LONG_TRANSACTION", timedelta())
+    monkeypatch.setattr("quartzpy.store.postgresql.admin.integrity.HELD_LONG", timedelta())
     with connect_to(postgres_dsn, autocommit=False, application_name="theirs") as user:
         user.execute("SELECT FROM qrtz_locks FOR UPDATE")
         found = findings_of(stored)
@@ -165,7 +166,7 @@ def test_a_lock_that_is_held_and_a_long_transaction_are_found(
 
 def test_nodes_that_differ_are_reported_once(stored: SqlJobStore, connect: Connect) -> None:
     told: list[Event] = []
-    stored.on_event(told.append)
+    stored.open(told.append)
     first, second = register(stored, "a"), register(stored, "b")
     stored.publish(first, Capabilities())
     assert told == []
@@ -183,7 +184,7 @@ def test_nodes_that_differ_are_reported_once(stored: SqlJobStore, connect: Conne
 def test_settings_that_differ_are_reported(make_store: MakeStore) -> None:
     one, other = make_store(), make_store(checkin_interval="1s")
     told: list[Event] = []
-    other.on_event(told.append)
+    other.open(told.append)
     one.publish(register(one, "a"), Capabilities())
     other.publish(register(other, "b"), Capabilities())
     [event] = told

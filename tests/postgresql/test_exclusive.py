@@ -9,7 +9,7 @@ import pytest
 
 from quartzpy.errors import InvalidValueError, OutcomeUnknownError, StoreUnavailableError
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import JobStore
+from quartzpy.store.protocol import EVERYTHING, JobStore
 from tests.database import IN_TRANSACTION, connect_to, end_sessions
 from tests.postgresql.conftest import register
 
@@ -23,7 +23,7 @@ def test_a_connection_that_is_lost_in_it_is_an_error_of_ours(store: SqlJobStore,
         inside.now()
 
     with pytest.raises(StoreUnavailableError):
-        store.exclusively(loses_its_connection)
+        store.together(loses_its_connection, exclusively=True)
     assert store.now()
 
 
@@ -31,7 +31,7 @@ def test_a_connection_that_is_lost_at_the_commit_leaves_the_outcome_unknown(
     store: SqlJobStore, postgres_dsn: str
 ) -> None:
     def loses_its_connection(inside: JobStore) -> None:
-        inside.pause_all()
+        inside.pause(EVERYTHING)
         with connect_to(postgres_dsn) as other:
             end_sessions(other, IN_TRANSACTION)
 
@@ -42,7 +42,7 @@ def test_a_connection_that_is_lost_at_the_commit_leaves_the_outcome_unknown(
 
 def test_an_error_in_it_rolls_back_and_keeps_the_connection(store: SqlJobStore) -> None:
     def fails(inside: JobStore) -> None:
-        inside.pause_all()
+        inside.pause(EVERYTHING)
         raise InvalidValueError("of the caller")
 
     opened = store.connections().opened

@@ -22,6 +22,7 @@ from quartzpy.events.events import DatabaseFailedOver, Event
 from quartzpy.store.postgresql import migrations, schema_version
 from quartzpy.store.postgresql.db.listen import Listener
 from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.protocol import EVERYTHING
 from tests.waiting import wait_until
 
 MakeStore = Callable[..., SqlJobStore]
@@ -81,7 +82,7 @@ def hear(listener: Listener) -> None:
 
 def pause_often(store: SqlJobStore) -> None:
     for _ in range(1_000):
-        store.pause_all()
+        store.pause(EVERYTHING)
 
 
 def port_of(store: SqlJobStore) -> int:
@@ -95,7 +96,7 @@ def test_a_failover_is_noticed_at_the_next_connection_and_the_old_primary_is_not
 ) -> None:
     store = make_store(pair.dsn, **QUICK)
     told: list[Event] = []
-    store.on_event(told.append)
+    store.open(told.append)
     listener = store.subscribe()
     assert listener is not None
     assert port_of(store) == pair.primary.port
@@ -181,11 +182,11 @@ def test_a_server_that_turned_read_only_is_left(pair: Pair, make_store: MakeStor
         connection.execute("SELECT pg_reload_conf()")
     for _ in range(1_000):
         try:
-            store.pause_all()
+            store.pause(EVERYTHING)
             break
         except StoreUnavailableError:
             continue
-    assert store.all_paused()
+    assert store.pauses().everything
 
 
 def test_a_standby_can_be_read_and_says_that_it_cannot_be_written(pair: Pair) -> None:

@@ -27,10 +27,21 @@ from quartzpy.states import Outcome
 from quartzpy.store.postgresql import migrations
 from quartzpy.store.postgresql.db import session
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import Acquisition, AvailableSlots, Completion, DispatchKey, FiredTrigger, JobEntry, Node
+from quartzpy.store.protocol import (
+    EVERYTHING,
+    Acquisition,
+    AvailableSlots,
+    Completion,
+    DispatchKey,
+    FiredTrigger,
+    JobEntry,
+    NamedTriggers,
+    Node,
+)
 from quartzpy.store.queries import HISTORY, MisfireQuery
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
+from tests.contract.harness import stored_job, stored_trigger
 from tests.database import Server, connect_to
 from tests.postgresql.conftest import NAME, register
 from tests.proxy import Proxy
@@ -86,7 +97,7 @@ def test_a_commit_whose_answer_was_lost_is_found_by_a_query(
         remote.complete(node, completions)
     again = remote.complete(node, completions)
     assert not again.fenced, "recorded by the flight whose answer was lost"
-    assert len(store.find_executions(HISTORY, 10)) == 2
+    assert len(store.find(HISTORY, 10)) == 2
 
 
 def test_an_abandoned_round_trip_cannot_commit_after_its_outcome_was_decided(
@@ -150,7 +161,7 @@ def test_a_claim_whose_row_is_locked_stays_claimed_until_it_can_be_released(
     assert store.release(node, [claim.fire_id]) == {claim.fire_id}
     user.execute("ROLLBACK")
     assert store.release(node, [claim.fire_id]) == frozenset()
-    record = store.trigger(TriggerKey("soon", "DEFAULT"))
+    record = stored_trigger(store, TriggerKey("soon", "DEFAULT"))
     assert record is not None
     assert record.state == "WAITING"
 
@@ -230,10 +241,10 @@ def test_a_caller_who_holds_a_job_defers_the_completion_that_writes_its_data_and
     user.execute("SELECT 1 FROM qrtz_job_details WHERE job_name = 'writes' FOR UPDATE")
     outcome = store.complete(node, [ended(fired["a"], job_data='{"n": 1}'), ended(fired["b"])])
     assert set(outcome.deferred) == {fired["a"].fire_id}
-    assert [execution.trigger_key.name for execution in store.find_executions(HISTORY, 10)] == ["b"]
+    assert [execution.trigger_key.name for execution in store.find(HISTORY, 10)] == ["b"]
     user.execute("COMMIT")
     assert not store.complete(node, [ended(fired["a"], job_data='{"n": 1}')]).deferred
-    job = store.job(fired["a"].job_key)
+    job = stored_job(store, fired["a"].job_key)
     assert job is not None
     assert job.data == {"n": 1}
 
@@ -244,7 +255,7 @@ def test_pausing_waits_for_a_held_row_without_holding_up_the_cluster(store: SqlJ
     user = connect()
     user.execute("BEGIN")
     user.execute("SELECT 1 FROM qrtz_triggers WHERE trigger_name = 'held' FOR UPDATE")
-    pausing = threading.Thread(target=store.pause_triggers, args=([TriggerKey("held", "DEFAULT")],))
+    pausing = threading.Thread(target=store.pause, args=(NamedTriggers([TriggerKey("held", "DEFAULT")]),))
     pausing.start()
     store_due(store, "free", job="other")
     assert fired_names(acquire(store, node)) == ["free"]
@@ -312,11 +323,11 @@ def test_a_row_that_says_it_is_held_where_nothing_holds_it_is_freed(
     node = register(store)
     store_due(store, "a", serial=True)
     connect().execute(statement)
-    record = store.trigger(TriggerKey("a", "DEFAULT"))
+    record = stored_trigger(store, TriggerKey("a", "DEFAULT"))
     assert record is not None
     assert record.state == state
     assert store.recover(node, []).repaired == 1
-    record = store.trigger(TriggerKey("a", "DEFAULT"))
+    record = stored_trigger(store, TriggerKey("a", "DEFAULT"))
     assert record is not None
     assert record.state == ("PAUSED" if state == "PAUSED_BLOCKED" else "WAITING")
 
@@ -370,7 +381,7 @@ def test_a_misfire_that_another_node_handles_meanwhile_is_handled_once(
 
     monkeypatch.setattr(store._steps, "locked", too_late)
     assert misfire(store, node) == 0
-    [noted] = store.find_misfires(MisfireQuery(), 9)
+    [noted] = store.find(MisfireQuery(), 9)
     assert (noted.instance_id, noted.caught_up, noted.next_fire_time) == ("rival", 4, trigger.start_time)
 
 
@@ -406,7 +417,7 @@ def test_a_deleted_lock_row_is_restored_and_no_step_runs_without_it(
 
     without_the_lock(lambda: store_due(store, "a", "b"))
     assert fired_names(without_the_lock(lambda: acquire(store, node))) == ["a", "b"]
-    without_the_lock(lambda: store.pause_all())
+    without_the_lock(lambda: store.pause(EVERYTHING))
     without_the_lock(leave)
     assert user.execute("SELECT count(*) FROM qrtz_locks").fetchone() == (3,)
 
@@ -420,7 +431,7 @@ def test_storing_that_takes_too_long_raises(make_store: Callable[..., SqlJobStor
     user.execute("BEGIN")
     user.execute("SELECT 1 FROM qrtz_triggers FOR UPDATE")
     with pytest.raises(StoreUnavailableError, match="did not answer in time"):
-        store.pause_all()
+        store.pause(EVERYTHING)
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "a pause", "another limit"])
@@ -435,7 +446,7 @@ def test_many_triggers_are_stored_right_whatever_is_committed_meanwhile(
     triggers = [SimpleTrigger(f"t{n}", job_key=detail.key, start_time=now) for n in range(2_001)]
     do = {
         "nothing": lambda: None,
-        "a pause": other.pause_all,
+        "a pause": lambda: other.pause(EVERYTHING),
         "another limit": lambda: other.store_jobs(
             [JobEntry(JobDetail(LANES[0].job_type, "job", durable=True, disallow_concurrent=True))], replace=True
         ),
@@ -556,6 +567,6 @@ def test_a_job_that_is_given_a_trigger_as_its_last_one_ends_stays(
         assert ends.ends_its_trigger
         assert not store.complete(node, [ends]).deferred
         giving.join()
-        there = store.job(detail.key) is not None
+        there = stored_job(store, detail.key) is not None
         assert there is not isinstance(outcome[0], JobNotFoundError)
         store.delete_jobs([detail.key])

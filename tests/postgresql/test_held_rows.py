@@ -27,9 +27,18 @@ from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.node.scheduler_thread import fire_request_of
-from quartzpy.states import CompletionInstruction, Missed, Outcome
+from quartzpy.states import CompletionInstruction, JobMode, Missed, Outcome
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import NO_NOTE, Completion, FiredTrigger, FireRequest, JobEntry
+from quartzpy.store.protocol import (
+    NO_NOTE,
+    Completion,
+    FiredTrigger,
+    FireRequest,
+    JobEntry,
+    NamedTriggers,
+    TriggerGroups,
+    TriggersOfJobs,
+)
 from quartzpy.store.queries import HISTORY, TriggerQuery
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
@@ -62,8 +71,8 @@ VERBS: dict[str, Callable[[SqlJobStore], Any]] = {
     "modify_job": lambda inside: inside.modify_job(
         HELD, lambda job: job.with_values({"description": "mine", "data": {"n": 7}}), keeps_data=False
     ),
-    "pause_job": lambda inside: inside.pause_jobs([HELD], NO_NOTE),
-    "cancel_job": lambda inside: inside.request_cancel_of_job(HELD),
+    "pause_job": lambda inside: inside.pause(TriggersOfJobs([HELD]), NO_NOTE),
+    "cancel_job": lambda inside: inside.request_cancel(HELD),
 }
 
 
@@ -98,7 +107,7 @@ class Stage:
 
     def states(self) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {key.name: set() for key in KEYS}
-        for record in self.store.find_triggers(TriggerQuery(), 100):
+        for record in self.store.find(TriggerQuery(), 100):
             found[record.job_key.name].add(record.state)
         return found
 
@@ -238,7 +247,7 @@ def purging(stage: Stage) -> Run:
 
     def run() -> set[str]:
         stage.store.purge_history(timedelta(microseconds=1), limit=100)
-        left = {row.job_key.name for row in stage.store.find_executions(HISTORY, 10)}
+        left = {row.job_key.name for row in stage.store.find(HISTORY, 10)}
         return {"held", "free"} - left
 
     return run
@@ -385,7 +394,7 @@ def test_a_fixed_delay_begins_once_the_row_of_its_trigger_is_free(impatient: Sql
         user.execute(HOLDS["triggers"])
         assert run() == {"free"}
     assert run() == {"held"}
-    for record in impatient.find_triggers(TriggerQuery(), 10):
+    for record in impatient.find(TriggerQuery(), 10):
         moved = record.progress.next_fire_time
         assert record.state == "WAITING"
         assert moved is not None
@@ -431,7 +440,7 @@ def cancelling(store: SqlJobStore, connect: Connect, stage: Stage) -> tuple[list
     user, look = connect(), connect()
     user.execute("BEGIN")
     user.execute("DELETE FROM qrtz_fired_triggers WHERE fire_id = %s", [fired[1].fire_id])
-    thread = threading.Thread(target=lambda: asked.append(store.request_cancel_of_job(HELD)))
+    thread = threading.Thread(target=lambda: asked.append(store.request_cancel(HELD)))
     thread.start()
     while not look.execute(WAITS).fetchone():
         pass
@@ -464,10 +473,10 @@ def test_calls_that_wait_leave_connections_for_the_steps_of_a_node(
     stage.schedule(at=HOUR)
     held = [TriggerKey("held 0")]
     verbs: list[Callable[[], Any]] = [
-        lambda: store.pause_triggers(held),
-        lambda: store.pause_jobs([HELD]),
+        lambda: store.pause(NamedTriggers(held)),
+        lambda: store.pause(TriggersOfJobs([HELD])),
         lambda: store.delete_triggers(held),
-        lambda: store.pause_trigger_groups(GroupMatcher.equals("DEFAULT")),
+        lambda: store.pause(TriggerGroups(GroupMatcher.equals("DEFAULT"))),
     ]
     refused: list[Exception] = []
 
@@ -507,7 +516,7 @@ def test_a_call_that_gets_no_connection_names_the_setting(make_store: Callable[.
         for _ in range(3):
             stack.enter_context(store._connections.calls.place())
         with pytest.raises(StoreUnavailableError, match=r"3 calls of this program .* a larger pool_size allows more"):
-            store.pause_jobs([HELD])
+            store.pause(TriggersOfJobs([HELD]))
         assert Stage(store).acquire().fired == ()
 
 
@@ -519,14 +528,14 @@ def test_a_bulk_call_waits_for_a_held_row_without_the_lock(
     patient = make_store(lock_timeout="60s", failure_window="5m")
     stage = Stage(impatient)
     stage.schedule(at=HOUR)
-    patient.set_manual(True, Missed.MISFIRE)
+    patient.set_mode(None, JobMode.MANUAL, Missed.MISFIRE)
     everything = GroupMatcher.equals("DEFAULT")
     call = {
-        "pause": lambda: patient.pause_trigger_groups(everything),
-        "resume": lambda: patient.resume_trigger_groups(everything, Missed.MISFIRE),
+        "pause": lambda: patient.pause(TriggerGroups(everything)),
+        "resume": lambda: patient.resume(TriggerGroups(everything), Missed.MISFIRE),
     }[verb]
     if verb == "resume":
-        impatient.pause_trigger_groups(everything)
+        impatient.pause(TriggerGroups(everything))
     now = datetime.now(UTC)
     # The transactions end first, so that a call which waits for them ends, too.
     with ThreadPoolExecutor(1) as thread, transaction(connect) as one, transaction(connect) as other:

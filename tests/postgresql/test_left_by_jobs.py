@@ -94,7 +94,7 @@ def test_the_end_of_a_job_is_recorded_whatever_it_has_set(
     assert tenant.execute(f"SELECT count(*) FROM {ROLE}.work").fetchone() == (2,)
     assert tenant.execute(f"SELECT count(*) FROM {ROLE}.qrtz_executions").fetchone() == (0,)
     reader = make_store()
-    assert [row.fire_id for row in reader.find_executions(HISTORY, 10)] == [fired.fire_id]
+    assert [row.fire_id for row in reader.find(HISTORY, 10)] == [fired.fire_id]
 
 
 def test_what_a_job_has_set_holds_for_its_deferred_triggers(

@@ -115,5 +115,5 @@ def test_two_who_modify_a_job_at_once_both_do(
 
     store.modify_job(detail.key, limit, keeps_data=True)
     second.join()
-    [record] = store.find_jobs(JobQuery(), 2)
+    [record] = store.find(JobQuery(), 2)
     assert (record.job.description, record.job.timeout) == ("changed", timedelta(seconds=7))

@@ -12,7 +12,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import AvailableSlots, Completion, JobEntry, Notification, Subscription
+from quartzpy.store.protocol import AvailableSlots, Completion, JobEntry, NamedTriggers, Notification, Subscription
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.postgresql.conftest import NAME, register
@@ -58,11 +58,11 @@ def test_what_is_due_later_than_something_else_of_its_job_type_is_not(store: Sql
 
 def test_the_trigger_after_a_paused_one_is_announced(store: SqlJobStore, news: Subscription) -> None:
     put(store, "first", timedelta(hours=1))
-    store.pause_triggers([TriggerKey("first", "DEFAULT")])
+    store.pause(NamedTriggers([TriggerKey("first", "DEFAULT")]))
     assert news.wait(SOON)
     put(store, "later", timedelta(hours=2))
     assert news.wait(SOON)
-    store.resume_triggers([TriggerKey("first", "DEFAULT")])
+    store.resume(NamedTriggers([TriggerKey("first", "DEFAULT")]))
     assert news.wait(SOON) == {Notification.RESUMED}
     news.close()
 

@@ -35,7 +35,7 @@ def running(store: SqlJobStore, node: Node, *names: str) -> list[FiredTrigger]:
 
 
 def outcomes(store: SqlJobStore) -> dict[str, Outcome]:
-    return {row.trigger_key.name: Outcome(row.state) for row in store.find_executions(HISTORY, 100)}
+    return {row.trigger_key.name: Outcome(row.state) for row in store.find(HISTORY, 100)}
 
 
 class Completing:
@@ -229,5 +229,5 @@ def test_the_history_has_the_instants_to_the_microsecond(store: SqlJobStore) -> 
     [fired] = running(store, node, "a")
     began, ended_at = (fired.fire_time + n * timedelta(microseconds=1) for n in (1, 3))
     store.complete(node, [Completion(fired, began, ended_at, Outcome.SUCCEEDED)])
-    [record] = store.find_executions(HISTORY, 1)
+    [record] = store.find(HISTORY, 1)
     assert (record.started_at, record.ended_at) == (began, ended_at)

@@ -17,10 +17,10 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ENDED, ActionState, ExecutionState, TriggerState
-from quartzpy.store.postgresql import migrations, near_keys, pages
+from quartzpy.store.postgresql import lookups, migrations, pages
+from quartzpy.store.postgresql.admin import history, search
 from quartzpy.store.postgresql.db.conninfo import session_settings
 from quartzpy.store.postgresql.db.statement import as_text, prepare
-from quartzpy.store.postgresql.operations import history, search
 from quartzpy.store.postgresql.pausing import BY_JOB, passes
 from quartzpy.store.postgresql.steps.acquire import (
     ACQUIRE,
@@ -343,7 +343,7 @@ def test_a_page_is_read_from_its_cursor_on(
 
 
 @filled(Fill(FILL_HISTORY + FILL_PAGES), Fill(FILL_HISTORY + FILL_PAGES, "good"))
-@pytest.mark.parametrize(("text", "group"), [(near_keys.JOBS, "pages"), (near_keys.TRIGGERS, "DEFAULT")])
+@pytest.mark.parametrize(("text", "group"), [(lookups.NEAR_JOBS, "pages"), (lookups.NEAR_TRIGGERS, "DEFAULT")])
 def test_the_hint_for_a_key_that_is_not_stored_reads_few_keys(
     explain: Callable[..., list[dict[str, Any]]],
     text: str,
@@ -542,7 +542,7 @@ def test_a_limit_of_a_key_costs_nothing_for_the_triggers_of_other_keys(
 
 
 PAUSED = "UPDATE qrtz_triggers SET trigger_state = 'PAUSED' WHERE sched_name = 'plans' AND job_name = 'unknown'"
-OF_JOB = dict(groups=["DEFAULT"], names=["unknown"], reason=None, by=None, by_mode=False, missed="misfire")
+OF_JOB = {
     "groups": ["DEFAULT"],
     "names": ["unknown"],
     "reason": None,

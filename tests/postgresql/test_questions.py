@@ -11,8 +11,10 @@ import pytest
 from quartzpy.errors import JobStoreError, SchemaError, StoreUnavailableError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.scheduler.reading import Reading
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import ActionEntry
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import ActionEntry, JobEntry, JobStore
+from quartzpy.store.protocol import JobEntry, JobStore
 from quartzpy.store.queries import ActionQuery, JobQuery
 from tests.proxy import Proxy
 
@@ -28,7 +30,7 @@ def remote(make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Pro
 
 def test_questions_that_are_asked_before_the_first_answer_share_a_flight(remote: SqlJobStore, proxy: Proxy) -> None:
     reading = Reading(lambda: remote)
-    jobs = reading.ask(lambda store: store.find_jobs(JobQuery(), 10))
+    jobs = reading.ask(lambda store: store.find(JobQuery(), 10))
     nodes = reading.ask(lambda store: store.list_nodes())
     before = proxy.flights
     assert [record.key for record in jobs()] == [JOB.key]
@@ -36,7 +38,7 @@ def test_questions_that_are_asked_before_the_first_answer_share_a_flight(remote:
     assert reading.now() <= nodes().now
     assert jobs() is jobs()
     assert proxy.flights - before == 1
-    assert reading.ask(lambda store: store.counts())()["jobs"] == 1
+    assert reading.ask(lambda store: store.count(JobQuery()))() == 1
     assert proxy.flights - before == 2
 
 
@@ -45,8 +47,8 @@ def test_a_statement_that_the_database_refuses_is_the_error_of_its_own_question(
 ) -> None:
     connection = connect()
     reading = Reading(lambda: remote)
-    limits = reading.ask(lambda store: store.rate_usage(10))
-    jobs = reading.ask(lambda store: store.find_jobs(JobQuery(), 10))
+    limits = reading.ask(lambda store: admin(store).rate_usage(10))
+    jobs = reading.ask(lambda store: store.find(JobQuery(), 10))
     connection.execute("ALTER TABLE qrtz_rate_limits RENAME TO elsewhere")
     try:
         assert [record.key for record in jobs()] == [JOB.key]
@@ -60,7 +62,7 @@ def test_a_statement_that_the_database_refuses_is_the_error_of_its_own_question(
     ("damage", "question"),
     [
         ("UPDATE qrtz_job_details SET retry_policy = '{}'", lambda store: store.job(JOB.key)),
-        ("UPDATE qrtz_audit SET at = 'infinity'", lambda store: store.find_actions(ActionQuery(), 10)),
+        ("UPDATE qrtz_audit SET at = 'infinity'", lambda store: admin(store).find(ActionQuery(), 10)),
     ],
     ids=["by us", "by the driver"],
 )
@@ -70,19 +72,19 @@ def test_a_row_that_cannot_be_decoded_is_the_error_of_its_own_question(
     damage: str,
     question: Callable[[JobStore], object],
 ) -> None:
-    remote.record_action(ActionEntry("ann", "admin", "pause", "everything"))
+    admin(remote).record_action(ActionEntry("ann", "admin", "pause", "everything"))
     connect().execute(damage.encode())
     reading = Reading(lambda: remote)
     bad = reading.ask(question)
-    count = reading.ask(lambda store: store.counts())
-    assert count()["jobs"] == 1
+    count = reading.ask(lambda store: store.count(JobQuery()))
+    assert count() == 1
     with pytest.raises((ValueError, JobStoreError), match=r"attempts|timestamp too large"):
         bad()
 
 
 def test_a_database_that_cannot_be_reached_is_the_error_of_the_first_answer(remote: SqlJobStore, proxy: Proxy) -> None:
     reading = Reading(lambda: remote)
-    jobs = reading.ask(lambda store: store.find_jobs(JobQuery(), 10))
+    jobs = reading.ask(lambda store: store.find(JobQuery(), 10))
     proxy.refuse()
     with pytest.raises(StoreUnavailableError):
         jobs()
@@ -97,6 +99,6 @@ def test_questions_may_be_asked_inside_a_transaction_of_the_caller(
         inside = remote.within(connection)
         inside.store_jobs([JobEntry(JobDetail("work", "inside", durable=True))], replace=True)
         reading = Reading(lambda: inside)
-        names = [record.key.name for record in reading.ask(lambda store: store.find_jobs(JobQuery(), 10))()]
+        names = [record.key.name for record in reading.ask(lambda store: store.find(JobQuery(), 10))()]
         assert names == ["inside", "job"]
-        assert [record.key for record in remote.find_jobs(JobQuery(), 10)] == [JOB.key]
+        assert [record.key for record in remote.find(JobQuery(), 10)] == [JOB.key]

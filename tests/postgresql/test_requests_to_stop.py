@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from quartzpy.keys import RETRYING_JOBS
+from quartzpy.keys import RETRYING_JOBS, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql.store import SqlJobStore
@@ -40,4 +40,4 @@ def test_a_request_that_is_committed_after_the_end_was_put_off_is_seen(
     ended = store.complete(node, [completion])
     assert set(ended.stopped) == {fired.fire_id}
     assert outcomes(store) == {"a": recorded}
-    assert not store.trigger_keys(GroupMatcher.equals(RETRYING_JOBS))
+    assert not store.keys(TriggerKey, GroupMatcher.equals(RETRYING_JOBS))

@@ -22,6 +22,7 @@ from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import AcquiredTrigger, AvailableSlots, Completion, DispatchKey, JobEntry, Node
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
+from tests.contract.harness import stored_job, stored_trigger
 from tests.postgresql.conftest import register
 from tests.proxy import Proxy
 
@@ -139,8 +140,8 @@ def test_firing_acquired_triggers_is_one_round_trip(remote: SqlJobStore, proxy: 
 def store_new(store: SqlJobStore, job: JobDetail) -> None:
     trigger = SimpleTrigger(job.name, job_key=job.key, start_time=datetime.now(UTC))
     store.store_jobs([JobEntry(job, [prepare(trigger, datetime.now(UTC), None)])], replace=False)
-    assert store.job(job.key) is not None
-    assert store.trigger(trigger.key) is not None
+    assert stored_job(store, job.key) is not None
+    assert stored_trigger(store, trigger.key) is not None
 
 
 def counted(proxy: Proxy, work: Callable[[], None]) -> int:
@@ -178,8 +179,8 @@ def test_a_job_that_is_stored_with_other_values_is_refused_before_the_commit(rem
     new = JobDetail(LANES[0].job_type, "new", durable=True)
     with pytest.raises(ObjectAlreadyExistsError, match="description"):
         remote.store_jobs([JobEntry(new), JobEntry(other, [prepared("t")] * count)], replace=False)
-    assert remote.job(new.key) is None
-    assert remote.trigger(prepared("t").trigger.key) is None
+    assert stored_job(remote, new.key) is None
+    assert stored_trigger(remote, prepared("t").trigger.key) is None
 
 
 def test_a_check_in_is_one_round_trip(remote: SqlJobStore, proxy: Proxy) -> None:

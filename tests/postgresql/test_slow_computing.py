@@ -44,7 +44,7 @@ def test_a_sync_may_compute_for_long_before_it_stores(make_store: MakeStore) -> 
         assert keepers() == 1
         return inside.now()
 
-    assert store.exclusively(work)
+    assert store.together(work, exclusively=True)
     assert keepers() == 0
 
 
@@ -72,7 +72,7 @@ def test_a_bulk_store_may_compute_for_long_between_its_batches(
         inside.store_jobs([JobEntry(job, given)], replace=True)
 
     if alone:
-        store.exclusively(work)
+        store.together(work, exclusively=True)
     else:
         work(store)
     assert len(store.triggers([TriggerKey(f"t{number}") for number in range(6)])) == 6

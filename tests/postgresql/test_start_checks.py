@@ -22,6 +22,7 @@ from quartzpy.store.postgresql.db.conninfo import session_settings
 from quartzpy.store.postgresql.db.database import LockRowMissingError
 from quartzpy.store.postgresql.db.locks import LockName
 from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.protocol import EVERYTHING
 from tests.database import connect_to
 from tests.pooler import Pooler
 from tests.postgresql.conftest import NAME, register
@@ -136,7 +137,7 @@ def test_lock_rows_that_went_are_restored_and_nothing_is_done_without_them(
 ) -> None:
     user = connect()
     node = register(store)
-    for use in (store.pause_all, store.open, lambda: store.release(node, [1])):
+    for use in (lambda: store.pause(EVERYTHING), store.open, lambda: store.release(node, [1])):
         user.execute("DELETE FROM qrtz_locks")
         use()
         assert user.execute("SELECT count(*) FROM qrtz_locks").fetchone() == (3,)
@@ -194,17 +195,17 @@ def test_who_holds_the_lock_is_named_after_some_waits(make_store: MakeStore, pos
         user.execute("SELECT FROM qrtz_locks WHERE sched_name = %s FOR UPDATE", [NAME])
         for _ in range(2):
             with pytest.raises(StoreUnavailableError) as caught:
-                store.pause_all()
+                store.pause(EVERYTHING)
             assert "held by" not in str(caught.value)
         with pytest.raises(StoreUnavailableError) as caught:
-            store.pause_all()
+            store.pause(EVERYTHING)
         assert caught.value.sqlstate == "55P03"
         assert re.search(
             rf"held by pid {user.info.backend_pid} \(user {user.info.user}, application a report of theirs",
             str(caught.value),
         )
         user.rollback()
-    store.pause_all()
+    store.pause(EVERYTHING)
 
 
 def test_sessions_that_wait_too_are_not_blamed(make_store: MakeStore, postgres_dsn: str) -> None:

@@ -19,9 +19,10 @@ from quartzpy.states import TriggerState
 from quartzpy.store.postgresql import storing
 from quartzpy.store.postgresql.db.session import SqlSession
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import JobEntry
+from quartzpy.store.protocol import JobEntry, TriggerGroups
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, prepare
+from tests.contract.harness import stored_job, stored_trigger
 from tests.waiting import wait_until
 
 NOW = datetime.now(UTC)
@@ -73,10 +74,10 @@ def test_new_jobs_and_triggers_are_stored_with_all_their_values(expecting: SqlJo
     earliest = expecting.store_jobs([JobEntry(NEW), JobEntry(job, several)], replace=False)
     assert tried == ["stored"]
     assert earliest == NOW
-    assert expecting.job(job.key) == job
-    assert expecting.job(NEW.key) == NEW
+    assert stored_job(expecting, job.key) == job
+    assert stored_job(expecting, NEW.key) == NEW
     for one in several:
-        record = expecting.trigger(one.trigger.key)
+        record = stored_trigger(expecting, one.trigger.key)
         assert record is not None
         assert record.trigger == one.trigger
         assert record.progress == one.progress
@@ -86,7 +87,7 @@ def test_new_jobs_and_triggers_are_stored_with_all_their_values(expecting: SqlJo
 def test_a_job_without_triggers_has_no_fire_time(expecting: SqlJobStore, tried: list[str]) -> None:
     assert expecting.store_jobs([JobEntry(NEW)], replace=False) is None
     assert tried == ["stored"]
-    assert expecting.job(NEW.key) == NEW
+    assert stored_job(expecting, NEW.key) == NEW
 
 
 def test_a_trigger_of_a_stored_job_is_new(expecting: SqlJobStore, tried: list[str]) -> None:
@@ -115,9 +116,9 @@ def test_what_is_stored_already_is_compared_and_nothing_else_is_stored(
         with pytest.raises(ObjectAlreadyExistsError, match=refused):
             expecting.store_jobs([other, entry], replace=False)
     assert tried == ["NotNewError"]
-    assert (expecting.job(JobKey("beside")) is None) is (refused is not None)
-    assert (expecting.trigger(TriggerKey("more")) is None) is ("new trigger" not in case)
-    old = expecting.trigger(TriggerKey("old"))
+    assert (stored_job(expecting, JobKey("beside")) is None) is (refused is not None)
+    assert (stored_trigger(expecting, TriggerKey("more")) is None) is ("new trigger" not in case)
+    old = stored_trigger(expecting, TriggerKey("old"))
     assert old is not None
     assert old.trigger.priority == 5
     # It is not tried again until a call finds that everything is new.
@@ -146,7 +147,7 @@ def test_a_key_that_is_given_twice_is_not_stored_once(expecting: SqlJobStore, tr
     with pytest.raises(JobStoreError):
         expecting.store_jobs([JobEntry(NEW), JobEntry(NEW.with_values({"description": "another"}))], replace=False)
     assert tried == []
-    assert expecting.job(NEW.key) is None
+    assert stored_job(expecting, NEW.key) is None
 
 
 def test_a_late_flight_is_repeated_with_the_real_time(
@@ -180,7 +181,7 @@ def test_a_pause_that_is_committed_while_the_flight_waits_for_the_lock_counts(
     holder.execute("BEGIN")
     holder.execute("SELECT FROM qrtz_locks WHERE lock_name = 'TRIGGER_ACCESS' FOR UPDATE")
     # The pause waits for the lock before the flight does, so it is committed first.
-    pausing = threading.Thread(target=make_store().pause_trigger_groups, args=(GroupMatcher.equals("DEFAULT"),))
+    pausing = threading.Thread(target=make_store().pause, args=(TriggerGroups(GroupMatcher.equals("DEFAULT")),))
     storing = threading.Thread(
         target=expecting.store_jobs, args=([JobEntry(NEW, [a_trigger("t")])],), kwargs={"replace": False}
     )
@@ -191,7 +192,7 @@ def test_a_pause_that_is_committed_while_the_flight_waits_for_the_lock_counts(
     holder.execute("ROLLBACK")
     pausing.join()
     storing.join()
-    record = expecting.trigger(TriggerKey("t"))
+    record = stored_trigger(expecting, TriggerKey("t"))
     assert record is not None
     assert record.state is TriggerState.PAUSED
     assert tried == ["stored"]
@@ -213,7 +214,7 @@ def test_a_row_that_another_transaction_holds_is_awaited_without_the_lock(
     holder.execute("ROLLBACK")
     storing.join()
     assert tried == ["stored"]
-    assert expecting.trigger(TriggerKey("t")) is not None
+    assert stored_trigger(expecting, TriggerKey("t")) is not None
 
 
 @pytest.mark.parametrize("commits", [True, False])
@@ -235,7 +236,7 @@ def test_a_key_that_another_transaction_is_storing_is_new_only_if_that_one_rolls
     holder.execute("COMMIT" if commits else "ROLLBACK")
     storing.join()
     assert tried == ["NotNewError" if commits else "stored"]
-    assert expecting.trigger(TriggerKey("t")) is not None
+    assert stored_trigger(expecting, TriggerKey("t")) is not None
 
 
 def test_what_was_stored_before_its_answer_was_lost_is_there_and_may_be_stored_again(
@@ -253,7 +254,7 @@ def test_what_was_stored_before_its_answer_was_lost_is_there_and_may_be_stored_a
         with pytest.raises(OutcomeUnknownError):
             expecting.store_jobs([entry], replace=False)
     assert tried == ["OutcomeUnknownError"]
-    assert expecting.trigger(TriggerKey("t")) is not None
+    assert stored_trigger(expecting, TriggerKey("t")) is not None
     assert expecting.store_jobs([entry], replace=False) == NOW
 
 

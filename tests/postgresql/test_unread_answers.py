@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.protocol import EVERYTHING
 from tests.database import connect_to, execute
 from tests.waiting import wait_until
 
@@ -26,7 +27,7 @@ def test_a_client_that_does_not_receive_its_answers_does_not_keep_the_lock(
 
     def takes_the_lock() -> bool:
         try:
-            store.pause_all()
+            store.pause(EVERYTHING)
         except StoreUnavailableError:
             return False
         return True

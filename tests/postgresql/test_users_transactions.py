@@ -16,10 +16,11 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import CONTINUATIONS, RETRYING_JOBS, JobKey
 from quartzpy.states import CompletionInstruction, JobMode, Outcome
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import FiredTrigger, JobEntry
+from quartzpy.store.protocol import FiredTrigger, JobEntry, TriggersOfJobs
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, prepare
+from tests.contract.harness import stored_job
 from tests.postgresql.conftest import register
 from tests.postgresql.test_faults import LANES, OPENINGS, Connect, acquire, ended, store_due
 
@@ -65,7 +66,7 @@ def kinds(fired: Iterable[FiredTrigger], of: JobKey) -> set[str]:
 
 def enable_and_delete(inside: SqlJobStore) -> None:
     """The newest version of the row is locked more strongly than the one that others see."""
-    inside.set_job_mode(HELD, JobMode.ENABLED)
+    inside.set_mode(HELD, JobMode.ENABLED)
     inside.delete_jobs([HELD])
 
 
@@ -74,9 +75,9 @@ USERS: dict[str, Callable[[SqlJobStore], Any]] = {
     "delete_job": lambda inside: inside.delete_jobs([HELD]),
     "schedule": lambda inside: inside.store_jobs([JobEntry(None, [due(HELD, "new")])], replace=True),
     "replace_job": lambda inside: inside.store_jobs([JobEntry(a_job(HELD, job_type="another"))], replace=True),
-    "pause_job": lambda inside: inside.pause_jobs([HELD]),
-    "enable_job": lambda inside: inside.set_job_mode(HELD, JobMode.ENABLED),
-    "disable_job": lambda inside: inside.set_job_mode(HELD, JobMode.DISABLED),
+    "pause_job": lambda inside: inside.pause(TriggersOfJobs([HELD])),
+    "enable_job": lambda inside: inside.set_mode(HELD, JobMode.ENABLED),
+    "disable_job": lambda inside: inside.set_mode(HELD, JobMode.DISABLED),
 }
 
 
@@ -133,9 +134,7 @@ def test_a_retry_of_a_job_that_is_being_deleted_waits_and_no_other_completion_do
         assert set(outcome.deferred) == {fired["a"].fire_id}
     assert not store.complete(node, [ended(fired["a"], retry_after=timedelta())]).deferred
     retries = [
-        record.trigger.job_key
-        for record in store.find_triggers(TriggerQuery(), 10)
-        if record.trigger.group == RETRYING_JOBS
+        record.trigger.job_key for record in store.find(TriggerQuery(), 10) if record.trigger.group == RETRYING_JOBS
     ]
     assert sorted(key for key in retries if key) == [FREE, HELD]
 
@@ -155,7 +154,7 @@ def test_an_end_waits_for_the_job_that_runs_after_it_and_no_other_completion_doe
         outcome = store.complete(node, [ended(one) for one in fired.values()])
         assert set(outcome.deferred) == {fired["a"].fire_id}
     assert not store.complete(node, [ended(fired["a"])]).deferred
-    after = [record.trigger for record in store.find_triggers(TriggerQuery(), 10)]
+    after = [record.trigger for record in store.find(TriggerQuery(), 10)]
     assert sorted(one.job_key for one in after if one.job_key and one.group == CONTINUATIONS) == [FREE, HELD]
 
 
@@ -200,7 +199,7 @@ def test_an_execution_is_recorded_only_with_its_data(store: SqlJobStore, connect
             [fired] = acquire(store, node).fired
             while store.complete(node, [ended(fired, job_data=f'{{"n": {n}}}')]).deferred:
                 pass
-            stored = store.job(HELD)
+            stored = stored_job(store, HELD)
             assert stored is not None
             if stored.data != {"n": n}:
                 lost.append(n)
@@ -221,7 +220,7 @@ def test_what_a_job_asks_of_its_triggers_waits_for_one_that_is_held(impatient: S
         user.execute("UPDATE qrtz_triggers SET description = 'mine' WHERE trigger_name = 'b'")
         assert set(store.complete(node, [asks, ended(fired["b"])]).deferred) == {fired["a"].fire_id}
     assert not store.complete(node, [asks]).deferred
-    assert {record.state for record in store.find_triggers(TriggerQuery(), 10)} == {"COMPLETE"}
+    assert {record.state for record in store.find(TriggerQuery(), 10)} == {"COMPLETE"}
 
 
 def test_a_jobs_own_transaction_waits_for_the_row_of_the_job(store: SqlJobStore, connect: Connect) -> None:
@@ -245,7 +244,7 @@ def test_a_jobs_own_transaction_waits_for_the_row_of_the_job(store: SqlJobStore,
         thread.join(10)
         work.close()
     assert outcomes, "it was not refused"
-    job = store.job(fired.job_key)
+    job = stored_job(store, fired.job_key)
     assert job is not None
     assert job.data == {"n": 1}
 

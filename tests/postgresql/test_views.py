@@ -18,7 +18,7 @@ from quartzpy.errors import SchemaError
 from quartzpy.store.postgresql import migrations
 from quartzpy.store.postgresql.db.naming import DATABASE_CLOCK, renamed
 from quartzpy.store.postgresql.db.views import VIEWS
-from quartzpy.store.postgresql.load import LOAD
+from quartzpy.store.postgresql.lookups import LOAD
 from tests.database import connect_to
 from tests.waiting import wait_until
 

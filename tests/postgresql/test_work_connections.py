@@ -19,6 +19,7 @@ from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, Jo
 from quartzpy.store.queries import HISTORY
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
+from tests.contract.harness import stored_job
 from tests.database import end_sessions
 from tests.postgresql.conftest import register
 from tests.postgresql.test_fenced_work import until_one_waits
@@ -66,7 +67,7 @@ def test_an_error_or_ddl_in_a_block_does_not_spoil_the_next_ones(store: SqlJobSt
     work = store.begin_job_transaction()
     work.complete(node, completion_of(fired))
     work.close()
-    [execution] = store.find_executions(HISTORY, 9)
+    [execution] = store.find(HISTORY, 9)
     assert execution.outcome is Outcome.SUCCEEDED
 
 
@@ -135,9 +136,9 @@ def test_the_end_of_a_persisting_job_waits_for_its_locked_row(
         other.execute(ends)
         done.result(20)
     work.close()
-    [execution] = store.find_executions(HISTORY, 9)
+    [execution] = store.find(HISTORY, 9)
     assert execution.outcome is Outcome.SUCCEEDED
-    assert (store.job(fired.job_key).data) == {"n": 1}
+    assert (stored_job(store, fired.job_key).data) == {"n": 1}
 
 
 @pytest.mark.parametrize("how", ["close", "commit", "rollback"])

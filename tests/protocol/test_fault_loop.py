@@ -26,8 +26,8 @@ from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode
 from quartzpy.store.postgresql.db import connections
-from quartzpy.store.protocol import JobEntry, TriggerMove
-from tests.contract.harness import SECOND, WINDOW, at, every, job, job_key, key, once, serial
+from quartzpy.store.protocol import EVERYTHING, JobEntry, JobGroups, NamedTriggers, TriggerMove
+from tests.contract.harness import SECOND, WINDOW, at, every, job, job_key, key, once, serial, stored_trigger
 from tests.protocol.driver import DrivenNode, Stage
 from tests.protocol.faults import Faults, Mode
 from tests.protocol.options import is_long
@@ -277,23 +277,23 @@ def replace_trigger(stage: Stage) -> None:
 
 
 def pause_trigger(stage: Stage) -> None:
-    stage.store.pause_triggers([key("soon"), key("s2")])
+    stage.store.pause(NamedTriggers([key("soon"), key("s2")]))
 
 
 def resume_trigger(stage: Stage) -> None:
-    stage.store.resume_triggers([key("soon"), key("s2")])
+    stage.store.resume(NamedTriggers([key("soon"), key("s2")]))
 
 
 def pause_all(stage: Stage) -> None:
-    stage.store.pause_all()
+    stage.store.pause(EVERYTHING)
 
 
 def pause_group(stage: Stage) -> None:
-    stage.store.pause_job_groups(GroupMatcher.equals("DEFAULT"))
+    stage.store.pause(JobGroups(GroupMatcher.equals("DEFAULT")))
 
 
 def disable(stage: Stage) -> None:
-    stage.store.set_job_mode(job_key("slow"), JobMode.DISABLED)
+    stage.store.set_mode(job_key("slow"), JobMode.DISABLED)
 
 
 def delete_trigger(stage: Stage) -> None:
@@ -325,7 +325,7 @@ def purge(stage: Stage) -> None:
 
 
 def move_triggers(stage: Stage) -> None:
-    record = stage.store.trigger(key("s2"))
+    record = stored_trigger(stage.store, key("s2"))
     assert record is not None
     moved = stage.prepare(once("s2", at(4)), job_key("serial"))
     stage.store.move_triggers([TriggerMove(record, moved)])
@@ -358,14 +358,14 @@ def _paused(act: Callable[[Stage], Any]) -> Callable[[Stage, DrivenNode], Prepar
         node = stage.living("a")
         scheduled(stage)
         node.schedule()
-        stage.store.pause_all()
+        stage.store.pause(EVERYTHING)
         return Prepared(partial(act, stage), [node], by_user=True)
 
     return prepare
 
 
 OPERATIONS["resume-trigger"] = _paused(resume_trigger)
-OPERATIONS["resume-all"] = _paused(lambda stage: stage.store.resume_all())
+OPERATIONS["resume-all"] = _paused(lambda stage: stage.store.resume(EVERYTHING))
 
 
 # --- the loop

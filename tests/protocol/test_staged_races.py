@@ -18,7 +18,7 @@ from quartzpy.errors import CalendarInUseError, JobNotFoundError
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.store.postgresql.db import connections
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import JobEntry
+from quartzpy.store.protocol import EVERYTHING, JobEntry
 from tests.contract.harness import SECOND, THRESHOLD, at, every, job, job_key, key, once, serial
 from tests.protocol.driver import Stage
 from tests.protocol.options import is_long
@@ -122,7 +122,7 @@ def leave(stage: Stage, name: str) -> Act:
 
 
 def pause_all(store: SqlJobStore, stage: Stage) -> None:
-    store.pause_all()
+    store.pause(EVERYTHING)
 
 
 def store_again(store: SqlJobStore, stage: Stage) -> None:
@@ -242,7 +242,7 @@ def staging(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Staging]:
 
 def bring_to_rest(stage: Stage) -> None:
     """All nodes that are registered go on; what was paused is resumed; every fire has then run exactly once."""
-    stage.store.resume_all()
+    stage.store.resume(EVERYTHING)
     registered = {name for (name,) in stage.rows("SELECT instance_id FROM qrtz_scheduler_state")}
     lives = [node for node in stage.nodes if node.name in registered and node.name not in "ce"]
     if not lives:

@@ -25,9 +25,21 @@ from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.memory.store import RamJobStore
-from quartzpy.store.protocol import JobEntry, JobStore, Node
+from quartzpy.store.protocol import EVERYTHING, JobEntry, JobStore, NamedTriggers, Node
 from quartzpy.store.queries import HISTORY, TriggerQuery
-from tests.contract.harness import CHECKIN, SECOND, START, Harness, ManualClock, RamHarness, every, job, key, serial
+from tests.contract.harness import (
+    CHECKIN,
+    SECOND,
+    START,
+    Harness,
+    ManualClock,
+    RamHarness,
+    every,
+    job,
+    key,
+    serial,
+    stored_job,
+)
 from tests.protocol.driver import DrivenNode, Runs, Stage
 from tests.protocol.options import is_long
 
@@ -184,12 +196,12 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(TRIGGERS))
     def pause(self, name: str) -> None:
-        self.store.pause_triggers([key(name)])
+        self.store.pause(NamedTriggers([key(name)]))
         self.gone[name] = self._fires_of(name)
 
     @rule(name=st.sampled_from(TRIGGERS))
     def resume(self, name: str) -> None:
-        self.store.resume_triggers([key(name)])
+        self.store.resume(NamedTriggers([key(name)]))
         self.gone.pop(name, None)
 
     @rule(seconds=st.sampled_from([1, 2, 4, 4, 25]))
@@ -290,9 +302,7 @@ class Cluster(RuleBasedStateMachine):
             if row.state == "EXECUTING" and row.trigger_key == key(name)
         }
         return running | {
-            row.fire_id
-            for row in self.store.find_executions(HISTORY, 10_000)
-            if row.fire_id and row.trigger_key == key(name)
+            row.fire_id for row in self.store.find(HISTORY, 10_000) if row.fire_id and row.trigger_key == key(name)
         }
 
     @invariant()
@@ -307,7 +317,7 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def s2_next_fire_times_rise(self) -> None:
-        for record in self.store.find_triggers(TriggerQuery(), 1_000):
+        for record in self.store.find(TriggerQuery(), 1_000):
             following = record.progress.next_fire_time
             if following is not None:
                 place = (record.trigger.key, record.generation)
@@ -326,32 +336,30 @@ class Cluster(RuleBasedStateMachine):
         assert all(row.epoch in epochs for row in running)
         claimed = Counter(row.trigger_key for row in running if row.state == "ACQUIRED")
         executing = {row.job_key.name for row in running if row.state == "EXECUTING"}
-        for record in self.store.find_triggers(TriggerQuery(), 1_000):
+        for record in self.store.find(TriggerQuery(), 1_000):
             assert claimed[record.trigger.key] == (record.state is TriggerState.ACQUIRED), record
             if record.state in (TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED):
                 assert "serial" in executing
 
     @invariant()
     def s7_what_a_job_stores_is_a_chain(self) -> None:
-        detail = self.store.job(JOBS["serial"].key)
+        detail = stored_job(self.store, JOBS["serial"].key)
         assert detail is not None
-        ended = self.store.find_executions(HISTORY, 10_000)
+        ended = self.store.find(HISTORY, 10_000)
         assert dict(detail.data or {})["n"] == sum(
             row.job_key.name == "serial" and row.outcome is Outcome.SUCCEEDED for row in ended
         )
 
     @invariant()
     def s8_a_fire_ends_in_one_way(self) -> None:
-        ended = Counter(row.fire_id for row in self.store.find_executions(HISTORY, 10_000))
+        ended = Counter(row.fire_id for row in self.store.find(HISTORY, 10_000))
         assert max(ended.values(), default=1) == 1
         assert not ended.keys() & {row.fire_id for row in self.store.list_running()}
 
     @invariant()
     def s9_fences_of_a_serial_job_rise(self) -> None:
         given = [run.fire_id for run in self.world.runs if run.job_detail.name == "serial"]
-        executed = {
-            row.fire_id for row in self.store.find_executions(HISTORY, 10_000) if row.outcome is Outcome.SUCCEEDED
-        }
+        executed = {row.fire_id for row in self.store.find(HISTORY, 10_000) if row.outcome is Outcome.SUCCEEDED}
         recorded = [fire_id for fire_id in given if fire_id in executed]
         assert recorded == sorted(recorded)
 
@@ -371,7 +379,7 @@ class Cluster(RuleBasedStateMachine):
             line.arrive()
         if not self.nodes:
             self.start("a")
-        self.store.resume_all()
+        self.store.resume(EVERYTHING)
         self.gone.clear()
         for _ in range(24):
             for node in self.nodes.values():
@@ -380,9 +388,7 @@ class Cluster(RuleBasedStateMachine):
                 break
             self.clock.advance(CHECKIN)
         else:
-            raise AssertionError(
-                f"stuck: {self.store.list_running()}\n{self.store.find_triggers(TriggerQuery(), 1_000)}"
-            )
+            raise AssertionError(f"stuck: {self.store.list_running()}\n{self.store.find(TriggerQuery(), 1_000)}")
         for check in (
             self.s1_a_fire_runs_at_most_once_and_an_instant_fires_at_most_once,
             self.s7_what_a_job_stores_is_a_chain,
@@ -400,7 +406,7 @@ class Cluster(RuleBasedStateMachine):
                 record.progress.next_fire_time is not None
                 and record.progress.next_fire_time <= now
                 and record.state in (TriggerState.WAITING, *HELD)
-                for record in self.store.find_triggers(TriggerQuery(), 1_000)
+                for record in self.store.find(TriggerQuery(), 1_000)
             )
         )
 

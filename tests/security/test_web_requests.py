@@ -29,8 +29,8 @@ LOCAL: dict[str, Any] = {"base_url": "http://127.0.0.1", "client": ("127.0.0.1",
 
 
 @pytest.fixture
-def scheduler() -> Iterator[Scheduler]:
-    made = Scheduler("memory://")
+def scheduler(postgres_dsn: str) -> Iterator[Scheduler]:
+    made = Scheduler(postgres_dsn)
     yield made
     made.shutdown()
 

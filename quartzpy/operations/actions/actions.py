@@ -29,12 +29,13 @@ from quartzpy.operations.actions.values import before_and_after, schedule_values
 from quartzpy.operations.schedules import SchedulePreview, in_words
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as_selected, named
 from quartzpy.operations.source import Redaction
+from quartzpy.scheduler import singles
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.scheduler.sync import Declarations, Existing, SyncPlan
 from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.states import PAUSED_STATES, JobMode, Missed, NodeMode, TriggerState, missed_of
-from quartzpy.store.protocol import Notification, PauseNote
+from quartzpy.store.protocol import NamedTriggers, Notification, PauseNote, TriggersOfJobs
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import did_you_mean, number_of, numbered, quoted
 
@@ -170,7 +171,7 @@ class Actions:
             JobNotFoundError: the job is not stored.
         """
         scheduler, key = self._log.scheduler, checked_key(job, JobKey)
-        header = scheduler._usable_store().job_header(key)
+        header = scheduler._usable_store().job_headers([key]).get(key)
         if header is None:
             raise scheduler._no_job(key)
         data_type = scheduler.job_types.data_type(header.job_type)
@@ -243,7 +244,7 @@ class Actions:
             return Change(f"Execution {fire_id} was asked to stop.")
 
         def change_job(transaction: OwnTransactionMethods, key: JobKey) -> Change:
-            fire_ids = sorted(transaction.store.request_cancel_of_job(key))
+            fire_ids = sorted(transaction.store.request_cancel(key))
             if not fire_ids and not transaction.check_exists(key):
                 raise JobNotFoundError(f"job {key} is not stored, and no execution of it is running")
             text = f"No execution of job {key} is running."
@@ -281,10 +282,10 @@ class Actions:
         def change_many(transaction: OwnTransactionMethods, keys: Sequence[Any]) -> SliceChange:
             if selected.kind is Subject.JOB:
                 done = _stored_jobs(transaction, selected, keys)
-                transaction.store.pause_jobs(done.changed, note)
+                transaction.store.pause(TriggersOfJobs(done.changed), note)
                 return done
             done = _changing(transaction, selected, keys, "pause", lambda record: _is_new(record, note))
-            transaction.store.pause_triggers(done.changed, note)
+            transaction.store.pause(NamedTriggers(done.changed), note)
             return done
 
         return self._change_each("pause", selected, reason, change, values=values_of, change_many=change_many)
@@ -313,10 +314,10 @@ class Actions:
         def change_many(transaction: OwnTransactionMethods, keys: Sequence[Any]) -> SliceChange:
             if selected.kind is Subject.JOB:
                 done = _stored_jobs(transaction, selected, keys)
-                due_at = transaction.store.resume_jobs(done.changed, treatment)
+                due_at = transaction.store.resume(TriggersOfJobs(done.changed), treatment)
             else:
                 done = _changing(transaction, selected, keys, "resume", lambda record: record.state in PAUSED_STATES)
-                due_at = transaction.store.resume_triggers(done.changed, treatment)
+                due_at = transaction.store.resume(NamedTriggers(done.changed), treatment)
             transaction._changed(due_at, Notification.RESUMED)
             return done
 
@@ -378,7 +379,7 @@ class Actions:
         if trigger is None:
             return schedules.preview(text, zone, reading.now())
         key = checked_key(trigger, TriggerKey)
-        record = reading.ask(lambda store: store.trigger(key))()
+        record = reading.ask(lambda store: store.triggers([key]).get(key))()
         if record is None:
             raise scheduler._no_trigger(key)
         calendar, name = None, record.calendar
@@ -406,7 +407,7 @@ class Actions:
             new = schedules.edited(record, text, zone, transaction.store.now())
             following = transaction.reschedule_job(key, new)
             if record.state in PAUSED_STATES:
-                transaction.store.pause_triggers([key], PauseNote(record.pause_reason, record.paused_by))
+                transaction.store.pause(NamedTriggers([key]), PauseNote(record.pause_reason, record.paused_by))
             sentence = f"Trigger {key} fires {in_words(new)}; the next time is {following.isoformat(sep=' ')}."
             return Change(sentence, schedule_values(record.trigger), schedule_values(new), (key,))
 
@@ -421,11 +422,11 @@ class Actions:
         """
 
         def change(transaction: OwnTransactionMethods, key: TriggerKey) -> Change:
-            transaction._changed(transaction.store.reset_from_error(key))
+            transaction._changed(singles.reset_from_error(transaction.store, key))
             return Change()
 
         def change_many(transaction: OwnTransactionMethods, keys: Sequence[Any]) -> SliceChange:
-            reset = transaction.store.reset_all_from_error(keys)
+            reset = transaction.store.reset_from_error(keys)
             transaction._changed(min((at for at in reset.values() if at is not None), default=None))
             failures = [
                 ActionFailure(str(key), f"trigger {key} is not stored, or not in ERROR")
@@ -586,7 +587,7 @@ def _stored_jobs(transaction: OwnTransactionMethods, selected: Keys | Selection,
     if isinstance(selected, Selection):
         # The query has just returned them.
         return SliceChange(list(keys))
-    return _by_presence(Subject.JOB, keys, {key for key in keys if transaction.store.job_header(key) is not None})
+    return _by_presence(Subject.JOB, keys, set(transaction.store.job_headers(keys)))
 
 
 def _by_presence(kind: Subject, keys: Sequence[Any], changed: Container[Any]) -> SliceChange:
@@ -623,7 +624,7 @@ def _is_new(record: TriggerRecord, note: PauseNote) -> bool:
 
 def _check_fires(transaction: OwnTransactionMethods, key: TriggerKey, what: str) -> None:
     """Refuse an action on a trigger that does not fire: the store would accept it, and nothing would change."""
-    record = transaction.store.trigger(key)
+    record = transaction.store.triggers([key]).get(key)
     problem = None if record is None else _idle(record, what)
     if problem is not None:
         raise IllegalStateChangeError(problem)
@@ -641,12 +642,12 @@ def _held(transaction: OwnTransactionMethods, key: JobKey | TriggerKey) -> str |
     """Return the reason why a job or a trigger does not fire although it was resumed, if its mode is the reason."""
     job = key
     if isinstance(key, TriggerKey):
-        record = transaction.store.trigger(key)
+        record = transaction.store.triggers([key]).get(key)
         if record is None or record.state not in PAUSED_STATES:
             return None
         job = record.job_key
     assert isinstance(job, JobKey)
-    match transaction.store.job_mode(job):
+    match singles.mode_of_job(transaction.store, job):
         case JobMode.DISABLED:
             return f"it does not fire before its job {job} is enabled" if job is not key else "it is disabled"
         case JobMode.MANUAL:
@@ -655,7 +656,7 @@ def _held(transaction: OwnTransactionMethods, key: JobKey | TriggerKey) -> str |
                 if job is not key
                 else "it runs only by hand"
             )
-    return "it does not fire before manual mode ends" if transaction.store.is_manual() else None
+    return "it does not fire before manual mode ends" if transaction.store.pauses().is_manual else None
 
 
 def _as_mapping(data: Any) -> Any:

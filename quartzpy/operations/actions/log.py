@@ -27,7 +27,8 @@ from quartzpy.operations.selection import Keys, Selection, Subject
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.scheduler.transactions import OwnTransactionMethods, in_own_transaction
 from quartzpy.states import ActionState
-from quartzpy.store.protocol import ActionEntry
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import ActionEntry
 from quartzpy.texts import check_description, number_of, reason
 
 MOST_KEYS = 100
@@ -183,7 +184,7 @@ class ActionLog:
 
         def work(transaction: OwnTransactionMethods) -> tuple[Change, int]:
             done = change(transaction)
-            return done, transaction.store.record_action(_succeeded(entry, done))
+            return done, admin(transaction.store).record_action(_succeeded(entry, done))
 
         try:
             done, action_id = in_own_transaction(self._scheduler, work)
@@ -212,7 +213,7 @@ class ActionLog:
 
         def work(transaction: OwnTransactionMethods) -> _T:
             done = change(transaction)
-            transaction.store.record_actions(
+            admin(transaction.store).record_actions(
                 [_succeeded(replace(entry, subject=_short(subject)), made) for subject, made in done.rows]
             )
             return done.result
@@ -246,7 +247,7 @@ class ActionLog:
         except Exception as error:
             self._record_failure(entry, error)
             raise
-        action_id = self._scheduler._usable_store().record_action(entry)
+        action_id = admin(self._scheduler._usable_store()).record_action(entry)
         keys: list[Any] = []
         failures: list[ActionFailure] = []
         count = failed = 0
@@ -278,7 +279,9 @@ class ActionLog:
     def _slice(self, action_id: int, before: int, keys: Sequence[Any], change: ChangeSlice) -> SliceChange:
         def work(transaction: OwnTransactionMethods) -> SliceChange:
             done = change(transaction, keys)
-            transaction.store.update_action(action_id, state=ActionState.RUNNING, count=before + len(done.changed))
+            admin(transaction.store).update_action(
+                action_id, state=ActionState.RUNNING, count=before + len(done.changed)
+            )
             return done
 
         return in_own_transaction(self._scheduler, work)
@@ -313,11 +316,11 @@ class ActionLog:
         shown = [{"key": failure.key, "error": failure.error} for failure in failures[:10]]
         after = json.dumps({"failed": failed, "failures": shown}) if failed else None
         if error is None:
-            store.update_action(action_id, state=state, count=count, after_text=after)
+            admin(store).update_action(action_id, state=state, count=count, after_text=after)
         else:
             # The store may be unavailable. The row then stays RUNNING until it is marked as INTERRUPTED.
             with suppress(QuartzpyError):
-                store.update_action(action_id, state=state, count=count, after_text=after, error=error)
+                admin(store).update_action(action_id, state=state, count=count, after_text=after, error=error)
 
     def _permitted(self, action: str, role: Role, subject: str, given_reason: str) -> ActionEntry:
         check_description(given_reason, InvalidValueError, "reason")
@@ -333,7 +336,7 @@ class ActionLog:
     def _record_failure(self, entry: ActionEntry, error: Exception, state: ActionState = ActionState.FAILED) -> None:
         # The store may be the reason of the failure.
         with suppress(QuartzpyError):
-            self._scheduler._usable_store().record_action(replace(entry, state=state, error=reason(error)))
+            admin(self._scheduler._usable_store()).record_action(replace(entry, state=state, error=reason(error)))
 
 
 def _short(subject: str) -> str:

@@ -30,9 +30,9 @@ def values_of(transaction: OwnTransactionMethods, key: JobKey | TriggerKey) -> d
     """Return the values of a job or a trigger that actions change, for the audit log; none if it is not stored."""
     if isinstance(key, JobKey):
         mode = transaction.job_mode(key)
-        triggers = transaction.store.find_triggers(TriggerQuery(job_key=key), _MOST_TRIGGERS)
+        triggers = transaction.store.find(TriggerQuery(job_key=key), _MOST_TRIGGERS)
         return {} if mode is None else {"mode": mode, "triggers": [_of_trigger(record) for record in triggers]}
-    record = transaction.store.trigger(key)
+    record = transaction.store.triggers([key]).get(key)
     return {} if record is None else _of_trigger(record)
 
 

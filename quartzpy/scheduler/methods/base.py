@@ -15,7 +15,6 @@ from quartzpy.jobs.internal_entries import CurrentTrace
 from quartzpy.jobs.job import JobTypes
 from quartzpy.keys import JobKey, Key, TriggerKey, nearest
 from quartzpy.name_hints import SCHEDULER_NAMES, NameHints
-from quartzpy.states import PublicState
 from quartzpy.store.protocol import JobStore, Notification
 
 MOST_NEAR = 100
@@ -67,11 +66,11 @@ class Methods(NameHints, ABC):
         return self._job_types
 
     def _require_job(self, key: JobKey) -> None:
-        if self._usable_store().job_mode(key) is None:
+        if not self._usable_store().job_headers([key]):
             raise self._no_job(key)
 
     def _require_trigger(self, key: TriggerKey) -> None:
-        if self._usable_store().trigger_states([key])[key] is PublicState.NONE:
+        if not self._usable_store().triggers([key]):
             raise self._no_trigger(key)
 
     def _no_job(self, key: JobKey) -> JobNotFoundError:

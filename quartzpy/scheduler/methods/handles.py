@@ -50,7 +50,7 @@ class TriggeredExecution:
 
     def _find(self, store: JobStore, states: frozenset[ExecutionState]) -> ExecutionRecord | None:
         query = ExecutionQuery(states=states, trigger_key=self._key, since=self._since)
-        return next(iter(store.find_executions(query, 1)), None)
+        return next(iter(store.find(query, 1)), None)
 
     def cancel(self) -> bool:
         """Cancel the coming fire, or ask the running execution to stop. Return True if either was possible."""
@@ -59,7 +59,7 @@ class TriggeredExecution:
         record = self._find(store, frozenset(ExecutionState))
         if record is None or record.fire_id is None or record.outcome is not None:
             return taken_back
-        return store.request_cancel(record.fire_id)
+        return bool(store.request_cancel(record.fire_id))
 
     def wait(self, timeout: Span | None = None) -> ExecutionRecord:
         """Wait until the execution has ended, on any node; return its record with its log lines.

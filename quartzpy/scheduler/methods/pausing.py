@@ -21,9 +21,20 @@ from quartzpy.events.events import (
 from quartzpy.instants import as_instant
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, check_name, checked_key
 from quartzpy.matchers import GroupMatcher, as_group_matcher
+from quartzpy.scheduler import singles
 from quartzpy.scheduler.methods.base import Methods
 from quartzpy.states import JobMode, Missed, TriggerState, missed_of
-from quartzpy.store.protocol import Notification, PauseNote, TriggerMove
+from quartzpy.store.protocol import (
+    EVERYTHING,
+    JobGroups,
+    NamedTriggers,
+    NameKind,
+    Notification,
+    PauseNote,
+    TriggerGroups,
+    TriggerMove,
+    TriggersOfJobs,
+)
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import check_description
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
@@ -49,7 +60,7 @@ class PausingMethods(Methods):
         """
         key, note = checked_key(key, TriggerKey), _note(reason, by)
         self._require_trigger(key)
-        self._usable_store().pause_triggers([key], note)
+        self._usable_store().pause(NamedTriggers([key]), note)
         self._emit(TriggerPaused(key))
 
     def resume_trigger(self, key: TriggerRef, *, missed: str = Missed.MISFIRE) -> None:
@@ -62,7 +73,7 @@ class PausingMethods(Methods):
         """
         key, treatment = checked_key(key, TriggerKey), missed_of(missed)
         self._require_trigger(key)
-        self._resumed(self._usable_store().resume_triggers([key], treatment))
+        self._resumed(self._usable_store().resume(NamedTriggers([key]), treatment))
         self._emit(TriggerResumed(key))
 
     def pause_job(self, key: JobRef, *, reason: str | None = None, by: str | None = None) -> None:
@@ -78,7 +89,7 @@ class PausingMethods(Methods):
         """
         key, note = checked_key(key, JobKey), _note(reason, by)
         self._require_job(key)
-        self._usable_store().pause_jobs([key], note)
+        self._usable_store().pause(TriggersOfJobs([key]), note)
         self._emit(JobPaused(key))
 
     def resume_job(self, key: JobRef, *, missed: str = Missed.MISFIRE) -> None:
@@ -91,7 +102,7 @@ class PausingMethods(Methods):
         """
         key, treatment = checked_key(key, JobKey), missed_of(missed)
         self._require_job(key)
-        self._resumed(self._usable_store().resume_jobs([key], treatment))
+        self._resumed(self._usable_store().resume(TriggersOfJobs([key]), treatment))
         self._emit(JobResumed(key))
 
     def pause_trigger_group(
@@ -103,7 +114,7 @@ class PausingMethods(Methods):
         triggers that there are now; see `pause_trigger`.
         """
         matcher, note = as_group_matcher(group), _note(reason, by)
-        groups = self._usable_store().pause_trigger_groups(matcher, note)
+        groups = self._usable_store().pause(TriggerGroups(matcher), note)
         self._emit(TriggersPaused(matcher))
         return groups
 
@@ -111,8 +122,8 @@ class PausingMethods(Methods):
         """Resume groups of triggers; return the groups. `missed` as for `resume_trigger`."""
         matcher, treatment = as_group_matcher(group), missed_of(missed)
         store = self._usable_store()
-        groups = _matched(matcher, store.trigger_group_names(), store.paused_trigger_groups())
-        self._resumed(store.resume_trigger_groups(matcher, treatment))
+        groups = _matched(matcher, store.names(NameKind.TRIGGER_GROUPS), store.pauses().trigger_groups)
+        self._resumed(store.resume(TriggerGroups(matcher), treatment))
         self._emit(TriggersResumed(matcher))
         return groups
 
@@ -124,7 +135,7 @@ class PausingMethods(Methods):
         `reason` and `by` as in `pause_trigger_group`.
         """
         matcher, note = as_group_matcher(group), _note(reason, by)
-        groups = self._usable_store().pause_job_groups(matcher, note)
+        groups = self._usable_store().pause(JobGroups(matcher), note)
         self._emit(JobsPaused(matcher))
         return groups
 
@@ -132,8 +143,8 @@ class PausingMethods(Methods):
         """Resume all triggers of the jobs in these groups; return the groups. `missed` as for `resume_trigger`."""
         matcher, treatment = as_group_matcher(group), missed_of(missed)
         store = self._usable_store()
-        groups = _matched(matcher, store.job_group_names(), store.paused_job_groups())
-        self._resumed(store.resume_job_groups(matcher, treatment))
+        groups = _matched(matcher, store.names(NameKind.JOB_GROUPS), store.pauses().job_groups)
+        self._resumed(store.resume(JobGroups(matcher), treatment))
         self._emit(JobsResumed(matcher))
         return groups
 
@@ -144,8 +155,8 @@ class PausingMethods(Methods):
         """
         note = _note(reason, by)
         store = self._usable_store()
-        groups = set(store.trigger_group_names())
-        store.pause_all(note)
+        groups = set(store.names(NameKind.TRIGGER_GROUPS))
+        store.pause(EVERYTHING, note)
         self._emit(TriggersPaused(None))
         return groups
 
@@ -156,8 +167,8 @@ class PausingMethods(Methods):
         """
         treatment = missed_of(missed)
         store = self._usable_store()
-        groups = set(store.trigger_group_names())
-        self._resumed(store.resume_all(treatment))
+        groups = set(store.names(NameKind.TRIGGER_GROUPS))
+        self._resumed(store.resume(EVERYTHING, treatment))
         self._emit(TriggersResumed(None))
         return groups
 
@@ -196,12 +207,12 @@ class PausingMethods(Methods):
 
     def job_mode(self, key: JobRef) -> JobMode | None:
         """Return ENABLED, MANUAL or DISABLED; None if the job is not stored."""
-        return self._usable_store().job_mode(checked_key(key, JobKey))
+        return singles.mode_of_job(self._usable_store(), checked_key(key, JobKey))
 
     def _set_mode(self, key: JobRef, mode: JobMode, missed: Missed) -> None:
         key = checked_key(key, JobKey)
         self._require_job(key)
-        self._resumed(self._usable_store().set_job_mode(key, mode, missed))
+        self._resumed(self._usable_store().set_mode(key, mode, missed))
         self._emit(JobResumed(key) if mode is JobMode.ENABLED else JobPaused(key))
 
     def enter_manual_mode(self) -> None:
@@ -209,18 +220,18 @@ class PausingMethods(Methods):
 
         `resume_all` does not end it; `leave_manual_mode` does.
         """
-        self._usable_store().set_manual(True)
+        self._usable_store().set_mode(None, JobMode.MANUAL)
         self._emit(TriggersPaused(None))
 
     def leave_manual_mode(self, *, missed: str = Missed.SKIP) -> None:
         """End manual mode. Triggers that are paused otherwise remain paused; `missed` as for `enable_job`."""
-        self._resumed(self._usable_store().set_manual(False, missed_of(missed)))
+        self._resumed(self._usable_store().set_mode(None, JobMode.ENABLED, missed_of(missed)))
         self._emit(TriggersResumed(None))
 
     @property
     def is_in_manual_mode(self) -> bool:
         """Return True if the cluster is in manual mode."""
-        return self._usable_store().is_manual()
+        return self._usable_store().pauses().is_manual
 
     def reset_trigger_from_error(self, key: TriggerRef) -> None:
         """Return a trigger in ERROR to its schedule, so that it fires again.
@@ -232,7 +243,7 @@ class PausingMethods(Methods):
         """
         key = checked_key(key, TriggerKey)
         self._require_trigger(key)
-        self._changed(self._usable_store().reset_from_error(key))
+        self._changed(singles.reset_from_error(self._usable_store(), key))
 
     def skip_next(self, key: TriggerRef, count: int = 1) -> datetime | None:
         """Skip the next `count` fires of a trigger, and return its next fire time after them.
@@ -283,7 +294,7 @@ class PausingMethods(Methods):
         store = self._usable_store()
         # A trigger that fires or changes meanwhile is read again.
         for _ in range(_TRIES):
-            record = store.trigger(key)
+            record = store.triggers([key]).get(key)
             if record is None:
                 raise self._no_trigger(key)
             if record.next_fire_time is None or record.state is TriggerState.COMPLETE:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from quartzpy.errors import ExecutionNotFoundError, InvalidValueError, QuartzpyError
 from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.keys import JobKey, TriggerKey, checked_key
 from quartzpy.matchers import GroupMatcher
+from quartzpy.scheduler import singles
 from quartzpy.scheduler.explain import Explanation, Moment
 from quartzpy.scheduler.methods.base import Methods
 from quartzpy.scheduler.querying import (
@@ -25,10 +27,12 @@ from quartzpy.scheduler.querying import (
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import (
     ENDED,
+    ExecutionState,
     PublicState,
+    TriggerState,
 )
-from quartzpy.store.protocol import CheckIn, JobStore
-from quartzpy.store.queries import Position, TriggerOrder
+from quartzpy.store.protocol import CheckIn, JobStore, NameKind
+from quartzpy.store.queries import AnyQuery, ExecutionQuery, JobQuery, RecordQuery, TriggerOrder, TriggerQuery
 from quartzpy.store.records import ClusterLoad, ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
@@ -76,7 +80,7 @@ class QueryMethods(Methods):
 
     def get_job_detail(self, key: JobKey) -> JobDetail | None:
         """Return a stored job, or None if it is not stored."""
-        return self._usable_store().job(checked_key(key, JobKey))
+        return self._usable_store().jobs([checked_key(key, JobKey)]).get(checked_key(key, JobKey))
 
     def get_trigger(self, key: TriggerKey) -> Trigger | None:
         """Return a stored trigger, or None if it is not stored."""
@@ -85,7 +89,7 @@ class QueryMethods(Methods):
 
     def trigger_record(self, key: TriggerKey) -> TriggerRecord | None:
         """Return a trigger with its state and its fire times, or None if it is not stored."""
-        return self._usable_store().trigger(checked_key(key, TriggerKey))
+        return self._usable_store().triggers([checked_key(key, TriggerKey)]).get(checked_key(key, TriggerKey))
 
     def why(self, key: TriggerKey) -> list[str]:
         """Explain why a trigger has not fired, or when it will fire.
@@ -102,47 +106,49 @@ class QueryMethods(Methods):
 
     def triggers_of_job(self, key: JobKey) -> list[Trigger]:
         """Return the triggers of a job, sorted by key."""
-        return [record.trigger for record in self._usable_store().triggers_of_job(checked_key(key, JobKey))]
+        return [
+            record.trigger for record in self._usable_store().find(TriggerQuery(job_key=checked_key(key, JobKey)), None)
+        ]
 
     def trigger_state(self, key: TriggerKey) -> PublicState:
         """Return the state of a trigger in Quartz's terms; NONE if it is not stored."""
         checked = checked_key(key, TriggerKey)
-        return self._usable_store().trigger_states([checked])[checked]
+        return singles.state_of_trigger(self._usable_store(), checked)
 
     def job_group_names(self) -> list[str]:
         """Return the groups that have jobs, sorted."""
-        return self._usable_store().job_group_names()
+        return self._usable_store().names(NameKind.JOB_GROUPS)
 
     def trigger_group_names(self) -> list[str]:
         """Return the groups that have triggers, sorted."""
-        return self._usable_store().trigger_group_names()
+        return self._usable_store().names(NameKind.TRIGGER_GROUPS)
 
     def paused_trigger_groups(self) -> set[str]:
         """Return the trigger groups that are paused."""
-        return self._usable_store().paused_trigger_groups()
+        return set(self._usable_store().pauses().trigger_groups)
 
     def paused_job_groups(self) -> set[str]:
         """Return the job groups that are paused."""
-        return self._usable_store().paused_job_groups()
+        return set(self._usable_store().pauses().job_groups)
 
     @property
     def is_all_paused(self) -> bool:
         """Return True while `pause_all` is in force; triggers that are stored later are paused as well."""
-        return self._usable_store().all_paused()
+        return self._usable_store().pauses().everything
 
     def job_keys(self, group: str | GroupMatcher | None = None) -> set[JobKey]:
         """Return the keys of the jobs whose group matches; None matches all groups."""
-        return self._usable_store().job_keys(group_matcher(group) or GroupMatcher.anything())
+        return self._usable_store().keys(JobKey, group_matcher(group) or GroupMatcher.anything())
 
     def trigger_keys(self, group: str | GroupMatcher | None = None) -> set[TriggerKey]:
         """Return the keys of the triggers whose group matches; None matches all groups."""
-        return self._usable_store().trigger_keys(group_matcher(group) or GroupMatcher.anything())
+        return self._usable_store().keys(TriggerKey, group_matcher(group) or GroupMatcher.anything())
 
     def check_exists(self, key: JobKey | TriggerKey) -> bool:
         """Return True if the job or trigger is stored."""
         if isinstance(key, TriggerKey):
             return self.trigger_state(key) is not PublicState.NONE
-        return self._usable_store().job_header(checked_key(key, JobKey)) is not None
+        return self._usable_store().job_headers([checked_key(key, JobKey)]).get(checked_key(key, JobKey)) is not None
 
     # --- queries
 
@@ -166,7 +172,7 @@ class QueryMethods(Methods):
             InvalidValueError: a filter has a value that it cannot have.
         """
         query = job_query(group=group, contains=contains, job_type=job_type, mode=mode)
-        return self._query("jobs", query, lambda store: store.find_jobs)
+        return self._query("jobs", query)
 
     def triggers(
         self,
@@ -213,7 +219,7 @@ class QueryMethods(Methods):
             until=until,
             order_by=order_by,
         )
-        return self._query(f"triggers by {query.order}", query, lambda store: store.find_triggers)
+        return self._query(f"triggers by {query.order}", query)
 
     def executions(
         self,
@@ -259,7 +265,7 @@ class QueryMethods(Methods):
             until=until,
             exhausted=exhausted,
         )
-        return self._query("executions", query, lambda store: store.find_executions)
+        return self._query("executions", query)
 
     def misfires(
         self,
@@ -285,22 +291,17 @@ class QueryMethods(Methods):
             InvalidValueError: a filter has a value that it cannot have.
         """
         query = misfire_query(trigger=trigger, job=job, action=action, node=node, since=since, until=until)
-        return self._query("misfires", query, lambda store: store.find_misfires)
+        return self._query("misfires", query)
 
-    def _query(
-        self,
-        name: str,
-        query: Any,
-        find: Callable[[JobStore], Callable[[Any, int | None, Position | None], list[_Record]]],
-    ) -> Query[_Record]:
+    def _query(self, name: str, query: RecordQuery[_Record]) -> Query[_Record]:
         # If the scheduler is closed or its store cannot be reached, the error is raised here, not at the first record.
         self._usable_store()
         return Query(
             name,
-            lambda limit, after: find(self._usable_store())(query, limit, after),
+            lambda limit, after: self._usable_store().find(query, limit, after),
             query.position,
             query.shape,
-            lambda: self._usable_store().count(query),
+            lambda: self._usable_store().count(cast("AnyQuery", query)),
         )
 
     def outdated_jobs(self) -> list[OutdatedJob]:
@@ -362,7 +363,19 @@ class QueryMethods(Methods):
 
     def counts(self) -> dict[str, Any]:
         """Return the numbers of jobs, of triggers by state, and of running executions."""
-        return self._usable_store().counts()
+        queries: list[AnyQuery] = [
+            JobQuery(),
+            ExecutionQuery(states=frozenset({ExecutionState.PROCESSING})),
+            *(TriggerQuery(states=frozenset({state})) for state in TriggerState),
+        ]
+        answers = self._usable_store().ask([partial(_count, query) for query in queries])
+        jobs, running, *of_states = (answer() for answer in answers)
+        by_state = {str(state): number for state, number in zip(TriggerState, of_states, strict=True) if number}
+        return {"jobs": jobs, "triggers": by_state, "running": running}
+
+
+def _count(query: AnyQuery, store: JobStore) -> int:
+    return store.count(query)
 
 
 def checked_fire_id(fire_id: object) -> int:

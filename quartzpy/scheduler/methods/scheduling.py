@@ -261,14 +261,14 @@ class ScheduledJob(NameHints):
         since = store.now()
 
         def look() -> ExecutionRecord | None:
-            ended = store.find_executions(query, _LAST)
+            ended = store.find(query, _LAST)
             new = [record for record in ended if record.ended_at is not None and record.ended_at > since]
             if new:
                 return min(new, key=lambda record: record.ended_at or since)
-            if store.job_mode(self._key) is not None or self._is_running():
+            if store.job_headers([self._key]) or self._is_running():
                 return None
             # The execution may have ended between the two queries.
-            ended = store.find_executions(query, _LAST)
+            ended = store.find(query, _LAST)
             if not ended:
                 raise JobNotFoundError(f"job {self._key} is not stored, and no execution of it is known")
             return max(ended, key=lambda record: record.ended_at or record.scheduled_fire_time)

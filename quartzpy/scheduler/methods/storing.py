@@ -58,7 +58,7 @@ from quartzpy.scheduler.sync import (
 )
 from quartzpy.states import TriggerState
 from quartzpy.store import refusals
-from quartzpy.store.protocol import JobEntry, JobStore, TriggerMove
+from quartzpy.store.protocol import JobEntry, JobStore, NameKind, TriggerMove
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
@@ -196,7 +196,7 @@ class StoringMethods(Methods):
         calendars = store.calendars(names) if names else {}
         for name in sorted(names):
             if name not in calendars:
-                raise refusals.calendar_not_stored(name, store.calendar_names())
+                raise refusals.calendar_not_stored(name, store.names(NameKind.CALENDARS))
 
         def prepare_one(trigger: Trigger, now: datetime) -> PreparedTrigger:
             stored = calendars.get(trigger.calendar) if trigger.calendar else None
@@ -270,7 +270,7 @@ class StoringMethods(Methods):
         """
         key = checked_key(key, TriggerKey)
         new = as_trigger(trigger)
-        old = self._usable_store().trigger(key)
+        old = self._usable_store().triggers([key]).get(key)
         if old is None:
             raise self._no_trigger(key)
         if new.name is None:
@@ -362,7 +362,7 @@ class StoringMethods(Methods):
                 return
             now = store.now()
             moves = []
-            for record in store.find_triggers(TriggerQuery(calendar=name), None):
+            for record in store.find(TriggerQuery(calendar=name), None):
                 late_after = record.trigger.misfire_threshold or self._config.misfire_threshold
                 progress = record.trigger.with_new_calendar(
                     record.progress, stored.calendar, now=now, late_after=late_after
@@ -399,7 +399,7 @@ class StoringMethods(Methods):
 
     def calendar_names(self) -> list[str]:
         """Return the names of all stored calendars, sorted."""
-        return self._usable_store().calendar_names()
+        return self._usable_store().names(NameKind.CALENDARS)
 
     # --- declarations
 
@@ -470,7 +470,7 @@ class StoringMethods(Methods):
             events.extend(inside._carry_out(changes, owner, own_version if own_version != stored.version else None))
             return changes
 
-        done = self._usable_store().exclusively(work)
+        done = self._usable_store().together(work, exclusively=True)
         if apply and done:
             self._changed(self._clock.now())
             self._emit_stored(done.store)
@@ -483,7 +483,7 @@ class StoringMethods(Methods):
         jobs = store.jobs([job.key for job, _ in declared])
         records = store.triggers([trigger.key for _, triggers in declared for trigger in triggers])
         owned = store.owned(owner)
-        names = set(store.calendar_names()) if calendars else set()
+        names = set(store.names(NameKind.CALENDARS)) if calendars else set()
         stored_calendars = {name: self._readable_calendar(name) for name in calendars if name in names}
         return Stored(jobs, records, owned.jobs, owned.triggers, stored_calendars, owned.calendars, owned.version)
 
@@ -497,7 +497,7 @@ class StoringMethods(Methods):
         removed = changes.keys("-", "calendar")
         used = [trigger for _, triggers in changes.store for trigger in triggers if trigger.calendar is not None]
         missing = {trigger.calendar for trigger in used} - declared.keys()
-        names = declared.keys() | set(store.calendar_names()) if missing else set()
+        names = declared.keys() | set(store.names(NameKind.CALENDARS)) if missing else set()
         missing -= names
         for trigger in used:
             if trigger.calendar in missing:
@@ -511,7 +511,7 @@ class StoringMethods(Methods):
             changed = {trigger.key: trigger.calendar for _, triggers in changes.store for trigger in triggers}
             jobs, triggers = set(changes.keys("-", "job")), set(changes.keys("-", "trigger"))
             for name in removed:
-                for record in store.find_triggers(TriggerQuery(calendar=name), None):
+                for record in store.find(TriggerQuery(calendar=name), None):
                     stays = record.job_key not in jobs and record.key not in triggers
                     if stays and changed.get(record.key, name) == name:
                         raise CalendarInUseError(

@@ -130,7 +130,7 @@ class TriggeringMethods(StoringMethods, QueryMethods):
     ) -> TriggeredExecution:
         span = None if delay is None else as_span(delay, "delay")
         store = self._usable_store()
-        header = store.job_header(key)
+        header = store.job_headers([key]).get(key)
         if header is None:
             raise self._no_job(key)
         if header.mode is JobMode.DISABLED:
@@ -152,7 +152,7 @@ class TriggeringMethods(StoringMethods, QueryMethods):
         )
         self._check_data(trigger)
         # The job is read only if there is data to validate, because that costs another round trip.
-        job = None if data_type is None else store.job(key)
+        job = None if data_type is None else store.jobs([key]).get(key)
         if job is not None:
             self._check_typed_data(job, [trigger])
         self._store_pairs([(None, [trigger])], replace=replaces is not None)
@@ -193,7 +193,7 @@ class TriggeringMethods(StoringMethods, QueryMethods):
         if type(max_runs) is not int or not 1 <= max_runs <= MOST_RUNS:
             raise InvalidValueError(f"max_runs: a number from 1 to {MOST_RUNS:,} (got {max_runs!r})")
         store = self._usable_store()
-        record = store.trigger(key)
+        record = store.triggers([key]).get(key)
         if record is None:
             raise self._no_trigger(key)
         trigger = record.trigger
@@ -234,10 +234,10 @@ class TriggeringMethods(StoringMethods, QueryMethods):
         key = checked_key(key, TriggerKey)
         instants = self.backfill_times(key, since, until, max_runs=max_runs)
         store = self._usable_store()
-        record = store.trigger(key)
+        record = store.triggers([key]).get(key)
         if record is None:
             raise self._no_trigger(key)
-        header = store.job_header(record.job_key)
+        header = store.job_headers([record.job_key]).get(record.job_key)
         if header is None:
             raise self._no_job(record.job_key)
         if header.mode is JobMode.DISABLED:

@@ -51,7 +51,7 @@ def acquire(
     limit: int,
     look_ahead: timedelta,
     misfire_threshold: timedelta,
-    passed_over: Collection[int],
+    passed_over: Collection[int] = (),
 ) -> Acquisition:
     """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
     now = tables.require(node)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.registry import storable_json
@@ -15,7 +15,7 @@ from quartzpy.store.protocol import StoredCalendar, TriggerMove
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 
-def put(tables: Tables, name: str, calendar: Calendar, *, replace: bool) -> None:
+def put_calendar(tables: Tables, name: str, calendar: Calendar, *, replace: bool) -> None:
     """Store a calendar; see `JobStore.put_calendar`."""
     storable_json(calendar)  # raises for a calendar that no store can keep
     if name in tables.calendars and not replace:
@@ -35,7 +35,7 @@ def naming(tables: Tables, name: str) -> list[TriggerRow]:
     return [row for row in tables.triggers.values() if row.bare.calendar == name]
 
 
-def delete(tables: Tables, name: str) -> bool:
+def delete_calendar(tables: Tables, name: str) -> bool:
     """Remove a calendar; see `JobStore.delete_calendar`."""
     if naming(tables, name):
         raise refusals.calendar_in_use(name)
@@ -43,7 +43,7 @@ def delete(tables: Tables, name: str) -> bool:
     return tables.calendars.pop(name, None) is not None
 
 
-def move(tables: Tables, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
+def move_triggers(tables: Tables, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
     """Change the fire times of triggers; see `JobStore.move_triggers`."""
     moved = set()
     for one in moves:
@@ -67,3 +67,7 @@ def move(tables: Tables, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
             state = TriggerState.WAITING if row.state is TriggerState.ACQUIRED else row.state
             tables.move(row, state, progress=one.to.progress, upcoming=one.to.upcoming, missed_policy=Missed.MISFIRE)
     return moved
+
+
+def calendars(tables: Tables, names: Collection[str]) -> dict[str, StoredCalendar]:
+    return {name: tables.calendars[name] for name in names if name in tables.calendars}

@@ -10,26 +10,27 @@ from datetime import datetime, timedelta
 from quartzpy.jobs.context import Progress
 from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
-from quartzpy.store.memory import actions
 from quartzpy.store.memory.pausing import pause_schedule
 from quartzpy.store.memory.rerun import follow, retry
 from quartzpy.store.memory.rows import FiredRow, TriggerRow
 from quartzpy.store.memory.tables import HISTORY, Tables
 from quartzpy.store.protocol import (
-    ACTION_SILENCE,
     Completion,
     CompletionOutcome,
     FiredTrigger,
     Node,
     Notification,
     PauseNote,
+    Purged,
 )
 from quartzpy.store.protocol.outcomes import NOT_FAILED
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 
-def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
+def complete(
+    tables: Tables, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
+) -> CompletionOutcome:
     """End executions; see `JobStore.complete`."""
     now = tables.now()
     ended: list[Completion] = []
@@ -185,22 +186,17 @@ def _append(tables: Tables, row: TriggerRow, fired: FiredTrigger, more: Upcoming
         row.upcoming = UpcomingFireTimes(row.upcoming.instants + more.instants, more.is_complete)
 
 
-def request_cancel(tables: Tables, fire_id: int) -> bool:
-    """Ask an execution to stop; see `JobStore.request_cancel`."""
-    row = tables.fired.get(fire_id)
-    if row is None or row.state is not FiredState.EXECUTING:
-        return False
-    row.cancel_requested = True
-    tables.notifications.add(Notification.CANCELLED)
-    return True
-
-
-def request_cancel_of_job(tables: Tables, job: JobKey) -> set[int]:
-    """Ask all executions of a job to stop; see `JobStore.request_cancel_of_job`."""
-    rows = [row for row in tables.fired.values() if row.job_key == job and row.state is FiredState.EXECUTING]
-    for row in rows:
+def request_cancel(tables: Tables, executions: int | JobKey) -> set[int]:
+    """Ask executions to stop; see `FiringStore.request_cancel`."""
+    if isinstance(executions, JobKey):
+        rows = [row for row in tables.fired.values() if row.job_key == executions]
+    else:
+        rows = [tables.fired[executions]] if executions in tables.fired else []
+    running = [row for row in rows if row.state is FiredState.EXECUTING]
+    for row in running:
         row.cancel_requested = True
-    return {row.fire_id for row in rows}
+        tables.notifications.add(Notification.CANCELLED)
+    return {row.fire_id for row in running}
 
 
 def cancel_requests(tables: Tables, node: Node) -> set[int]:
@@ -208,9 +204,11 @@ def cancel_requests(tables: Tables, node: Node) -> set[int]:
     return {row.fire_id for row in tables.fired.values() if row.epoch == node.epoch and row.cancel_requested}
 
 
-def report_progress(tables: Tables, node: Node, reports: Mapping[int, Progress], logs: Mapping[int, str]) -> set[int]:
+def report_progress(
+    tables: Tables, node: Node, reports: Mapping[int, Progress], logs: Mapping[int, str] | None = None
+) -> set[int]:
     """Store the progress and the log lines of executions; see `JobStore.report_progress`."""
-    stored = set()
+    stored, logs = set(), logs or {}
     for fire_id in reports.keys() | logs.keys():
         row = tables.fired.get(fire_id)
         if row is not None and row.epoch == node.epoch and row.state is FiredState.EXECUTING:
@@ -220,30 +218,32 @@ def report_progress(tables: Tables, node: Node, reports: Mapping[int, Progress],
     return stored
 
 
-def purge(
+def purge_history(
     tables: Tables,
     older_than: timedelta | None,
+    *,
     limit: int,
-    ended_triggers: timedelta | None,
-    of_actions: timedelta | None,
-    before: datetime | None,
-) -> int:
-    """Delete old history and ended triggers; see `JobStore.purge_history`."""
+    ended_triggers: timedelta | None = None,
+    actions: timedelta | None = None,
+    before: datetime | None = None,
+    most: int | None = None,
+) -> Purged:
+    """Delete old history and ended triggers; see `ClusterStore.purge_history`. There is no audit log."""
+    ended_triggers = ended_triggers or older_than
     if ended_triggers is not None:
         _purge_ended(tables, tables.now() - ended_triggers)
-    actions.interrupt(tables, ACTION_SILENCE)
-    purged = 0 if of_actions is None else actions.purge(tables, of_actions, limit)
+    if most is not None:
+        before = _history_cutoff(tables, most)
     oldest = None if older_than is None else tables.now() - older_than
     ends = [end for end in (oldest, before) if end is not None]
-    if ends:
-        purged += _purge_executions(tables, max(ends), limit)
+    purged = _purge_executions(tables, max(ends), limit) if ends else 0
     if oldest is not None:
         purged += _purge_misfires(tables, oldest, limit)
-    return purged
+    return Purged(purged, before)
 
 
-def history_cutoff(tables: Tables, keep: int) -> datetime | None:
-    """Return the instant that parts the latest executions from the others; see `JobStore.history_cutoff`."""
+def _history_cutoff(tables: Tables, keep: int) -> datetime | None:
+    """Return the instant that parts the latest `keep` executions from the others; None if there are no others."""
     ends = sorted(record.ended_at for record in tables.history if record.ended_at is not None)
     return ends[-keep - 1] + timedelta(microseconds=1) if len(ends) > keep else None
 

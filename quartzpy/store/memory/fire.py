@@ -12,7 +12,7 @@ from quartzpy.store.memory.tables import Tables
 from quartzpy.store.protocol import FireRequest, Firing, Holdings, Node, Reconciliation
 
 
-def fire(tables: Tables, node: Node, moves: Sequence[FireRequest], early: timedelta) -> Firing:
+def fire(tables: Tables, node: Node, moves: Sequence[FireRequest], *, early: timedelta = timedelta()) -> Firing:
     """Fire the claims of `moves` that are due; see `JobStore.fire`."""
     now = tables.require(node)
     result = StepResult()
@@ -107,7 +107,7 @@ def holdings(tables: Tables, node: Node) -> Holdings:
     )
 
 
-def reconcile(tables: Tables, node: Node, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
+def reconcile(tables: Tables, node: Node, *, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
     """Reconcile the store's rows with the node's; see `JobStore.reconcile`."""
     held = holdings(tables, node)
     released = set()

@@ -8,16 +8,25 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from heapq import nlargest, nsmallest
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import PAUSED_STATES, PUBLIC, FiredState, PublicState, TriggerState
+from quartzpy.placement import placement_from_text
+from quartzpy.states import PAUSED_STATES, FiredState, TriggerState
 from quartzpy.store.memory.rows import FiredRow, TriggerRow, load_trigger
 from quartzpy.store.memory.tables import Tables
-from quartzpy.store.protocol import NO_NOTE
-from quartzpy.store.records import LATE_AFTER, ClusterLoad, ExecutionRecord, RunningRecord, TriggerRecord
+from quartzpy.store.protocol import NO_NOTE, DispatchKey, NameKind
+from quartzpy.store.records import (
+    LATE_AFTER,
+    ClusterLoad,
+    ExecutionRecord,
+    JobHeader,
+    Pauses,
+    RunningRecord,
+    TriggerRecord,
+)
 
 _Key = TypeVar("_Key", JobKey, TriggerKey)
 
@@ -56,22 +65,38 @@ def triggers(tables: Tables, keys: Collection[TriggerKey]) -> dict[TriggerKey, T
     return {key: trigger_record(tables.triggers[key]) for key in keys if key in tables.triggers}
 
 
-def triggers_of_job(tables: Tables, key: JobKey) -> list[TriggerRecord]:
-    job = tables.jobs.get(key)
-    return [] if job is None else [trigger_record(job.triggers[name]) for name in sorted(job.triggers)]
+def job_headers(tables: Tables, keys: Collection[JobKey]) -> dict[JobKey, JobHeader]:
+    rows = (tables.jobs[key] for key in keys if key in tables.jobs)
+    return {
+        row.key: JobHeader(row.key, row.job_type, row.mode, placement_from_text(row.dispatch_key.placement))
+        for row in rows
+    }
 
 
-def trigger_states(tables: Tables, keys: Collection[TriggerKey]) -> dict[TriggerKey, PublicState]:
-    rows = {key: tables.triggers.get(key) for key in keys}
-    return {key: PublicState.NONE if row is None else PUBLIC[row.state] for key, row in rows.items()}
+def keys(tables: Tables, kind: type[_Key], matcher: GroupMatcher) -> set[_Key]:
+    return {key for key in _all_keys(tables, kind) if matcher.matches(key.group)}
 
 
-def job_keys(tables: Tables, matcher: GroupMatcher) -> set[JobKey]:
-    return {key for key in tables.jobs if matcher.matches(key.group)}
+def _all_keys(tables: Tables, kind: type[_Key]) -> Iterable[_Key]:
+    every: Any = tables.jobs if kind is JobKey else tables.triggers
+    return cast("Iterable[_Key]", every)
 
 
-def trigger_keys(tables: Tables, matcher: GroupMatcher) -> set[TriggerKey]:
-    return {key for key in tables.triggers if matcher.matches(key.group)}
+def names(tables: Tables, kind: NameKind) -> list[str]:
+    if kind is NameKind.CALENDARS:
+        return sorted(tables.calendars)
+    return sorted({key.group for key in (tables.jobs if kind is NameKind.JOB_GROUPS else tables.triggers)})
+
+
+def pauses(tables: Tables) -> Pauses:
+    """See `QueryStore.pauses`."""
+    stored = tables.pauses
+    groups = _paused_trigger_groups(tables)
+    return Pauses(stored.everything, frozenset(groups), frozenset(stored.job_groups), is_manual=stored.manual)
+
+
+def waiting_dispatch_keys(tables: Tables) -> set[DispatchKey]:
+    return tables.due.dispatch_keys()
 
 
 def near_keys(tables: Tables, key: _Key, limit: int) -> set[_Key]:
@@ -93,10 +118,6 @@ def near_keys(tables: Tables, key: _Key, limit: int) -> set[_Key]:
 def _beside(names: list[str], name: str, limit: int) -> list[str]:
     before = nlargest(limit, (one for one in names if one < name))
     return before + nsmallest(limit + 1, (one for one in names if one >= name))
-
-
-def groups(keys: Iterable[JobKey] | Iterable[TriggerKey]) -> list[str]:
-    return sorted({key.group for key in keys})
 
 
 def list_running(tables: Tables) -> list[RunningRecord]:
@@ -151,15 +172,7 @@ def _next(row: TriggerRow) -> datetime:
     return row.progress.next_fire_time or datetime.max.replace(tzinfo=UTC)
 
 
-def counts(tables: Tables) -> dict[str, Any]:
-    return {
-        "jobs": len(tables.jobs),
-        "triggers": {str(state): len(rows) for state, rows in tables.by_state.items() if rows},
-        "running": sum(row.state is FiredState.EXECUTING for row in tables.fired.values()),
-    }
-
-
-def paused_trigger_groups(tables: Tables) -> set[str]:
+def _paused_trigger_groups(tables: Tables) -> set[str]:
     """Return the paused groups. Under `pause_all`, a group that was first stored later is paused as well."""
     groups = set(tables.pauses.trigger_groups)
     if tables.pauses.everything:

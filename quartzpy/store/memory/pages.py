@@ -7,32 +7,56 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from heapq import nsmallest
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+from quartzpy.errors import InvalidValueError
 from quartzpy.keys import Key
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ExecutionState, TriggerState
-from quartzpy.store.memory import actions as audit_log
 from quartzpy.store.memory.lookups import trigger_record
 from quartzpy.store.memory.rows import JobRow, TriggerRow, load_job
 from quartzpy.store.memory.tables import Tables
 from quartzpy.store.queries import (
-    MISFIRE_MARGIN,
-    ActionQuery,
     AnyQuery,
     ExecutionQuery,
     JobQuery,
     MisfireQuery,
     Position,
+    RecordQuery,
     TriggerOrder,
     TriggerQuery,
 )
-from quartzpy.store.records import ActionRecord, ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
+from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_FIRE_FOLLOWS = (TriggerState.ERROR, TriggerState.COMPLETE)
 _T = TypeVar("_T")
+_Record = TypeVar("_Record")
+
+
+def find(
+    tables: Tables, query: RecordQuery[_Record], limit: int | None, after: Position | None = None
+) -> list[_Record]:
+    """See `QueryStore.find`."""
+    records: Any
+    match query:
+        case JobQuery():
+            records = jobs(tables, query, limit, after)
+        case TriggerQuery():
+            records = triggers(tables, query, limit, after)
+        case ExecutionQuery():
+            records = executions(tables, query, limit, after)
+        case MisfireQuery():
+            records = misfires(tables, query, limit, after)
+        case _:
+            raise InvalidValueError("the audit log needs PostgreSQL; this scheduler keeps its jobs in memory")
+    return cast("list[_Record]", records)
+
+
+def count(tables: Tables, query: AnyQuery) -> int:
+    selected: RecordQuery[Any] = query
+    return len(find(tables, selected, None))
 
 
 def jobs(tables: Tables, query: JobQuery, limit: int | None, after: Position | None) -> list[JobRecord]:
@@ -143,26 +167,6 @@ def _examined(
     return [*first, *(record for record in every if record.ended_at is None)]
 
 
-def last_examined(tables: Tables, query: AnyQuery, after: Position | None) -> Position | None:
-    """See `OperationsStore.last_examined`."""
-    examined: list[Position] = []
-    match query:
-        case JobQuery(walk=JobQuery() as of_jobs):
-            examined = [query.position(one) for one in jobs(tables, of_jobs, query.among, after)]
-        case TriggerQuery(walk=TriggerQuery() as of_triggers) if not _are_few(tables, query):
-            examined = [query.position(one) for one in triggers(tables, of_triggers, query.among, after)]
-        case ActionQuery(walk=ActionQuery() as of_actions):
-            examined = [query.position(one) for one in actions(tables, of_actions, query.among, after)]
-        case MisfireQuery(walk=MisfireQuery() as of_misfires):
-            walked = misfires(tables, of_misfires, query.among, after)
-            if query.since is not None and walked and walked[-1].handled_at < query.since - MISFIRE_MARGIN:
-                return None
-            examined = [query.position(one) for one in walked]
-        case ExecutionQuery(among=int()) if after is None or not after[0]:
-            examined = [query.position(one) for one in executions(tables, ExecutionQuery(), query.among, after)]
-    return examined[-1] if len(examined) == query.among else None
-
-
 def _execution_matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:
     return (
         record.state in query.states
@@ -208,28 +212,6 @@ def misfires(tables: Tables, query: MisfireQuery, limit: int | None, after: Posi
         examined = {record.misfire_id for record in misfires(tables, query.walk, query.among, after)}
         found = [record for record in found if record.misfire_id in examined]
     return _page(found, lambda record: (-record.misfire_id,), limit, after and (-after[0],))
-
-
-def actions(tables: Tables, query: ActionQuery, limit: int | None, after: Position | None) -> list[ActionRecord]:
-    found = [record for record in tables.actions.values() if audit_log.matches(record, query)]
-    if query.walk is not None:
-        examined = {record.action_id for record in actions(tables, query.walk, query.among, after)}
-        found = [record for record in found if record.action_id in examined]
-    return _page(found, lambda record: (-record.action_id,), limit, after and (-after[0],))
-
-
-def count(tables: Tables, query: AnyQuery) -> int:
-    match query:
-        case JobQuery():
-            return len(jobs(tables, query, None, None))
-        case TriggerQuery():
-            return len(triggers(tables, query, None, None))
-        case ExecutionQuery():
-            return len(executions(tables, query, None, None))
-        case MisfireQuery():
-            return len(misfires(tables, query, None, None))
-        case ActionQuery():
-            return len(actions(tables, query, None, None))
 
 
 def _page(

@@ -11,7 +11,16 @@ from quartzpy.states import PAUSED_STATES, JobMode, Missed, TriggerState
 from quartzpy.store import refusals
 from quartzpy.store.memory.rows import JobRow, TriggerRow
 from quartzpy.store.memory.tables import Pauses, Tables
-from quartzpy.store.protocol import NO_NOTE, PauseNote
+from quartzpy.store.protocol import (
+    NO_NOTE,
+    Everything,
+    JobGroups,
+    NamedTriggers,
+    PauseNote,
+    PauseSubjects,
+    TriggerGroups,
+    TriggersOfJobs,
+)
 
 _PAUSING = {
     TriggerState.WAITING: TriggerState.PAUSED,
@@ -64,26 +73,55 @@ def _of_jobs(tables: Tables, keys: Collection[JobKey]) -> list[TriggerRow]:
     return [row for key in set(keys) if key in tables.jobs for row in tables.jobs[key].triggers.values()]
 
 
-def _of_trigger_groups(tables: Tables, matcher: GroupMatcher) -> list[TriggerRow]:
-    return [row for row in tables.triggers.values() if matcher.matches(row.key.group)]
-
-
-def _of_job_groups(tables: Tables, matcher: GroupMatcher) -> list[TriggerRow]:
-    return [row for row in tables.triggers.values() if matcher.matches(row.job.key.group)]
-
-
 def _matched(matcher: GroupMatcher, keys: Iterable[TriggerKey] | Iterable[JobKey]) -> set[str]:
     """Return the groups that match; a group that is named by EQUALS need not exist yet."""
     named = {matcher.value} if matcher.operator is MatchOperator.EQUALS else set()
     return named | {key.group for key in keys if matcher.matches(key.group)}
 
 
-def pause_triggers(tables: Tables, keys: Collection[TriggerKey], note: PauseNote) -> None:
-    _pause(tables, _of_keys(tables, keys), note)
+def _selected(tables: Tables, subjects: PauseSubjects) -> Iterable[TriggerRow]:
+    match subjects:
+        case NamedTriggers(keys):
+            return _of_keys(tables, keys)
+        case TriggersOfJobs(keys):
+            return _of_jobs(tables, keys)
+        case TriggerGroups(matcher):
+            return [row for row in tables.triggers.values() if matcher.matches(row.key.group)]
+        case JobGroups(matcher):
+            return [row for row in tables.triggers.values() if matcher.matches(row.job.key.group)]
+        case Everything():
+            return tables.triggers.values()
 
 
-def resume_triggers(tables: Tables, keys: Collection[TriggerKey], missed: Missed) -> datetime | None:
-    return _resume(tables, _of_keys(tables, keys), missed)
+def pause(tables: Tables, subjects: PauseSubjects, note: PauseNote = NO_NOTE) -> set[str]:
+    """Pause triggers; see `SchedulingStore.pause`."""
+    groups: set[str] = set()
+    match subjects:
+        case TriggerGroups(matcher):
+            groups = _matched(matcher, tables.triggers)
+            tables.pauses.trigger_groups |= groups
+        case JobGroups(matcher):
+            groups = _matched(matcher, tables.jobs)
+            tables.pauses.job_groups |= groups
+        case Everything():
+            groups = {key.group for key in tables.triggers}
+            tables.pauses.everything = True
+            tables.pauses.trigger_groups |= groups
+    _pause(tables, _selected(tables, subjects), note)
+    return groups
+
+
+def resume(tables: Tables, subjects: PauseSubjects, missed: Missed = Missed.MISFIRE) -> datetime | None:
+    """Resume triggers; see `SchedulingStore.resume`."""
+    pauses = tables.pauses
+    match subjects:
+        case TriggerGroups(matcher):
+            pauses.trigger_groups = {group for group in pauses.trigger_groups if not matcher.matches(group)}
+        case JobGroups(matcher):
+            pauses.job_groups = {group for group in pauses.job_groups if not matcher.matches(group)}
+        case Everything():
+            tables.pauses = Pauses(manual=pauses.manual)
+    return _resume(tables, _selected(tables, subjects), missed)
 
 
 def pause_schedule(tables: Tables, job: JobRow, note: PauseNote) -> bool:
@@ -93,51 +131,12 @@ def pause_schedule(tables: Tables, job: JobRow, note: PauseNote) -> bool:
     return bool(rows)
 
 
-def pause_jobs(tables: Tables, keys: Collection[JobKey], note: PauseNote) -> None:
-    _pause(tables, _of_jobs(tables, keys), note)
+def set_mode(tables: Tables, job: JobKey | None, mode: JobMode, missed: Missed = Missed.MISFIRE) -> datetime | None:
+    """Set the mode of a job, or of the scheduler; see `SchedulingStore.set_mode`."""
+    return _set_manual(tables, mode, missed) if job is None else _set_mode_of_job(tables, job, mode, missed)
 
 
-def resume_jobs(tables: Tables, keys: Collection[JobKey], missed: Missed) -> datetime | None:
-    return _resume(tables, _of_jobs(tables, keys), missed)
-
-
-def pause_trigger_groups(tables: Tables, matcher: GroupMatcher, note: PauseNote) -> set[str]:
-    groups = _matched(matcher, tables.triggers)
-    tables.pauses.trigger_groups |= groups
-    _pause(tables, _of_trigger_groups(tables, matcher), note)
-    return groups
-
-
-def resume_trigger_groups(tables: Tables, matcher: GroupMatcher, missed: Missed) -> datetime | None:
-    tables.pauses.trigger_groups = {group for group in tables.pauses.trigger_groups if not matcher.matches(group)}
-    return _resume(tables, _of_trigger_groups(tables, matcher), missed)
-
-
-def pause_job_groups(tables: Tables, matcher: GroupMatcher, note: PauseNote) -> set[str]:
-    groups = _matched(matcher, tables.jobs)
-    tables.pauses.job_groups |= groups
-    _pause(tables, _of_job_groups(tables, matcher), note)
-    return groups
-
-
-def resume_job_groups(tables: Tables, matcher: GroupMatcher, missed: Missed) -> datetime | None:
-    tables.pauses.job_groups = {group for group in tables.pauses.job_groups if not matcher.matches(group)}
-    return _resume(tables, _of_job_groups(tables, matcher), missed)
-
-
-def pause_all(tables: Tables, note: PauseNote) -> None:
-    tables.pauses.everything = True
-    tables.pauses.trigger_groups |= {key.group for key in tables.triggers}
-    _pause(tables, tables.triggers.values(), note)
-
-
-def resume_all(tables: Tables, missed: Missed) -> datetime | None:
-    tables.pauses = Pauses(manual=tables.pauses.manual)
-    return _resume(tables, tables.triggers.values(), missed)
-
-
-def set_mode(tables: Tables, key: JobKey, mode: JobMode, missed: Missed) -> datetime | None:
-    """See `JobStore.set_job_mode`."""
+def _set_mode_of_job(tables: Tables, key: JobKey, mode: JobMode, missed: Missed) -> datetime | None:
     job = tables.jobs.get(key)
     if job is None:
         return None
@@ -150,32 +149,17 @@ def _held_by_mode(rows: Iterable[TriggerRow]) -> list[TriggerRow]:
     return [row for row in rows if row.held_by_mode]
 
 
-def set_manual(tables: Tables, on: bool, missed: Missed) -> datetime | None:
-    """See `JobStore.set_manual`."""
-    tables.pauses.manual = on
+def _set_manual(tables: Tables, mode: JobMode, missed: Missed) -> datetime | None:
+    tables.pauses.manual = refusals.is_manual_mode(mode)
     scheduled = [row for row in tables.triggers.values() if row.key.group not in UNSCHEDULED_GROUPS]
-    if on:
+    if tables.pauses.manual:
         _pause(tables, scheduled, by_mode=True)
         return None
     return _resume(tables, _held_by_mode(scheduled), missed)
 
 
-def reset_from_error(tables: Tables, key: TriggerKey) -> datetime | None:
-    """Give a trigger in ERROR the state of a newly stored one; see `JobStore.reset_from_error`.
-
-    Raises:
-        TriggerNotFoundError: the trigger is not stored.
-        IllegalStateChangeError: it is not in ERROR.
-    """
-    reset = reset_all_from_error(tables, [key])
-    if key not in reset:
-        row = tables.triggers.get(key)
-        raise refusals.not_in_error(key, None if row is None else row.state)
-    return reset[key]
-
-
-def reset_all_from_error(tables: Tables, keys: Collection[TriggerKey]) -> dict[TriggerKey, datetime | None]:
-    """Do this for all that are in ERROR; see `JobStore.reset_all_from_error`."""
+def reset_from_error(tables: Tables, keys: Collection[TriggerKey]) -> dict[TriggerKey, datetime | None]:
+    """Give triggers in ERROR the states of newly stored ones; see `SchedulingStore.reset_from_error`."""
     reset = {}
     for key in keys:
         row = tables.triggers.get(key)

@@ -12,12 +12,12 @@ from datetime import datetime, timedelta
 
 from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
-from quartzpy.states import FiredState, Outcome, OverlapPolicy, TriggerState
+from quartzpy.states import FiredState, NodeMode, Outcome, OverlapPolicy, TriggerState
 from quartzpy.store import refusals
 from quartzpy.store.memory.fire import give_back
 from quartzpy.store.memory.rerun import follow, recovery
 from quartzpy.store.memory.tables import AFTER_UNBLOCKING, Tables
-from quartzpy.store.protocol import CheckIn, Node, RecoveryOutcome
+from quartzpy.store.protocol import MAX_NODE_DEATHS, CheckIn, Node, Notification, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
 
 
@@ -29,9 +29,9 @@ def register(
     pid: int,
     checkin_interval: timedelta,
     window: timedelta,
-    process: str,
-    ended_epoch: int | None,
-    max_node_deaths: int,
+    process: str = "",
+    ended_epoch: int | None = None,
+    max_node_deaths: int = MAX_NODE_DEATHS,
 ) -> Node:
     """Begin an epoch; see `JobStore.register`."""
     now = tables.now()
@@ -47,7 +47,7 @@ def register(
     return node
 
 
-def check_in(tables: Tables, node: Node) -> CheckIn:
+def check_in(tables: Tables, node: Node, *, within: float | None = None) -> CheckIn:
     """Renew the lease; see `JobStore.check_in`."""
     now = tables.require(node)
     record = tables.nodes[node.instance_id]
@@ -63,6 +63,19 @@ def publish(tables: Tables, node: Node, capabilities: Capabilities) -> None:
 
 def list_nodes(tables: Tables) -> CheckIn:
     return CheckIn(tables.now(), tuple(tables.nodes[name] for name in sorted(tables.nodes)))
+
+
+def set_node_mode(tables: Tables, instance_id: str, mode: NodeMode) -> datetime | None:
+    """Command a node; see `ClusterStore.set_node_mode`."""
+    node = tables.nodes.get(instance_id)
+    if node is None:
+        return None
+    since = tables.now()
+    if node.mode_since is not None:
+        since = max(since, node.mode_since + timedelta.resolution)
+    tables.nodes[instance_id] = replace(node, mode=mode, mode_since=since)
+    tables.notifications.add(Notification.COMMANDED)
+    return since
 
 
 def leave(tables: Tables, node: Node) -> None:
@@ -83,7 +96,9 @@ def forgive(tables: Tables, jobs: Collection[JobKey]) -> None:
             job.node_deaths -= 1
 
 
-def recover(tables: Tables, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int) -> RecoveryOutcome:
+def recover(
+    tables: Tables, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int = MAX_NODE_DEATHS
+) -> RecoveryOutcome:
     """Remove dead nodes and release what they held; see `JobStore.recover`."""
     now = tables.require(node)
     removed = []

@@ -13,8 +13,7 @@ from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.internal_entries import LostExecution, continuation_data, recovery_data, repeats
 from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.states import Admission, Outcome, TriggerState
-from quartzpy.store.memory.concurrency import concurrency_key
-from quartzpy.store.memory.rows import FiredRow, JobRow, TriggerRow
+from quartzpy.store.memory.rows import FiredRow, JobRow, TriggerRow, concurrency_key
 from quartzpy.store.memory.tables import Tables
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import UpcomingFireTimes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,7 +25,6 @@ from quartzpy.states import (
     TriggerState,
     misfire_rule_of,
 )
-from quartzpy.store.memory.concurrency import concurrency_key
 from quartzpy.store.memory.index import Entry, Part
 from quartzpy.store.protocol import DispatchKey, FiredTrigger, PauseNote
 from quartzpy.store.records import ExecutionRecord
@@ -283,3 +283,16 @@ class FiredRow:
     def counts(self) -> bool:
         """True if the execution counts against its job's limit."""
         return self.limited and self.state is FiredState.EXECUTING
+
+
+def concurrency_key(entry: str | None, job_data: str | None, trigger_data: str | None) -> str:
+    """Return the value of `entry` in the data that an execution gets, as text; empty where there is none.
+
+    Both data are JSON, and the trigger's comes first.
+    """
+    if entry is None:
+        return ""
+    value = {**json.loads(job_data or "{}"), **json.loads(trigger_data or "{}")}.get(entry)
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)

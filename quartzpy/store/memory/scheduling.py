@@ -183,8 +183,9 @@ def own(
     owner: str,
     jobs: Collection[JobKey],
     triggers: Collection[TriggerKey],
-    calendars: Collection[str],
-    version: str | None,
+    *,
+    calendars: Collection[str] = (),
+    version: str | None = None,
 ) -> None:
     """Record the owner; see `JobStore.own`."""
     if version is not None:

@@ -1,4 +1,4 @@
-"""The in-memory store: each method of `JobStore` calls a function of a step's module under one lock.
+"""The in-memory store: most methods of `JobStore` are functions of the tables, which stand in the modules beside.
 
 It is meant for tests, and for programs with a single process whose jobs need not survive it. Several nodes of one
 process can share it. It decides as the SQL store does: both pass the same contract tests.
@@ -7,98 +7,72 @@ process can share it. It decides as the SQL store does: both pass the same contr
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime, timedelta
-from functools import partial
-from typing import Any, TypeVar
+import threading
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial, update_wrapper
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from quartzpy.clock import Clock
 from quartzpy.errors import InvalidValueError, SchedulerStateError
 from quartzpy.events.events import Event
-from quartzpy.jobs.context import Progress
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.placement import Capabilities
-from quartzpy.states import ActionState, NodeMode
-from quartzpy.store.findings import Finding
-from quartzpy.store.memory import (
-    acquire,
-    actions,
-    complete,
-    fire,
-    misfire,
-    recover,
-    scheduling,
-)
+from quartzpy.matchers import GroupMatcher
+from quartzpy.store.memory import acquire as acquire_step
+from quartzpy.store.memory import calendars as memory_calendars
+from quartzpy.store.memory import complete as complete_step
+from quartzpy.store.memory import fire as fire_step
+from quartzpy.store.memory import lookups, misfire, pages, pausing, scheduling
+from quartzpy.store.memory import recover as recover_step
 from quartzpy.store.memory.notifications import Notifications
-from quartzpy.store.memory.operations_store import RamOperationsStore
-from quartzpy.store.memory.query_store import RamQueryStore
-from quartzpy.store.memory.scheduling_store import RamSchedulingStore
-from quartzpy.store.protocol import (
-    MAX_NODE_DEATHS,
-    Acquisition,
-    ActionEntry,
-    AvailableSlots,
-    CheckIn,
-    Completion,
-    CompletionOutcome,
-    DispatchKey,
-    FireRequest,
-    Firing,
-    Holdings,
-    JobStore,
-    JobTransaction,
-    MisfireOutcome,
-    Node,
-    Notification,
-    Reconciliation,
-    RecoveryOutcome,
-    Repairs,
-    Subscription,
-)
-from quartzpy.store.records import (
-    NodeRecord,
-    Owned,
-)
+from quartzpy.store.memory.tables import Tables
+from quartzpy.store.protocol import JobEntry, JobStore, JobTransaction, Notification, Repairs, Subscription
+from quartzpy.store.queries import Position, RecordQuery
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_Key = TypeVar("_Key", JobKey, TriggerKey)
+_Record = TypeVar("_Record")
 
 
-class RamJobStore(RamSchedulingStore, RamQueryStore, RamOperationsStore):
+def _locked(function: Callable[Concatenate[Tables, _P], _R]) -> Callable[Concatenate[RamJobStore, _P], _R]:
+    """Return the method that calls a function on the tables under the lock, and then sends its notifications."""
+
+    def method(store: RamJobStore, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with store._lock:
+            answer = function(store._tables, *args, **kwargs)
+            notifications, store._tables.notifications = store._tables.notifications, set()
+        if notifications:
+            store._notifications.send(notifications)
+        return answer
+
+    update_wrapper(method, function)
+    return method
+
+
+class RamJobStore:
     """Keeps a scheduler's jobs in the memory of this process, with the time of `clock`."""
 
     def __init__(self, clock: Clock) -> None:
-        super().__init__(clock)
+        self._clock = clock
+        self._tables = Tables(clock)
+        self._lock = threading.RLock()
         self._opened_by: int | None = None
         self._notifications = Notifications()
+
+    def __str__(self) -> str:
+        return "none; everything is in the memory of this process and ends with it"
 
     def within(self, connection: Any) -> JobStore:
         raise InvalidValueError("using: memory:// has no transactions; use a database")
 
-    def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
-        return self.together(work)
-
-    def together(self, work: Callable[[JobStore], _T]) -> _T:
+    def together(self, work: Callable[[JobStore], _T], *, exclusively: bool = False) -> _T:
         with self._lock:
             return work(self)
 
     def ask(self, questions: Sequence[Callable[[JobStore], Any]]) -> list[Callable[[], Any]]:
         return [partial(question, self) for question in questions]
-
-    def owned(self, owner: str) -> Owned:
-        with self._lock:
-            return scheduling.owned(self._tables, owner)
-
-    def own(
-        self,
-        owner: str,
-        jobs: Collection[JobKey],
-        triggers: Collection[TriggerKey],
-        *,
-        calendars: Collection[str] = (),
-        version: str | None = None,
-    ) -> None:
-        with self._lock:
-            scheduling.own(self._tables, owner, jobs, triggers, calendars, version)
 
     def begin_job_transaction(self) -> JobTransaction:
         raise InvalidValueError("transaction: memory:// has no transactions; use a database")
@@ -106,21 +80,18 @@ class RamJobStore(RamSchedulingStore, RamQueryStore, RamOperationsStore):
     def snapshot(self) -> Callable[[], None]:
         """Copy all rows; return a function that restores them."""
         with self._lock:
-            kept = self._tables.copied()
+            copied = self._tables.copied()
 
-        def put_back() -> None:
+        def restore() -> None:
             with self._lock:
-                kept.continue_numbers_of(self._tables)
-                self._tables = kept
+                copied.continue_numbers_of(self._tables)
+                self._tables = copied
 
-        return put_back
+        return restore
 
     # --- membership of a node
 
-    def check_tables(self) -> None:
-        """Do nothing: there are no tables that another release could change."""
-
-    def open(self) -> None:
+    def open(self, emit: Callable[[Event], None] | None = None) -> None:
         if self._opened_by not in (None, os.getpid()):
             raise SchedulerStateError(
                 f"memory:// belongs to process {self._opened_by}, which used it first; process {os.getpid()} has only a"
@@ -131,200 +102,91 @@ class RamJobStore(RamSchedulingStore, RamQueryStore, RamOperationsStore):
     def close(self) -> None:
         pass
 
-    def audit(self) -> list[Finding]:
-        """Return no findings: only this process writes here, and each step is atomic."""
-        return []
+    def check_tables(self) -> None:
+        """Do nothing: there are no tables that another release could change."""
 
     def repair(self) -> Repairs:
+        """Repair nothing: only this process writes here, and each step is atomic."""
         return Repairs()
-
-    def on_event(self, emit: Callable[[Event], None]) -> None:
-        """Do nothing: the memory has no events to report."""
-
-    def now(self) -> datetime:
-        return self._tables.now()
-
-    def register(
-        self,
-        instance_id: str,
-        *,
-        host: str,
-        pid: int,
-        checkin_interval: timedelta,
-        window: timedelta,
-        process: str = "",
-        ended_epoch: int | None = None,
-        max_node_deaths: int = MAX_NODE_DEATHS,
-    ) -> Node:
-        with self._lock:
-            return recover.register(
-                self._tables,
-                instance_id,
-                host=host,
-                pid=pid,
-                checkin_interval=checkin_interval,
-                window=window,
-                process=process,
-                ended_epoch=ended_epoch,
-                max_node_deaths=max_node_deaths,
-            )
-
-    def check_in(self, node: Node, *, within: float | None = None) -> CheckIn:
-        with self._lock:
-            return recover.check_in(self._tables, node)
-
-    def publish(self, node: Node, capabilities: Capabilities) -> None:
-        with self._lock:
-            recover.publish(self._tables, node, capabilities)
-
-    def recover(
-        self, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int = MAX_NODE_DEATHS
-    ) -> RecoveryOutcome:
-        with self._lock:
-            return recover.recover(self._tables, node, dead, max_node_deaths=max_node_deaths)
-
-    def forgive(self, jobs: Collection[JobKey]) -> None:
-        with self._lock:
-            recover.forgive(self._tables, jobs)
-
-    def describe(self) -> str:
-        return "none; everything is in the memory of this process and ends with it"
 
     def connections(self) -> None:
         return None
 
-    def leave(self, node: Node) -> None:
+    def now(self) -> datetime:
+        return self._tables.now()
+
+    register = _locked(recover_step.register)
+    check_in = _locked(recover_step.check_in)
+    publish = _locked(recover_step.publish)
+    recover = _locked(recover_step.recover)
+    forgive = _locked(recover_step.forgive)
+    leave = _locked(recover_step.leave)
+    list_nodes = _locked(recover_step.list_nodes)
+    set_node_mode = _locked(recover_step.set_node_mode)
+    purge_history = _locked(complete_step.purge_history)
+
+    # --- the steps
+
+    acquire = _locked(acquire_step.acquire)
+    fire = _locked(fire_step.fire)
+    release = _locked(fire_step.release)
+    reject = _locked(fire_step.reject)
+    holdings = _locked(fire_step.holdings)
+    reconcile = _locked(fire_step.reconcile)
+    request_cancel = _locked(complete_step.request_cancel)
+    cancel_requests = _locked(complete_step.cancel_requests)
+    report_progress = _locked(complete_step.report_progress)
+    complete = _locked(complete_step.complete)
+    recover_misfires = _locked(misfire.recover_misfires)
+
+    # --- what schedules
+
+    def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
+        now = self._clock.now()
+        prepared = [trigger.prepared(now) for entry in entries for trigger in entry.triggers]
         with self._lock:
-            recover.leave(self._tables, node)
+            return scheduling.store_jobs(self._tables, entries, prepared, replace=replace)
 
-    def holdings(self, node: Node) -> Holdings:
+    modify_job = _locked(scheduling.modify_job)
+    replace_trigger = _locked(scheduling.replace_trigger)
+    delete_triggers = _locked(scheduling.delete_triggers)
+    delete_jobs = _locked(scheduling.delete_jobs)
+    clear = _locked(scheduling.clear)
+    owned = _locked(scheduling.owned)
+    own = _locked(scheduling.own)
+    put_calendar = _locked(memory_calendars.put_calendar)
+    delete_calendar = _locked(memory_calendars.delete_calendar)
+    move_triggers = _locked(memory_calendars.move_triggers)
+    pause = _locked(pausing.pause)
+    resume = _locked(pausing.resume)
+    set_mode = _locked(pausing.set_mode)
+    reset_from_error = _locked(pausing.reset_from_error)
+
+    # --- what is read
+
+    jobs = _locked(lookups.jobs)
+    job_headers = _locked(lookups.job_headers)
+    triggers = _locked(lookups.triggers)
+    names = _locked(lookups.names)
+    pauses = _locked(lookups.pauses)
+    calendars = _locked(memory_calendars.calendars)
+    waiting_dispatch_keys = _locked(lookups.waiting_dispatch_keys)
+    list_running = _locked(lookups.list_running)
+    execution = _locked(lookups.execution)
+    count = _locked(pages.count)
+    cluster_load = _locked(lookups.cluster_load)
+
+    def keys(self, kind: type[_Key], matcher: GroupMatcher) -> set[_Key]:
         with self._lock:
-            return fire.holdings(self._tables, node)
+            return lookups.keys(self._tables, kind, matcher)
 
-    def reconcile(self, node: Node, *, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
+    def near_keys(self, key: _Key, limit: int) -> set[_Key]:
         with self._lock:
-            return fire.reconcile(self._tables, node, claims, executions)
+            return lookups.near_keys(self._tables, key, limit)
 
-    # --- the five steps
-
-    def acquire(
-        self,
-        node: Node,
-        available_slots: Sequence[AvailableSlots],
-        *,
-        limit: int,
-        look_ahead: timedelta,
-        misfire_threshold: timedelta,
-        passed_over: Collection[int] = (),
-    ) -> Acquisition:
+    def find(self, query: RecordQuery[_Record], limit: int | None, after: Position | None = None) -> list[_Record]:
         with self._lock:
-            acquisition = acquire.acquire(
-                self._tables,
-                node,
-                available_slots,
-                limit=limit,
-                look_ahead=look_ahead,
-                misfire_threshold=misfire_threshold,
-                passed_over=passed_over,
-            )
-        self._notify()
-        return acquisition
-
-    def _notify(self) -> None:
-        """Send the notifications of a step, after its lock has been released."""
-        with self._lock:
-            notifications, self._tables.notifications = self._tables.notifications, set()
-        if notifications:
-            self._notifications.send(notifications)
-
-    def fire(self, node: Node, moves: Sequence[FireRequest], *, early: timedelta = timedelta()) -> Firing:
-        with self._lock:
-            firing = fire.fire(self._tables, node, moves, early)
-        self._notify()
-        return firing
-
-    def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
-        with self._lock:
-            return fire.release(self._tables, node, fire_ids)
-
-    def reject(self, node: Node, reasons: Mapping[int, str]) -> None:
-        with self._lock:
-            fire.reject(self._tables, node, reasons)
-
-    def complete(
-        self, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
-    ) -> CompletionOutcome:
-        with self._lock:
-            return complete.complete(self._tables, node, completions)
-
-    def request_cancel(self, fire_id: int) -> bool:
-        with self._lock:
-            found = complete.request_cancel(self._tables, fire_id)
-        self._notify()
-        return found
-
-    def request_cancel_of_job(self, job: JobKey) -> Collection[int]:
-        with self._lock:
-            return complete.request_cancel_of_job(self._tables, job)
-
-    def cancel_requests(self, node: Node) -> set[int]:
-        with self._lock:
-            return complete.cancel_requests(self._tables, node)
-
-    def report_progress(
-        self, node: Node, reports: Mapping[int, Progress], logs: Mapping[int, str] | None = None
-    ) -> Collection[int]:
-        with self._lock:
-            return complete.report_progress(self._tables, node, reports, logs or {})
-
-    def recover_misfires(
-        self, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int
-    ) -> MisfireOutcome:
-        with self._lock:
-            return misfire.recover_misfires(self._tables, node, dispatch_keys, threshold=threshold, limit=limit)
-
-    def purge_history(
-        self,
-        older_than: timedelta | None,
-        *,
-        limit: int,
-        ended_triggers: timedelta | None = None,
-        actions: timedelta | None = None,
-        before: datetime | None = None,
-    ) -> int:
-        with self._lock:
-            return complete.purge(self._tables, older_than, limit, ended_triggers or older_than, actions, before)
-
-    def history_cutoff(self, keep: int) -> datetime | None:
-        with self._lock:
-            return complete.history_cutoff(self._tables, keep)
-
-    # --- the actions of operators
-
-    def record_action(self, entry: ActionEntry) -> int:
-        with self._lock:
-            return actions.record(self._tables, entry)
-
-    def record_actions(self, entries: Sequence[ActionEntry]) -> None:
-        with self._lock:
-            for entry in entries:
-                actions.record(self._tables, entry)
-
-    def update_action(
-        self, action_id: int, *, state: ActionState, count: int, after_text: str | None = None, error: str | None = None
-    ) -> None:
-        with self._lock:
-            actions.update(self._tables, action_id, state, count, after_text, error)
-
-    def interrupt_actions(self, silent_for: timedelta) -> int:
-        with self._lock:
-            return actions.interrupt(self._tables, silent_for)
-
-    def set_node_mode(self, instance_id: str, mode: NodeMode) -> datetime | None:
-        with self._lock:
-            since = actions.set_mode(self._tables, instance_id, mode)
-        self._notify()
-        return since
+            return pages.find(self._tables, query, limit, after)
 
     # --- notifications
 

@@ -27,16 +27,15 @@ from quartzpy.states import (
     TriggerState,
 )
 from quartzpy.store import refusals
-from quartzpy.store.memory.concurrency import concurrency_key
 from quartzpy.store.memory.index import DueIndex
-from quartzpy.store.memory.rows import FiredRow, JobRow, RateRow, TriggerRow
+from quartzpy.store.memory.rows import FiredRow, JobRow, RateRow, TriggerRow, concurrency_key
 from quartzpy.store.protocol import Node, Notification, StoredCalendar
-from quartzpy.store.records import ActionRecord, ExecutionRecord, MisfireRecord, NodeRecord
+from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 HISTORY = 10_000
-"""The maximum number of ended executions in the history, of recorded misfires, and of actions in the audit log."""
+"""The maximum number of ended executions in the history, and of recorded misfires."""
 
 BLOCKED_STATES = (TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED)
 AFTER_UNBLOCKING = {
@@ -104,7 +103,6 @@ class Tables:
         self.versions: dict[str, str] = {}
         self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)
         self.misfires: deque[MisfireRecord] = deque(maxlen=HISTORY)
-        self.actions: dict[int, ActionRecord] = {}
         self.rate_limits: dict[tuple[JobKey, str], RateRow] = {}
         self.due = DueIndex()
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}

@@ -18,7 +18,6 @@ from quartzpy.store import refusals
 from quartzpy.store.postgresql.db.listen import news
 from quartzpy.store.postgresql.db.session import SqlSession, Transaction
 from quartzpy.store.postgresql.db.sql_files import SqlFile
-from quartzpy.store.postgresql.lookups import column
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
 
 _SQL = SqlFile("calendars.sql")
@@ -27,7 +26,6 @@ CLEAR_UPCOMING = _SQL("clear_upcoming")
 VOID_CLAIMS = _SQL("void_claims")
 DELETE = _SQL("delete")
 CALENDARS = _SQL("calendars")
-NAMES = _SQL("names")
 HOLD = _SQL("hold")
 MOVE = _SQL("move")
 
@@ -105,8 +103,3 @@ def move_triggers(session: SqlSession, moves: Sequence[TriggerMove]) -> set[Trig
         return {TriggerKey(name, group) for group, name in moved}
 
     return session.transaction(work)
-
-
-def calendar_names(session: SqlSession) -> list[str]:
-    """See `QueryStore.calendar_names`."""
-    return column(session, NAMES)

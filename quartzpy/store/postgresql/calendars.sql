@@ -27,9 +27,6 @@ DELETE FROM qrtz_calendars WHERE sched_name = :'sched' AND calendar_name = :'nam
 SELECT calendar_name, calendar::text, revision FROM qrtz_calendars
  WHERE sched_name = :'sched' AND calendar_name = ANY(:'names'::text[]);
 
--- name: names
-SELECT calendar_name FROM qrtz_calendars WHERE sched_name = :'sched' ORDER BY 1;
-
 -- name: hold
 -- Transactions that store triggers share this lock; one that replaces or removes a calendar waits for them.
 SELECT calendar_name, revision FROM qrtz_calendars

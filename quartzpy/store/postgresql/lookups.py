@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
-from quartzpy.states import PAUSED_STATES, PUBLIC, ExecutionState, PublicState, TriggerState
+from quartzpy.placement import placement_from_text
+from quartzpy.states import PAUSED_STATES, ExecutionState, JobMode, TriggerState
+from quartzpy.store.postgresql.columns import key_columns
 from quartzpy.store.postgresql.db.rows import JobColumns, TriggerColumns
 from quartzpy.store.postgresql.db.session import SqlSession
 from quartzpy.store.postgresql.db.sql_files import SqlFile
-from quartzpy.store.protocol import DispatchKey
-from quartzpy.store.records import ExecutionRecord, Pauses, RunningRecord, TriggerRecord
+from quartzpy.store.protocol import DispatchKey, NameKind
+from quartzpy.store.records import (
+    LATE_AFTER,
+    MOST_COUNTED,
+    ClusterLoad,
+    ExecutionRecord,
+    JobHeader,
+    Pauses,
+    RunningRecord,
+    TriggerRecord,
+)
 from quartzpy.triggers.trigger import TriggerProgress
 
 _SQL = SqlFile("lookups.sql")
 JOBS = _SQL("jobs")
 TRIGGERS = _SQL("triggers")
-TRIGGERS_OF_JOB = _SQL("triggers_of_job")
-TRIGGERS_OF_JOBS = _SQL("triggers_of_jobs")
-STATES = _SQL("states")
 JOB_KEYS = _SQL("job_keys")
 TRIGGER_KEYS = _SQL("trigger_keys")
 JOB_GROUPS = _SQL("job_groups")
@@ -33,11 +40,13 @@ WAITING_DISPATCH_KEYS = _SQL("waiting_dispatch_keys")
 PAUSED = _SQL("paused")
 RUNNING = _SQL("running")
 EXECUTION = _SQL("execution")
-COUNTS = _SQL("counts")
-
-
-def _listed(keys: Collection[JobKey] | Collection[TriggerKey]) -> dict[str, list[str]]:
-    return {"groups": [key.group for key in keys], "names": [key.name for key in keys]}
+JOB_HEADERS = _SQL("job_headers")
+NEAR_JOBS = _SQL("near_jobs")
+NEAR_TRIGGERS = _SQL("near_triggers")
+LOAD = _SQL("load")
+CALENDARS = _SQL("calendar_names")
+NAMES = {NameKind.JOB_GROUPS: JOB_GROUPS, NameKind.TRIGGER_GROUPS: TRIGGER_GROUPS, NameKind.CALENDARS: CALENDARS}
+_Key = TypeVar("_Key", JobKey, TriggerKey)
 
 
 def match_values(matcher: GroupMatcher) -> dict[str, str]:
@@ -46,7 +55,7 @@ def match_values(matcher: GroupMatcher) -> dict[str, str]:
 
 
 def jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
-    found = [JobColumns._make(row).job() for row in session.read_one(JOBS, **_listed(keys))]
+    found = [JobColumns._make(row).job() for row in session.read_one(JOBS, **key_columns(keys))]
     return {job.key: job for job in found}
 
 
@@ -103,34 +112,33 @@ def trigger_record(row: tuple[Any, ...]) -> TriggerRecord:
 
 
 def triggers(session: SqlSession, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
-    found = [trigger_record(row) for row in session.read_one(TRIGGERS, **_listed(keys))]
+    found = [trigger_record(row) for row in session.read_one(TRIGGERS, **key_columns(keys))]
     return {record.key: record for record in found}
 
 
-def triggers_of_job(session: SqlSession, key: JobKey) -> list[TriggerRecord]:
-    return [trigger_record(row) for row in session.read_one(TRIGGERS_OF_JOB, group=key.group, name=key.name)]
+def job_headers(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, JobHeader]:
+    rows = session.read_one(JOB_HEADERS, **key_columns(keys))
+    headers = (
+        JobHeader(JobKey(name, group), job_type, JobMode(mode), placement_from_text(placement))
+        for group, name, job_type, mode, placement in rows
+    )
+    return {header.key: header for header in headers}
 
 
-def triggers_of_jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, list[TriggerRecord]]:
-    found: dict[JobKey, list[TriggerRecord]] = {}
-    for row in session.read_one(TRIGGERS_OF_JOBS, **_listed(keys)):
-        record = trigger_record(row)
-        found.setdefault(record.job_key, []).append(record)
-    return found
+def keys(session: SqlSession, kind: type[_Key], matcher: GroupMatcher) -> set[_Key]:
+    rows = session.read_one(JOB_KEYS if kind is JobKey else TRIGGER_KEYS, **match_values(matcher))
+    return {kind(name, group) for group, name in rows}
 
 
-def trigger_states(session: SqlSession, keys: Collection[TriggerKey]) -> Mapping[TriggerKey, PublicState]:
-    found = session.read_one(STATES, **_listed(keys))
-    states = {TriggerKey(name, group): PUBLIC[TriggerState(state)] for group, name, state in found}
-    return {key: states.get(key, PublicState.NONE) for key in keys}
+def near_keys(session: SqlSession, key: _Key, limit: int) -> set[_Key]:
+    """See `QueryStore.near_keys`."""
+    text = NEAR_JOBS if isinstance(key, JobKey) else NEAR_TRIGGERS
+    rows = session.read_one(text, group=key.group, name=key.name, limit=limit)
+    return {type(key)(name, group) for group, name in rows}
 
 
-def job_keys(session: SqlSession, matcher: GroupMatcher) -> set[JobKey]:
-    return {JobKey(row[1], row[0]) for row in session.read_one(JOB_KEYS, **match_values(matcher))}
-
-
-def trigger_keys(session: SqlSession, matcher: GroupMatcher) -> set[TriggerKey]:
-    return {TriggerKey(row[1], row[0]) for row in session.read_one(TRIGGER_KEYS, **match_values(matcher))}
+def names(session: SqlSession, kind: NameKind) -> list[str]:
+    return column(session, NAMES[kind])
 
 
 def column(session: SqlSession, text: str) -> list[str]:
@@ -139,14 +147,11 @@ def column(session: SqlSession, text: str) -> list[str]:
 
 
 def pauses(session: SqlSession) -> Pauses:
-    """See `JobStore.pauses`."""
-    found = session.read_one(PAUSED)
-    groups = {scope: frozenset(name for of, name in found if of == scope) for scope in ("TRIGGER", "JOB")}
-    return Pauses(any(scope == "ALL" for scope, _ in found), groups["TRIGGER"], groups["JOB"])
-
-
-def paused(session: SqlSession, scope: str) -> set[str]:
-    return {name for found, name in session.read_one(PAUSED) if found == scope}
+    """See `QueryStore.pauses`."""
+    rows = session.read_one(PAUSED)
+    groups = {scope: frozenset(name for of, name in rows if of == scope) for scope in ("TRIGGER", "JOB")}
+    scopes = {scope for scope, _ in rows}
+    return Pauses("ALL" in scopes, groups["TRIGGER"], groups["JOB"], is_manual="MANUAL" in scopes)
 
 
 def waiting_dispatch_keys(session: SqlSession) -> set[DispatchKey]:
@@ -239,11 +244,6 @@ def execution(session: SqlSession, fire_id: int) -> ExecutionRecord | None:
     return None
 
 
-def counts(session: SqlSession) -> dict[str, Any]:
-    [(jobs, triggers, running)] = session.read_one(COUNTS)
-    return {"jobs": jobs, "triggers": json.loads(triggers), "running": running}
-
-
 def group_matcher(matcher: GroupMatcher | None) -> GroupMatcher | None:
     """Return the filter by group of a page; None if it matches every group."""
     return None if matcher is None or matcher.operator is MatchOperator.ANYTHING else matcher
@@ -255,21 +255,6 @@ def matched_groups(matcher: GroupMatcher, groups: Sequence[str]) -> set[str]:
     return named | {group for group in groups if matcher.matches(group)}
 
 
-def job(session: SqlSession, key: JobKey) -> JobDetail | None:
-    """See `QueryStore.job`."""
-    return jobs(session, [key]).get(key)
-
-
-def trigger(session: SqlSession, key: TriggerKey) -> TriggerRecord | None:
-    """See `QueryStore.trigger`."""
-    return triggers(session, [key]).get(key)
-
-
-def job_group_names(session: SqlSession) -> list[str]:
-    """See `QueryStore.job_group_names`."""
-    return column(session, JOB_GROUPS)
-
-
-def trigger_group_names(session: SqlSession) -> list[str]:
-    """See `QueryStore.trigger_group_names`."""
-    return column(session, TRIGGER_GROUPS)
+def cluster_load(session: SqlSession) -> ClusterLoad:
+    [row] = session.read_one(LOAD, most=MOST_COUNTED, late_after=LATE_AFTER)
+    return ClusterLoad(*row)

@@ -26,42 +26,6 @@ SELECT
   JOIN unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
     ON t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name;
 
--- name: triggers_of_job
-SELECT
-    -- include: trigger_columns
-    t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
-    t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold,
-    t.calendar_name, t.job_data::text AS trigger_data, t.job_type, t.trigger_state, t.next_fire_time,
-    t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until, t.schedule_hash,
-    t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
-    -- end
-  FROM qrtz_triggers t
- WHERE t.sched_name = :'sched' AND t.job_group = :'group' AND t.job_name = :'name'
- ORDER BY t.trigger_group, t.trigger_name;
-
--- name: triggers_of_jobs
--- The scheduler as an expression leaves only the index of the job.
-SELECT t.*
-  FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
- CROSS JOIN LATERAL (
-    SELECT
-        -- include: trigger_columns
-        t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
-        t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold,
-        t.calendar_name, t.job_data::text AS trigger_data, t.job_type, t.trigger_state, t.next_fire_time,
-        t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until, t.schedule_hash,
-        t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
-        -- end
-      FROM qrtz_triggers t
-     WHERE t.sched_name || '' = :'sched' AND t.job_group = k.job_group AND t.job_name = k.job_name OFFSET 0) AS t
- ORDER BY t.trigger_group, t.trigger_name;
-
--- name: states
-SELECT t.trigger_group, t.trigger_name, t.trigger_state
-  FROM unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
-  JOIN qrtz_triggers t
-    ON t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name;
-
 -- name: job_keys
 -- Compares a group with a matcher by text functions, not LIKE, so that every character is literal.
 SELECT job_group, job_name FROM qrtz_job_details
@@ -170,9 +134,154 @@ SELECT
     , recent_log
   FROM qrtz_fired_triggers WHERE fire_id = :'fire_id'::bigint AND sched_name = :'sched';
 
--- name: counts
-SELECT (SELECT count(*) FROM qrtz_job_details WHERE sched_name = :'sched'),
-       (SELECT coalesce(jsonb_object_agg(trigger_state, n), '{}')::text
-          FROM (SELECT trigger_state, count(*) AS n FROM qrtz_triggers
-                 WHERE sched_name = :'sched' GROUP BY trigger_state) AS s),
-       (SELECT count(*) FROM qrtz_fired_triggers WHERE sched_name = :'sched' AND state = 'EXECUTING');
+-- name: job_headers
+SELECT j.job_group, j.job_name, j.job_type, j.mode, j.placement
+  FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
+  JOIN qrtz_job_details j ON j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name;
+
+-- name: near_jobs
+-- Each part is one walk along the primary key, or one for each group, which a loose index scan finds.
+WITH RECURSIVE each_group AS (
+    (SELECT job_group AS name FROM qrtz_job_details WHERE sched_name = :'sched' ORDER BY job_group LIMIT 1)
+    UNION ALL
+    SELECT (SELECT k.job_group FROM qrtz_job_details k WHERE k.sched_name = :'sched' AND k.job_group > g.name
+             ORDER BY k.job_group LIMIT 1)
+      FROM each_group g WHERE g.name IS NOT NULL
+)
+(SELECT job_group, job_name FROM qrtz_job_details WHERE sched_name = :'sched'
+  ORDER BY job_group, job_name LIMIT :'limit'::int)
+UNION
+(SELECT job_group, job_name FROM qrtz_job_details WHERE sched_name = :'sched' AND job_group = :'group'
+  ORDER BY job_name LIMIT :'limit'::int)
+UNION
+(SELECT job_group, job_name FROM qrtz_job_details
+  WHERE sched_name = :'sched' AND job_group = :'group' AND job_name < :'name'
+  ORDER BY job_name DESC LIMIT :'limit'::int)
+UNION
+(SELECT job_group, job_name FROM qrtz_job_details
+  WHERE sched_name = :'sched' AND job_group = :'group' AND job_name > :'name'
+  ORDER BY job_name LIMIT :'limit'::int)
+UNION
+SELECT job_group, job_name FROM qrtz_job_details
+ WHERE sched_name = :'sched' AND job_group = :'name' AND job_name = :'group'
+UNION
+SELECT beside.*
+  FROM (SELECT name FROM each_group WHERE name IS NOT NULL LIMIT :'limit'::int) AS g
+ CROSS JOIN LATERAL (
+    (SELECT job_group, job_name FROM qrtz_job_details
+      WHERE sched_name = :'sched' AND job_group = g.name AND job_name < :'name'
+      ORDER BY job_name DESC LIMIT 1)
+    UNION ALL
+    (SELECT job_group, job_name FROM qrtz_job_details
+      WHERE sched_name = :'sched' AND job_group = g.name AND job_name >= :'name'
+      ORDER BY job_name LIMIT 2)) AS beside;
+
+-- name: near_triggers
+-- As `jobs`.
+WITH RECURSIVE each_group AS (
+    (SELECT trigger_group AS name FROM qrtz_triggers WHERE sched_name = :'sched' ORDER BY trigger_group LIMIT 1)
+    UNION ALL
+    SELECT (SELECT k.trigger_group FROM qrtz_triggers k WHERE k.sched_name = :'sched' AND k.trigger_group > g.name
+             ORDER BY k.trigger_group LIMIT 1)
+      FROM each_group g WHERE g.name IS NOT NULL
+)
+(SELECT trigger_group, trigger_name FROM qrtz_triggers WHERE sched_name = :'sched'
+  ORDER BY trigger_group, trigger_name LIMIT :'limit'::int)
+UNION
+(SELECT trigger_group, trigger_name FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_group = :'group'
+  ORDER BY trigger_name LIMIT :'limit'::int)
+UNION
+(SELECT trigger_group, trigger_name FROM qrtz_triggers
+  WHERE sched_name = :'sched' AND trigger_group = :'group' AND trigger_name < :'name'
+  ORDER BY trigger_name DESC LIMIT :'limit'::int)
+UNION
+(SELECT trigger_group, trigger_name FROM qrtz_triggers
+  WHERE sched_name = :'sched' AND trigger_group = :'group' AND trigger_name > :'name'
+  ORDER BY trigger_name LIMIT :'limit'::int)
+UNION
+SELECT trigger_group, trigger_name FROM qrtz_triggers
+ WHERE sched_name = :'sched' AND trigger_group = :'name' AND trigger_name = :'group'
+UNION
+SELECT beside.*
+  FROM (SELECT name FROM each_group WHERE name IS NOT NULL LIMIT :'limit'::int) AS g
+ CROSS JOIN LATERAL (
+    (SELECT trigger_group, trigger_name FROM qrtz_triggers
+      WHERE sched_name = :'sched' AND trigger_group = g.name AND trigger_name < :'name'
+      ORDER BY trigger_name DESC LIMIT 1)
+    UNION ALL
+    (SELECT trigger_group, trigger_name FROM qrtz_triggers
+      WHERE sched_name = :'sched' AND trigger_group = g.name AND trigger_name >= :'name'
+      ORDER BY trigger_name LIMIT 2)) AS beside;
+
+-- name: load
+-- The first limit keeps the planner to a range of the due index, whose order it has, and OFFSET 0 from joining in
+-- another order. The second limit bounds the sum of all ranges.
+WITH RECURSIVE waiting AS (
+    -- include: waiting
+    -- A loose index scan: one step per dispatch key, so the cost does not depend on the number of triggers.
+    (SELECT job_type, placement FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
+      ORDER BY job_type, placement LIMIT 1)
+    UNION ALL
+    SELECT other.job_type, other.placement
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT t.job_type, t.placement FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING'
+           AND (t.job_type, t.placement) > (w.job_type, w.placement)
+         ORDER BY t.job_type, t.placement LIMIT 1) AS other
+    -- end
+),
+clock AS MATERIALIZED (SELECT :now AS at),
+dispatched AS MATERIALIZED (
+    SELECT w.job_type, w.placement, rule.name AS misfire_rule
+      FROM waiting w
+     CROSS JOIN
+        -- include: each_rule
+        (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
+        -- end
+),
+due AS (
+    SELECT of_key.*
+      FROM clock
+     CROSS JOIN dispatched d
+     CROSS JOIN LATERAL (
+        SELECT t.next_fire_time, t.rate_limited_until FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.job_type = d.job_type
+           AND t.placement = d.placement AND t.misfire_rule = d.misfire_rule AND t.next_fire_time <= clock.at
+         ORDER BY t.next_fire_time LIMIT :'most'::int OFFSET 0) AS of_key
+     LIMIT :'most'::int
+),
+earliest AS (
+    SELECT min(of_key.next_fire_time) AS next_fire_time
+      FROM dispatched d
+     CROSS JOIN LATERAL (
+        SELECT t.next_fire_time FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.job_type = d.job_type
+           AND t.placement = d.placement AND t.misfire_rule = d.misfire_rule
+         ORDER BY t.next_fire_time LIMIT 1) AS of_key
+)
+SELECT waiting_due.due, waiting_due.late + held.late,
+       (SELECT clock.at - e.next_fire_time FROM earliest e, clock WHERE e.next_fire_time <= clock.at),
+       in_error.number, fired.claimed, fired.executing, nodes.alive, nodes.silent
+  FROM (SELECT count(*) FILTER (WHERE rate_limited_until IS NULL OR rate_limited_until <= clock.at) AS due,
+               count(*) FILTER (WHERE next_fire_time < clock.at - :'late_after'::interval) AS late
+          FROM due, clock) AS waiting_due,
+       (SELECT count(*) FILTER (WHERE trigger_state IN ('ACQUIRED', 'BLOCKED')
+                                  AND next_fire_time < clock.at - :'late_after'::interval) AS late
+          FROM (SELECT trigger_state, next_fire_time FROM qrtz_triggers
+                 WHERE sched_name || '' = :'sched'
+                   AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
+                 LIMIT :'most'::int) AS held_row, clock) AS held,
+       (SELECT count(*) AS number
+          FROM (SELECT FROM qrtz_triggers
+                 WHERE sched_name || '' = :'sched' AND trigger_state = 'ERROR'
+                 LIMIT :'most'::int) AS error_row) AS in_error,
+       (SELECT count(*) FILTER (WHERE state = 'ACQUIRED') AS claimed,
+               count(*) FILTER (WHERE state = 'EXECUTING') AS executing
+          FROM qrtz_fired_triggers WHERE sched_name = :'sched') AS fired,
+       (SELECT count(*) FILTER (WHERE last_checkin >= clock.at - failure_window) AS alive,
+               count(*) FILTER (WHERE last_checkin < clock.at - failure_window) AS silent
+          FROM qrtz_scheduler_state, clock WHERE sched_name = :'sched') AS nodes;
+
+-- name: calendar_names
+SELECT calendar_name FROM qrtz_calendars WHERE sched_name = :'sched' ORDER BY 1;

@@ -12,10 +12,11 @@ page starts after a position (keyset pagination), never at an offset, and walks 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar, cast
 
-from quartzpy.store.postgresql import actions as audit_log
-from quartzpy.store.postgresql import execution_pages, job_pages, misfire_pages, trigger_pages
+from quartzpy.store.postgresql import action_pages, execution_pages, job_pages, misfire_pages, trigger_pages
 from quartzpy.store.postgresql.db.session import SqlSession
 from quartzpy.store.postgresql.lookups import ExecutionColumns, trigger_record
 from quartzpy.store.queries import (
@@ -25,39 +26,39 @@ from quartzpy.store.queries import (
     JobQuery,
     MisfireQuery,
     Position,
+    RecordQuery,
     TriggerQuery,
 )
-from quartzpy.store.records import ActionRecord, ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
+from quartzpy.store.records import ExecutionRecord
+
+_Record = TypeVar("_Record")
 
 
-def find_jobs(
-    session: SqlSession, query: JobQuery, limit: int | None, after: Position | None = None
-) -> list[JobRecord]:
-    return [job_pages.job_of(row, query.most_triggers) for row in _rows(session, query, limit, after)]
+def find(
+    session: SqlSession, query: RecordQuery[_Record], limit: int | None, after: Position | None = None
+) -> list[_Record]:
+    """See `QueryStore.find`; of a database also actions of the audit log."""
+    decode: Callable[[Any], Any]
+    match query:
+        case JobQuery():
+            decode = partial(job_pages.job_of, most_triggers=query.most_triggers)
+        case TriggerQuery():
+            decode = trigger_record
+        case ExecutionQuery():
+            decode = _execution_record
+        case MisfireQuery():
+            decode = misfire_pages.misfire_of
+        case ActionQuery():
+            decode = action_pages.record_of
+        case _:
+            raise AssertionError("no other query has records")
+    text, values = text_and_values(query, after, limit)
+    records = [decode(row) for row in session.read_one(text, **values)] if text else []
+    return cast("list[_Record]", records)
 
 
-def find_triggers(
-    session: SqlSession, query: TriggerQuery, limit: int | None, after: Position | None = None
-) -> list[TriggerRecord]:
-    return [trigger_record(row) for row in _rows(session, query, limit, after)]
-
-
-def find_executions(
-    session: SqlSession, query: ExecutionQuery, limit: int | None, after: Position | None = None
-) -> list[ExecutionRecord]:
-    return [ExecutionColumns._make(row).record() for row in _rows(session, query, limit, after)]
-
-
-def find_misfires(
-    session: SqlSession, query: MisfireQuery, limit: int | None, after: Position | None = None
-) -> list[MisfireRecord]:
-    return [misfire_pages.misfire_of(row) for row in _rows(session, query, limit, after)]
-
-
-def find_actions(
-    session: SqlSession, query: ActionQuery, limit: int | None, after: Position | None = None
-) -> list[ActionRecord]:
-    return [audit_log.record_of(row) for row in _rows(session, query, limit, after)]
+def _execution_record(row: tuple[Any, ...]) -> ExecutionRecord:
+    return ExecutionColumns._make(row).record()
 
 
 def text_and_values(
@@ -78,12 +79,12 @@ def text_and_values(
             text = misfire_pages.misfires_text(query, after, count=count)
             values = misfire_pages.values_of_misfires(query, after)
         case ActionQuery():
-            text, values = audit_log.text(query, after, count=count), audit_log.values(query, after)
+            text, values = action_pages.text(query, after, count=count), action_pages.values(query, after)
     return text, {**values, "limit": limit}
 
 
 def last_examined(session: SqlSession, query: AnyQuery, after: Position | None) -> Position | None:
-    """See `OperationsStore.last_examined`."""
+    """See `Admin.last_examined`."""
     match query:
         case ExecutionQuery():
             return execution_pages.last_examined(session, query, after)
@@ -96,16 +97,11 @@ def last_examined(session: SqlSession, query: AnyQuery, after: Position | None) 
         case MisfireQuery(walk=MisfireQuery()):
             text, values = misfire_pages.last_text(query, after), misfire_pages.values_of_misfires(query, after)
         case ActionQuery(walk=ActionQuery()):
-            text, values = audit_log.text(query, after, last=True), {**audit_log.values(query, after), "limit": 1}
+            text, values = action_pages.text(query, after, last=True), {**action_pages.values(query, after), "limit": 1}
         case _:
             return None
     found = session.read_one(text, **values) if text else []
     return tuple(found[0]) if found else None
-
-
-def _rows(session: SqlSession, query: AnyQuery, limit: int | None, after: Position | None) -> list[tuple[Any, ...]]:
-    text, values = text_and_values(query, after, limit)
-    return session.read_one(text, **values) if text else []
 
 
 def count(session: SqlSession, query: AnyQuery) -> int:

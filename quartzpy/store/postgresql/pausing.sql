@@ -293,15 +293,7 @@ UPDATE qrtz_triggers t
    AND (t.trigger_group, t.trigger_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
 RETURNING t.trigger_group, t.trigger_name, t.next_fire_time;
 
--- name: state
-SELECT trigger_state FROM qrtz_triggers
- WHERE sched_name = :'sched' AND trigger_group = :'group' AND trigger_name = :'name';
-
 -- name: set_mode
 UPDATE qrtz_job_details SET mode = :'mode'
  WHERE sched_name = :'sched' AND job_group = :'group' AND job_name = :'name'
 RETURNING job_name;
-
--- name: job_header
-SELECT mode, job_type FROM qrtz_job_details
- WHERE sched_name = :'sched' AND job_group = :'group' AND job_name = :'name';

@@ -8,8 +8,8 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import update_wrapper
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 
@@ -17,15 +17,14 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import SchemaError, StoreUnavailableError
 from quartzpy.events.events import Event, NodesDiffer
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
 from quartzpy.store import node_facts
-from quartzpy.store.findings import Finding, Severity
+from quartzpy.store.findings import Finding
+from quartzpy.store.postgresql import calendars as sql_calendars
 from quartzpy.store.postgresql import (
-    actions,
     checks,
-    load,
     lookups,
-    near_keys,
     owners,
     pages,
     pausing,
@@ -33,7 +32,6 @@ from quartzpy.store.postgresql import (
     schema_version,
     storing,
 )
-from quartzpy.store.postgresql import calendars as sql_calendars
 from quartzpy.store.postgresql.db.connections import Connections
 from quartzpy.store.postgresql.db.control import ControlConnection
 from quartzpy.store.postgresql.db.database import INSUFFICIENT_PRIVILEGE
@@ -44,10 +42,9 @@ from quartzpy.store.postgresql.db.locks import MADE, MAKE, LockName
 from quartzpy.store.postgresql.db.naming import DATABASE_CLOCK, Names
 from quartzpy.store.postgresql.db.questions import Question, ask
 from quartzpy.store.postgresql.db.servers import READ_ONLY
-from quartzpy.store.postgresql.db.session import SqlSession
+from quartzpy.store.postgresql.db.session import SqlSession, calls
 from quartzpy.store.postgresql.db.sources import Database
 from quartzpy.store.postgresql.db.within import WithinSession
-from quartzpy.store.postgresql.operations import history, search, server, usage
 from quartzpy.store.postgresql.scheduler_names import scheduler_names
 from quartzpy.store.postgresql.steps import acquire as acquire_step
 from quartzpy.store.postgresql.steps import cancel, checkin, facts, misfire, progress, purge
@@ -57,35 +54,21 @@ from quartzpy.store.postgresql.steps import holdings as holdings_step
 from quartzpy.store.postgresql.steps import recover as recover_step
 from quartzpy.store.postgresql.steps.job_transaction import WorkTransaction
 from quartzpy.store.protocol import MAX_NODE_DEATHS, CheckIn, ConnectionUsage, JobStore, Node, Notification, Repairs
+from quartzpy.store.queries import Position, RecordQuery
+
+if TYPE_CHECKING:
+    from quartzpy.store.postgresql.admin.operators import Admin
 
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
+_Record = TypeVar("_Record")
 _Key = TypeVar("_Key", JobKey, TriggerKey)
 
 PINGS = 4
 """The number of times that a transaction that is kept awake speaks before the server would end it as idle."""
 
 
-def _of_steps(function: Callable[Concatenate[SqlSession, _P], _R]) -> Callable[Concatenate[SqlJobStore, _P], _R]:
-    """Return the method that calls a function on the session for the steps of a node."""
-
-    def method(store: SqlJobStore, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return function(store._steps, *args, **kwargs)
-
-    update_wrapper(method, function)
-    return method
-
-
-def _of_calls(function: Callable[Concatenate[SqlSession, _P], _R]) -> Callable[Concatenate[SqlJobStore, _P], _R]:
-    """Return the method that calls a function on the session for the calls of a program."""
-
-    def method(store: SqlJobStore, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return function(store._session, *args, **kwargs)
-
-    update_wrapper(method, function)
-    return method
+_steps = partial(calls, session="_steps")
 
 
 class SqlJobStore:
@@ -104,6 +87,16 @@ class SqlJobStore:
         self._emit: Callable[[Event], None] = lambda event: None
         self._of_parents: list[Connections] = []
         self._prepare_connections()
+
+    def __str__(self) -> str:
+        return self._described
+
+    @property
+    def admin(self) -> Admin:
+        """The operators' views of this database."""
+        from quartzpy.store.postgresql.admin.operators import Admin  # A node does not need it.
+
+        return Admin(self._session, self._steps, self._as_connected)
 
     def _prepare_connections(self) -> None:
         """Create the objects for the access to the database, without connecting yet."""
@@ -131,7 +124,7 @@ class SqlJobStore:
         inside._session = inside._steps = session
         return inside
 
-    def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
+    def _exclusively(self, work: Callable[[JobStore], _T]) -> _T:
         if isinstance(self._session, WithinSession):
             with self._session.together(LockName.SYNC_ACCESS):
                 return work(self)
@@ -152,7 +145,9 @@ class SqlJobStore:
 
         return ask(self._session, [of_session(question) for question in questions])
 
-    def together(self, work: Callable[[JobStore], _T]) -> _T:
+    def together(self, work: Callable[[JobStore], _T], *, exclusively: bool = False) -> _T:
+        if exclusively:
+            return self._exclusively(work)
         if isinstance(self._session, WithinSession):
             return work(self)
         with self._connections.call_transaction() as connection:
@@ -163,7 +158,10 @@ class SqlJobStore:
 
     # --- membership of a node
 
-    def open(self) -> None:
+    def open(self, emit: Callable[[Event], None] | None = None) -> None:
+        if emit is not None:
+            self._emit = emit
+            self._connections.on_event(emit)
         if os.getpid() != self._pid:
             # The sessions still belong to the parent process, from which this one was forked. They are kept open,
             # because closing one here would end it for the parent.
@@ -210,10 +208,6 @@ class SqlJobStore:
         self._control.close()
         self._connections.close()
 
-    def on_event(self, emit: Callable[[Event], None]) -> None:
-        self._emit = emit
-        self._connections.on_event(emit)
-
     def now(self) -> datetime:
         return self._session.now()
 
@@ -256,140 +250,76 @@ class SqlJobStore:
                 )
                 self._emit(NodesDiffer(subject, values))
 
-    forgive = _of_steps(checkin.forgive)
-
-    def describe(self) -> str:
-        return self._described
+    forgive = _steps(checkin.forgive)
 
     def connections(self) -> ConnectionUsage:
         return self._connections.usage
 
-    leave = _of_steps(recover_step.leave)
-    holdings = _of_steps(holdings_step.holdings)
-    reconcile = _of_steps(holdings_step.reconcile)
-    recover = _of_steps(recover_step.recover)
-    list_nodes = _of_calls(checkin.list_nodes)
-
-    def audit(self) -> list[Finding]:
-        with self._connections.checked_out() as connection:
-            found = checks.of_node(connection, self._as_connected)
-        from quartzpy.store.postgresql import integrity  # It is needed by the doctor only.
-
-        found += integrity.audit(self._steps, self._config)
-        return sorted(found, key=lambda one: list(Severity).index(one.severity))
+    leave = _steps(recover_step.leave)
+    holdings = _steps(holdings_step.holdings)
+    reconcile = _steps(holdings_step.reconcile)
+    recover = _steps(recover_step.recover)
+    list_nodes = calls(checkin.list_nodes)
+    set_node_mode = calls(checkin.set_node_mode)
 
     def repair(self) -> Repairs:
-        from quartzpy.store.postgresql import integrity
+        from quartzpy.store.postgresql.admin import integrity
 
         return integrity.repair(self._steps)
 
     # --- the steps
 
-    acquire = _of_steps(acquire_step.acquire)
-    fire = _of_steps(fire_step.fire)
-    release = _of_steps(holdings_step.release)
-    reject = _of_steps(holdings_step.reject)
-    complete = _of_steps(complete_step.complete)
-    request_cancel = _of_calls(cancel.request_cancel)
-    request_cancel_of_job = _of_calls(cancel.request_cancel_of_job)
-    cancel_requests = _of_steps(cancel.cancel_requests)
-    report_progress = _of_steps(progress.report_progress)
-    recover_misfires = _of_steps(misfire.recover_misfires)
-    purge_history = _of_steps(purge.purge_history)
-    history_cutoff = _of_steps(purge.history_cutoff)
+    acquire = _steps(acquire_step.acquire)
+    fire = _steps(fire_step.fire)
+    release = _steps(holdings_step.release)
+    reject = _steps(holdings_step.reject)
+    complete = _steps(complete_step.complete)
+    request_cancel = calls(cancel.request_cancel)
+    cancel_requests = _steps(cancel.cancel_requests)
+    report_progress = _steps(progress.report_progress)
+    recover_misfires = _steps(misfire.recover_misfires)
+    purge_history = _steps(purge.purge_history)
 
     # --- what schedules
 
-    owned = _of_calls(owners.owned)
-    own = _of_calls(owners.own)
-    store_jobs = _of_calls(storing.store_jobs)
-    modify_job = _of_calls(storing.modify_job)
-    replace_trigger = _of_calls(storing.replace_trigger)
-    delete_triggers = _of_calls(removing.delete_triggers)
-    delete_jobs = _of_calls(removing.delete_jobs)
-    clear = _of_calls(removing.clear)
-    pause_triggers = _of_calls(pausing.pause_triggers)
-    resume_triggers = _of_calls(pausing.resume_triggers)
-    pause_jobs = _of_calls(pausing.pause_jobs)
-    resume_jobs = _of_calls(pausing.resume_jobs)
-    pause_trigger_groups = _of_calls(pausing.pause_trigger_groups)
-    resume_trigger_groups = _of_calls(pausing.resume_trigger_groups)
-    pause_job_groups = _of_calls(pausing.pause_job_groups)
-    resume_job_groups = _of_calls(pausing.resume_job_groups)
-    pause_all = _of_calls(pausing.pause_all)
-    resume_all = _of_calls(pausing.resume_all)
-    set_job_mode = _of_calls(pausing.set_job_mode)
-    set_manual = _of_calls(pausing.set_manual)
-    reset_from_error = _of_calls(pausing.reset_from_error)
-    reset_all_from_error = _of_calls(pausing.reset_all_from_error)
-    put_calendar = _of_calls(sql_calendars.put_calendar)
-    delete_calendar = _of_calls(sql_calendars.delete_calendar)
-    move_triggers = _of_calls(sql_calendars.move_triggers)
+    owned = calls(owners.owned)
+    own = calls(owners.own)
+    store_jobs = calls(storing.store_jobs)
+    modify_job = calls(storing.modify_job)
+    replace_trigger = calls(storing.replace_trigger)
+    delete_triggers = calls(removing.delete_triggers)
+    delete_jobs = calls(removing.delete_jobs)
+    clear = calls(removing.clear)
+    pause = calls(pausing.pause)
+    resume = calls(pausing.resume)
+    set_mode = calls(pausing.set_mode)
+    reset_from_error = calls(pausing.reset_from_error)
+    put_calendar = calls(sql_calendars.put_calendar)
+    delete_calendar = calls(sql_calendars.delete_calendar)
+    move_triggers = calls(sql_calendars.move_triggers)
 
     # --- what is read
 
-    job = _of_calls(lookups.job)
-    jobs = _of_calls(lookups.jobs)
-    job_header = _of_calls(pausing.job_header)
-    job_mode = _of_calls(pausing.job_mode)
-    trigger = _of_calls(lookups.trigger)
-    triggers = _of_calls(lookups.triggers)
-    triggers_of_job = _of_calls(lookups.triggers_of_job)
-    triggers_of_jobs = _of_calls(lookups.triggers_of_jobs)
-    trigger_states = _of_calls(lookups.trigger_states)
-    job_keys = _of_calls(lookups.job_keys)
-    trigger_keys = _of_calls(lookups.trigger_keys)
-    job_group_names = _of_calls(lookups.job_group_names)
-    trigger_group_names = _of_calls(lookups.trigger_group_names)
-    pauses = _of_calls(lookups.pauses)
-    is_manual = _of_calls(pausing.is_manual)
-    all_paused = _of_calls(pausing.all_paused)
-    paused_trigger_groups = _of_calls(pausing.paused_trigger_groups)
-    paused_job_groups = _of_calls(pausing.paused_job_groups)
-    waiting_dispatch_keys = _of_calls(lookups.waiting_dispatch_keys)
-    calendars = _of_calls(sql_calendars.calendars)
-    calendar_names = _of_calls(sql_calendars.calendar_names)
-    find_jobs = _of_calls(pages.find_jobs)
-    find_triggers = _of_calls(pages.find_triggers)
-    find_executions = _of_calls(pages.find_executions)
-    find_misfires = _of_calls(pages.find_misfires)
-    last_examined = _of_calls(pages.last_examined)
-    count = _of_calls(pages.count)
-    list_running = _of_calls(lookups.list_running)
-    execution = _of_calls(lookups.execution)
-    counts = _of_calls(lookups.counts)
-    cluster_load = _of_calls(load.cluster_load)
+    jobs = calls(lookups.jobs)
+    job_headers = calls(lookups.job_headers)
+    triggers = calls(lookups.triggers)
+    names = calls(lookups.names)
+    pauses = calls(lookups.pauses)
+    waiting_dispatch_keys = calls(lookups.waiting_dispatch_keys)
+    calendars = calls(sql_calendars.calendars)
+    list_running = calls(lookups.list_running)
+    execution = calls(lookups.execution)
+    count = calls(pages.count)
+    cluster_load = calls(lookups.cluster_load)
+
+    def keys(self, kind: type[_Key], matcher: GroupMatcher) -> set[_Key]:
+        return lookups.keys(self._session, kind, matcher)
 
     def near_keys(self, key: _Key, limit: int) -> set[_Key]:
-        return near_keys.near_keys(self._session, key, limit)
+        return lookups.near_keys(self._session, key, limit)
 
-    # --- what operators read and do
-
-    tallies = _of_calls(usage.tallies)
-    minutes = _of_calls(history.minutes)
-    last_executions = _of_calls(history.last_executions)
-    last_executions_of_job = _of_calls(history.last_executions_of_job)
-    attempts = _of_calls(history.attempts)
-    executions_between = _of_calls(history.executions_between)
-    slot_usage = _of_calls(usage.slot_usage)
-    placements = _of_calls(usage.placements)
-    rate_usage = _of_calls(usage.rate_usage)
-    trigger_group_tallies = _of_calls(usage.trigger_group_tallies)
-    job_group_tallies = _of_calls(usage.job_group_tallies)
-    find_keys = _of_calls(search.find_keys)
-    node_facts = _of_calls(facts.node_facts)
-    tables = _of_calls(server.tables)
-    locks = _of_calls(server.locks)
-    find_actions = _of_calls(pages.find_actions)
-    record_action = _of_calls(actions.record_action)
-    record_actions = _of_calls(actions.record_actions)
-    update_action = _of_calls(actions.update_action)
-    interrupt_actions = _of_calls(actions.interrupt_actions)
-    set_node_mode = _of_calls(actions.set_node_mode)
-
-    def schema_version(self) -> str | None:
-        with self._connections.checked_out() as connection:
-            return schema_version.stamped(connection, self._config.schema, self._config.table_prefix)
+    def find(self, query: RecordQuery[_Record], limit: int | None, after: Position | None = None) -> list[_Record]:
+        return pages.find(self._session, query, limit, after)
 
     def scheduler_names(self) -> list[str]:
         """Return the names of all schedulers in this database; this scheduler's name need not be among them.

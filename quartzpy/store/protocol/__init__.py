@@ -1,8 +1,8 @@
-"""The contract of a store: six protocols and the values that pass through them.
+"""The contract of a store: four protocols and the values that pass through them.
 
 `JobStore` is what a scheduler needs. It consists of `FiringStore` (the steps of a node), `ClusterStore` (the nodes and
-the store's own health), `SchedulingStore` (the changes that users make), `QueryStore` (reading), `OperationsStore`
-(aggregates for operators) and `ActionStore` (the audit log and the commands of operators).
+the store's own health), `SchedulingStore` (the changes that users make) and `QueryStore` (reading). What only operators
+read is no part of it: see `quartzpy.store.postgresql.admin`.
 
 Three rules hold for every method. A store decides by one clock, its own (on a database: the database's), and by one
 lock, which no caller ever holds. A method is one transaction: it takes effect as a whole or not at all. Any thread may
@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from quartzpy.jobs.fired_trigger import FiredTrigger
-from quartzpy.store.protocol.actions import ACTION_SILENCE, UNHEARD, ActionEntry, ActionStore
 from quartzpy.store.protocol.cluster import (
     MAX_NODE_DEATHS,
     CheckIn,
@@ -23,6 +22,7 @@ from quartzpy.store.protocol.cluster import (
     ConnectionUsage,
     Node,
     Notification,
+    Purged,
     Subscription,
 )
 from quartzpy.store.protocol.fires import (
@@ -35,17 +35,6 @@ from quartzpy.store.protocol.fires import (
     no_calendar,
 )
 from quartzpy.store.protocol.firing import FiringStore, JobTransaction
-from quartzpy.store.protocol.operations import (
-    GroupTally,
-    LockRecord,
-    MinuteRecord,
-    Minutes,
-    OperationsStore,
-    RateUsage,
-    SlotUsage,
-    TableRecord,
-    Tallies,
-)
 from quartzpy.store.protocol.outcomes import (
     Acquisition,
     Completion,
@@ -57,22 +46,33 @@ from quartzpy.store.protocol.outcomes import (
     RecoveryOutcome,
     Repairs,
 )
-from quartzpy.store.protocol.queries import QueryStore
+from quartzpy.store.protocol.queries import NameKind, QueryStore
 from quartzpy.store.protocol.scheduling import (
+    EVERYTHING,
     NO_NOTE,
+    Everything,
     JobEntry,
+    JobGroups,
+    NamedTriggers,
     PauseNote,
+    PauseSubjects,
     SchedulingStore,
     StoredCalendar,
+    TriggerGroups,
     TriggerMove,
+    TriggersOfJobs,
 )
 
 _T = TypeVar("_T")
 
 
 @runtime_checkable
-class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, OperationsStore, ActionStore, Protocol):
-    """Keeps jobs, triggers, calendars and claims, and lets the nodes of a cluster work on them together."""
+class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, Protocol):
+    """Keeps jobs, triggers, calendars and claims, and lets the nodes of a cluster work on them together.
+
+    `str` of a store describes the data's place for people: kind and release of the server, and its address. It does not
+    ask the server, and shows no password.
+    """
 
     def within(self, connection: Any) -> JobStore:
         """Return this store inside a transaction of the caller's. It serves only for scheduling, pausing and queries.
@@ -84,12 +84,14 @@ class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, Operation
         """
         ...
 
-    def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
+    def together(self, work: Callable[[JobStore], _T], *, exclusively: bool = False) -> _T:
         """Call `work` with the store inside a new transaction, commit it, and return the result.
 
-        Inside a transaction of the caller's, `work` is part of that transaction, and nothing is committed.
+        If `work` raises an error, a store on a database rolls back everything that `work` changed. Inside a
+        transaction of the caller's, `work` is part of that transaction, and nothing is committed.
 
-        Such calls run one after the other, in the whole cluster; no step of a node waits for them. Not reentrant.
+        With `exclusively`, such calls run one after the other, in the whole cluster; no step of a node waits for them.
+        They are not reentrant.
         """
         ...
 
@@ -106,15 +108,12 @@ class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, Operation
 
 
 __all__ = [
-    "ACTION_SILENCE",
+    "EVERYTHING",
     "MANY",
     "MAX_NODE_DEATHS",
     "NO_NOTE",
-    "UNHEARD",
     "AcquiredTrigger",
     "Acquisition",
-    "ActionEntry",
-    "ActionStore",
     "AvailableSlots",
     "CheckIn",
     "ClusterStore",
@@ -122,35 +121,34 @@ __all__ = [
     "CompletionOutcome",
     "ConnectionUsage",
     "DispatchKey",
+    "Everything",
     "FireRequest",
     "FiredTrigger",
     "Firing",
     "FiringStore",
-    "GroupTally",
     "Holdings",
     "JobEntry",
+    "JobGroups",
     "JobStore",
     "JobTransaction",
-    "LockRecord",
-    "MinuteRecord",
-    "Minutes",
     "MisfireOutcome",
+    "NameKind",
+    "NamedTriggers",
     "Node",
     "Notification",
-    "OperationsStore",
     "PauseNote",
+    "PauseSubjects",
+    "Purged",
     "QueryStore",
-    "RateUsage",
     "Reconciliation",
     "RecoveryOutcome",
     "Repairs",
     "SchedulingStore",
     "SkippedTrigger",
-    "SlotUsage",
     "StoredCalendar",
     "Subscription",
-    "TableRecord",
-    "Tallies",
+    "TriggerGroups",
     "TriggerMove",
+    "TriggersOfJobs",
     "no_calendar",
 ]

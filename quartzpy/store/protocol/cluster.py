@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from quartzpy.events.events import Event
 from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
-from quartzpy.store.findings import Finding
+from quartzpy.states import NodeMode
 from quartzpy.store.protocol.outcomes import RecoveryOutcome, Repairs
 from quartzpy.store.records import NodeRecord
 
@@ -33,6 +33,8 @@ class CheckIn:
 
     now: datetime
     nodes: tuple[NodeRecord, ...]
+    metadata: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What each node has published about itself, by instance id: release, settings, clock. A check-in leaves it out."""
 
 
 class ConnectionUsage(NamedTuple):
@@ -63,6 +65,13 @@ class Notification(StrEnum):
     """Executions were recorded. Sent only while a client watches."""
 
 
+class Purged(NamedTuple):
+    """The number of rows that were deleted, and the instant before which executions of the history are too many."""
+
+    rows: int
+    before: datetime | None = None
+
+
 class Subscription(Protocol):
     """The receiving end of notifications from other nodes and clients."""
 
@@ -84,8 +93,11 @@ class Subscription(Protocol):
 class ClusterStore(Protocol):
     """The membership of nodes, and the maintenance of the store."""
 
-    def open(self) -> None:
+    def open(self, emit: Callable[[Event], None] | None = None) -> None:
         """Prepare the store for use.
+
+        Events that the store detects by itself, such as a failover of its database, are reported to `emit`; without
+        it, to the one that was given before.
 
         Raises:
             SchemaError: tables are missing or belong to another release.
@@ -102,10 +114,6 @@ class ClusterStore(Protocol):
 
     def close(self) -> None:
         """Close all connections. Calls that wait for one fail."""
-        ...
-
-    def on_event(self, emit: Callable[[Event], None]) -> None:
-        """Report events that the store detects by itself, such as a failover of its database, to `emit`."""
         ...
 
     def now(self) -> datetime:
@@ -182,13 +190,14 @@ class ClusterStore(Protocol):
         ...
 
     def list_nodes(self) -> CheckIn:
-        """Return the store's time and the records of all nodes."""
+        """Return the store's time, and the records and the metadata of all nodes."""
         ...
 
-    def describe(self) -> str:
-        """Return a short description of the data's place for people: kind and release of the server, and its address.
+    def set_node_mode(self, instance_id: str, mode: NodeMode) -> datetime | None:
+        """Set the mode of a registered node, and notify the nodes (`COMMANDED`); return the new `mode_since`.
 
-        It must not ask the server, and must not show a password.
+        The node applies it when it reads its own record at its next check-in. Each call raises `mode_since`. The
+        result is None if no node with this id is registered. A new epoch of the node begins as RUNNING.
         """
         ...
 
@@ -212,27 +221,20 @@ class ClusterStore(Protocol):
         ended_triggers: timedelta | None = None,
         actions: timedelta | None = None,
         before: datetime | None = None,
-    ) -> int:
-        """Delete at most `limit` executions that ended longer ago, and as many misfires; return how many rows.
+        most: int | None = None,
+    ) -> Purged:
+        """Delete at most `limit` executions that ended longer ago, and as many misfires.
 
         None keeps all of them. Executions that ended before the instant `before` are deleted too, whatever
-        `older_than` is; see `history_cutoff`. Triggers that a job or a misfire ended are deleted too, once the last
-        fire time that they show is longer ago than `ended_triggers` (without it, than `older_than`; without both they
-        are kept). At most `limit` rows of the audit log are deleted that began longer ago than `actions` (None keeps
-        them), and count as well. Actions of processes that ended are marked; see `ActionStore.interrupt_actions`.
+        `older_than` is. With `most`, that instant is found first, so that the latest `most` executions are kept; of
+        executions that ended at the same instant as the first of the others, none is kept. To find it costs much more
+        than to delete a batch, so that following calls pass the instant that the result has.
+
+        Triggers that a job or a misfire ended are deleted too, once the last fire time that they show is longer ago
+        than `ended_triggers` (without it, than `older_than`; without both they are kept). A store with an audit log
+        deletes at most `limit` rows of it that began longer ago than `actions` (None keeps them), which count as well,
+        and marks the actions of processes that ended.
         """
-        ...
-
-    def history_cutoff(self, keep: int) -> datetime | None:
-        """Return the instant that parts the latest `keep` executions of the history from the others.
-
-        The others ended before it. Of executions that ended at the same instant as the first of the others, none is
-        kept. None means that the history has no more than `keep` executions.
-        """
-        ...
-
-    def audit(self) -> list[Finding]:
-        """Examine the store and return the problems found."""
         ...
 
     def repair(self) -> Repairs:

@@ -188,15 +188,11 @@ class FiringStore(Protocol):
         """
         ...
 
-    def request_cancel(self, fire_id: int) -> bool:
-        """Ask an execution to stop, whichever node runs it. Return False if no such execution runs.
+    def request_cancel(self, executions: int | JobKey) -> Collection[int]:
+        """Ask one execution, or all executions of a job, to stop, on whichever nodes they run; return their fire_ids.
 
-        One that was asked is not stored again, whether it is completed or recovered.
+        An execution that was asked is not stored again, whether it is completed or recovered.
         """
-        ...
-
-    def request_cancel_of_job(self, job: JobKey) -> Collection[int]:
-        """Ask all executions of a job to stop, on whichever nodes they run; return their fire_ids."""
         ...
 
     def cancel_requests(self, node: Node) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.jobs.job import JobDetail
@@ -60,6 +60,44 @@ class PauseNote:
 
 
 NO_NOTE = PauseNote()
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTriggers:
+    """The triggers with these keys."""
+
+    keys: Collection[TriggerKey]
+
+
+@dataclass(frozen=True, slots=True)
+class TriggersOfJobs:
+    """All triggers that these jobs have now."""
+
+    keys: Collection[JobKey]
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerGroups:
+    """The triggers of the groups that match, those that are stored later included."""
+
+    matcher: GroupMatcher
+
+
+@dataclass(frozen=True, slots=True)
+class JobGroups:
+    """The triggers of the jobs of the groups that match, those that are stored later included."""
+
+    matcher: GroupMatcher
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """All triggers, those that are stored later included."""
+
+
+EVERYTHING = Everything()
+PauseSubjects: TypeAlias = NamedTriggers | TriggersOfJobs | TriggerGroups | JobGroups | Everything
+"""What is paused or resumed."""
 
 
 class SchedulingStore(Protocol):
@@ -166,77 +204,43 @@ class SchedulingStore(Protocol):
 
     # --- pausing
 
-    def pause_triggers(self, keys: Collection[TriggerKey], note: PauseNote = NO_NOTE) -> None:
+    def pause(self, subjects: PauseSubjects, note: PauseNote = NO_NOTE) -> set[str]:
         """Pause triggers: WAITING and ACQUIRED become PAUSED, and BLOCKED becomes PAUSED_BLOCKED.
 
         The note and the instant are stored with each trigger until it is resumed. A note with a reason replaces the
-        one of a trigger that is paused already; the instant of its pause stays.
+        one of a trigger that is paused already; the instant of its pause stays. Pauses of groups and of everything are
+        remembered for triggers that are stored later; a matcher EQUALS pauses its group even if the group does not
+        exist yet.
+
+        Returns:
+            The groups that are remembered; none for triggers and jobs that are given by their keys.
         """
         ...
 
-    def resume_triggers(self, keys: Collection[TriggerKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
+    def resume(self, subjects: PauseSubjects, missed: Missed = Missed.MISFIRE) -> datetime | None:
         """Resume triggers: PAUSED becomes WAITING, or BLOCKED while the job is at its limit.
 
         `missed` decides how the misfire step treats a trigger that is late by then, however little: no other step
-        fires it. Retries, recoveries and triggers made by hand are not subject to `missed`.
+        fires it. Retries, recoveries and triggers made by hand are not subject to `missed`. The pauses of the groups
+        that match are forgotten; with `EVERYTHING`, those of all groups.
         """
         ...
 
-    def pause_jobs(self, keys: Collection[JobKey], note: PauseNote = NO_NOTE) -> None:
-        """Pause all triggers that these jobs have now."""
-        ...
-
-    def resume_jobs(self, keys: Collection[JobKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
-        """Resume all triggers of these jobs, as `resume_triggers` does."""
-        ...
-
-    def pause_trigger_groups(self, matcher: GroupMatcher, note: PauseNote = NO_NOTE) -> set[str]:
-        """Pause the groups that match, and remember them for triggers that are stored later; return the groups.
-
-        A matcher EQUALS pauses its group even if the group does not exist yet.
-        """
-        ...
-
-    def resume_trigger_groups(self, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None:
-        """Resume the triggers of the groups that match, and forget that the groups are paused."""
-        ...
-
-    def pause_job_groups(self, matcher: GroupMatcher, note: PauseNote = NO_NOTE) -> set[str]:
-        """Pause all triggers of the jobs of the groups that match, as `pause_trigger_groups` does."""
-        ...
-
-    def resume_job_groups(self, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None:
-        """Resume the triggers of the jobs of the groups that match, and forget that the groups are paused."""
-        ...
-
-    def pause_all(self, note: PauseNote = NO_NOTE) -> None:
-        """Pause all triggers, including those that are stored later, until `resume_all`."""
-        ...
-
-    def resume_all(self, missed: Missed = Missed.MISFIRE) -> datetime | None:
-        """Resume all triggers, and forget all pauses of groups."""
-        ...
-
-    def set_job_mode(self, key: JobKey, mode: JobMode, missed: Missed = Missed.MISFIRE) -> datetime | None:
+    def set_mode(self, job: JobKey | None, mode: JobMode, missed: Missed = Missed.MISFIRE) -> datetime | None:
         """Set which triggers of a job fire, those that are stored later included.
 
         A job that is not stored is ignored. The triggers that only the former mode had paused are resumed; `missed`
-        decides about the fires that they missed. Triggers that were paused by name, by group or by `pause_all` stay
-        paused.
+        decides about the fires that they missed. Triggers that were paused by `pause` stay paused.
+
+        None is the whole scheduler: MANUAL begins the manual mode, in which only triggers fire that no schedule made,
+        and ENABLED ends it.
         """
         ...
 
-    def set_manual(self, on: bool, missed: Missed = Missed.MISFIRE) -> datetime | None:
-        """Switch the manual mode on, in which only triggers fire that no schedule made, or off.
+    def reset_from_error(self, keys: Collection[TriggerKey]) -> dict[TriggerKey, datetime | None]:
+        """Put those of these triggers that are in ERROR into the state that newly stored ones would have.
 
-        The end of the manual mode resumes the triggers that it alone had paused, as `set_job_mode` does.
+        Returns:
+            The next fire times of those that were in ERROR.
         """
-        ...
-
-    def reset_from_error(self, key: TriggerKey) -> datetime | None:
-        """Put a trigger that is in ERROR into the state that a newly stored trigger would have."""
-        ...
-
-    def reset_all_from_error(self, keys: Collection[TriggerKey]) -> dict[TriggerKey, datetime | None]:
-        """Reset those of these triggers that are in ERROR, as `reset_from_error` does; return their fire times."""
         ...

@@ -27,7 +27,7 @@ PHONE = {"width": 390, "height": 844}
 
 @dataclass
 class Served:
-    """A dashboard in this process, over a node on the in-memory store."""
+    """A dashboard in this process, over a node."""
 
     url: str
     scheduler: Scheduler
@@ -39,8 +39,8 @@ class Served:
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
-    scheduler = Scheduler("memory://", name="scene")
+def served(postgres_dsn: str) -> Iterator[Served]:
+    scheduler = Scheduler(postgres_dsn, name="scene")
     fill(scheduler)
     # It takes nothing, so that what an action stores stays there to be looked at.
     scheduler.start(standby=True)

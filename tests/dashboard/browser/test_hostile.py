@@ -52,9 +52,9 @@ class Endless(Job):
 
 
 @pytest.fixture
-def hostile() -> Iterator[tuple[str, Scheduler]]:
+def hostile(postgres_dsn: str) -> Iterator[tuple[str, Scheduler]]:
     """A dashboard in this process, over a node that has run jobs of hostile names."""
-    scheduler = Scheduler("memory://", name="hostile", instance_id="<b>node</b> " + "n" * 60, workers=4)
+    scheduler = Scheduler(postgres_dsn, name="hostile", instance_id="<b>node</b> " + "n" * 60, workers=4)
     scheduler.add_calendar(SCRIPT[:100], HolidayCalendar([datetime.now(UTC).date()]))
     now = datetime.now(UTC)
     data = {"huge": HUGE, SCRIPT: {"<i>": ["\u202e", "\x1b[31m", None]}}

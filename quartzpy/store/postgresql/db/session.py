@@ -8,7 +8,9 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from functools import update_wrapper
+from operator import attrgetter
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import psycopg
 
@@ -36,6 +38,8 @@ CLOCK_LONGEST_AGE = 10.0
 CLOCK_TOLERANCE = timedelta(milliseconds=20)
 """The error of an estimate of the clock that is accepted."""
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 def channel(scheduler: str, prefix: str = DEFAULT_TABLE_PREFIX) -> str:
@@ -254,3 +258,16 @@ def require_epoch(node: Node, result: Result) -> tuple[Any, ...]:
     if row is None:
         raise refusals.declared_dead(node)
     return row
+
+
+def calls(
+    function: Callable[Concatenate[SqlSession, _P], _R], session: str = "_session"
+) -> Callable[Concatenate[Any, _P], _R]:
+    """Return the method that calls a function on a session of its object: the attribute of that name."""
+    session_of = attrgetter(session)
+
+    def method(owner: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return function(session_of(owner), *args, **kwargs)
+
+    update_wrapper(method, function)
+    return method

@@ -14,17 +14,16 @@ REQUEST_CANCEL_OF_JOB = _SQL("request_cancel_of_job")
 CANCEL_REQUESTS = _SQL("cancel_requests")
 
 
-def request_cancel(session: SqlSession, fire_id: int) -> bool:
-    """Ask an execution to stop; see `JobStore.request_cancel`."""
-    asked, _ = session.unlocked(session.send(REQUEST_CANCEL, fire_id=fire_id), news(session, Notification.CANCELLED))
-    return asked.touched > 0
-
-
-def request_cancel_of_job(session: SqlSession, job: JobKey) -> set[int]:
-    """Ask all executions of a job to stop; see `JobStore.request_cancel_of_job`."""
+def request_cancel(session: SqlSession, executions: int | JobKey) -> set[int]:
+    """Ask executions to stop; see `FiringStore.request_cancel`."""
+    if isinstance(executions, int):
+        send = session.send(REQUEST_CANCEL, fire_id=executions)
+        marked, _ = session.unlocked(send, news(session, Notification.CANCELLED))
+        return {executions} if marked.touched else set()
+    job = executions
     send = session.send(REQUEST_CANCEL_OF_JOB, group=job.group, name=job.name, channel=session.channel)
-    [asked] = session.unlocked(send)
-    return {fire_id for (fire_id,) in asked.rows}
+    [marked] = session.unlocked(send)
+    return {fire_id for (fire_id,) in marked.rows}
 
 
 def cancel_requests(session: SqlSession, node: Node) -> set[int]:

@@ -7,7 +7,8 @@ a busy cluster would look dead.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
@@ -15,7 +16,8 @@ from quartzpy.states import NodeMode
 from quartzpy.store.postgresql.db.control import ControlConnection
 from quartzpy.store.postgresql.db.session import NOW, SqlSession, require_epoch
 from quartzpy.store.postgresql.db.sql_files import SqlFile
-from quartzpy.store.protocol import CheckIn, Node
+from quartzpy.store.postgresql.steps import facts
+from quartzpy.store.protocol import CheckIn, Node, Notification
 from quartzpy.store.records import NodeRecord
 
 _SQL = SqlFile("steps/checkin.sql")
@@ -26,6 +28,7 @@ REPLACE_SILENT = _SQL("replace_silent")
 REGISTER = _SQL("register")
 LEAVE = _SQL("leave")
 FORGIVE = _SQL("forgive")
+SET_MODE = _SQL("set_mode")
 
 
 def check_in(session: SqlSession, control: ControlConnection, node: Node, within: float | None) -> CheckIn:
@@ -43,12 +46,47 @@ def check_in(session: SqlSession, control: ControlConnection, node: Node, within
 
 
 def list_nodes(session: SqlSession) -> CheckIn:
-    nodes, now = session.read(session.send(NODES), session.send(NOW))
-    return CheckIn(now.rows[0][0], records(nodes.rows))
+    nodes, now, metadata = session.read(session.send(NODES), session.send(NOW), session.send(facts.READ))
+    return CheckIn(now.rows[0][0], records(nodes.rows), facts.decoded(metadata.rows))
+
+
+class NodeColumns(NamedTuple):
+    """The columns of a node."""
+
+    instance_id: str
+    epoch: int
+    host: str
+    pid: int
+    started_at: datetime
+    last_checkin: datetime
+    checkin_count: int
+    checkin_interval: timedelta
+    failure_window: timedelta
+    process: str
+    capabilities: str
+    mode: str
+    mode_since: datetime | None
+
+    def record(self) -> NodeRecord:
+        return NodeRecord(
+            instance_id=self.instance_id,
+            epoch=self.epoch,
+            host=self.host,
+            pid=self.pid,
+            started_at=self.started_at,
+            last_checkin=self.last_checkin,
+            checkin_count=self.checkin_count,
+            checkin_interval=self.checkin_interval,
+            failure_window=self.failure_window,
+            process=self.process,
+            capabilities=Capabilities.from_text(self.capabilities),
+            mode=NodeMode(self.mode),
+            mode_since=self.mode_since,
+        )
 
 
 def records(rows: list[tuple[Any, ...]]) -> tuple[NodeRecord, ...]:
-    return tuple(NodeRecord(*(*row[:-3], Capabilities.from_text(row[-3]), NodeMode(row[-2]), row[-1])) for row in rows)
+    return tuple(NodeColumns._make(row).record() for row in rows)
 
 
 def publish(session: SqlSession, node: Node, capabilities: Capabilities) -> None:
@@ -61,3 +99,11 @@ def forgive(session: SqlSession, jobs: Collection[JobKey]) -> None:
     """Subtract node deaths; see `JobStore.forgive`."""
     if jobs:
         session.unlocked(session.send(FORGIVE, groups=[key.group for key in jobs], names=[key.name for key in jobs]))
+
+
+def set_node_mode(session: SqlSession, instance_id: str, mode: NodeMode) -> datetime | None:
+    """Command a node; see `ClusterStore.set_node_mode`."""
+    values = {"instance": instance_id, "node_mode": mode, "channel": session.channel, "news": Notification.COMMANDED}
+    send = session.send(SET_MODE, **values)
+    [changed] = session.unlocked(send)
+    return changed.rows[0][0] if changed.rows else None

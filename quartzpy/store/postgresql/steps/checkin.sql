@@ -49,3 +49,16 @@ UPDATE qrtz_job_details j SET node_deaths = j.node_deaths - 1
                AND d.node_deaths > 0
                FOR NO KEY UPDATE SKIP LOCKED) AS o) AS held
  WHERE j.ctid = held.row;
+
+-- name: set_mode
+-- The instant rises with each change, even if the clock of a new primary is behind: by it, a node tells a command that
+-- it has not carried out yet from an older one.
+WITH commanded AS (
+    UPDATE qrtz_scheduler_state
+       SET mode = :'node_mode', mode_since = greatest(:now, mode_since + interval '1 microsecond')
+     WHERE sched_name = :'sched' AND instance_id = :'instance'
+    RETURNING mode_since
+), notified AS (
+    SELECT pg_notify(:'channel', :'news') WHERE EXISTS (SELECT FROM commanded)
+)
+SELECT mode_since FROM commanded LEFT JOIN notified ON true;

@@ -78,12 +78,8 @@ def publish(session: SqlSession, node: Node, facts: Mapping[str, Any]) -> dict[s
         wall=repr(time.time()),
         clock_ahead=CLOCK_AHEAD,
     )
-    return _decoded(session.unlocked(save, session.send(READ))[1].rows)
+    return decoded(session.unlocked(save, session.send(READ))[1].rows)
 
 
-def node_facts(session: SqlSession) -> dict[str, dict[str, Any]]:
-    return _decoded(session.read_one(READ))
-
-
-def _decoded(rows: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+def decoded(rows: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
     return {name: json.loads(text) for name, text in rows}

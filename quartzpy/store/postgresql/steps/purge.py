@@ -9,7 +9,8 @@ from quartzpy.store.postgresql.db.session import SqlSession
 from quartzpy.store.postgresql.db.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.orphans import orphans
 from quartzpy.store.postgresql.steps.rate_limits import PRUNE
-from quartzpy.store.protocol import ACTION_SILENCE, UNHEARD
+from quartzpy.store.protocol import Purged
+from quartzpy.store.records import ACTION_SILENCE, UNHEARD
 
 _SQL = SqlFile("steps/purge.sql")
 PURGE_ENDED = _SQL("purge_ended")
@@ -22,8 +23,8 @@ INTERRUPT = _SQL("interrupt")
 _NEXT_INSTANT = timedelta(microseconds=1)
 
 
-def history_cutoff(session: SqlSession, keep: int) -> datetime | None:
-    """Return the instant that parts the latest executions from the others; see `JobStore.history_cutoff`."""
+def _history_cutoff(session: SqlSession, keep: int) -> datetime | None:
+    """Return the instant that parts the latest `keep` executions from the others; None if there are no others."""
     (result,) = session.unlocked(session.send(CUTOFF, keep=keep))
     return result.rows[0][0] + _NEXT_INSTANT if result.rows else None
 
@@ -41,8 +42,11 @@ def purge_history(
     ended_triggers: timedelta | None = None,
     actions: timedelta | None = None,
     before: datetime | None = None,
-) -> int:
-    """Delete old history and ended triggers; see `JobStore.purge_history`."""
+    most: int | None = None,
+) -> Purged:
+    """Delete old history and ended triggers; see `ClusterStore.purge_history`."""
+    if most is not None:
+        before = _history_cutoff(session, most)
     ended_triggers = ended_triggers or older_than
     executions, history = [], []
     if older_than is not None or before is not None:
@@ -56,7 +60,7 @@ def purge_history(
     if ended_triggers is not None:
         triggers = [session.send(PURGE_ENDED, older_than=ended_triggers, limit=limit)]
     if not executions and not history and not triggers:
-        return 0
+        return Purged(0)
     # The acquire step deletes the rows of rate limits as well, but not once no job has a limit any more.
     others = session.send(PRUNE), interrupt_actions(session, ACTION_SILENCE)
     *results, _, _ = session.unlocked(*executions, *history, *triggers, *others)
@@ -67,4 +71,4 @@ def purge_history(
     ended = [key for result in results[len(history) :] for key in result.rows]
     if ended:
         session.unlocked(*orphans(session, [(group, name) for group, name in ended]))
-    return int(deleted) + sum(result.touched for result in results[: len(history)])
+    return Purged(int(deleted) + sum(result.touched for result in results[: len(history)]), before)

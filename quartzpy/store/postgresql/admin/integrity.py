@@ -26,7 +26,6 @@ from quartzpy.store.postgresql.db.naming import renamed, renamed_sql
 from quartzpy.store.postgresql.db.session import SqlSession
 from quartzpy.store.postgresql.db.sql_files import SqlFile
 from quartzpy.store.postgresql.db.tables import metadata
-from quartzpy.store.postgresql.steps import facts
 from quartzpy.store.postgresql.steps.checkin import list_nodes
 from quartzpy.store.postgresql.steps.recover import FREE, REPAIR, STUCK
 from quartzpy.store.protocol import Repairs
@@ -36,7 +35,7 @@ _DIALECT: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
 LONG_TRANSACTION = timedelta(minutes=10)
 HELD_LONG = timedelta(seconds=5)
 
-_SQL = SqlFile("integrity.sql")
+_SQL = SqlFile("admin/integrity.sql")
 LOCK_ROWS = _SQL("lock_rows")
 UNKNOWN_EPOCHS = _SQL("unknown_epochs")
 COPIES = _SQL("copies")
@@ -273,7 +272,7 @@ def _runs(node: Capabilities, job_type: str, placement: str) -> bool:
 
 
 def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
-    answer, of_nodes = list_nodes(session), facts.node_facts(session)
+    answer = list_nodes(session)
     found = []
     silent = [
         f"{record.instance_id} on {record.host}, since {record.last_checkin.isoformat()}"
@@ -292,7 +291,7 @@ def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
         found.append(
             Finding(Severity.INFO, "no-nodes", "no node is running", "start one: quartzpy node --app module:name")
         )
-    for subject, values in node_facts.differences(of_nodes).items():
+    for subject, values in node_facts.differences(answer.metadata).items():
         check = "tzdata" if subject == node_facts.TZDATA else "nodes-differ"
         advice = (
             "fire times may differ: bring all nodes to one version"
@@ -303,7 +302,7 @@ def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
         found.append(Finding(Severity.WARNING, check, what, advice))
     skewed = [
         f"{name}: {ahead:+.1f} s"
-        for name, one in of_nodes.items()
+        for name, one in answer.metadata.items()
         if abs(ahead := float(one.get(node_facts.CLOCK_AHEAD, 0))) > node_facts.MOST_SKEW
     ]
     if skewed:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey
-from quartzpy.placement import Placement, placement_from_text
 from quartzpy.states import TriggerState
+from quartzpy.store.postgresql.admin.records import GroupTally, RateUsage, SlotUsage, Tallies
 from quartzpy.store.postgresql.db.session import SqlSession
 from quartzpy.store.postgresql.db.sql_files import SqlFile
-from quartzpy.store.protocol import GroupTally, RateUsage, SlotUsage, Tallies
 
-_SQL = SqlFile("operations/usage.sql")
+_SQL = SqlFile("admin/usage.sql")
 TALLIES = _SQL("tallies")
 SLOTS = _SQL("slots")
-PLACEMENTS = _SQL("placements")
 RATES = _SQL("rates")
 TRIGGER_GROUPS = _SQL("trigger_groups")
 JOB_GROUPS = _SQL("job_groups")
@@ -31,11 +27,6 @@ def slot_usage(session: SqlSession, limit: int) -> list[SlotUsage]:
     return [SlotUsage(JobKey(name, group), *values) for group, name, *values in session.read_one(SLOTS, limit=limit)]
 
 
-def placements(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, Placement]:
-    found = session.read_one(PLACEMENTS, groups=[key.group for key in keys], names=[key.name for key in keys])
-    return {JobKey(name, group): placement_from_text(text) for group, name, text in found}
-
-
 def rate_usage(session: SqlSession, limit: int) -> list[RateUsage]:
     return [
         RateUsage(JobKey(name, group), of_key, RateLimit.from_text(text), tat, queued_until)
@@ -44,12 +35,12 @@ def rate_usage(session: SqlSession, limit: int) -> list[RateUsage]:
 
 
 def trigger_group_tallies(session: SqlSession, limit: int, after: str | None, *, most: int) -> list[GroupTally]:
-    """See `OperationsStore.trigger_group_tallies`."""
+    """See `Admin.trigger_group_tallies`."""
     return _group_tallies(session, TRIGGER_GROUPS, limit, after, most)
 
 
 def job_group_tallies(session: SqlSession, limit: int, after: str | None, *, most: int) -> list[GroupTally]:
-    """See `OperationsStore.job_group_tallies`."""
+    """See `Admin.job_group_tallies`."""
     return _group_tallies(session, JOB_GROUPS, limit, after, most)
 
 

@@ -18,7 +18,7 @@ from quartzpy.store.searches import BEGINNING, FoundKeys, KeySearch, SearchPosit
 
 _Key = TypeVar("_Key", bound=Key)
 
-_SQL = SqlFile("operations/search.sql")
+_SQL = SqlFile("admin/search.sql")
 NEAR: dict[type[Key], str] = {JobKey: _SQL("near_jobs"), TriggerKey: _SQL("near_triggers")}
 MATCHING: dict[type[Key], str] = {JobKey: _SQL("matching_jobs"), TriggerKey: _SQL("matching_triggers")}
 LAST_EXAMINED: dict[type[Key], str] = {
@@ -28,7 +28,7 @@ LAST_EXAMINED: dict[type[Key], str] = {
 
 
 def find_keys(session: SqlSession, keys: KeySearch, after: SearchPosition | None) -> FoundKeys:
-    """See `OperationsStore.find_keys`."""
+    """See `Admin.find_keys`."""
     begin = after or SearchPosition(BEGINNING, BEGINNING)
     of_jobs = _sends(session, JobKey, keys, begin.jobs, near=after is None)
     of_triggers = _sends(session, TriggerKey, keys, begin.triggers, near=after is None)

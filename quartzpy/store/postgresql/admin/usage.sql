@@ -62,11 +62,6 @@ SELECT job_group, job_name, concurrency_key, max(max_concurrent), sum(executing)
  GROUP BY job_group, job_name, concurrency_key
  ORDER BY job_group, job_name, concurrency_key LIMIT :'limit'::int;
 
--- name: placements
-SELECT j.job_group, j.job_name, j.placement
-  FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
-  JOIN qrtz_job_details j ON j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name;
-
 -- name: rates
 SELECT r.job_group, r.job_name, r.concurrency_key, j.rate_limit::text, r.tat, r.queued_until
   FROM qrtz_rate_limits r

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from quartzpy.store.postgresql.admin.records import LockRecord, TableRecord
 from quartzpy.store.postgresql.db.session import SqlSession
 from quartzpy.store.postgresql.db.sql_files import SqlFile
-from quartzpy.store.protocol import LockRecord, TableRecord
 
-_SQL = SqlFile("operations/server.sql")
+_SQL = SqlFile("admin/server.sql")
 TABLES = _SQL("tables")
 LOCKS = _SQL("locks")
 

@@ -6,8 +6,11 @@ from datetime import timedelta
 
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Placement
+from quartzpy.scheduler.singles import placements
 from quartzpy.states import ExecutionState, Outcome, TriggerState
-from quartzpy.store.protocol import GroupTally, SlotUsage, Tallies
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import GroupTally, SlotUsage, Tallies
+from quartzpy.store.protocol import NamedTriggers, TriggerGroups
 from quartzpy.store.queries import ExecutionQuery, Position, TriggerOrder, TriggerQuery
 from quartzpy.store.searches import FoundKeys, KeySearch
 from tests.contract.harness import (
@@ -23,6 +26,7 @@ from tests.contract.harness import (
     key,
     once,
     serial,
+    stored_trigger,
 )
 
 
@@ -31,15 +35,15 @@ def test_tallies_count_up_to_a_maximum(store: Harness) -> None:
     for name in "abcd":
         store.schedule(job(name), once(name, at(100)))
     store.schedule(job("due"), every(60))
-    store.store.pause_triggers([key("a"), key("b")])
+    store.store.pause(NamedTriggers([key("a"), key("b")]))
     [_] = store.fire_due(node)
-    assert store.store.tallies(10) == Tallies(5, {TriggerState.WAITING: 3, TriggerState.PAUSED: 2}, 0, 1, 0)
+    assert admin(store.store).tallies(10) == Tallies(5, {TriggerState.WAITING: 3, TriggerState.PAUSED: 2}, 0, 1, 0)
     store.clock.set(at(101))
-    assert store.store.tallies(1) == Tallies(2, {TriggerState.WAITING: 2, TriggerState.PAUSED: 2}, 0, 1, 2)
+    assert admin(store.store).tallies(1) == Tallies(2, {TriggerState.WAITING: 2, TriggerState.PAUSED: 2}, 0, 1, 2)
 
 
 def test_tallies_of_an_empty_store_are_zero(store: Harness) -> None:
-    assert store.store.tallies(10) == Tallies(0, {}, 0, 0, 0)
+    assert admin(store.store).tallies(10) == Tallies(0, {}, 0, 0, 0)
 
 
 def _ended_after(store: Harness, seconds: list[float], outcome: Outcome = Outcome.SUCCEEDED) -> None:
@@ -56,7 +60,7 @@ def test_minutes_have_outcomes_and_percentiles_of_lateness(store: Harness) -> No
     _ended_after(store, [1, 2, 3, 4])
     store.clock.advance(90 * SECOND)
     _ended_after(store, [7], Outcome.FAILED)
-    found = store.store.minutes(START, most=100)
+    found = admin(store.store).minutes(START, most=100)
     assert found.complete_since == START
     assert [(one.at, dict(one.outcomes)) for one in found.minutes] == [
         (START, {Outcome.SUCCEEDED: 4}),
@@ -72,10 +76,10 @@ def test_minutes_say_from_when_on_they_are_complete(store: Harness) -> None:
     for _ in range(3):
         _ended_after(store, [0])
         store.clock.advance(MINUTE)
-    found = store.store.minutes(START, most=2)
+    found = admin(store.store).minutes(START, most=2)
     assert [one.at for one in found.minutes] == [START + MINUTE, START + 2 * MINUTE]
     assert found.complete_since == START + MINUTE
-    assert store.store.minutes(store.clock.now(), most=2).minutes == []
+    assert admin(store.store).minutes(store.clock.now(), most=2).minutes == []
 
 
 def test_the_last_executions_of_triggers_are_the_latest_of_each(store: Harness) -> None:
@@ -85,12 +89,12 @@ def test_the_last_executions_of_triggers_are_the_latest_of_each(store: Harness) 
     for _ in range(3):
         store.complete(node, *store.fire_due(node))
         store.clock.advance(10 * SECOND)
-    found = store.store.last_executions([key("a"), key("b"), key("none")], 2)
+    found = admin(store.store).last_executions([key("a"), key("b"), key("none")], 2)
     assert {of.name: [one.scheduled_fire_time for one in records] for of, records in found.items()} == {
         "a": [at(20), at(10)],
         "b": [START],
     }
-    assert store.store.last_executions([], 2) == {}
+    assert admin(store.store).last_executions([], 2) == {}
 
 
 def test_the_last_executions_of_a_job_include_those_by_other_triggers(store: Harness) -> None:
@@ -101,10 +105,10 @@ def test_the_last_executions_of_a_job_include_those_by_other_triggers(store: Har
         store.clock.advance(5 * SECOND)
     store.schedule(job("other"), once("other", store.clock.now()))
     store.complete(node, *store.fire_due(node))
-    found = store.store.last_executions_of_job(job_key(), 10, among=100)
+    found = admin(store.store).last_executions_of_job(job_key(), 10, among=100)
     assert [one.trigger_key.name for one in found] == ["often", "gone", "often"]
     assert [one.ended_at for one in found] == [at(10), at(5), START]
-    [last] = store.store.last_executions_of_job(job_key(), 1, among=100)
+    [last] = admin(store.store).last_executions_of_job(job_key(), 1, among=100)
     assert last.ended_at == at(10)
 
 
@@ -119,7 +123,7 @@ def test_executions_between_instants_are_those_that_overlap_them(store: Harness)
     store.complete(node, long)
 
     def names(since: float, until: float, margin: timedelta = HOUR) -> list[str]:
-        found = store.store.executions_between(at(since), at(until), 10, margin=margin)
+        found = admin(store.store).executions_between(at(since), at(until), 10, margin=margin)
         return [one.trigger_key.name for one in found]
 
     assert names(3000, 3700) == ["long", "short"]
@@ -128,7 +132,7 @@ def test_executions_between_instants_are_those_that_overlap_them(store: Harness)
     assert names(100, 200) == ["long"]
     assert names(100, 200, 30 * MINUTE) == []
     assert names(3661, 4000) == []
-    assert len(store.store.executions_between(at(3000), at(3700), 1, margin=HOUR)) == 1
+    assert len(admin(store.store).executions_between(at(3000), at(3700), 1, margin=HOUR)) == 1
 
 
 def test_slot_usage_has_the_executions_and_the_blocked_triggers_of_each_key(store: Harness) -> None:
@@ -137,48 +141,48 @@ def test_slot_usage_has_the_executions_and_the_blocked_triggers_of_each_key(stor
     store.schedule(job("free"), once("free"))
     store.schedule(job("keyed", concurrency_key="shop"), once("x", data={"shop": "x"}), once("y", data={"shop": "y"}))
     store.fire_due(node)
-    assert store.store.slot_usage(10) == [
+    assert admin(store.store).slot_usage(10) == [
         SlotUsage(job_key("keyed"), "x", 1, 1, 0),
         SlotUsage(job_key("keyed"), "y", 1, 1, 0),
         SlotUsage(job_key("one"), "", 1, 1, 2),
     ]
-    assert len(store.store.slot_usage(2)) == 2
+    assert len(admin(store.store).slot_usage(2)) == 2
 
 
 def test_placements_are_those_of_the_stored_jobs(store: Harness) -> None:
     store.schedule(job("placed", executor="process", execution_group="reports", requires=["gpu"]), once("a", at(60)))
     store.schedule(job("anywhere"), once("b", at(60)))
-    assert store.store.placements([job_key("placed"), job_key("anywhere"), job_key("none")]) == {
+    assert placements(store.store, [job_key("placed"), job_key("anywhere"), job_key("none")]) == {
         job_key("placed"): Placement("process", "reports", ("gpu",)),
         job_key("anywhere"): Placement(),
     }
-    assert store.store.placements([]) == {}
+    assert placements(store.store, []) == {}
 
 
 def test_rate_usage_has_the_limits_that_are_in_use(store: Harness) -> None:
     node = store.node()
     store.schedule(job("limited", rate_limit="6/minute"), every(1))
-    assert store.store.rate_usage(10) == []
+    assert admin(store.store).rate_usage(10) == []
     store.fire_due(node)
-    [used] = store.store.rate_usage(10)
+    [used] = admin(store.store).rate_usage(10)
     assert (used.job_key, used.limit.limit, used.theoretical_arrival) == (job_key("limited"), 6, at(10))
     store.clock.advance(11 * SECOND)
-    assert store.store.rate_usage(10) == []
+    assert admin(store.store).rate_usage(10) == []
 
 
 def test_group_tallies_are_pages_of_groups_with_bounded_counts(store: Harness) -> None:
     for group, names in {"a": "xy", "b": "z", "c": "w"}.items():
         for name in names:
             store.schedule(job(name, group), once(name, at(60), group=group))
-    store.store.pause_trigger_groups(GroupMatcher.equals("a"))
+    store.store.pause(TriggerGroups(GroupMatcher.equals("a")))
     store.set_state(key("z", "b"), TriggerState.ERROR)
-    assert store.store.trigger_group_tallies(2, None, most=10) == [
+    assert admin(store.store).trigger_group_tallies(2, None, most=10) == [
         GroupTally("a", 2, 2, 0),
         GroupTally("b", 1, 0, 1),
     ]
-    assert store.store.trigger_group_tallies(2, "b", most=10) == [GroupTally("c", 1, 0, 0)]
-    assert store.store.trigger_group_tallies(2, "c", most=10) == []
-    assert store.store.job_group_tallies(9, None, most=1) == [
+    assert admin(store.store).trigger_group_tallies(2, "b", most=10) == [GroupTally("c", 1, 0, 0)]
+    assert admin(store.store).trigger_group_tallies(2, "c", most=10) == []
+    assert admin(store.store).job_group_tallies(9, None, most=1) == [
         GroupTally("a", 2, 0, 0),
         GroupTally("b", 1, 0, 0),
         GroupTally("c", 1, 0, 0),
@@ -197,7 +201,7 @@ def test_keys_are_found_by_a_part_in_any_case(store: Harness) -> None:
     of_one = _first_page(store, "e", 1)
     assert len(of_one.jobs) == 1
     assert of_one.next is not None
-    assert len(store.store.find_keys(KeySearch("e", 1, 100), of_one.next).jobs) == 1
+    assert len(admin(store.store).find_keys(KeySearch("e", 1, 100), of_one.next).jobs) == 1
 
 
 def test_a_search_examines_no_more_keys_than_it_is_told_and_goes_on_from_there(store: Harness) -> None:
@@ -229,7 +233,7 @@ def test_the_first_page_of_a_search_has_what_an_index_finds_wherever_it_is(store
 
 
 def _first_page(store: Harness, text: str, limit: int) -> FoundKeys:
-    return store.store.find_keys(KeySearch(text, limit, 100), None)
+    return admin(store.store).find_keys(KeySearch(text, limit, 100), None)
 
 
 def _found(store: Harness, search: KeySearch, of: str) -> list[list[str]]:
@@ -237,7 +241,7 @@ def _found(store: Harness, search: KeySearch, of: str) -> list[list[str]]:
     pages: list[list[str]] = []
     after = None
     while after is not None or not pages:
-        found = store.store.find_keys(search, after)
+        found = admin(store.store).find_keys(search, after)
         pages.append([str(key) for key in getattr(found, of)])
         after = found.next
     return pages
@@ -260,17 +264,17 @@ def test_a_query_among_some_executions_examines_no_others(store: Harness) -> Non
     after: Position | None = None
     pages = 0
     while True:
-        page = store.store.find_executions(failed, 10, after)
+        page = store.store.find(failed, 10, after)
         found += [(one.scheduled_fire_time - START).total_seconds() for one in page]
         pages += 1
-        after = store.store.last_examined(failed, after)
+        after = admin(store.store).last_examined(failed, after)
         if after is None:
             break
         assert len(page) <= 2
     assert found == [360, 180, 0]
     assert pages == 3
-    assert store.store.last_examined(ExecutionQuery(), None) is None
-    assert store.store.last_examined(ExecutionQuery(among=8), None) is None
+    assert admin(store.store).last_examined(ExecutionQuery(), None) is None
+    assert admin(store.store).last_examined(ExecutionQuery(among=8), None) is None
 
 
 def test_the_executions_of_a_trigger_come_by_their_ends_page_by_page_however_long_they_took(store: Harness) -> None:
@@ -285,7 +289,7 @@ def test_the_executions_of_a_trigger_come_by_their_ends_page_by_page_however_lon
     query = ExecutionQuery(trigger_key=key("often"))
     found: list[int] = []
     after: Position | None = None
-    while page := store.store.find_executions(query, 2, after):
+    while page := store.store.find(query, 2, after):
         found += [int((one.scheduled_fire_time - START).total_seconds()) for one in page]
         after = query.position(page[-1])
     assert found == [0, 240, 180, 120, 60]
@@ -306,7 +310,7 @@ def test_executions_are_found_by_their_scheduled_time_however_long_they_took(sto
         query = ExecutionQuery(
             since=None if since is None else at(since), until=None if until is None else at(until), among=among
         )
-        return [one.trigger_key.name for one in store.store.find_executions(query, 10)]
+        return [one.trigger_key.name for one in store.store.find(query, 10)]
 
     assert names(None, 90) == names(0, 90) == names(0, 90, 9) == ["long", "a"]
     assert names(30, None) == names(30, 3600) == ["b", "a"]
@@ -320,16 +324,16 @@ def test_triggers_by_next_fire_time_are_read_page_by_page_in_all_states(store: H
     store.fire_due(node)
     store.schedule(job("a"), once("soon", at(30)), once("first", at(30), priority=9), once("paused", at(20)))
     store.schedule(job("b", job_type="invoice"), once("other", at(25)), once("broken", at(40)))
-    store.store.pause_triggers([key("paused")])
+    store.store.pause(NamedTriggers([key("paused")]))
     store.set_state(key("broken"), TriggerState.ERROR)
     query = TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME)
     found: list[str] = []
     after: Position | None = None
-    while page := store.store.find_triggers(query, 2, after):
+    while page := store.store.find(query, 2, after):
         found += [one.key.name for one in page]
         after = query.position(page[-1])
-    ended = ["runs"] if store.store.trigger(key("runs")) is not None else []
+    ended = ["runs"] if stored_trigger(store.store, key("runs")) is not None else []
     assert found == ["blocked", "paused", "other", "first", "soon", "broken", *ended]
     states = frozenset({TriggerState.PAUSED, TriggerState.WAITING})
-    some = store.store.find_triggers(TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME, states=states), 9)
+    some = store.store.find(TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME, states=states), 9)
     assert [one.key.name for one in some] == ["paused", "other", "first", "soon"]

@@ -10,7 +10,9 @@ from quartzpy.calendars.days import WeeklyCalendar
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import TriggerState
-from quartzpy.store.protocol import ActionEntry
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import ActionEntry
+from quartzpy.store.protocol import NamedTriggers
 from quartzpy.store.queries import ActionQuery, JobQuery, MisfireQuery, Position, TriggerOrder, TriggerQuery
 from tests.contract.harness import HOUR, SECOND, START, Harness, at, every, job, once
 
@@ -19,39 +21,41 @@ def test_pages_of_triggers_jobs_and_actions_examine_no_more_than_they_are_told(s
     for number in range(7):
         name = f"n{number}" + ("-rare" if number in (1, 6) else "")
         store.schedule(job(name), once(name, at(60 + 10 * (7 - number))))
-        store.store.record_action(ActionEntry("ann", "admin", "pause" if number in (0, 4) else "resume", "everything"))
+        admin(store.store).record_action(
+            ActionEntry("ann", "admin", "pause" if number in (0, 4) else "resume", "everything")
+        )
     by_time = TriggerOrder.NEXT_FIRE_TIME
-    assert _pages(store, store.store.find_triggers, TriggerQuery(contains="rare", among=3)) == [
+    assert _pages(store, store.store.find, TriggerQuery(contains="rare", among=3)) == [
         ["n1-rare"],
         [],
         ["n6-rare"],
     ]
-    assert _pages(store, store.store.find_triggers, TriggerQuery(contains="rare", job_type="x", among=3)) == [
+    assert _pages(store, store.store.find, TriggerQuery(contains="rare", job_type="x", among=3)) == [
         [],
         [],
         [],
     ]
-    assert _pages(store, store.store.find_triggers, TriggerQuery(contains="rare", order=by_time, among=3)) == [
+    assert _pages(store, store.store.find, TriggerQuery(contains="rare", order=by_time, among=3)) == [
         ["n6-rare"],
         ["n1-rare"],
         [],
     ]
-    assert _pages(store, store.store.find_jobs, JobQuery(contains="rare", among=3)) == [["n1-rare"], [], ["n6-rare"]]
-    paused = [len(page) for page in _pages(store, store.store.find_actions, ActionQuery(action="pause", among=3))]
+    assert _pages(store, store.store.find, JobQuery(contains="rare", among=3)) == [["n1-rare"], [], ["n6-rare"]]
+    paused = [len(page) for page in _pages(store, admin(store.store).find, ActionQuery(action="pause", among=3))]
     assert paused == [1, 0, 1]
 
 
 def test_a_bounded_page_examines_only_what_an_index_leaves(store: Harness) -> None:
     for number in range(6):
         store.schedule(job(f"n{number}"), once(f"n{number}", at(60), group="a" if number < 5 else "b"))
-    store.store.pause_triggers([TriggerKey("n3", "a")])
-    find = store.store.find_triggers
+    store.store.pause(NamedTriggers([TriggerKey("n3", "a")]))
+    find = store.store.find
     paused = frozenset({TriggerState.PAUSED})
     assert _pages(store, find, TriggerQuery(states=paused, contains="n", among=2)) == [["n3"]]
     assert _pages(store, find, TriggerQuery(group=GroupMatcher.equals("b"), contains="n", among=2)) == [["n5"]]
     assert _pages(store, find, TriggerQuery(group=GroupMatcher.ends_with("b"), among=4)) == [[], ["n5"]]
     assert _pages(store, find, TriggerQuery(job_key=JobKey("n5"), contains="n", among=1)) == [["n5"]]
-    assert _pages(store, store.store.find_jobs, JobQuery(job_key=JobKey("n5"), among=1)) == [["n5"]]
+    assert _pages(store, store.store.find, JobQuery(job_key=JobKey("n5"), among=1)) == [["n5"]]
 
 
 def test_few_triggers_of_a_job_or_calendar_are_found_without_others_and_many_among_others(store: Harness) -> None:
@@ -59,7 +63,7 @@ def test_few_triggers_of_a_job_or_calendar_are_found_without_others_and_many_amo
     names = [f"n{number}" for number in range(8)]
     store.schedule(job("even"), *(once(name, at(10), calendar="c") for name in names[::2]))
     store.schedule(job("odd"), *(once(name, at(20)) for name in names[1::2]))
-    find = store.store.find_triggers
+    find = store.store.find
     for order in TriggerOrder:
         for query in (TriggerQuery(job_key=JobKey("even"), order=order), TriggerQuery(calendar="c", order=order)):
             assert _pages(store, find, replace(query, among=4)) == [names[::2]], "they are few"
@@ -75,10 +79,10 @@ def test_few_triggers_of_a_job_or_calendar_are_found_without_others_and_many_amo
 def test_the_triggers_of_a_job_are_counted_up_to_a_number(store: Harness) -> None:
     store.schedule(job("many"), *(once(f"n{number}", at(10)) for number in range(3)))
     store.schedule(job("one"), once("one", at(20)))
-    many, one = store.store.find_jobs(JobQuery(most_triggers=2), None, None)
+    many, one = store.store.find(JobQuery(most_triggers=2), None, None)
     assert (many.trigger_count, many.has_more_triggers, many.next_fire_time) == (2, True, None)
     assert (one.trigger_count, one.has_more_triggers, one.next_fire_time) == (1, False, at(20))
-    [all_of_many] = store.store.find_jobs(JobQuery(job_key=JobKey("many"), most_triggers=3), None, None)
+    [all_of_many] = store.store.find(JobQuery(job_key=JobKey("many"), most_triggers=3), None, None)
     assert (all_of_many.trigger_count, all_of_many.has_more_triggers, all_of_many.next_fire_time) == (3, False, at(10))
 
 
@@ -88,7 +92,7 @@ def test_pages_of_misfires_examine_no_more_than_they_are_told(store: Harness) ->
         store.schedule(job(f"n{number}"), every(1_000_000, f"n{number}", start=store.clock.now(), misfire=skip))
         store.clock.advance(2 * HOUR)
         store.misfire(node)
-    find = store.store.find_misfires
+    find = store.store.find
     latest = find(MisfireQuery(), 1)[0]
     assert [record.trigger_key.name for record in find(MisfireQuery(), 10)] == [f"n{6 - number}" for number in range(7)]
     for name, sizes in (("n6", [1, 0, 0]), ("n1", [0, 1, 0]), ("none", [0, 0, 0])):
@@ -102,12 +106,12 @@ def test_pages_of_misfires_examine_no_more_than_they_are_told(store: Harness) ->
 
 def test_actions_of_a_span_of_time_are_found_without_the_later_ones(store: Harness) -> None:
     for number in range(6):
-        store.store.record_action(ActionEntry("ann", "admin", f"n{number}", "everything"))
+        admin(store.store).record_action(ActionEntry("ann", "admin", f"n{number}", "everything"))
         store.clock.advance(3 * HOUR)
-    find, instants = store.store.find_actions, [START + 3 * number * HOUR for number in range(6)]
+    find, instants = admin(store.store).find, [START + 3 * number * HOUR for number in range(6)]
 
     def names(query: ActionQuery) -> list[str]:
-        assert store.store.last_examined(replace(query, among=3), None) is None
+        assert admin(store.store).last_examined(replace(query, among=3), None) is None
         return [one.action for one in find(query, None, None)]
 
     assert names(ActionQuery(since=instants[1], until=instants[3])) == ["n2", "n1"]
@@ -124,7 +128,7 @@ def _pages(store: Harness, find: Callable[..., list[Any]], query: Any) -> list[l
     while True:
         found = find(query, 10, after)
         pages.append([str(getattr(getattr(one, "key", None), "name", one)) for one in found])
-        after = store.store.last_examined(query, after)
+        after = admin(store.store).last_examined(query, after)
         if after is None:
             return pages
 

@@ -11,13 +11,13 @@ from datetime import datetime, timedelta
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Outcome
+from quartzpy.store.postgresql.admin.records import MinuteRecord, Minutes
 from quartzpy.store.postgresql.db.session import SqlSession
 from quartzpy.store.postgresql.db.sql_files import SqlFile
 from quartzpy.store.postgresql.lookups import ExecutionColumns
-from quartzpy.store.protocol import MinuteRecord, Minutes
 from quartzpy.store.records import ExecutionRecord
 
-_SQL = SqlFile("operations/history.sql")
+_SQL = SqlFile("admin/history.sql")
 MINUTES = _SQL("minutes")
 LAST = _SQL("last")
 LAST_OF_JOB = _SQL("last_of_job")

@@ -1,0 +1,68 @@
+"""Pages of the audit log of operators' actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quartzpy.states import ActionState
+from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.queries import ActionQuery, Position
+from quartzpy.store.records import ActionRecord
+
+_SQL = SqlFile("action_pages.sql")
+
+
+def text(query: ActionQuery, after: Position | None, *, last: bool = False, count: bool = False) -> str:
+    """Return the statement of a page, or of the last action that it examines; see `quartzpy.store.postgresql.pages`."""
+    # A partial index has all actions that did not succeed.
+    is_unsuccessful = query.state not in (None, ActionState.SUCCEEDED)
+    return _SQL(
+        "page",
+        count=count,
+        last=last,
+        examined=query.walk is not None,
+        of_subject=query.subject is not None,
+        since=query.since is not None,
+        until=query.until is not None,
+        unsuccessful=is_unsuccessful,
+        after=after is not None,
+        by_actor=query.actor is not None and not last,
+        of_action=query.action is not None and not last,
+        succeeded=query.state is ActionState.SUCCEEDED and not last,
+    )
+
+
+def values(query: ActionQuery, after: Position | None) -> dict[str, Any]:
+    """Return the values of that statement, except the limit."""
+    return {
+        "actor": query.actor,
+        "action": query.action,
+        "subject": query.subject,
+        "state": query.state,
+        "since": query.since,
+        "until": query.until,
+        "after_id": after and after[0],
+        "among": query.among,
+    }
+
+
+def record_of(row: Sequence[Any]) -> ActionRecord:
+    """Return the record of a row that the statement returned."""
+    number, at, ended_at, actor, role, action, subject, reason, state, count, before, after, error, updated_at = row
+    return ActionRecord(
+        action_id=number,
+        at=at,
+        ended_at=ended_at,
+        actor=actor,
+        role=role,
+        action=action,
+        subject=subject,
+        reason=reason,
+        state=ActionState(state),
+        count=count,
+        before_text=before,
+        after_text=after,
+        error=error,
+        updated_at=updated_at,
+    )

@@ -1,0 +1,76 @@
+"""Operators' views of a database, offered as one object beside the store, and no part of its protocol."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.store.findings import Finding, Severity
+from quartzpy.store.postgresql import checks, pages, schema_version
+from quartzpy.store.postgresql.admin import audit_log, history, integrity, search, server, usage
+from quartzpy.store.postgresql.db.session import SqlSession, calls
+from quartzpy.store.queries import Position, RecordQuery
+
+_Record = TypeVar("_Record")
+
+
+class Admin:
+    """What operators read and record in the database of a scheduler.
+
+    Every method that reads is one round trip, takes no lock and changes nothing. Its cost has a bound that does not
+    depend on the number of rows, so that a page of 1,000,000 triggers and 10,000,000 executions is read as fast as a
+    small one.
+    """
+
+    def __init__(self, session: SqlSession, steps: SqlSession, config: SchedulerConfig) -> None:
+        """Describe the views.
+
+        Args:
+            session: the session for calls.
+            steps: the session for the checks, which may take as long as a step.
+            config: the settings of the scheduler, as it is connected.
+        """
+        self._session = session
+        self._steps = steps
+        self._config = config
+
+    tallies = calls(usage.tallies)
+    slot_usage = calls(usage.slot_usage)
+    rate_usage = calls(usage.rate_usage)
+    trigger_group_tallies = calls(usage.trigger_group_tallies)
+    job_group_tallies = calls(usage.job_group_tallies)
+    minutes = calls(history.minutes)
+    last_executions = calls(history.last_executions)
+    last_executions_of_job = calls(history.last_executions_of_job)
+    attempts = calls(history.attempts)
+    executions_between = calls(history.executions_between)
+    find_keys = calls(search.find_keys)
+    tables = calls(server.tables)
+    locks = calls(server.locks)
+    last_examined = calls(pages.last_examined)
+    count = calls(pages.count)
+
+    def find(self, query: RecordQuery[_Record], limit: int | None, after: Position | None = None) -> list[_Record]:
+        """Return a page of records, as `QueryStore.find` does, or of actions of the audit log."""
+        return pages.find(self._session, query, limit, after)
+
+    # --- the audit log
+
+    record_action = calls(audit_log.record_action)
+    record_actions = calls(audit_log.record_actions)
+    update_action = calls(audit_log.update_action)
+    interrupt_actions = calls(audit_log.interrupt_actions)
+
+    # --- the doctor
+
+    def audit(self) -> list[Finding]:
+        """Examine the database and return its problems, the gravest first."""
+        with self._session.connections.checked_out() as connection:
+            findings = checks.of_node(connection, self._config)
+        findings += integrity.audit(self._steps, self._config)
+        return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
+
+    def schema_version(self) -> str | None:
+        """Return the revision of the tables."""
+        with self._session.connections.checked_out() as connection:
+            return schema_version.stamped(connection, self._config.schema, self._config.table_prefix)

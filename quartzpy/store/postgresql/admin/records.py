@@ -1,0 +1,127 @@
+"""The values that the operators' views of a database return, and the entries of the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from quartzpy.jobs.rate_limit import RateLimit
+from quartzpy.keys import JobKey
+from quartzpy.states import ActionState, Outcome, TriggerState
+
+
+@dataclass(frozen=True, slots=True)
+class Tallies:
+    """Numbers of rows, each counted up to a maximum: a number above it means that there are more."""
+
+    jobs: int
+    triggers: Mapping[TriggerState, int]
+    """The triggers by state; states without triggers are left out."""
+    claimed: int
+    executing: int
+    overdue_paused: int
+    """The paused triggers whose next fire time has passed, among the first ones by key, as many as are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class MinuteRecord:
+    """The executions that ended within one minute."""
+
+    at: datetime
+    """The beginning of the minute."""
+    outcomes: Mapping[Outcome, int]
+    lateness_p50: timedelta | None
+    """The median of the start minus the scheduled instant; None if no execution of the minute had started."""
+    lateness_p99: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class Minutes:
+    """Minutes in which executions ended, in order."""
+
+    minutes: Sequence[MinuteRecord]
+    complete_since: datetime
+    """The instant from which all executions are counted. Earlier ones were left out if there are too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotUsage:
+    """The use of a job's concurrency limit for one value of its concurrency key."""
+
+    job_key: JobKey
+    concurrency_key: str
+    limit: int
+    executing: int
+    blocked: int
+    """The triggers that wait because the limit is reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateUsage:
+    """The state of a job's rate limit for one value of its concurrency key."""
+
+    job_key: JobKey
+    concurrency_key: str
+    limit: RateLimit
+    theoretical_arrival: datetime
+    """The theoretical arrival time of the next fire; see `RateLimit`."""
+    queued_until: datetime | None
+    """The last turn that was given to a trigger."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTally:
+    """A group of triggers or jobs, with numbers of its rows, each counted up to a maximum."""
+
+    name: str
+    count: int
+    paused: int
+    """The triggers of the group that are PAUSED; 0 for groups of jobs."""
+    in_error: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecord:
+    """A table of the store, as the database's statistics describe it."""
+
+    name: str
+    rows: int
+    """An estimate of the number of rows, those of other schedulers included."""
+    dead_rows: int
+    size_bytes: int
+    """The size of the table with its indexes."""
+    index_bytes: int
+    last_vacuum: datetime | None
+    last_analyze: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class LockRecord:
+    """A lock on a table of the store, or a wait for one."""
+
+    table: str
+    mode: str
+    granted: bool
+    pid: int
+    application: str
+    state: str
+    since: datetime | None
+    """The beginning of the transaction that holds the lock or waits for it."""
+    blocked_by: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ActionEntry:
+    """An action to record in the audit log; the fields are those of `ActionRecord`."""
+
+    actor: str
+    role: str
+    action: str
+    subject: str
+    reason: str = ""
+    state: ActionState = ActionState.RUNNING
+    count: int = 0
+    before_text: str | None = None
+    after_text: str | None = None
+    error: str | None = None

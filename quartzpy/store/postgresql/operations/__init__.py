@@ -1,1 +1,0 @@
-"""The reads of operators: aggregates, search and the state of the server."""
