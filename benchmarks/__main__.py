@@ -27,6 +27,7 @@ from benchmarks.scenarios import (
     cost,
     distance,
     fire_times,
+    growth,
     latency,
     memory_store,
     misfires,
@@ -57,6 +58,7 @@ SCENARIOS: dict[str, Scenario] = {
     "fire-times": fire_times.run,
     "memory-store": memory_store.run,
     "operations": operations.run,
+    "growth": growth.run,
     "soak": soak.run,
     "calm-soak": calm_soak.run,
 }
@@ -75,6 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         scale = replace(scale, operated_triggers=options.operated[0], operated_executions=options.operated[1])
     if options.alone_minutes is not None:
         scale = replace(scale, alone_seconds=options.alone_minutes * 60)
+    if options.kinds is not None:
+        scale = replace(scale, growth_kinds=options.kinds)
     if options.soak_minutes is not None:
         scale = replace(scale, soak_seconds=options.soak_minutes * 60, calm_seconds=options.soak_minutes * 60)
     started = datetime.now(UTC)
@@ -201,6 +205,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar=("TRIGGERS", "EXECUTIONS"),
         help="the rows beside which operations are measured (1,000,000 and 10,000,000 in a full run)",
     )
+    parser.add_argument(
+        "--kinds",
+        type=_kinds,
+        metavar="KIND,...",
+        help=f"only these kinds of rows of growth: {', '.join(growth.KINDS)}",
+    )
     parser.add_argument("--no-peers", action="store_true", help="measure quartzpy and the ceiling only")
     parser.add_argument("--url", help="the URL of a server to use; without it an embedded one is started")
     parser.add_argument("--out", type=Path, help="the directory of the report (benchmarks/results/<date> by default)")
@@ -211,6 +221,12 @@ def _scenario(name: str) -> str:
     if name not in SCENARIOS:
         raise argparse.ArgumentTypeError(f"{name!r} is not a scenario; they are {', '.join(SCENARIOS)}")
     return name
+
+
+def _kinds(names: str) -> tuple[str, ...]:
+    if unknown := [name for name in names.split(",") if name not in growth.KINDS]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not a kind; they are {', '.join(growth.KINDS)}")
+    return tuple(names.split(","))
 
 
 if __name__ == "__main__":

@@ -49,6 +49,13 @@ class Scale:
     memory_fires: int = 50_000
     operated_triggers: int = 1_000_000
     operated_executions: int = 10_000_000
+    growth_share: float = 1.0
+    """The share of the numbers of triggers, jobs, types, placements and keys of `growth`."""
+    growth_kinds: tuple[str, ...] = ()
+    """The kinds of rows of `growth`; empty for all."""
+    growth_seconds: float = 30.0
+    """The longest time of a drain of `growth`, and the time for which its latency is measured."""
+    growth_nodes: tuple[int, ...] = (1, 10, 40)
 
 
 FULL = Scale()
@@ -79,6 +86,9 @@ QUICK = Scale(
     memory_fires=5_000,
     operated_triggers=10_000,
     operated_executions=100_000,
+    growth_share=0.02,
+    growth_seconds=3.0,
+    growth_nodes=(1, 2, 3),
 )
 
 
@@ -89,6 +99,10 @@ class Bench:
     server: Server
     scale: Scale
     peers: tuple[Peer, ...] = field(default=())
+
+    def grown(self, number: int) -> int:
+        """Return the number that stands for one of a full run of `growth`."""
+        return max(1, round(number * self.scale.growth_share))
 
     @cached_property
     def template(self) -> str:

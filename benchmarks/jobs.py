@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections import deque
+from functools import cache
 
 from quartzpy import Job, JobExecutionContext
 
@@ -74,3 +75,17 @@ class Burn(Job, type_name="benchmark-burn"):
         number = 0
         while time.perf_counter() < end:
             number = (number * 31 + 7) % 1_000_003
+
+
+class Aside(Job, type_name="benchmark-aside"):
+    """Does nothing, beside the jobs whose runs are counted."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        pass
+
+
+@cache
+def numbered_type(number: int) -> type[Job]:
+    """Return the type of this number, which does nothing: each number is a type of its own."""
+    name = f"Nothing{number}"
+    return type(name, (Nothing,), {"__module__": __name__}, type_name=f"benchmark-nothing-{number}")

@@ -20,6 +20,8 @@ def main() -> None:
     assert calm_jobs.JOBS, "the types of the calm soak's jobs are registered by their module"
     if (interval := order.get("switch_interval")) is not None:
         sys.setswitchinterval(interval)
+    for number in range(order["job_types"]):
+        jobs.numbered_type(number)
     scheduler = Scheduler(order["url"], **order["settings"])
     scheduler.start(standby=True)
     # As `Scheduler.run` does: a full garbage collection would pause the node for tens of milliseconds.

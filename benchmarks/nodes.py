@@ -36,9 +36,12 @@ class NodeError(Exception):
 
 
 class NodeProcess:
-    """A node that starts in standby, so that several can be released at the same instant."""
+    """A node that starts in standby, so that several can be released at the same instant.
 
-    def __init__(self, url: str, *, switch_interval: float | None = None, **settings: Any) -> None:
+    It knows the types of `benchmarks.jobs`, and so many numbered ones.
+    """
+
+    def __init__(self, url: str, *, switch_interval: float | None = None, job_types: int = 0, **settings: Any) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.node"],
             cwd=ROOT,
@@ -47,7 +50,12 @@ class NodeProcess:
             stdout=subprocess.PIPE,
             text=True,
         )
-        order = {"url": url, "settings": {**SETTINGS, **settings}, "switch_interval": switch_interval}
+        order = {
+            "url": url,
+            "settings": {**SETTINGS, **settings},
+            "switch_interval": switch_interval,
+            "job_types": job_types,
+        }
         try:
             self._tell(json.dumps(order))
         except OSError as error:

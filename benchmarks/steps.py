@@ -25,7 +25,7 @@ from benchmarks.jobs import Nothing
 from benchmarks.server import Server, running_server
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.node.fire_requests import refill_of
+from quartzpy.node.completer import refill_of
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql.db import connections
 from quartzpy.store.postgresql.db.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, fly

@@ -14,17 +14,17 @@ from quartzpy.errors import JobExecutionError, QuartzpyError
 from quartzpy.events.listener_kinds import JobListener, SchedulerListener, TriggerListener
 from quartzpy.factory import Scheduler
 from quartzpy.job_data import JobDataMap
-from quartzpy.jobs.builtin import NoOpJob
 from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.continuation import Continuation, Predecessor
 from quartzpy.jobs.function_job import JobFunction, job
 from quartzpy.jobs.job import (
+    InjectingJobFactory,
     Job,
     JobDetail,
+    NoOpJob,
     disallow_concurrent_execution,
     persist_job_data_after_execution,
 )
-from quartzpy.jobs.job_factory import InjectingJobFactory
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import JobKey, TriggerKey

@@ -12,9 +12,8 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.config.sources import URL, load_settings
 from quartzpy.connection_types import is_engine
 from quartzpy.errors import SettingsError
-from quartzpy.jobs.job import job_types
-from quartzpy.jobs.job_factory import JobFactory, new_instance
-from quartzpy.jobs.middleware import Middleware
+from quartzpy.jobs.context import Middleware
+from quartzpy.jobs.job import JobFactory, job_types, new_instance
 from quartzpy.scheduler.plugin import Plugin
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
@@ -109,7 +108,7 @@ class Scheduler(BaseScheduler):
     `pool_size` + 3 at once, one more for each job that has a transaction, and two outside the pool.
 
     The settings are those of `SchedulerConfig`. `job_factory` creates the instances of jobs (see
-    `quartzpy.jobs.job_factory`); `middleware` wraps executions (see `quartzpy.jobs.middleware`); `plugins` start and
+    `quartzpy.jobs.job`); `middleware` wraps executions (see `quartzpy.jobs.context`); `plugins` start and
     stop with the scheduler (see `quartzpy.plugins`); jobs find `context` in `context.scheduler.context`; `job_defaults`
     are defaults for values of `JobDetail` (`JobDetail.with_defaults` defines the precedence).
 

@@ -6,8 +6,10 @@ A trigger's states are Quartz's. An executing trigger is WAITING or BLOCKED in `
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import StrEnum
+from types import MappingProxyType
+from typing import TypeVar
 
 from quartzpy.errors import InvalidValueError
 
@@ -74,6 +76,114 @@ class Missed(StrEnum):
     """The missed fires are skipped: the trigger continues with its first fire time after the resumption."""
     ONCE = "once"
     """The missed fires are coalesced into one immediate fire."""
+
+
+class Unreconciled(StrEnum):
+    """The state of a trigger that a user's transaction has stored, without a look at the current pauses, limits and
+    definition of its job. A trigger that has been compared with them has no such state."""
+
+    NEW = "NEW"
+    """The next acquire step reconciles the trigger."""
+    HELD = "HELD"
+    """A pause keeps the trigger from being reconciled; its resumption makes it NEW again."""
+
+
+class Admission(StrEnum):
+    """What the rate limit of its job says of a trigger's next fire. A trigger whose job has no rate limit, or whose
+    rate limit was not asked, has no admission."""
+
+    ADMITTED = "ADMITTED"
+    """The fire conforms, and may be made in the present acquire step; no other step sees this."""
+    CHARGED = "CHARGED"
+    """The limit was charged for the fire that the trigger repeats, and whose job had not begun."""
+    LATE = "LATE"
+    """The fire is later than its misfire threshold, and not because of the limit."""
+
+
+class MisfireRule(StrEnum):
+    """When a WAITING trigger misfires, and so which step takes it: its part of the index of due triggers.
+
+    It follows from other values of the trigger, and changes only with them; see `misfire_rule_of`.
+    """
+
+    SCHEDULER = "SCHEDULER"
+    """The fire is a misfire if it is later than the scheduler's threshold."""
+    OWN = "OWN"
+    """The fire is a misfire if it is later than the trigger's own threshold."""
+    IGNORE = "IGNORE"
+    """However late it is, the fire is made."""
+    LATE = "LATE"
+    """The fire is a misfire as soon as it is due: only the misfire step takes the trigger."""
+    RATE_LIMIT = "RATE_LIMIT"
+    """The rate limit has to be asked first."""
+    NEW = "NEW"
+    """The trigger has to be reconciled first."""
+
+
+def misfire_rule_of(
+    *,
+    ignores_misfires: bool,
+    has_threshold: bool,
+    catches_up: bool = False,
+    missed_policy: Missed = Missed.MISFIRE,
+    unreconciled: Unreconciled | None = None,
+    has_rate_limit: bool = False,
+    admission: Admission | None = None,
+) -> MisfireRule:
+    """Return the rule by which a trigger misfires.
+
+    A trigger that catches up ignores misfires, because its missed fires were handled already; so does one about which
+    the rate limit was asked.
+    """
+    if unreconciled is not None:
+        return MisfireRule.NEW
+    if missed_policy is not Missed.MISFIRE or admission is Admission.LATE:
+        return MisfireRule.LATE
+    if has_rate_limit and admission is None:
+        return MisfireRule.RATE_LIMIT
+    if admission is not None or catches_up or ignores_misfires:
+        return MisfireRule.IGNORE
+    return MisfireRule.OWN if has_threshold else MisfireRule.SCHEDULER
+
+
+_Value = TypeVar("_Value", bound=StrEnum)
+Moves = Mapping[_Value | None, frozenset[_Value | None]]
+"""The values that may follow each value of a column; None is NULL."""
+
+MISSED_POLICY_MOVES: Moves[Missed] = MappingProxyType(
+    {
+        # a resumption
+        None: frozenset({Missed.SKIP, Missed.ONCE}),
+        # the misfire step, or another pause and its resumption
+        Missed.SKIP: frozenset({None, Missed.ONCE}),
+        Missed.ONCE: frozenset({None, Missed.SKIP}),
+    }
+)
+"""The moves of a trigger's policy for missed fires; None is `Missed.MISFIRE`. A new trigger has none."""
+
+UNRECONCILED_MOVES: Moves[Unreconciled] = MappingProxyType(
+    {
+        # A user's transaction replaces the trigger.
+        None: frozenset({Unreconciled.NEW}),
+        Unreconciled.NEW: frozenset({None, Unreconciled.HELD}),
+        # A transaction with the lock replaces the trigger: then it is reconciled.
+        Unreconciled.HELD: frozenset({None, Unreconciled.NEW}),
+    }
+)
+"""The moves of a trigger that may have to be reconciled. A new trigger has none, or is NEW."""
+
+ADMISSION_MOVES: Moves[Admission] = MappingProxyType(
+    {
+        None: frozenset({Admission.ADMITTED, Admission.LATE}),
+        # The trigger fires, or the step ends.
+        Admission.ADMITTED: frozenset({None}),
+        # The trigger fires, or its job gets another limit.
+        Admission.CHARGED: frozenset({None}),
+        # The misfire step, or a pause and its resumption.
+        Admission.LATE: frozenset({None}),
+    }
+)
+"""The moves of a trigger's admission. A new trigger has none, or is CHARGED."""
 
 
 class FiredState(StrEnum):

@@ -263,10 +263,13 @@ CREATE TABLE qrtz_triggers (
     end_time TIMESTAMP WITH TIME ZONE,
     priority INTEGER NOT NULL,
     misfire_instruction VARCHAR(60) NOT NULL,
-    misfire_rule VARCHAR(10) NOT NULL,
+    misfire_rule VARCHAR(10) GENERATED ALWAYS AS (CASE WHEN unreconciled IS NOT NULL THEN 'NEW'::text WHEN missed_policy IS NOT NULL OR admission::text = 'LATE'::text THEN 'LATE'::text WHEN rate_limit IS NOT NULL AND admission IS NULL THEN 'RATE_LIMIT'::text WHEN admission IS NOT NULL OR catch_up_until IS NOT NULL OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text WHEN misfire_threshold IS NULL THEN 'SCHEDULER'::text ELSE 'OWN'::text END) STORED NOT NULL,
     misfire_threshold INTERVAL,
     catch_up_until TIMESTAMP WITH TIME ZONE,
+    missed_policy VARCHAR(10),
     resumed_at TIMESTAMP WITH TIME ZONE,
+    unreconciled VARCHAR(10),
+    admission VARCHAR(10),
     calendar_name VARCHAR(200),
     job_data JSONB,
     fire_id BIGINT,
@@ -281,7 +284,9 @@ CREATE TABLE qrtz_triggers (
     CONSTRAINT qrtz_triggers_acquired_check CHECK (CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL END),
     CONSTRAINT qrtz_triggers_misfire_threshold_check CHECK (misfire_threshold BETWEEN interval '0' AND interval '876600 hours'),
     CONSTRAINT qrtz_triggers_catch_up_check CHECK (catch_up_until IS NULL OR misfire_rule IN ('IGNORE', 'RATE_LIMIT')),
-    CONSTRAINT qrtz_triggers_misfire_rule_check CHECK (misfire_rule IN ('SCHEDULER', 'IGNORE', 'RATE_LIMIT', 'LATE', 'SKIP', 'ONCE', 'NEW', 'HELD') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)),
+    CONSTRAINT qrtz_triggers_missed_policy_check CHECK (missed_policy IN ('skip', 'once')),
+    CONSTRAINT qrtz_triggers_unreconciled_check CHECK (unreconciled IN ('NEW', 'HELD')),
+    CONSTRAINT qrtz_triggers_admission_check CHECK (admission IS NULL OR (rate_limit IS NOT NULL AND admission IN ('ADMITTED', 'CHARGED', 'LATE'))),
     CONSTRAINT qrtz_triggers_waiting_check CHECK (trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL),
     CONSTRAINT qrtz_triggers_state_check CHECK (trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED', 'PAUSED', 'PAUSED_BLOCKED', 'COMPLETE', 'ERROR')),
     CONSTRAINT qrtz_triggers_rate_limit_check CHECK (rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE),
@@ -298,7 +303,7 @@ CREATE INDEX qrtz_triggers_calendar ON qrtz_triggers (sched_name, calendar_name)
 
 CREATE INDEX qrtz_triggers_due ON qrtz_triggers (sched_name, job_type, placement, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state = 'WAITING';
 
-CREATE INDEX qrtz_triggers_new ON qrtz_triggers (sched_name, next_fire_time) WHERE misfire_rule = 'NEW';
+CREATE INDEX qrtz_triggers_new ON qrtz_triggers (sched_name, next_fire_time) WHERE unreconciled = 'NEW';
 
 CREATE INDEX qrtz_triggers_rate_limited ON qrtz_triggers (sched_name, job_type, placement, GREATEST(rate_limited_until, next_fire_time)) WHERE trigger_state = 'WAITING' AND rate_limit IS NOT NULL;
 

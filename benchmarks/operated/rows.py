@@ -25,14 +25,14 @@ SELECT j.sched_name, 'group-' || n %% 50, 'job-' || n, j.job_type, true, false, 
 _TRIGGERS = """
 INSERT INTO qrtz_triggers (sched_name, trigger_group, trigger_name, job_group, job_name, job_type, max_concurrent, kind,
                            schedule, trigger_state, next_fire_time, prev_fire_time, times_triggered, upcoming,
-                           generation, start_time, priority, misfire_instruction, misfire_rule, calendar_name,
+                           generation, start_time, priority, misfire_instruction, calendar_name,
                            paused_at, paused_by, error)
 SELECT t.sched_name, 'group-' || n %% 100, 'trigger-' || n, 'group-' || n %% %(jobs)s %% 50, 'job-' || n %% %(jobs)s,
        t.job_type, CASE WHEN n %% %(jobs)s %% 20 = 0 THEN 1 END, t.kind, t.schedule,
        CASE WHEN n %% 1000 = 7 THEN 'PAUSED' WHEN n %% 10000 = 9 THEN 'ERROR' WHEN n %% 50000 = 11 THEN 'BLOCKED'
             ELSE 'WAITING' END,
        now() + interval '1 day' * (n + 1) / %(triggers)s - interval '5 minutes', now() - interval '1 day', n %% 1000,
-       ARRAY[now() + interval '2 days'], n, now() - interval '60 days', 5, 'smart', t.misfire_rule,
+       ARRAY[now() + interval '2 days'], n, now() - interval '60 days', 5, 'smart',
        CASE WHEN n %% 100 = 3 THEN 'weekdays' END, CASE WHEN n %% 1000 = 7 THEN now() - interval '1 hour' END,
        CASE WHEN n %% 1000 = 7 THEN 'ann' END, CASE WHEN n %% 10000 = 9 THEN 'ValueError: poisoned' END
   FROM generate_series(0, %(triggers)s - 1) AS n, qrtz_triggers t
@@ -92,13 +92,13 @@ SELECT %(executions)s + n, %(sched)s, 'group-' || n %% 100, 'trigger-' || n, n, 
 _CROWD = """
 INSERT INTO qrtz_triggers (sched_name, trigger_group, trigger_name, job_group, job_name, job_type, kind, schedule,
                            trigger_state, next_fire_time, prev_fire_time, times_triggered, upcoming, generation,
-                           start_time, priority, misfire_instruction, misfire_rule, calendar_name, paused_at, error)
+                           start_time, priority, misfire_instruction, calendar_name, paused_at, error)
 SELECT t.sched_name, 'crowd', 'crowd-' || lpad(n::text, 7, '0'), t.job_group, t.job_name, t.job_type, t.kind,
        t.schedule,
        CASE WHEN n %% 20 = 7 THEN 'PAUSED' WHEN n %% 100 = 9 THEN 'ERROR' WHEN n %% 100 = 11 THEN 'BLOCKED'
             ELSE 'WAITING' END,
        now() + interval '1 day' * (n + 1) / %(triggers)s - interval '15 minutes', now() - interval '1 day', n %% 1000,
-       ARRAY[now() + interval '2 days'], n, now() - interval '60 days', 5, 'smart', t.misfire_rule, 'weekdays',
+       ARRAY[now() + interval '2 days'], n, now() - interval '60 days', 5, 'smart', 'weekdays',
        CASE WHEN n %% 20 = 7 THEN now() - interval '1 hour' END,
        CASE WHEN n %% 100 = 9 THEN 'ValueError: poisoned' END
   FROM generate_series(0, %(triggers)s - 1) AS n, qrtz_triggers t

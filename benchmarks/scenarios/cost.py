@@ -22,7 +22,7 @@ IDLE_WORKERS = 10
 def run(bench: Bench) -> Result:
     empty_ms = _empty_pass(bench)
     idle_node, idle_server, idle_memory = _idle(bench)
-    loaded_memory, wal_bytes = _load(bench)
+    loaded_memory, wal_bytes = load(bench)
     after_storm = _after_storm(bench)
     goals = [
         Goal("a pass that finds nothing, of the server's processor time", 0.3, empty_ms, "ms", at_most=True),
@@ -80,7 +80,7 @@ def _idle(bench: Bench) -> tuple[float, float | None, float]:
     return ours / spent * 100, of_server, memory
 
 
-def _load(bench: Bench) -> tuple[float, float]:
+def load(bench: Bench) -> tuple[float, float]:
     """Return the memory of a node at full rate, and the bytes of write-ahead log per fire.
 
     The log is measured after the warm-up, once the pages of all triggers were written since the last checkpoint.

@@ -21,7 +21,8 @@ from benchmarks.machine import ROOT
 from benchmarks.peers.peer import result_of
 from benchmarks.processes import resident_mebibytes
 from quartzpy.jobs.job import JobDetail
-from quartzpy.node.fire_requests import fire_request_of, refill_of
+from quartzpy.node.completer import refill_of
+from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.states import Outcome
 from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import AvailableSlots, Completion, JobEntry, Node

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from quartzpy.demo import jobs
 from quartzpy.demo.audit import Summary
 from quartzpy.demo.screen import draw, draw_summary
 from quartzpy.demo.stage import Demo
-from quartzpy.demo.story import Scene, running_job
+from quartzpy.demo.views import Scene
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.postgresql import migrations
 
@@ -54,7 +55,7 @@ class Camera:
 
     def __init__(self) -> None:
         self.best: Scene | None = None
-        self.found: Summary | None = None
+        self.result: Summary | None = None
 
     def opened(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -63,12 +64,13 @@ class Camera:
         print(text)
 
     def scene(self, scene: Scene) -> None:
-        export = running_job(scene, jobs.LONG_EXPORT)
+        export = scene.running_job(jobs.LONG_EXPORT)
         if scene.burst is None and export is not None and export.recovering:
-            self.best = scene
+            # The lanes grow with each scene.
+            self.best = replace(scene, lanes={node: list(lane) for node, lane in scene.lanes.items()})
 
     def summary(self, summary: Summary) -> None:
-        self.found = summary
+        self.result = summary
 
 
 def record_demo() -> None:
@@ -76,12 +78,12 @@ def record_demo() -> None:
     camera = Camera()
     Demo(camera, nodes=3, duration=timedelta(seconds=22), dsn=None, keep=False).run()
     assert camera.best is not None
-    assert camera.found is not None
+    assert camera.result is not None
     console = recording()
     console.print(draw(camera.best, WIDTH))
     save(console, "demo", "quartzpy demo")
     console = recording()
-    console.print(draw_summary(camera.found))
+    console.print(draw_summary(camera.result))
     save(console, "summary", "quartzpy demo")
 
 

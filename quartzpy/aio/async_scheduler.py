@@ -18,10 +18,10 @@ from quartzpy.errors import NodeUnhealthyError, SchedulerStateError, SettingsErr
 from quartzpy.events.listeners import Listeners
 from quartzpy.factory import Scheduler
 from quartzpy.instants import Span, as_span
+from quartzpy.jobs.context import Middleware
 from quartzpy.jobs.function_job import JobFunction
 from quartzpy.jobs.function_job import job as job_of_function
-from quartzpy.jobs.job_factory import JobFactory, new_instance
-from quartzpy.jobs.middleware import Middleware
+from quartzpy.jobs.job import JobFactory, new_instance
 from quartzpy.logs.default_handler import ensure_logging
 from quartzpy.name_hints import SCHEDULER_NAMES, NameHints
 from quartzpy.node.health import HealthState

@@ -13,10 +13,9 @@ from quartzpy.aio.results import AsyncQuery, AsyncScheduledJob, AsyncTriggeredEx
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.instants import Span
-from quartzpy.jobs.context import JobExecutionContext
+from quartzpy.jobs.context import JobExecutionContext, Middleware
+from quartzpy.jobs.internal_entries import CurrentTrace, Within
 from quartzpy.jobs.job import JobDetail, JobTypes
-from quartzpy.jobs.middleware import Middleware
-from quartzpy.jobs.trace_context import CurrentTrace, Within
 from quartzpy.keys import DEFAULT_GROUP, JobKey, JobRef, TriggerKey, TriggerRef
 from quartzpy.matchers import GroupMatcher
 from quartzpy.node.health import SchedulerHealth

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quartzpy.cli.cells import Cells, faint
-from quartzpy.cli.exits import NOT_CONFIRMED, NOTHING_MATCHED, PARTLY_DONE
+from quartzpy.cli.commands import NOT_CONFIRMED, NOTHING_MATCHED, PARTLY_DONE
+from quartzpy.cli.formatter import Formatter, faint
 from quartzpy.cli.listing import print_json
 from quartzpy.cli.subjects import Subjects
 from quartzpy.cli.target import Target, scheduler_options
@@ -111,7 +111,7 @@ def report(request: Request, result: ActionResult) -> None:
     if request.json_output:
         print_json(result)
     else:
-        click.echo(Cells().sentence(result.text))
+        click.echo(Formatter().sentence(result.text))
         for failure in result.failures:
             click.echo(f"  {visible(failure.key)}: {visible(failure.error)}", err=True)
         if result.failed > len(result.failures):

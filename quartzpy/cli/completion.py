@@ -51,21 +51,21 @@ def completing(names: Callable[[Scheduler, str], Iterator[str]]) -> Completer:
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         logging.disable(logging.CRITICAL)
         try:
-            given = {
+            settings = {
                 name: context.params[name]
                 for name in SELECTING
                 if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
             }
             target = select_target(
-                given, context.params.get("config"), connect_timeout=_PATIENCE, start_timeout=_PATIENCE
+                settings, context.params.get("config"), connect_timeout=_PATIENCE, start_timeout=_PATIENCE
             )
             with target.client() as scheduler:
-                found = sorted({name for name in names(scheduler, incomplete) if name.startswith(incomplete)})
+                matching = sorted({name for name in names(scheduler, incomplete) if name.startswith(incomplete)})
         except Exception:
             return []
         finally:
             logging.disable(logging.NOTSET)
-        return [CompletionItem(name) for name in found[:_MOST]]
+        return [CompletionItem(name) for name in matching[:_MOST]]
 
     return complete
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quartzpy.cli.exits import USAGE
+from quartzpy.cli.commands import USAGE
 from quartzpy.errors import InvalidCronError, InvalidValueError
 from quartzpy.instants import as_instant
 from quartzpy.instants import zone as time_zone
@@ -77,17 +77,17 @@ def cron(
         raise click.UsageError("--after and --before cannot be used together")
     crontab = crontab or expression.lstrip().startswith("@") or len(expression.split()) == _CRONTAB_FIELDS
     try:
-        found = _expression(expression, zone, dst, day_or, seed, crontab=crontab)
+        reading = _expression(expression, zone, dst, day_or, seed, crontab=crontab)
     except InvalidCronError as error:
         click.echo(f"{error.pointed_out()}", err=True)
         if not crontab and len(expression.split()) == _CRONTAB_FIELDS + 1 and "?" not in expression:
             click.echo("use --crontab to read six fields as a crontab line that starts with seconds", err=True)
         sys.exit(USAGE)
-    words = found.describe()
+    words = reading.describe()
     start = _instant(before or after, zone)
-    times = _earlier(found, start, count) if before else found.upcoming(start, count)
+    times = _earlier(reading, start, count) if before else reading.upcoming(start, count)
     if json_output:
-        click.echo(json_line({"expression": found.text, "zone": zone, "description": words, "times": times}))
+        click.echo(json_line({"expression": reading.text, "zone": zone, "description": words, "times": times}))
         return
     click.echo(words)
     for at in times:
@@ -115,12 +115,12 @@ def _instant(text: str | None, zone: str) -> datetime:
     if text is None:
         return SystemClock().now()
     try:
-        found = datetime.fromisoformat(text)
+        reading = datetime.fromisoformat(text)
     except ValueError:
         raise click.BadParameter(
             f"{text!r}: must be an instant such as 2026-03-29T01:00 or 2026-03-29T01:00Z"
         ) from None
-    return found if found.tzinfo else found.replace(tzinfo=time_zone(zone))
+    return reading if reading.tzinfo else reading.replace(tzinfo=time_zone(zone))
 
 
 def _earlier(expression: CronExpression | CrontabExpression, start: datetime, count: int) -> list[datetime]:

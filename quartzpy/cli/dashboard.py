@@ -105,8 +105,8 @@ def _authenticator(token: str | None, token_role: str, users: tuple[str, ...]) -
         return None
     passwords: dict[str, str] = {}
     roles: dict[str, Role] = {}
-    for given in users:
-        name, colon, rest = given.partition(":")
+    for user in users:
+        name, colon, rest = user.partition(":")
         password, _, role = rest.rpartition(":")
         if not password or role not in ROLES:
             # A password may contain colons itself.

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from quartzpy.cli.action import confirm_or_exit
-from quartzpy.cli.cells import Cells, styled
-from quartzpy.cli.exits import NOT_OK, REFUSED
+from quartzpy.cli.commands import NOT_OK, REFUSED
 from quartzpy.cli.filters import choice
+from quartzpy.cli.formatter import Formatter, styled
 from quartzpy.cli.keys import group_matcher
 from quartzpy.cli.listing import print_json
 from quartzpy.cli.target import Target, scheduler_options
@@ -94,9 +94,9 @@ def plan(
     FILE is TOML, or YAML with the extra yaml. The modules of its job types are imported.
     """
     with target.client() as scheduler:
-        found = _plan(scheduler, _declared(file, modules), options)
-        _print_plan(found, json_output=json_output)
-    if found and exit_code:
+        plan = _plan(scheduler, _declared(file, modules), options)
+        _print_plan(plan, json_output=json_output)
+    if plan and exit_code:
         sys.exit(NOT_OK)
 
 
@@ -122,11 +122,11 @@ def apply(
     """
     with target.operations() as operations:
         declared = _declared(file, modules)
-        found = _plan(operations.scheduler, declared, options)
+        plan = _plan(operations.scheduler, declared, options)
         if not json_output:
-            _print_plan(found, json_output=False)
-        if found and not confirmed:
-            confirm_or_exit(f"Apply {_counts(found)}?")
+            _print_plan(plan, json_output=False)
+        if plan and not confirmed:
+            confirm_or_exit(f"Apply {_counts(plan)}?")
         # Another program may have changed something since the plan was made.
         done = operations.actions.apply(declared, **options, reason=reason)
         if json_output:
@@ -148,12 +148,12 @@ def _declared(file: Path, modules: Sequence[str]) -> Declarations:
     return load_definitions(file)
 
 
-def _print_plan(found: SyncPlan, *, json_output: bool) -> None:
+def _print_plan(plan: SyncPlan, *, json_output: bool) -> None:
     from quartzpy.operations.actions.values import changed_values
     from quartzpy.operations.source import Redaction
 
     redaction = Redaction()
-    changes = [(change, _texts(change, changed_values(change, redaction))) for change in found.changes]
+    changes = [(change, _texts(change, changed_values(change, redaction))) for change in plan.changes]
     if json_output:
         items = [
             {
@@ -164,35 +164,35 @@ def _print_plan(found: SyncPlan, *, json_output: bool) -> None:
             }
             for change, values in changes
         ]
-        print_json({"changes": items, "unchanged": found.unchanged, "outdated_by": found.outdated_by})
+        print_json({"changes": items, "unchanged": plan.unchanged, "outdated_by": plan.outdated_by})
         return
-    if found.outdated_by is not None:
-        click.echo(f"nothing to change: version {visible(found.outdated_by)} of the program is newer")
+    if plan.outdated_by is not None:
+        click.echo(f"nothing to change: version {visible(plan.outdated_by)} of the program is newer")
         return
     for change, values in changes:
         click.echo(styled(_COLOURS[change.sign], f"{change.sign} {change.kind} {visible(str(change.key))}"))
         for name, old, new in values:
             click.echo(f"    {name}: {new}" if old is None else f"    {name}: {old} -> {new}")
-    click.echo(_counts(found) if found else f"nothing to change: {found.unchanged:,} unchanged")
+    click.echo(_counts(plan) if plan else f"nothing to change: {plan.unchanged:,} unchanged")
 
 
-def _counts(found: SyncPlan) -> str:
-    signs = [change.sign for change in found.changes]
+def _counts(plan: SyncPlan) -> str:
+    signs = [change.sign for change in plan.changes]
     parts = [f"{signs.count(sign):,} to {word}" for sign, word in (("+", "add"), ("~", "change"), ("-", "remove"))]
-    return f"{', '.join(parts)}; {found.unchanged:,} unchanged"
+    return f"{', '.join(parts)}; {plan.unchanged:,} unchanged"
 
 
 def _texts(change: Change, values: Sequence[ChangedValue]) -> list[tuple[str, str | None, str]]:
     """Return the name, the stored and the declared text of each value that a change concerns."""
     if change.sign == "+":
-        return [(one.name, None, visible(str(one.declared))) for one in values]
+        return [(record.name, None, visible(str(record.declared))) for record in values]
     if change.sign == "~" and not values:
         return [("owner", None, "becomes the owner")]
-    return [(one.name, _shown(one.stored), _shown(one.declared)) for one in values]
+    return [(record.name, _shown(record.stored), _shown(record.declared)) for record in values]
 
 
 def _shown(value: Any) -> str:
-    return quoted(value) if isinstance(value, str | list | dict) else Cells().text(value)
+    return quoted(value) if isinstance(value, str | list | dict) else Formatter().text(value)
 
 
 @click.command()
@@ -328,13 +328,13 @@ def _triggers_of_job(key: JobKey, store: JobStore) -> list[TriggerRecord]:
 
 
 def _readable(triggers: Iterable[TriggerRecord], skipped: list[str], used: set[str | None] | None) -> Iterator[Trigger]:
-    for one in triggers:
-        if one.key.group in UNSCHEDULED_GROUPS or one.state is TriggerState.COMPLETE:
+    for record in triggers:
+        if record.key.group in UNSCHEDULED_GROUPS or record.state is TriggerState.COMPLETE:
             continue
         try:
-            trigger = one.trigger
+            trigger = record.trigger
         except Exception as error:
-            skipped.append(f"trigger {one.key} cannot be read: {reason(error)}")
+            skipped.append(f"trigger {record.key} cannot be read: {reason(error)}")
             continue
         if used is not None:
             used.add(trigger.calendar)

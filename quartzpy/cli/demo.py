@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quartzpy.cli.exits import NOT_OK
+from quartzpy.cli.commands import NOT_OK
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
 
@@ -39,11 +39,11 @@ def chosen_audience(json_output: bool) -> Audience:
 
 def interrupting(end_early: Callable[[], None]) -> Callable[[int, FrameType | None], None]:
     """Return a signal handler that ends the demo early; a second signal also skips the audit."""
-    received: list[int] = []
+    signals: list[int] = []
 
     def handler(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        if len(received) > 1:
+        signals.append(number)
+        if len(signals) > 1:
             raise KeyboardInterrupt
         end_early()
 
@@ -62,11 +62,11 @@ def interrupting(end_early: Callable[[], None]) -> Callable[[int, FrameType | No
 def demo(duration: str, nodes: int, json_output: bool, keep: bool, stop: bool, dsn: str | None) -> None:
     """Run a real cluster on an embedded PostgreSQL, kill a node, and check the guarantees.
 
-    On a terminal it shows a live screen with keys to kill or start a node, to pause, to explain a trigger and to quit.
+    On a terminal it shows a live screen with keys to kill or start a node, and to quit.
     Otherwise it prints one line per event. The exit status is 1 if a guarantee was broken.
     """
     from quartzpy.cli.keyboard import Keyboard
-    from quartzpy.demo.database import stop_database
+    from quartzpy.demo.cluster import stop_database
     from quartzpy.demo.stage import Demo
 
     if stop:
@@ -79,6 +79,6 @@ def demo(duration: str, nodes: int, json_output: bool, keep: bool, stop: bool, d
     signal.signal(signal.SIGTERM, handler)
     signal.signal(signal.SIGINT, handler)
     with Keyboard(sys.stdin, show.press):
-        kept = show.run().promises_kept
-    if not kept:
+        summary = show.run()
+    if not summary.promises_kept:
         sys.exit(NOT_OK)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quartzpy.cli.cells import Cells, faint
 from quartzpy.cli.completion import CALENDARS, JOBS, NODES, TRIGGERS
-from quartzpy.cli.instants import FUTURE, PAST, instant
+from quartzpy.cli.formatter import FUTURE, PAST, Formatter, faint, instant
 from quartzpy.cli.keys import group_matcher, job_key, trigger_key
 from quartzpy.states import ActionState, ExecutionState, JobMode, MisfireAction, PublicState, TriggerState
 
@@ -27,7 +26,7 @@ def choice(words: Iterable[str]) -> click.Choice[str]:
 
 _Command = Callable[..., Any]
 _TRIGGER_STATES: list[StrEnum] = list(
-    dict.fromkeys([*TriggerState, *(one for one in PublicState if one != PublicState.NONE)])
+    dict.fromkeys([*TriggerState, *(word for word in PublicState if word != PublicState.NONE)])
 )
 _GROUP = {"help": "The group; * may stand in front and at the end."}
 _CONTAINS = {"help": "A part of the name; upper and lower case differ."}
@@ -135,14 +134,14 @@ AUDIT_FILTERS = FilterSet(
 class Filters:
     """The filters that a command was given."""
 
-    def __init__(self, filters: FilterSet, given: Mapping[str, Any], cells: Cells) -> None:
+    def __init__(self, filters: FilterSet, values: Mapping[str, Any], formatter: Formatter) -> None:
         self._set = filters
-        self._given = {name: given[name] for name in filters.declared if name in given}
-        self._cells = cells
+        self._values = {name: values[name] for name in filters.declared if name in values}
+        self._formatter = formatter
 
     def __bool__(self) -> bool:
         """Return True if at least one filter was given."""
-        return any(value not in (None, (), False) for value in self._given.values())
+        return any(value not in (None, (), False) for value in self._values.values())
 
     def values(self, operations: Operations) -> dict[str, Any]:
         """Return the filters that were given, in the types of the query.
@@ -153,32 +152,32 @@ class Filters:
         """
         scheduler = operations.scheduler
         now = operations.now()
-        found: dict[str, Any] = {}
-        for name, value in self._given.items():
+        converted: dict[str, Any] = {}
+        for name, value in self._values.items():
             if value in (None, (), False):
                 continue
             match name:
                 case "job":
-                    found[name] = job_key(scheduler, value)
+                    converted[name] = job_key(scheduler, value)
                 case "trigger":
-                    found[name] = trigger_key(scheduler, value)
+                    converted[name] = trigger_key(scheduler, value)
                 case "group":
-                    found[name] = group_matcher(value)
+                    converted[name] = group_matcher(value)
                 case "since" | "until":
-                    found[name] = instant(value, f"--{name}", self._cells, now, direction=self._set.direction)
+                    converted[name] = instant(value, f"--{name}", self._formatter, now, direction=self._set.direction)
                 case _:
-                    found[name] = value
-        return found
+                    converted[name] = value
+        return converted
 
     def __str__(self) -> str:
         """Return the filters as options of the command: "--state ERROR --group eu"."""
         words = []
-        for name, value in self._given.items():
+        for name, value in self._values.items():
             flag = "--type" if name == "job_type" else f"--{name}"
             if value is True:
                 words.append(flag)
             elif value not in (None, (), False):
-                words += [f"{flag} {one}" for one in (value if isinstance(value, tuple) else (value,))]
+                words += [f"{flag} {word}" for word in (value if isinstance(value, tuple) else (value,))]
         return " ".join(words)
 
     def nothing(self, operations: Operations) -> str:
@@ -198,8 +197,8 @@ def _in_all(kind: str, operations: Operations) -> str:
             # Each number is counted up to a limit: an exact number of millions would take seconds.
             counts = operations.overview().counts
             states = {state: counts[state] for state in sorted(TriggerState) if state in counts}
-            found = [f"{count} {state}" for state, count in states.items() if count.number]
-            return f"triggers: {', '.join(found)}" if found else "no triggers"
+            converted = [f"{count} {state}" for state, count in states.items() if count.number]
+            return f"triggers: {', '.join(converted)}" if converted else "no triggers"
         case "execution":
             latest = operations.executions(limit=1)
             return f"executions, the latest of {latest[0].job}" if latest else "no executions in its history"

@@ -187,7 +187,7 @@ def crontab(
     if definitions is None:
         _run(plan, target, **applying)
         return
-    from quartzpy.migrate.definitions_file import definitions_text
+    from quartzpy.migrate.plan import definitions_text
 
     definitions.write_text(definitions_text(plan), encoding="utf-8")
     for note in plan.notes:
@@ -264,8 +264,8 @@ class _Progress:
         if self._is_open:
             click.echo(err=True)
         if 0 < self._done < self._total:
-            left = f"{self._done:,} of {self._total:,} jobs and triggers are stored"
-            click.echo(f"the import is not complete: {left}; the same command continues it", err=True)
+            stored = f"{self._done:,} of {self._total:,} jobs and triggers are stored"
+            click.echo(f"the import is not complete: {stored}; the same command continues it", err=True)
 
 
 def _store(target: Target) -> JobStore:
@@ -282,15 +282,15 @@ def _rows(plan: ImportPlan) -> Iterator[list[Any]]:
     from quartzpy.operations.schedules import schedule_text, zone_text
 
     for job in plan.jobs:
-        for one in job.triggers:
+        for item in job.triggers:
             yield [
-                str(one.trigger.key),
+                str(item.trigger.key),
                 str(job.job.key),
                 job.job.job_type,
-                schedule_text(one.trigger),
-                zone_text(one.trigger),
-                one.progress.next_fire_time,
-                one.paused,
+                schedule_text(item.trigger),
+                zone_text(item.trigger),
+                item.progress.next_fire_time,
+                item.paused,
             ]
         if not job.triggers:
             yield [None, str(job.job.key), job.job.job_type, *[None] * 4]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import select
+import sys
 import termios
 import threading
 import tty
 from collections.abc import Callable
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self, TextIO
 
@@ -79,3 +81,14 @@ class Keyboard:
             if not text:
                 self._pressed("")  # The terminal has gone.
                 return
+
+
+def ask_key(text: str) -> str:
+    """Print a text, and return the next key."""
+    keys: SimpleQueue[str] = SimpleQueue()
+    with Keyboard(sys.stdin, keys.put):
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        key = keys.get()
+    sys.stdout.write("\n")
+    return key

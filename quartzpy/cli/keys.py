@@ -107,16 +107,16 @@ def _stored(
     error: type[ObjectNotFoundError],
 ) -> _K:
     readings = _readings(text, group, kind)
-    found = [key for key in readings if scheduler.check_exists(key)]
+    stored = [key for key in readings if scheduler.check_exists(key)]
     noun = "job" if kind is JobKey else "trigger"
-    if not found:
-        known = [record.key for record in records[:_COMPARED]]
-        raise error(f"there is no {noun} {quoted(text)}{_hint(readings, known)}")
-    return _only(found, text, noun)
+    if not stored:
+        candidates = [record.key for record in records[:_COMPARED]]
+        raise error(f"there is no {noun} {quoted(text)}{_hint(readings, candidates)}")
+    return _only(stored, text, noun)
 
 
-def _hint(readings: list[_K], known: list[_K]) -> str:
-    near = nearest(readings[0], known) if readings else None
+def _hint(readings: list[_K], candidates: list[_K]) -> str:
+    near = nearest(readings[0], candidates) if readings else None
     return "" if near is None else f"; did you mean {near}?"
 
 
@@ -143,8 +143,8 @@ def _candidates(text: str, group: str | None, kind: type[_K]) -> Iterator[_K]:
         raise refused
 
 
-def _only(found: list[_K], text: str, kind: str) -> _K:
-    if len(found) > 1:
-        ways = " or ".join(f"--group {key.group} {key.name}" for key in found)
+def _only(stored: list[_K], text: str, kind: str) -> _K:
+    if len(stored) > 1:
+        ways = " or ".join(f"--group {key.group} {key.name}" for key in stored)
         raise SettingsError(f"several {kind}s are called {quoted(text)}: name one of them by its group: {ways}")
-    return found[0]
+    return stored[0]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
-from quartzpy.cli.cells import LOCAL, Cells
-from quartzpy.cli.layout import Column, draw
+from quartzpy.cli.drawing import Column, draw
+from quartzpy.cli.formatter import LOCAL, Formatter
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import QuartzpyError, SettingsError
 from quartzpy.instants import as_span
@@ -38,7 +38,7 @@ class Options:
     json_output: bool
     watch: float | None
     """The time between two outputs, in seconds; None for a single one."""
-    cells: Cells
+    formatter: Formatter
     columns: tuple[str, ...]
     limit: int
     after: str | None
@@ -74,11 +74,13 @@ class Listing(Generic[_T]):
             return tuple(column for column in self.columns if not column.extra)
         if names == ("all",):
             return self.columns
-        known = {column.option: column for column in self.columns}
+        by_option = {column.option: column for column in self.columns}
         for name in names:
-            if name not in known:
-                raise SettingsError(f"--columns: {name!r} is unknown; {did_you_mean(name, [*known, 'all'], 'columns')}")
-        return tuple(known[name] for name in names)
+            if name not in by_option:
+                raise SettingsError(
+                    f"--columns: {name!r} is unknown; {did_you_mean(name, [*by_option, 'all'], 'columns')}"
+                )
+        return tuple(by_option[name] for name in names)
 
 
 def output_options(command: _Command) -> _Command:
@@ -141,7 +143,7 @@ def parsed(
     """
     period = None if watch is None else as_span(watch, "--watch", SettingsError, above_zero=True).total_seconds()
     names = tuple(name.strip().replace(" ", "_") for name in columns.split(",")) if columns else ()
-    return Options(json_output, period, Cells(zone), names, limit, after)
+    return Options(json_output, period, Formatter(zone), names, limit, after)
 
 
 def run_listing(
@@ -166,7 +168,7 @@ def _print(options: Options, listing: Listing[_T], columns: Sequence[Column[_T]]
             click.echo(answer.empty, err=aside)
     else:
         width, zoned = terminal_width(), listing.instants
-        click.echo(draw(columns, answer.records, options.cells, width=width, zoned=zoned, omit=not options.columns))
+        click.echo(draw(columns, answer.records, options.formatter, width=width, zoned=zoned, omit=not options.columns))
     if answer.note is not None:
         click.echo(answer.note, err=aside)
     if page is not None and follow is not None:

@@ -15,33 +15,33 @@ from keyword import iskeyword
 
 import click
 
-from quartzpy.cli.exits import INTERNAL, INTERRUPTED, status_of
+from quartzpy.cli.commands import INTERNAL, INTERRUPTED, status_of
 from quartzpy.errors import QuartzpyError
 from quartzpy.texts import reason, visible
 
 _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "See": {
-        "top": "top.command",
-        "incidents": "incidents",
-        "jobs": "list_definitions",
-        "triggers": "list_definitions",
-        "executions": "list_executions",
-        "running": "list_executions",
-        "misfires": "list_executions",
-        "upcoming": "list_executions",
-        "nodes": "list_cluster",
-        "calendars": "list_limits",
-        "groups": "list_limits",
-        "limits": "list_limits",
-        "locks": "list_limits",
-        "audit": "list_cluster",
+        "top": "top",
+        "incidents": "cluster",
+        "jobs": "definition_lists",
+        "triggers": "definition_lists",
+        "executions": "execution_lists",
+        "running": "execution_lists",
+        "misfires": "execution_lists",
+        "upcoming": "execution_lists",
+        "nodes": "cluster",
+        "calendars": "definition_lists",
+        "groups": "definition_lists",
+        "limits": "definition_lists",
+        "locks": "definition_lists",
+        "audit": "cluster",
     },
     "Understand": {
         "show": "show",
         "why": "show",
-        "log": "log",
-        "doctor": "doctor",
-        "health": "health",
+        "log": "execution_lists",
+        "doctor": "setup",
+        "health": "cluster",
         "tail": "tail",
     },
     "Run": {},
@@ -58,8 +58,8 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "demo": "demo",
         "node": "node",
         "dashboard": "dashboard",
-        "db": "db",
-        "config": "config",
+        "db": "setup",
+        "config": "setup",
         "cron": "cron",
         "completion": "completion",
     },
@@ -120,10 +120,10 @@ def cli(debug: bool) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command. Print an error as one line on standard error, and exit with its status."""
-    given = sys.argv[1:] if arguments is None else arguments
-    debug = "--debug" in given
+    words = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in words
     try:
-        status = cli.main(args=given, prog_name="quartzpy", standalone_mode=False)
+        status = cli.main(args=words, prog_name="quartzpy", standalone_mode=False)
         # --help and --version return a status; commands return None.
         sys.exit(status if isinstance(status, int) else 0)
     except click.ClickException as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quartzpy.cli.exits import ABANDONED, UNHEALTHY
+from quartzpy.cli.commands import ABANDONED, UNHEALTHY
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
 from quartzpy.logs.default_handler import FORMATS, LEVELS, ensure_logging
@@ -42,26 +42,26 @@ def load_app(path: str) -> BaseScheduler:
     # Programs in the current directory can be imported, as with `python -m`.
     sys.path.insert(0, os.getcwd())
     try:
-        found: Any = importlib.import_module(module_name)
+        value: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise click.BadParameter(f"{path!r}: {error}", param_hint="--app") from error
     owner = module_name
     for part in attribute.split("."):
-        if not hasattr(found, part):
-            near = difflib.get_close_matches(part, vars(found) if hasattr(found, "__dict__") else (), n=1)
+        if not hasattr(value, part):
+            near = difflib.get_close_matches(part, vars(value) if hasattr(value, "__dict__") else (), n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise click.BadParameter(f"{path!r}: {owner} has no {part!r}{hint}", param_hint="--app")
-        found, owner = getattr(found, part), part
-    if callable(found) and not isinstance(found, BaseScheduler | AsyncScheduler) and _takes_no_arguments(found):
-        found = found()
-    if isinstance(found, AsyncScheduler):
-        found.store_decorated()
-        found = found.blocking
-    if not isinstance(found, BaseScheduler):
+        value, owner = getattr(value, part), part
+    if callable(value) and not isinstance(value, BaseScheduler | AsyncScheduler) and _takes_no_arguments(value):
+        value = value()
+    if isinstance(value, AsyncScheduler):
+        value.store_decorated()
+        value = value.blocking
+    if not isinstance(value, BaseScheduler):
         raise click.BadParameter(
-            f"{path!r}: must be a Scheduler or a function that returns one (got {found!r})", param_hint="--app"
+            f"{path!r}: must be a Scheduler or a function that returns one (got {value!r})", param_hint="--app"
         )
-    return found
+    return value
 
 
 def _takes_no_arguments(function: Callable[..., Any]) -> bool:

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quartzpy.cli import completion
-from quartzpy.cli.cells import Cells
+from quartzpy.cli.commands import KindGroup
+from quartzpy.cli.definition_lists import TRIGGERS
+from quartzpy.cli.drawing import Column, DetailView
+from quartzpy.cli.execution_lists import EXECUTIONS, MISFIRES, RUNNING, UPCOMING
+from quartzpy.cli.formatter import Formatter
 from quartzpy.cli.keys import execution_id, job_key, likely_trigger_key, trigger_key
-from quartzpy.cli.kinds import KindGroup
-from quartzpy.cli.layout import Column
-from quartzpy.cli.list_definitions import TRIGGERS
-from quartzpy.cli.list_executions import EXECUTIONS, MISFIRES, RUNNING, UPCOMING
 from quartzpy.cli.listing import Listing, output_options, parsed, print_json, repeat, terminal_width
-from quartzpy.cli.sheet import Sheet
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import JobNotFoundError, ObjectNotFoundError, TriggerNotFoundError
 from quartzpy.texts import did_you_mean, visible
@@ -40,10 +39,10 @@ GROUP_HELP = "The group, where GROUP.NAME would be ambiguous."
 
 _TIMES: Listing[PlannedTime] = Listing(
     (
-        Column("at", lambda one: one.at, rigid=True),
-        Column("local", lambda one: one.local, rigid=True),
-        Column("zone", lambda one: one.zone),
-        Column("clock change", lambda one: one.clock_change),
+        Column("at", lambda record: record.at, rigid=True),
+        Column("local", lambda record: record.local, rigid=True),
+        Column("zone", lambda record: record.zone),
+        Column("clock change", lambda record: record.clock_change),
     ),
     ("at",),
 )
@@ -62,16 +61,16 @@ def sheet_options(command: Callable[..., None]) -> _Command:
 
 
 class _Output:
-    """Prints the sheet of one object, once or again and again."""
+    """Prints the detail view of one object, once or again and again."""
 
     def __init__(self, target: Target, json_output: bool, watch: str | None, zone: str) -> None:
         options = parsed(json_output, watch, zone, None)
-        self.cells: Cells = options.cells
+        self.formatter: Formatter = options.formatter
         self._target = target
         self._json = json_output
         self._period = options.watch
 
-    def show(self, read: Callable[[Operations], Any], drawn: Callable[[Sheet, Any], None]) -> None:
+    def show(self, read: Callable[[Operations], Any], drawn: Callable[[DetailView, Any], None]) -> None:
         with self._target.operations() as operations:
 
             def output() -> None:
@@ -79,9 +78,9 @@ class _Output:
                 if self._json:
                     print_json(model, indent=self._period is None)
                     return
-                sheet = Sheet(self.cells, terminal_width())
-                drawn(sheet, model)
-                click.echo(str(sheet))
+                details = DetailView(self.formatter, terminal_width())
+                drawn(details, model)
+                click.echo(str(details))
 
             repeat(self._period, output)
 
@@ -115,51 +114,51 @@ def job(target: Target, output: _Output, job: str, group: str | None) -> None:
     output.show(lambda operations: operations.job(job_key(operations.scheduler, job, group)), _draw_job)
 
 
-def _draw_job(sheet: Sheet, view: JobView) -> None:
-    one = view.job
-    sheet.title(f"job {one.key}", one.mode)
-    sheet.values(
+def _draw_job(details: DetailView, view: JobView) -> None:
+    record = view.job
+    details.title(f"job {record.key}", record.mode)
+    details.values(
         {
-            "display name": one.display_name,
-            "type": one.job_type,
-            "description": one.description,
+            "display name": record.display_name,
+            "type": record.job_type,
+            "description": record.description,
             **_others(view),
-            "problem": one.unreadable,
-            "next": one.next_fire_time,
-            "previous": one.previous_fire_time,
-            "triggers": str(one.triggers),
-            **({} if one.unreadable else _rules(view)),
+            "problem": record.unreadable,
+            "next": record.next_fire_time,
+            "previous": record.previous_fire_time,
+            "triggers": str(record.triggers),
+            **({} if record.unreadable else _rules(view)),
         }
     )
-    if one.unreadable is None:
-        sheet.named("Data", view.data)
-    sheet.table(
+    if record.unreadable is None:
+        details.named("Data", view.data)
+    details.table(
         "Triggers", _of(TRIGGERS, "trigger", "state", "next", "schedule", "zone", "error"), view.triggers, ["next"]
     )
-    sheet.table("Running", _of(RUNNING, "id", "state", "for", "progress", "message", "node"), view.running)
-    times = [column.name for column in _time_columns(sheet, view.next_runs)]
-    sheet.table("Next runs", _of(UPCOMING, "at", "trigger", *times[1:]), view.next_runs, ["at"])
+    details.table("Running", _of(RUNNING, "id", "state", "for", "progress", "message", "node"), view.running)
+    times = [column.name for column in _time_columns(details, view.next_runs)]
+    details.table("Next runs", _of(UPCOMING, "at", "trigger", *times[1:]), view.next_runs, ["at"])
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(view.outcomes.items()))
-    sheet.table(f"Last runs ({outcomes})", _PAST_RUNS, view.last_runs, ["scheduled"])
+    details.table(f"Last runs ({outcomes})", _PAST_RUNS, view.last_runs, ["scheduled"])
 
 
 def _others(view: JobView) -> dict[str, Any]:
     """Return the values of the job's definition for which the view has no field of its own."""
-    named = {*_IN_KEY, *(one.name for one in (*fields(view), *fields(view.job)))}
+    named = {*_IN_KEY, *(record.name for record in (*fields(view), *fields(view.job)))}
     return {name.replace("_", " "): value for name, value in view.definition.items() if name not in named}
 
 
 def _rules(view: JobView) -> dict[str, Any]:
-    one = view.job
+    record = view.job
     return {
-        "durable": one.durable,
-        "limit": one.max_concurrent,
+        "durable": record.durable,
+        "limit": record.max_concurrent,
         "overlap": view.overlap_policy,
         "concurrency key": view.concurrency_key,
         "rate limit": view.rate_limit,
         "retry": view.retry,
-        "timeout": one.timeout,
-        "recovers": one.requests_recovery,
+        "timeout": record.timeout,
+        "recovers": record.requests_recovery,
         "pause after failures": view.pause_after_failures,
         "persists data": view.persist_data,
         "captures logs": view.capture_logs,
@@ -182,53 +181,53 @@ def trigger(target: Target, output: _Output, trigger: str, group: str | None) ->
     output.show(lambda operations: operations.trigger(trigger_key(operations.scheduler, trigger, group)), draw_trigger)
 
 
-def draw_trigger(sheet: Sheet, view: TriggerView) -> None:
-    one = view.trigger
-    sheet.title(f"trigger {one.key}", one.state)
-    sheet.values(
+def draw_trigger(details: DetailView, view: TriggerView) -> None:
+    record = view.trigger
+    details.title(f"trigger {record.key}", record.state)
+    details.values(
         {
-            "job": one.job if view.job_display_name is None else f"{one.job} ({view.job_display_name})",
-            "type": one.job_type,
-            "description": one.description,
-            "problem": one.unreadable,
-            "schedule": one.schedule,
-            "in words": one.words if one.words != one.schedule else None,
-            "zone": one.zone,
-            "calendar": one.calendar,
-            "next": one.next_fire_time,
-            "previous": one.previous_fire_time,
-            "fired": one.times_triggered,
-            "late": one.late,
+            "job": record.job if view.job_display_name is None else f"{record.job} ({view.job_display_name})",
+            "type": record.job_type,
+            "description": record.description,
+            "problem": record.unreadable,
+            "schedule": record.schedule,
+            "in words": record.words if record.words != record.schedule else None,
+            "zone": record.zone,
+            "calendar": record.calendar,
+            "next": record.next_fire_time,
+            "previous": record.previous_fire_time,
+            "fired": record.times_triggered,
+            "late": record.late,
             "start": view.start_time,
             "end": view.end_time,
-            "priority": one.priority,
-            "misfire": one.misfire,
+            "priority": record.priority,
+            "misfire": record.misfire,
             "misfire threshold": view.misfire_threshold,
             "rate limited until": view.rate_limited_until,
             "catches up until": view.catch_up_until,
-            "paused at": one.paused_at,
-            "paused by": one.paused_by,
-            "pause reason": one.pause_reason,
+            "paused at": record.paused_at,
+            "paused by": record.paused_by,
+            "pause reason": record.pause_reason,
         }
     )
-    sheet.sentences("Why", view.why)
-    sheet.lines("Error", view.error)
-    sheet.named("Data", view.data)
-    draw_times(sheet, view.next_times)
-    sheet.table("Last executions", _PAST_RUNS, view.last_executions, ["scheduled"])
-    sheet.table(
+    details.sentences("Why", view.why)
+    details.lines("Error", view.error)
+    details.named("Data", view.data)
+    draw_times(details, view.next_times)
+    details.table("Last executions", _PAST_RUNS, view.last_executions, ["scheduled"])
+    details.table(
         "Misfires", _of(MISFIRES, "scheduled", "late", "action", "missed", "next"), view.misfires, ["scheduled"]
     )
 
 
-def draw_times(sheet: Sheet, times: Sequence[PlannedTime]) -> None:
+def draw_times(details: DetailView, times: Sequence[PlannedTime]) -> None:
     """Add the next fire times of a trigger."""
-    sheet.table("Next fire times", _time_columns(sheet, times), times, ["at"])
+    details.table("Next fire times", _time_columns(details, times), times, ["at"])
 
 
-def _time_columns(sheet: Sheet, times: Sequence[Any]) -> Sequence[Column[Any]]:
-    """Return the columns of fire times; the wall clock of the schedule only where it differs from that of the sheet."""
-    if all(sheet.in_zone(one.zone) and one.clock_change is None for one in times):
+def _time_columns(details: DetailView, times: Sequence[Any]) -> Sequence[Column[Any]]:
+    """Return the columns of fire times; the wall clock of the schedule only where it differs from that of the view."""
+    if all(details.in_zone(record.zone) and record.clock_change is None for record in times):
         return _of(_TIMES, "at")
     return _TIMES.columns
 
@@ -242,40 +241,40 @@ def execution(target: Target, output: _Output, fire_id: str) -> None:
     output.show(lambda operations: operations.execution(number), draw_execution)
 
 
-def draw_execution(sheet: Sheet, view: ExecutionView) -> None:
-    one = view.execution
-    sheet.title(f"execution {one.fire_id}", one.state)
+def draw_execution(details: DetailView, view: ExecutionView) -> None:
+    record = view.execution
+    details.title(f"execution {record.fire_id}", record.state)
     progress = None if view.progress is None else f"{view.progress:.0%} {view.progress_message or ''}".strip()
-    sheet.values(
+    details.values(
         {
-            "job": one.job,
-            "trigger": one.trigger,
-            "type": one.job_type,
-            "node": one.node,
-            "attempt": one.attempt,
-            "scheduled": one.scheduled_fire_time,
-            "fired at": one.fire_time,
-            "started": one.started_at,
-            "ended": one.ended_at,
-            "waited": one.waited,
-            "queued": one.queued,
-            "ran": one.ran,
+            "job": record.job,
+            "trigger": record.trigger,
+            "type": record.job_type,
+            "node": record.node,
+            "attempt": record.attempt,
+            "scheduled": record.scheduled_fire_time,
+            "fired at": record.fire_time,
+            "started": record.started_at,
+            "ended": record.ended_at,
+            "waited": record.waited,
+            "queued": record.queued,
+            "ran": record.ran,
             "running for": view.elapsed,
             "progress": progress,
             "cancel requested": view.cancel_requested or None,
-            "retry at": one.retry_at,
-            "recovering": one.recovering or None,
+            "retry at": record.retry_at,
+            "recovering": record.recovering or None,
             "result": view.result,
             "problem": view.unreadable,
         }
     )
-    sheet.sentences("Why", view.why)
+    details.sentences("Why", view.why)
     if len(view.attempts) > 1:
         columns = _of(EXECUTIONS, "id", "attempt", "state", "fired at", "ran", "node", "error")
-        sheet.table("Attempts", columns, view.attempts, ["fired at"])
-    sheet.named("Data", view.data)
-    sheet.lines("Error", view.traceback)
-    sheet.lines("Log", view.log)
+        details.table("Attempts", columns, view.attempts, ["fired at"])
+    details.named("Data", view.data)
+    details.lines("Error", view.traceback)
+    details.lines("Log", view.log)
 
 
 @show.command()
@@ -286,41 +285,41 @@ def node(target: Target, output: _Output, node: str) -> None:
 
     def read(operations: Operations) -> dict[str, Any]:
         cluster = operations.cluster()
-        known = {one.node: one for one in cluster.nodes}
-        if node not in known:
-            hint = did_you_mean(node, known, "nodes") if known else "no node is running"
+        by_name = {record.node: record for record in cluster.nodes}
+        if node not in by_name:
+            hint = did_you_mean(node, by_name, "nodes") if by_name else "no node is running"
             raise ObjectNotFoundError(f"there is no node {node!r}; {hint}")
-        running = [one for one in operations.running() if one.node == node]
-        return {"node": known[node], "running": running}
+        running = [record for record in operations.running() if record.node == node]
+        return {"node": by_name[node], "running": running}
 
     output.show(read, _draw_node)
 
 
-def _draw_node(sheet: Sheet, found: dict[str, Any]) -> None:
-    one: NodeView = found["node"]
-    sheet.title(f"node {one.node}", one.state)
-    sheet.values(
+def _draw_node(details: DetailView, parts: dict[str, Any]) -> None:
+    record: NodeView = parts["node"]
+    details.title(f"node {record.node}", record.state)
+    details.values(
         {
-            "mode": one.mode,
-            "host": one.host,
-            "pid": one.pid,
-            "version": one.version,
-            "epoch": one.epoch,
-            "started": one.started_at,
-            "checked in": one.last_checkin,
-            "ago": one.checkin_age,
-            "checks in every": one.checkin_interval,
-            "failure window": one.failure_window,
-            "clock ahead": one.clock_ahead,
-            "workers": f"{one.executing} of {one.workers} busy, {one.claimed} claimed",
-            "executors": one.executors,
-            "labels": one.labels,
-            "group limits": one.group_limits,
-            "job types": one.job_types,
+            "mode": record.mode,
+            "host": record.host,
+            "pid": record.pid,
+            "version": record.version,
+            "epoch": record.epoch,
+            "started": record.started_at,
+            "checked in": record.last_checkin,
+            "ago": record.checkin_age,
+            "checks in every": record.checkin_interval,
+            "failure window": record.failure_window,
+            "clock ahead": record.clock_ahead,
+            "workers": f"{record.executing} of {record.workers} busy, {record.claimed} claimed",
+            "executors": record.executors,
+            "labels": record.labels,
+            "group limits": record.group_limits,
+            "job types": record.job_types,
         }
     )
     columns = _of(RUNNING, "id", "job", "state", "for", "progress", "message", "scheduled")
-    sheet.table("Running", columns, found["running"], ["scheduled"])
+    details.table("Running", columns, parts["running"], ["scheduled"])
 
 
 @show.command()
@@ -332,20 +331,20 @@ def calendar(target: Target, output: _Output, calendar: str, year: int | None) -
     output.show(lambda operations: operations.calendar(calendar, year), _draw_calendar)
 
 
-def _draw_calendar(sheet: Sheet, view: CalendarYear) -> None:
-    one = view.calendar
-    sheet.title(f"calendar {one.name}")
-    sheet.values(
+def _draw_calendar(details: DetailView, view: CalendarYear) -> None:
+    record = view.calendar
+    details.title(f"calendar {record.name}")
+    details.values(
         {
-            "kind": one.kind,
-            "zone": one.zone,
-            "description": one.description,
-            "problem": one.unreadable,
-            "revision": one.revision,
+            "kind": record.kind,
+            "zone": record.zone,
+            "description": record.description,
+            "problem": record.unreadable,
+            "revision": record.revision,
             "used by": ", ".join(map(str, view.triggers)) + (", ..." if view.has_more_triggers else ""),
         }
     )
-    sheet.lines(f"{view.year}: # excluded, + partly excluded", "\n".join(_months(view)))
+    details.lines(f"{view.year}: # excluded, + partly excluded", "\n".join(_months(view)))
 
 
 def _months(view: CalendarYear) -> Iterator[str]:
@@ -385,8 +384,8 @@ def why(target: Target, output: _Output, trigger: str, group: str | None) -> Non
                 ) from None
             raise
         records = scheduler.triggers(job=job).page(_MOST_EXPLAINED)
-        found: dict[str, Sequence[str]] = {str(record.key): operations.why(record.key) for record in records}
-        return found or {str(job): ("The job has no triggers.",)}
+        parts: dict[str, Sequence[str]] = {str(record.key): operations.why(record.key) for record in records}
+        return parts or {str(job): ("The job has no triggers.",)}
 
     output.show(read, _draw_reasons)
 
@@ -394,9 +393,19 @@ def why(target: Target, output: _Output, trigger: str, group: str | None) -> Non
 _MOST_EXPLAINED = 20
 
 
-def _draw_reasons(sheet: Sheet, reasons: dict[str, Sequence[str]]) -> None:
+def _draw_reasons(details: DetailView, reasons: dict[str, Sequence[str]]) -> None:
     if len(reasons) == 1:
-        sheet.plain(next(iter(reasons.values())))
+        details.plain(next(iter(reasons.values())))
         return
     for key, sentences in reasons.items():
-        sheet.sentences(visible(key), sentences)
+        details.sentences(visible(key), sentences)
+
+
+def draw_row(details: DetailView, operations: Operations, row: Any) -> None:
+    """Draw what a row of a table stands for: an execution, a trigger, or an incident."""
+    if hasattr(row, "fire_id"):
+        draw_execution(details, operations.execution(row.fire_id))
+    elif hasattr(row, "trigger"):
+        draw_trigger(details, operations.trigger(row.trigger))
+    else:
+        details.plain((row.what, *row.why))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from quartzpy.cli import completion
-from quartzpy.cli.cells import Cells
 from quartzpy.cli.filters import EXECUTION_FILTERS, JOB_FILTERS, TRIGGER_FILTERS, Filters, FilterSet
+from quartzpy.cli.formatter import Formatter
 from quartzpy.cli.keys import execution_id, group_matcher, job_key, trigger_key
 from quartzpy.cli.show import GROUP_HELP
 from quartzpy.operations.selection import Selection, Subject
@@ -74,13 +74,13 @@ class Chosen:
     filters: FilterSet
     keys: Sequence[str]
     everything: bool
-    given: dict[str, Any]
+    values: dict[str, Any]
     """The values of the filters; None, False or empty for those that were not given."""
 
     @property
     def is_by_filters(self) -> bool:
         """True if filters or `--all` select the subjects."""
-        return not self.keys and (self.everything or any(self.given.values()))
+        return not self.keys and (self.everything or any(self.values.values()))
 
     def find(self, operations: Operations) -> Subjects:
         """Return the subjects.
@@ -89,14 +89,14 @@ class Chosen:
             click.UsageError: there are neither keys nor filters, or both.
             ObjectNotFoundError: one that was named is not stored.
         """
-        kind, given, group = self.filters.kind, self.given, self.given.get("group")
-        filters = Filters(self.filters, given, Cells())
+        kind, values, group = self.filters.kind, self.values, self.values.get("group")
+        filters = Filters(self.filters, values, Formatter())
         if self.keys:
-            only_group = group is not None and not Filters(self.filters, {**given, "group": None}, Cells())
+            only_group = group is not None and not Filters(self.filters, {**values, "group": None}, Formatter())
             if self.everything or (filters and not only_group):
                 raise click.UsageError(f"give either the keys of the {kind}s or filters, not both")
-            found = [_key(operations, self.filters, text, group) for text in dict.fromkeys(self.keys)]
-            return _named(kind, found)
+            keys = [_key(operations, self.filters, text, group) for text in dict.fromkeys(self.keys)]
+            return _named(kind, keys)
         if not filters and not self.everything:
             raise click.UsageError(f"name the {kind}s, select them by filters, or give --all")
         selection = Selection(Subject(kind), filters.values(operations))
@@ -145,10 +145,10 @@ def _several(action: Action, filters: FilterSet, command: _Command) -> _Command:
     def collected(*arguments: Any, keys: tuple[str, ...], everything: bool, **rest: Any) -> None:
         chosen = Chosen(filters, keys, everything, {name: rest.pop(name) for name in filters.declared})
         if action.states and chosen.is_by_filters:
-            if ENDED.intersection(chosen.given["state"]):
+            if ENDED.intersection(chosen.values["state"]):
                 possible = " or ".join(action.states)
                 raise click.UsageError(f"--state: only {filters.kind}s that are {possible} can be selected")
-            chosen.given["state"] = chosen.given["state"] or tuple(action.states)
+            chosen.values["state"] = chosen.values["state"] or tuple(action.states)
         command(*arguments, find=chosen.find, **rest)
 
     words = f"Every {filters.kind}, if no filter is given."

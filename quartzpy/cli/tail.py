@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quartzpy.cli.cells import LOCAL, Cells, cut, faint, short_span, styled
 from quartzpy.cli.filters import choice
+from quartzpy.cli.formatter import LOCAL, Formatter, cut, faint, short_span, styled
 from quartzpy.cli.keys import job_key
 from quartzpy.cli.listing import print_json, suppressed_interrupt, terminal_width
 from quartzpy.cli.target import Target, scheduler_options
@@ -51,7 +51,7 @@ def tail(
     """
     from quartzpy.scheduler.cluster_events import ExecutionEnded, ExecutionStarted, NodeJoined, NodeLeft
 
-    cells = Cells(zone)
+    formatter = Formatter(zone)
 
     def is_wanted(event: ClusterEvent) -> bool:
         if isinstance(event, NodeJoined | NodeLeft):
@@ -68,7 +68,7 @@ def tail(
 
     with target.client() as scheduler, suppressed_interrupt():
         key = None if job is None else job_key(scheduler, job)
-        click.echo(faint(f"the events of the scheduler {scheduler.name!r}; times in {cells.zone_name}"), err=True)
+        click.echo(faint(f"the events of the scheduler {scheduler.name!r}; times in {formatter.zone_name}"), err=True)
         printed = 0
         with scheduler.cluster_events() as events:
             for event in _with_outages(events):
@@ -77,7 +77,7 @@ def tail(
                 if json_output:
                     print_json(as_object(event), indent=False)
                 else:
-                    click.echo(line(event, cells))
+                    click.echo(line(event, formatter))
                 sys.stdout.flush()
                 printed += 1
                 if printed == count:
@@ -127,7 +127,7 @@ def as_object(event: ClusterEvent) -> dict[str, Any]:
     return {"event": word, "node": node.instance_id, "host": node.host, "pid": node.pid, "epoch": node.epoch}
 
 
-def line(event: ClusterEvent, cells: Cells) -> str:
+def line(event: ClusterEvent, formatter: Formatter) -> str:
     """Return an event as a line that fits the terminal."""
     from quartzpy.clock import SystemClock
     from quartzpy.scheduler.cluster_events import ExecutionEnded, ExecutionStarted, NodeJoined
@@ -137,7 +137,7 @@ def line(event: ClusterEvent, cells: Cells) -> str:
         record = event.execution
         began = record.started_at or record.fire_time
         took = "" if began is None or record.ended_at is None else f" in {short_span(record.ended_at - began)}"
-        again = "" if record.retry_at is None else f", again at {cells.local(record.retry_at):%H:%M:%S}"
+        again = "" if record.retry_at is None else f", again at {formatter.local(record.retry_at):%H:%M:%S}"
         error = "" if record.error is None else f": {visible(headline(record.error) or '')}"
         attempt = "" if record.attempt <= 1 else f", attempt {record.attempt}"
         at, word = record.ended_at or now, str(record.state)
@@ -152,7 +152,7 @@ def line(event: ClusterEvent, cells: Cells) -> str:
         node = event.node  # type: ignore[attr-defined]
         at, word, number = now, "JOINED" if isinstance(event, NodeJoined) else "LEFT", ""
         text = f"node {visible(node.instance_id)} ({visible(node.host)}, pid {node.pid})"
-    front = f"{cells.local(at):%H:%M:%S}  {word.ljust(_WORDS)}  {number.rjust(6)}  "
+    front = f"{formatter.local(at):%H:%M:%S}  {word.ljust(_WORDS)}  {number.rjust(6)}  "
     width = terminal_width()
     whole = text if width is None else cut(text, max(20, width - len(front)))
-    return f"{cells.local(at):%H:%M:%S}  {styled(word, word.ljust(_WORDS))}  {number.rjust(6)}  {whole}"
+    return f"{formatter.local(at):%H:%M:%S}  {styled(word, word.ljust(_WORDS))}  {number.rjust(6)}  {whole}"

@@ -103,16 +103,16 @@ class Target:
             SchedulerNotFoundError: the database has schedulers, but none with the given name.
             SettingsError: no name was given, and the database has several schedulers.
         """
-        known = self._known_names()
+        names = self._known_names()
         if self.name is None:
-            if len(known) > 1:
-                raise SettingsError(f"--name is required: the database has several schedulers: {', '.join(known)}")
-            return known[0] if known else DEFAULT_NAME
-        if known and self.name not in known:
-            near = difflib.get_close_matches(self.name, known, n=1)
+            if len(names) > 1:
+                raise SettingsError(f"--name is required: the database has several schedulers: {', '.join(names)}")
+            return names[0] if names else DEFAULT_NAME
+        if names and self.name not in names:
+            near = difflib.get_close_matches(self.name, names, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise SchedulerNotFoundError(
-                f"the database has no scheduler named {self.name!r}{hint} (known schedulers: {', '.join(known)})"
+                f"the database has no scheduler named {self.name!r}{hint} (known schedulers: {', '.join(names)})"
             )
         return self.name
 
@@ -147,7 +147,7 @@ class Target:
             yield Operations(scheduler, advice=COMMANDS)
 
 
-def select_target(given: dict[str, Any], config: str | None = None, **overriding: Any) -> Target:
+def select_target(options: dict[str, Any], config: str | None = None, **overriding: Any) -> Target:
     """Return the target that options (by the names of their settings), the environment and a file select.
 
     `config` is the path of the file; by default it is the one that QUARTZPY_CONFIG names, else the nearest
@@ -158,10 +158,10 @@ def select_target(given: dict[str, Any], config: str | None = None, **overriding
     """
     named = config or os.environ.get(CONFIG_VARIABLE)
     path = Path(named) if named else find_config_file(Path.cwd())
-    origins = {setting: _FLAGS[setting][0].partition("/")[0] for setting in given}
+    origins = {setting: _FLAGS[setting][0].partition("/")[0] for setting in options}
     origins |= dict.fromkeys(overriding, "the command")
-    found = gather_settings(path, os.environ, {**given, **overriding}, origins)
-    return Target(found.values, found.origins, path)
+    settings = gather_settings(path, os.environ, {**options, **overriding}, origins)
+    return Target(settings.values, settings.origins, path)
 
 
 def scheduler_options(command: Callable[..., None]) -> _Command:
@@ -185,12 +185,12 @@ def _with_target(command: Callable[..., None], settings: Sequence[str]) -> _Comm
         context = click.get_current_context()
         options = {setting: rest.pop(setting) for setting in settings}
         # Click has read the environment only for its help; `select_target` reads it and names it in its errors.
-        given = {
+        options = {
             setting: value
             for setting, value in options.items()
             if context.get_parameter_source(setting) is ParameterSource.COMMANDLINE
         }
-        command(select_target(given, config), *arguments, **rest)
+        command(select_target(options, config), *arguments, **rest)
 
     decorated: Any = collected
     config_help = f"The TOML file with the settings. [default: the nearest {CONFIG_FILE}]"

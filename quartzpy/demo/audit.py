@@ -9,15 +9,12 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from quartzpy.demo.jobs import GROUP
-from quartzpy.demo.spans import Span, within
 from quartzpy.keys import RECOVERING_JOBS, JobKey
 from quartzpy.store.records import ExecutionRecord, TriggerRecord
 from quartzpy.triggers.trigger import Trigger
 
 LATE = timedelta(seconds=5)
 """A fire counts as lost if its trigger still waits this long after the fire time."""
-PAUSE_SLACK = timedelta(seconds=2)
-"""A fire that is due at most this long before a pause may be delayed by the pause."""
 
 
 @dataclass(slots=True)
@@ -63,14 +60,11 @@ def summarize(
     planned: Sequence[Trigger],
     serial_job: JobKey,
     paused_at: datetime,
-    pauses: Sequence[Span] = (),
 ) -> Summary:
     """Compare the executions with the fire times of the `planned` triggers, each up to its stored next fire time.
 
-    A trigger that is no longer stored has fired for the last time. No fire is expected during `pauses`, in which the
-    spectator paused the triggers.
+    A trigger that is no longer stored has fired for the last time.
     """
-    held = [(start - PAUSE_SLACK, end) for start, end in pauses]
     summary = Summary(nodes)
     fired: Counter[tuple[JobKey, str, datetime]] = Counter()
     recovered: Counter[tuple[JobKey, datetime]] = Counter()
@@ -91,10 +85,10 @@ def summarize(
     for trigger in planned:
         assert trigger.job_key is not None
         following = reached.get(trigger.key)
-        if following is not None and following < paused_at - LATE and not within(following, held):
+        if following is not None and following < paused_at - LATE:
             summary.lost += 1
         for instant in expected(trigger, following):
             # The history has a fire whose node died as its recovery.
             happened = fired[trigger.job_key, trigger.key.name, instant] or recovered[trigger.job_key, instant]
-            summary.lost += not happened and not within(instant, held)
+            summary.lost += not happened
     return summary

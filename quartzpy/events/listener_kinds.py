@@ -152,8 +152,8 @@ def check_listener(listener: object, kind: type) -> None:
     """
     if not isinstance(listener, kind):
         raise InvalidListenerError(f"listener: must be an instance of {kind.__name__} (got {listener!r})")
-    kinds = [one for one in _KINDS if isinstance(listener, one)]
-    called = frozenset().union(*(_OF_KIND[one] for one in kinds))
+    kinds = [base for base in _KINDS if isinstance(listener, base)]
+    called = frozenset().union(*(_OF_KIND[base] for base in kinds))
     if SchedulerListener in kinds:
         called |= _EVENTS - {"veto_job_execution"}
     owner = type(listener).__name__
@@ -161,7 +161,7 @@ def check_listener(listener: object, kind: type) -> None:
         if name in called:
             _check_signature(owner, name, getattr(type(listener), name))
         elif name in _EVENTS:
-            right = next(one.__name__ for one in _KINDS if name in _OF_KIND[one])
+            right = next(base.__name__ for base in _KINDS if name in _OF_KIND[base])
             raise InvalidListenerError(f"listener: {owner}.{name} is never called; only a {right} has this method")
         elif near := difflib.get_close_matches(name, called, n=1, cutoff=NEAR):
             raise InvalidListenerError(f"listener: {owner}.{name} is never called; did you mean {near[0]}?")
@@ -169,10 +169,10 @@ def check_listener(listener: object, kind: type) -> None:
 
 def is_overridden(listener: object, name: str) -> bool:
     """Return whether a listener defines this method itself."""
-    found = getattr(listener, name, None)
-    if found is None:
+    method = getattr(listener, name, None)
+    if method is None:
         return False
-    function = getattr(found, "__func__", found)
+    function = getattr(method, "__func__", method)
     return all(function is not getattr(kind, name, None) for kind in _KINDS)
 
 

@@ -78,7 +78,8 @@ class Listeners:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         # Replaced and never modified, because it is read without the lock.
-        self._registrations: tuple[_Registration, ...] = ()
+        self.registered: tuple[_Registration, ...] = ()
+        """The registrations, in the order of the calls; empty if nobody listens."""
         self._calls: dict[int, _Call] = {}
         self._queue: deque[Event] = deque()
         self._queue_changed = threading.Condition()
@@ -154,14 +155,14 @@ class Listeners:
         self._with_matchers(listener).matchers = _checked(matchers)
 
     def _with_matchers(self, listener: object) -> _Registration:
-        found = next((one for one in self._registrations if one.owner is listener), None)
-        if found is None:
+        registration = next((other for other in self.registered if other.owner is listener), None)
+        if registration is None:
             raise InvalidListenerError(f"listener: {listener!r} was not added")
-        if found.matchers is None:
+        if registration.matchers is None:
             raise InvalidListenerError(
                 f"listener: {listener!r} receives all keys; only job and trigger listeners have matchers"
             )
-        return found
+        return registration
 
     def add_listener(self, callback: Callback, *kinds: type[Event]) -> None:
         """Call `callback` with each event of these classes and their subclasses; without classes, with every event.
@@ -181,25 +182,26 @@ class Listeners:
     def remove(self, listener: object) -> bool:
         """Remove a listener or callback. Return whether it had been added."""
         with self._lock:
-            left = tuple(one for one in self._registrations if one.owner is not listener and one.owner != listener)
-            was_there = len(left) < len(self._registrations)
-            self._registrations = left
+            remaining = tuple(
+                registration
+                for registration in self.registered
+                if registration.owner is not listener and registration.owner != listener
+            )
+            was_there = len(remaining) < len(self.registered)
+            self.registered = remaining
             return was_there
 
     def all(self) -> list[object]:
         """Return the listeners in the order in which they are called."""
-        return [one.owner for one in self._registrations]
+        return [registration.owner for registration in self.registered]
 
     def _register(self, registration: _Registration) -> None:
         with self._lock:
-            if any(one.owner == registration.owner for one in self._registrations):
+            if any(other.owner == registration.owner for other in self.registered):
                 raise InvalidListenerError(f"listener: {registration.owner!r} has already been added")
-            self._registrations = (*self._registrations, registration)
+            self.registered = (*self.registered, registration)
 
     # --- for the engine
-
-    def __bool__(self) -> bool:
-        return bool(self._registrations)
 
     def open(self, name: str) -> None:
         """Begin to deliver the events of the node's threads by a separate thread with this name."""
@@ -214,14 +216,14 @@ class Listeners:
 
     def emit(self, event: Event) -> None:
         """Call all listeners that accept this event. Never raises."""
-        for one in self._registrations:
-            with self._call_of(one, f"with {type(event).__name__}"):
-                if one.wants(event):
-                    one.call(event)
+        for registration in self.registered:
+            with self._call_of(registration, f"with {type(event).__name__}"):
+                if registration.wants(event):
+                    registration.call(event)
 
     def post(self, event: Event) -> None:
         """Queue an event of a thread that fires, handles misfires or checks in, for delivery by another thread."""
-        if not self._registrations:
+        if not self.registered:
             return
         if self._thread_name is None:
             self.emit(event)
@@ -230,25 +232,27 @@ class Listeners:
 
     def is_vetoed(self, context: JobExecutionContext) -> bool:
         """Return True if a listener vetoes an execution. All are called; an error of a listener is not a veto."""
-        vetoes = [self._vetoes(one, context) for one in self._registrations if one.veto is not None]
+        vetoes = [
+            self._vetoes(registration, context) for registration in self.registered if registration.veto is not None
+        ]
         return any(vetoes)
 
-    def _vetoes(self, one: _Registration, context: JobExecutionContext) -> bool:
-        assert one.veto is not None
-        with self._call_of(one, "for a veto"):
-            return bool(one.veto(context))
+    def _vetoes(self, registration: _Registration, context: JobExecutionContext) -> bool:
+        assert registration.veto is not None
+        with self._call_of(registration, "for a veto"):
+            return bool(registration.veto(context))
         return False
 
     @contextmanager
-    def _call_of(self, one: _Registration, what: str) -> Iterator[None]:
+    def _call_of(self, registration: _Registration, what: str) -> Iterator[None]:
         """Time the call of a listener in this block, and log an error that it raises instead of propagating it."""
-        call = _Call(one.owner, what, time.monotonic())
+        call = _Call(registration.owner, what, time.monotonic())
         self._calls[id(call)] = call
         try:
             yield
         except BaseException:
             with suppress(BaseException):
-                logger.exception("listener %s raised an error when called %s", _name_of(one.owner), what)
+                logger.exception("listener %s raised an error when called %s", _name_of(registration.owner), what)
         finally:
             self._calls.pop(id(call), None)
 

@@ -46,7 +46,7 @@ class Continuation:
             raise InvalidJobError(f"continuation: job must be a JobKey or a name (got {quoted(self.job)})")
         if isinstance(self.outcomes, str) or not isinstance(self.outcomes, Sequence):
             raise InvalidJobError(f"continuation: outcomes must be a sequence (got {quoted(self.outcomes)})")
-        outcomes = tuple(one for one in FOLLOWED if one in self.outcomes)
+        outcomes = tuple(outcome for outcome in FOLLOWED if outcome in self.outcomes)
         if not outcomes or len(outcomes) < len(set(self.outcomes)):
             raise InvalidJobError(
                 f"continuation: outcomes must be some of {', '.join(FOLLOWED)} (got {quoted(self.outcomes)})"
@@ -72,24 +72,26 @@ class Predecessor(NamedTuple):
     """The value that its job returned; None where it returned nothing or did not end by itself."""
 
 
-def as_continuations(given: object) -> tuple[Continuation, ...]:
+def as_continuations(jobs: object) -> tuple[Continuation, ...]:
     """Return the continuations of a job, each given as a `Continuation`, a key or a name.
 
     Raises:
         InvalidJobError: not a sequence of those, or one job is given twice for the same outcome.
     """
-    if isinstance(given, str) or not isinstance(given, Sequence) or isinstance(given, JobKey):
+    if isinstance(jobs, str) or not isinstance(jobs, Sequence) or isinstance(jobs, JobKey):
         raise InvalidJobError(
-            f'continuations: a sequence of jobs, like [Continuation("load")], is needed (got {quoted(given)})'
+            f'continuations: a sequence of jobs, like [Continuation("load")], is needed (got {quoted(jobs)})'
         )
-    made = tuple(one if isinstance(one, Continuation) else Continuation(one) for one in given)
-    seen: set[tuple[JobKey, str]] = set()
-    for one in made:
-        for outcome in one.outcomes:
-            if (one.key, outcome) in seen:
-                raise InvalidJobError(f"continuations: job {one.key} is given twice for the outcome {outcome}")
-            seen.add((one.key, outcome))
-    return made
+    continuations = tuple(
+        continuation if isinstance(continuation, Continuation) else Continuation(continuation) for continuation in jobs
+    )
+    followed: set[tuple[JobKey, str]] = set()
+    for continuation in continuations:
+        for outcome in continuation.outcomes:
+            if (continuation.key, outcome) in followed:
+                raise InvalidJobError(f"continuations: job {continuation.key} is given twice for the outcome {outcome}")
+            followed.add((continuation.key, outcome))
+    return continuations
 
 
 def continuations_as_text(continuations: Sequence[Continuation]) -> str | None:
@@ -99,12 +101,12 @@ def continuations_as_text(continuations: Sequence[Continuation]) -> str | None:
     return json.dumps(
         [
             {
-                "job_group": one.key.group,
-                "job_name": one.key.name,
-                "outcomes": list(one.outcomes),
-                "data": json.loads(encode(one.data) or "{}"),
+                "job_group": continuation.key.group,
+                "job_name": continuation.key.name,
+                "outcomes": list(continuation.outcomes),
+                "data": json.loads(encode(continuation.data) or "{}"),
             }
-            for one in continuations
+            for continuation in continuations
         ]
     )
 
@@ -118,11 +120,11 @@ def continuations_from_text(text: str | None) -> tuple[Continuation, ...]:
     try:
         return tuple(
             Continuation(
-                JobKey(one["job_name"], one["job_group"]),
-                one["outcomes"],
-                data=decode(json.dumps(one["data"])) or None,
+                JobKey(stored["job_name"], stored["job_group"]),
+                stored["outcomes"],
+                data=decode(json.dumps(stored["data"])) or None,
             )
-            for one in json.loads(text or "[]")
+            for stored in json.loads(text or "[]")
         )
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InvalidJobError(f"continuations: the stored value cannot be read: {reason(error)}") from error

@@ -21,7 +21,7 @@ from quartzpy.name_hints import FUNCTION_NAMES, OPTION_NAMES, NameHints, hint_of
 from quartzpy.texts import quoted
 
 ARGS, KWARGS = "args", "kwargs"
-_OPTIONS = sorted({one.name for one in fields(JobDetail)} - {"job", "name", "group", "data"} | {"type_name"})
+_OPTIONS = sorted({field.name for field in fields(JobDetail)} - {"job", "name", "group", "data"} | {"type_name"})
 _NOT_OPTIONS: Mapping[str, str] = {
     **OPTION_NAMES,
     **dict.fromkeys(

@@ -1,13 +1,10 @@
-"""`Job`, the base class of users' jobs, and `JobDetail`, which describes how a job is stored and run.
-
-A database row never names code to import. It contains the *registered name* of a job type, which is looked up among
-the types that this process knows. Defining a subclass of `Job` registers it.
-"""
+"""PLACEHOLDER"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
@@ -20,6 +17,7 @@ from quartzpy.errors import (
     DuplicateJobTypeError,
     InvalidJobError,
     InvalidJobTypeError,
+    InvalidValueError,
     UnknownJobTypeError,
 )
 from quartzpy.instants import Converted, Span, as_span
@@ -35,7 +33,7 @@ from quartzpy.keys import (
     check_name,
     name_or_unique,
 )
-from quartzpy.logs.levels import checked_level
+from quartzpy.logs.captured import checked_level
 from quartzpy.main_module import import_path
 from quartzpy.name_hints import OPTION_NAMES, constructor_hints
 from quartzpy.placement import Placement
@@ -86,10 +84,11 @@ class JobTypes:
         Raises:
             DuplicateJobTypeError: another class has the name.
         """
-        known = self._types.get(name)
-        if known is not None and import_path(known) != import_path(cls):
+        registered = self._types.get(name)
+        if registered is not None and import_path(registered) != import_path(cls):
             raise DuplicateJobTypeError(
-                f"job type {name!r} is already {known.__module__}.{known.__qualname__}; names are unique in a process"
+                f"job type {name!r} is already {registered.__module__}.{registered.__qualname__};"
+                " names are unique in a process"
             )
         self._types[name] = cls
         for listener in list(self._listeners):
@@ -307,39 +306,39 @@ class JobDetail:
         Raises:
             InvalidJobTypeError, InvalidKeyError, InvalidJobDataError, InvalidJobError: a value is wrong.
         """
-        given = object.__setattr__
-        given(self, "_given", frozenset(name for name in DEFAULTABLE if self._says(name)))
+        assign = object.__setattr__
+        assign(self, "_given", frozenset(name for name in DEFAULTABLE if self._says(name)))
         for name, value in _FALLBACKS.items():
             if getattr(self, name) is _NOT_GIVEN:
-                given(self, name, value)
-        given(self, "_has_unique_name", self.name is UNNAMED)
+                assign(self, name, value)
+        assign(self, "_has_unique_name", self.name is UNNAMED)
         job_type_of(self.job)
-        given(self, "name", name_or_unique(self.name, "job name"))
-        given(self, "_key", JobKey(self.name, self.group))
+        assign(self, "name", name_or_unique(self.name, "job name"))
+        assign(self, "_key", JobKey(self.name, self.group))
         check_description(self.description, InvalidJobError)
         if self.display_name is not None:
             check_name(self.display_name, "display_name")
         if self.documentation_url is not None:
             _check_url(self.documentation_url)
-        given(self, "capture_logs", checked_level(self.capture_logs, InvalidJobError))
-        given(self, "data", as_mapping(self.data, self._data_type()))
+        assign(self, "capture_logs", checked_level(self.capture_logs, InvalidJobError))
+        assign(self, "data", as_mapping(self.data, self._data_type()))
         encode(self.data)
         cls = self.job if isinstance(self.job, type) else None
         self._check_limits()
         if self.disallow_concurrent is None:
             by_class = bool(cls and cls.disallows_concurrent_execution and self.max_concurrent is None)
-            given(self, "disallow_concurrent", by_class or self.max_concurrent == 1)
+            assign(self, "disallow_concurrent", by_class or self.max_concurrent == 1)
         if self.persist_data is None:
-            given(self, "persist_data", bool(cls and cls.persists_job_data))
+            assign(self, "persist_data", bool(cls and cls.persists_job_data))
         for flag in ("durable", "requests_recovery", "disallow_concurrent", "persist_data"):
             if type(getattr(self, flag)) is not bool:
                 raise InvalidJobError(f"{flag}: must be True or False (got {getattr(self, flag)!r})")
         if self.disallow_concurrent:
-            given(self, "max_concurrent", 1)
-        given(self, "continuations", as_continuations(self.continuations))
+            assign(self, "max_concurrent", 1)
+        assign(self, "continuations", as_continuations(self.continuations))
         placement = Placement.of(self.executor, self.execution_group, self.requires)
-        given(self, "executor", placement.executor or None)
-        given(self, "requires", placement.requires)
+        assign(self, "executor", placement.executor or None)
+        assign(self, "requires", placement.requires)
 
     @property
     def has_unique_name(self) -> bool:
@@ -429,10 +428,10 @@ class JobDetail:
         Raises:
             InvalidJobError: a value is wrong, or a name is not that of a value that can be changed.
         """
-        known = sorted({one.name for one in fields(self)} - {"name", "group"})
+        names = sorted({value.name for value in fields(self)} - {"name", "group"})
         for name in changes:
-            if name not in known:
-                hint = f"hint: {OPTION_NAMES[name]}" if name in OPTION_NAMES else did_you_mean(name, known, "names")
+            if name not in names:
+                hint = f"hint: {OPTION_NAMES[name]}" if name in OPTION_NAMES else did_you_mean(name, names, "names")
                 raise InvalidJobError(f"{name!r} is not a value of a job that can be changed; {hint}")
         # Both values express one limit, so the one that is given determines the other.
         limits: dict[str, Any] = {}
@@ -446,3 +445,75 @@ class JobDetail:
     def job_type(self) -> str:
         """The registered name of the job's type, as it is stored."""
         return job_type_of(self.job)
+
+
+def checked_defaults(defaults: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Validate and return a scheduler's defaults for jobs.
+
+    Raises:
+        InvalidJobError: a value is wrong, or a name cannot have a default.
+    """
+    if defaults is None:
+        return {}
+    if not isinstance(defaults, Mapping):
+        raise InvalidJobError(f"job_defaults: a mapping of values of JobDetail is needed (got {quoted(defaults)})")
+    for name in defaults:
+        if name not in DEFAULTABLE:
+            hint = did_you_mean(str(name), DEFAULTABLE, "names")
+            raise InvalidJobError(f"job_defaults: {quoted(name)} cannot have a default; {hint}")
+    try:
+        JobDetail("job-defaults", "job-defaults", **defaults)
+    except InvalidValueError as error:
+        raise InvalidJobError(f"job_defaults: {error}") from error
+    return dict(defaults)
+
+
+class NoOpJob(Job, type_name="quartzpy.NoOpJob"):
+    """Does nothing (Quartz's `NoOpJob`): for triggers whose listeners do the work, and for testing schedules."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        return None
+
+
+JobFactory = Callable[[type[Job]], Job]
+"""Creates a new instance. If it raises, all triggers of the job go to ERROR, as in Quartz."""
+
+
+def new_instance(job_class: type[Job]) -> Job:
+    """Create an instance without arguments: the default factory."""
+    return job_class()
+
+
+class InjectingJobFactory:
+    """Injects constructor parameters by annotation: `InjectingJobFactory({Engine: engine, Mailer: make_mailer})`.
+
+    A value of the mapping is passed as it is; a function without parameters is called for each instance. A parameter
+    that has a default and no provider keeps its default.
+    """
+
+    def __init__(self, providers: Mapping[type, Any]) -> None:
+        self._providers = dict(providers)
+
+    def __call__(self, job_class: type[Job]) -> Job:
+        """Create a new instance.
+
+        Raises:
+            InvalidJobTypeError: A parameter has neither a provider nor a default.
+        """
+        if job_class.__init__ is object.__init__:
+            return job_class()
+        hints = typing.get_type_hints(job_class.__init__)
+        arguments: dict[str, Any] = {}
+        for name, parameter in list(inspect.signature(job_class.__init__).parameters.items())[1:]:
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                continue
+            wanted = hints.get(name)
+            if wanted in self._providers:
+                provider = self._providers[wanted]
+                is_function = inspect.isfunction(provider) or inspect.ismethod(provider) or inspect.isclass(provider)
+                arguments[name] = provider() if is_function else provider
+            elif parameter.default is parameter.empty:
+                raise InvalidJobTypeError(
+                    f"{job_class.__qualname__}: no provider for {name}: {getattr(wanted, '__name__', wanted)}"
+                )
+        return job_class(**arguments)

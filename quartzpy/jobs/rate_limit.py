@@ -53,23 +53,23 @@ class RateLimit:
         object.__setattr__(self, "per", span)
 
     @classmethod
-    def of(cls, given: object) -> Self:
+    def of(cls, value: object) -> Self:
         """Return a limit from a `RateLimit` or from a text such as "10/minute", "100/hour" or "5/30s".
 
         Raises:
             InvalidJobError: `given` is neither.
         """
-        if isinstance(given, cls):
-            return given
-        found = _TEXT.fullmatch(given) if isinstance(given, str) else None
-        if found is None:
+        if isinstance(value, cls):
+            return value
+        match = _TEXT.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
             raise InvalidJobError(
                 'rate_limit: a text such as "10/minute", "100/hour" or "5/30s", or a RateLimit, is needed'
-                f" (got {quoted(given)})"
+                f" (got {quoted(value)})"
             )
-        name = found[2].lower()
+        name = match[2].lower()
         seconds = _NAMED_PERIODS.get(_SHORT_NAMES.get(name, name))
-        return cls(int(found[1]), per=found[2] if seconds is None else timedelta(seconds=seconds))
+        return cls(int(match[1]), per=match[2] if seconds is None else timedelta(seconds=seconds))
 
     def __str__(self) -> str:
         seconds = self.per.total_seconds()

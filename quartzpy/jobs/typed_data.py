@@ -73,12 +73,12 @@ def build(data_type: type[Any], data: Mapping[str, Any], of: str) -> Any:
     Raises:
         InvalidJobDataError: names are missing or unknown, or the type itself raised an error.
     """
-    given = _of_the_user(data)
+    own = _of_the_user(data)
     read = _reader(data_type)
     try:
-        return data_type(**given) if read is None else read(given)
+        return data_type(**own) if read is None else read(own)
     except Exception as error:
-        wrong = "" if read is not None else _wrong_names(data_type, given)
+        wrong = "" if read is not None else _wrong_names(data_type, own)
         if wrong:
             raise _refusal(data_type, of, wrong) from None
         raise _refusal(data_type, of, f"{type(error).__name__}: {error}") from error
@@ -118,21 +118,27 @@ def _wrong_names(data_type: type[Any], data: Mapping[str, Any], *, may_lack: boo
     `init=False`.
     """
     parameters = inspect.signature(data_type).parameters.values()
-    named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-    known = [one.name for one in named]
-    missing = [one.name for one in named if one.default is one.empty and one.name not in data]
-    unknown = [_with_hint(name, known) for name in data if name not in known]
+    named = [
+        parameter
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
+    names = [parameter.name for parameter in named]
+    missing = [
+        parameter.name for parameter in named if parameter.default is parameter.empty and parameter.name not in data
+    ]
+    unknown = [_with_hint(name, names) for name in data if name not in names]
     wrong = []
     if missing and not may_lack:
         wrong.append(f"missing: {', '.join(missing)}")
-    if unknown and not any(one.kind is one.VAR_KEYWORD for one in parameters):
+    if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         wrong.append(f"unknown: {', '.join(unknown)}")
     return "; ".join(wrong)
 
 
-def _with_hint(name: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
+def _with_hint(name: str, names: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names) or 'none'}"
     return f"{name!r} ({hint})"
 
 

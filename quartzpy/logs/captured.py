@@ -11,15 +11,46 @@ starts itself does not, unless it runs in a copy of the context.
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from quartzpy.errors import InvalidValueError
 from quartzpy.texts import quoted, reason, storable_text
+
+OFF = "OFF"
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_BY_NAME: dict[str, int] = {name: getattr(logging, name) for name in _LEVELS}
+_BY_NUMBER = {number: name for name, number in _BY_NAME.items()}
+
+
+def checked_level(level: object, error: type[InvalidValueError]) -> str | None:
+    """Return the name of the level that a value of `capture_logs` means, or None if it is None.
+
+    A name is accepted in any case, and so is the number of a level (`logging.INFO`). True is "INFO", False is "OFF".
+
+    Raises:
+        InvalidValueError: the value is not a level. `error` is the type that is raised.
+    """
+    if level is None:
+        return None
+    if isinstance(level, bool):
+        return "INFO" if level else OFF
+    name = _BY_NUMBER.get(level) if isinstance(level, int) else level
+    if isinstance(name, str) and name.upper() in (*_LEVELS, OFF):
+        return name.upper()
+    raise error(f"capture_logs: must be {', '.join(_LEVELS)} or {OFF} (got {quoted(level)})")
+
+
+def level_number(level: str | None) -> int | None:
+    """Return the number of a stored level; None if no lines are to be kept, or if this release has no such level."""
+    return None if level is None else _BY_NAME.get(level)
+
 
 DEFAULT_LIMIT = 65_536
 """The default for the size of the captured lines of one execution, in bytes."""
@@ -96,11 +127,11 @@ class LogLines:
         with self._lock:
             lines = [*([] if self._left_out else self._first), *(line for line, _ in self._last)]
             count = self._count
-        kept: deque[str] = deque()
+        recent: deque[str] = deque()
         room = limit - _MARKER_BYTES
         while lines and (room := room - len(lines[-1].encode()) - 1) >= 0:
-            kept.appendleft(lines.pop())
-        return "\n".join([_marker(count - len(kept)), *kept])
+            recent.appendleft(lines.pop())
+        return "\n".join([_marker(count - len(recent)), *recent])
 
 
 def _marker(number: int) -> str:
@@ -146,23 +177,19 @@ def _formatted(record: logging.LogRecord) -> str:
     return storable_text(text)
 
 
-_current: ContextVar[LogCapture | _Probe | None] = ContextVar("quartzpy_log_capture", default=None)
-
-
-def is_capturing() -> bool:
-    """Return True if the records that are logged in this context are captured."""
-    return _current.get() is not None
+current_capture: ContextVar[LogCapture | _Probe | None] = ContextVar("quartzpy_log_capture", default=None)
+"""What captures the records that are logged in this context; None if nothing does."""
 
 
 @contextmanager
 def capturing(capture: LogCapture | None) -> Iterator[None]:
     """Capture the records that are logged in this context; None captures none, inside another capture too."""
     _factories.ensure()
-    token = _current.set(capture)
+    token = current_capture.set(capture)
     try:
         yield
     finally:
-        _current.reset(token)
+        current_capture.reset(token)
 
 
 class _Probe:
@@ -199,18 +226,18 @@ class _Factories:
 
 def _reaches_ours(factory: Callable[..., Any]) -> bool:
     probe = _Probe()
-    token = _current.set(probe)
+    token = current_capture.set(probe)
     try:
         factory(__name__, logging.DEBUG, __file__, 0, "probe", (), None)
     finally:
-        _current.reset(token)
+        current_capture.reset(token)
     return probe.is_reached
 
 
 def _around(factory: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
     def new_record(*args: Any, **kwargs: Any) -> logging.LogRecord:
         record = factory(*args, **kwargs)
-        capture = _current.get()
+        capture = current_capture.get()
         # `logging.makeLogRecord` creates a record without a level, and fills it in afterwards.
         if capture is not None and record.levelno is not None:
             capture.add(record)
@@ -244,3 +271,49 @@ class LevelWarnings:
             logging.getLevelName(root.level),
             name,
         )
+
+
+if TYPE_CHECKING:
+    _Adapter = logging.LoggerAdapter[logging.Logger]
+else:
+    _Adapter = logging.LoggerAdapter
+
+
+class RunLogger(_Adapter):
+    """A logger whose records have the attributes of an execution; `JobExecutionContext.log`.
+
+    Its records are captured from any thread, even if the logger drops them because of its level.
+    """
+
+    def __init__(self, logger: logging.Logger, attributes: Mapping[str, object], capture: LogCapture | None) -> None:
+        super().__init__(logger, attributes)
+        self._capture = capture
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - the name is logging's
+        """Return True if a record of this level is logged or captured."""
+        return super().isEnabledFor(level) or (self._capture is not None and self._capture.takes(level))
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Add the attributes of the execution to those of the call; the call's own win."""
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Log a record, and capture it if the job asks for its level."""
+        # This method is an additional frame between the caller and `logging`.
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
+        if self._capture is None:
+            super().log(level, msg, *args, **kwargs)
+        elif self.logger.isEnabledFor(level):
+            with capturing(self._capture):
+                super().log(level, msg, *args, **kwargs)
+        elif self._capture.takes(level):
+            error = kwargs.get("exc_info")
+            self._capture.add(logging.LogRecord(self.logger.name, level, "", 0, msg, args, _exc_info(error)))
+
+
+def _exc_info(value: Any) -> Any:
+    """Return what a record takes for the `exc_info` of a call, which may also be an exception or true."""
+    if isinstance(value, BaseException):
+        return type(value), value, value.__traceback__
+    return value if not value or isinstance(value, tuple) else sys.exc_info()

@@ -1,4 +1,4 @@
-"""Logging: the default handler for programs that configure none.
+"""Logging: the default handler for programs that configure none, and log records as JSON for collectors of logs.
 
 The library logs through the standard `logging` module under the logger "quartzpy". Only `Scheduler.run` and
 `quartzpy node` configure a handler, and only if the program has configured none.
@@ -6,12 +6,13 @@ The library logs through the standard `logging` module under the logger "quartzp
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 from quartzpy.errors import SettingsError
-from quartzpy.logs.json_format import JsonFormatter
 from quartzpy.texts import quoted, visible
 
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
@@ -44,3 +45,54 @@ def ensure_logging(level: str, log_format: str = TEXT) -> None:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(JsonFormatter() if log_format == JSON else VisibleFormatter(FORMAT))
         logging.basicConfig(level=level.upper(), handlers=[handler])
+
+
+_OF_EVERY_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_RENAMED = {"node": "instance"}
+"""Attributes of our records whose fields have another name."""
+_TRACE_API = "opentelemetry.trace"
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as a JSON object: `time`, `level`, `logger`, `message`, and what else the record has.
+
+    Records about an execution have `instance`, `fire_id`, `job` and `trigger`. Inside of a span of
+    OpenTelemetry there are `trace_id` and `span_id`. An exception is the text of its traceback, as `error`. Further
+    attributes, given as `extra`, are fields of their own; values that JSON has no form for are texts.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record. Characters beyond ASCII are escaped."""
+        fields: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        for name, value in vars(record).items():
+            if name not in _OF_EVERY_RECORD:
+                fields.setdefault(_RENAMED.get(name, name), value)
+        fields |= _of_span()
+        if record.exc_info:
+            fields["error"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            fields["stack"] = self.formatStack(record.stack_info)
+        return json.dumps(fields, default=_text, skipkeys=True)
+
+
+def _of_span() -> dict[str, str]:
+    """Return the ids of the current span, if the program uses OpenTelemetry."""
+    api = sys.modules.get(_TRACE_API)
+    if api is None:
+        return {}
+    context = api.get_current_span().get_span_context()
+    if not context.is_valid:
+        return {}
+    return {"trace_id": f"{context.trace_id:032x}", "span_id": f"{context.span_id:016x}"}
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:
+        return f"<{type(value).__qualname__}>"

@@ -60,7 +60,7 @@ class Collector:
         self._recorder = recorder
         self._reads_cluster = cluster
         self._clock = clock
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._load: ClusterLoad | None = None
         self._read_at: float | None = None
 
@@ -77,8 +77,8 @@ class Collector:
         info = _gauge("quartzpy_node_info", "The node of this process; always 1.")
         info.add(1, node=health.instance_id or "", version=self._scheduler.metadata.version)
         state = _gauge("quartzpy_node_state", "1 for the present state of the node, 0 for the others.")
-        for one in HealthState:
-            state.add(float(one is health.state), state=str(one))
+        for possible in HealthState:
+            state.add(float(possible is health.state), state=str(possible))
         standby = _gauge("quartzpy_node_standby", "1 if the node claims no triggers, because it is in standby.")
         standby.add(float(health.state is not HealthState.STOPPED and self._scheduler.is_in_standby))
         return [info, state, standby, *_of_node(health), *_of_executors(health), *_of_threads(health)]
@@ -109,7 +109,7 @@ class Collector:
     def _present_load(self, health: SchedulerHealth) -> ClusterLoad | None:
         if not (health.is_oldest if self._reads_cluster is None else self._reads_cluster):
             return None
-        with self._turn:
+        with self._lock:
             now = self._clock()
             if self._read_at is None or now - self._read_at >= CLUSTER_EVERY:
                 self._read_at, self._load = now, None
@@ -151,16 +151,16 @@ def _of_executors(health: SchedulerHealth) -> list[Family]:
     workers = _gauge("quartzpy_workers", "Workers of an executor.")
     busy = _gauge("quartzpy_workers_busy", "Workers of an executor that run an execution.")
     waiting = _gauge("quartzpy_executions_waiting", "Fires that wait for a worker, because the node fired ahead.")
-    for one in health.executors:
-        workers.add(one.workers, executor=one.name)
-        busy.add(one.busy, executor=one.name)
-        waiting.add(one.waiting, executor=one.name)
+    for executor in health.executors:
+        workers.add(executor.workers, executor=executor.name)
+        busy.add(executor.busy, executor=executor.name)
+        waiting.add(executor.waiting, executor=executor.name)
     return [workers, busy, waiting]
 
 
 def _of_threads(health: SchedulerHealth) -> list[Family]:
     overdue = _gauge("quartzpy_threads_overdue", "Threads of the node whose next pass is overdue, or that have ended.")
-    overdue.add(sum(one.overdue or not one.alive for one in health.threads))
+    overdue.add(sum(thread.overdue or not thread.alive for thread in health.threads))
     restarts = Family("quartzpy_thread_restarts", Kind.COUNTER, "Threads of the node that ended and were restarted.")
-    restarts.add(sum(one.restarts for one in health.threads))
+    restarts.add(sum(thread.restarts for thread in health.threads))
     return [overdue, restarts]

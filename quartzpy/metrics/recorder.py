@@ -128,14 +128,14 @@ class Recorder(Observer):
 
     def _fired(self, fired: Collection[FiredTrigger]) -> None:
         by_job, groups = self._by_job, self._groups
-        for one in fired:
-            name = (one.job_group, one.job_name) if by_job else one.job_group
+        for fire in fired:
+            name = (fire.job_group, fire.job_name) if by_job else fire.job_group
             of = groups.get(name) or self._of(name)
             of.fires += 1
             # A fire is committed a little before its instant, which is not early for the job.
-            of.lateness.observe(max(0.0, (one.fire_time - one.scheduled_fire_time).total_seconds()))
-            if by_job and one.next_fire_time is not None:
-                of.period = (one.next_fire_time - one.scheduled_fire_time).total_seconds()
+            of.lateness.observe(max(0.0, (fire.fire_time - fire.scheduled_fire_time).total_seconds()))
+            if by_job and fire.next_fire_time is not None:
+                of.period = (fire.next_fire_time - fire.scheduled_fire_time).total_seconds()
 
     def _of(self, name: Any) -> _Of:
         if len(self._groups) >= self._most:

@@ -1,18 +1,160 @@
-"""A small HTTP server for metrics and probes, on threads of its own, so that a busy node still answers."""
+"""PLACEHOLDER"""
 
 from __future__ import annotations
 
+import asyncio
 import io
+import json
+import logging
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from quartzpy.errors import PluginStartError
-from quartzpy.metrics.responses import Responder
+from quartzpy.metrics.collector import Collector, Watched
+from quartzpy.metrics.families import negotiated, rendered
+from quartzpy.node.health import HealthState
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer of a probe. `problems` has the reasons if it is negative."""
+
+    ok: bool
+    state: HealthState
+    problems: tuple[str, ...] = ()
+
+
+def liveness(scheduler: Watched) -> Verdict:
+    """Return whether the threads of the node make progress. If not, only a new process helps.
+
+    An outage of the database is no reason to restart a process, so it does not count. A scheduler that was not started
+    yet, or that drains, is alive.
+    """
+    health = scheduler.health()
+    problems = [f"thread {thread.name} has ended" for thread in health.threads if not thread.alive]
+    problems += [f"thread {thread.name} is overdue" for thread in health.threads if thread.alive and thread.overdue]
+    if health.state is HealthState.FAILED:
+        problems = [*health.problems]
+    return Verdict(not problems, health.state, tuple(problems))
+
+
+def readiness(scheduler: Watched) -> Verdict:
+    """Return whether the node runs jobs: it has started; its tables are those of this release; its last check-in
+    was answered; it holds a lease; and it is not draining. A node in standby is ready.
+    """
+    health = scheduler.health()
+    if scheduler.is_shut_down:
+        return Verdict(False, health.state, ("the scheduler is shutting down, or has stopped",))
+    if health.state is HealthState.STOPPED:
+        return Verdict(False, health.state, ("the scheduler has not started",))
+    return Verdict(health.state is HealthState.HEALTHY, health.state, health.problems)
+
+
+Asgi = Callable[
+    [MutableMapping[str, Any], Callable[[], Awaitable[Any]], Callable[[MutableMapping[str, Any]], Awaitable[None]]],
+    Awaitable[None],
+]
+Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+class Response(NamedTuple):
+    """An HTTP response."""
+
+    status: HTTPStatus
+    content_type: str
+    body: bytes
+
+    def headers(self) -> list[tuple[str, str]]:
+        return [
+            ("Content-Type", self.content_type),
+            ("Content-Length", str(len(self.body))),
+            ("Cache-Control", "no-store"),
+            ("X-Content-Type-Options", "nosniff"),
+        ]
+
+
+class Responder:
+    """Answers the requests for one scheduler."""
+
+    def __init__(self, scheduler: Watched, collector: Collector) -> None:
+        self._scheduler = scheduler
+        self._collector = collector
+
+    def respond(self, method: str, path: str, accept: str = "") -> Response:
+        """Return the response to a request. It never raises an error of a probe or of a metric."""
+        if method not in ("GET", "HEAD"):
+            return _text(HTTPStatus.METHOD_NOT_ALLOWED, "use GET\n")
+        try:
+            match path.rstrip("/"):
+                # The empty path too, for an application that is mounted at /metrics.
+                case "" | "/metrics":
+                    return self._metrics(accept)
+                case "/healthz":
+                    return _verdict(liveness(self._scheduler))
+                case "/readyz":
+                    return _verdict(readiness(self._scheduler))
+        except Exception:
+            logger.exception("a request for %s failed", path)
+            return _text(HTTPStatus.INTERNAL_SERVER_ERROR, "the request failed; the log of the node has the error\n")
+        return _text(HTTPStatus.NOT_FOUND, "there are /metrics, /healthz and /readyz\n")
+
+    def _metrics(self, accept: str) -> Response:
+        content_type = negotiated(accept)
+        return Response(HTTPStatus.OK, content_type, rendered(self._collector.collect(), content_type).encode())
+
+
+def _text(status: HTTPStatus, text: str) -> Response:
+    return Response(status, "text/plain; charset=utf-8", text.encode())
+
+
+def _verdict(verdict: Verdict) -> Response:
+    status = HTTPStatus.OK if verdict.ok else HTTPStatus.SERVICE_UNAVAILABLE
+    body = json.dumps({"ok": verdict.ok, "state": str(verdict.state), "problems": list(verdict.problems)})
+    return Response(status, "application/json", f"{body}\n".encode())
+
+
+def asgi_of(responder: Responder) -> Asgi:
+    """Return an ASGI application, to mount into another one."""
+
+    async def application(
+        scope: MutableMapping[str, Any],
+        receive: Callable[[], Awaitable[Any]],
+        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+    ) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"the application for metrics answers HTTP requests (got {scope['type']!r})")
+        accept = b", ".join(value for name, value in scope["headers"] if name == b"accept").decode("latin-1")
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        # On a thread, because a scrape may read the load of the cluster.
+        response = await asyncio.to_thread(responder.respond, scope["method"], path, accept)
+        headers = [(name.lower().encode(), value.encode()) for name, value in response.headers()]
+        await send({"type": "http.response.start", "status": int(response.status), "headers": headers})
+        body = b"" if scope["method"] == "HEAD" else response.body
+        await send({"type": "http.response.body", "body": body})
+
+    return application
+
+
+def wsgi_of(responder: Responder) -> Wsgi:
+    """Return a WSGI application, to mount into another one."""
+
+    def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        method = environ["REQUEST_METHOD"]
+        response = responder.respond(method, environ.get("PATH_INFO", ""), environ.get("HTTP_ACCEPT", ""))
+        start_response(f"{response.status.value} {response.status.phrase}", response.headers())
+        return [b"" if method == "HEAD" else response.body]
+
+    return application
+
 
 REQUEST_TIMEOUT = 5.0
 """The time, in seconds, in which the whole of a request has to arrive, and in which its answer has to be taken."""
@@ -96,10 +238,10 @@ class _Arriving(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
+        seconds = self._deadline - time.monotonic()
+        if seconds <= 0:
             raise TimeoutError("the request did not arrive in time")
-        self._connection.settimeout(left)
+        self._connection.settimeout(seconds)
         return self._connection.recv_into(buffer)
 
 

@@ -96,7 +96,7 @@ class _Application:
         self._owned = store.owned(plan.owner)
         self._owned_jobs = set(self._owned.jobs)
         # Computed before any transaction, which must not wait for it: there may be a million keys.
-        wanted = {one.trigger.key for job in plan.jobs for one in job.triggers}
+        wanted = {item.trigger.key for job in plan.jobs for item in job.triggers}
         self._dropped = sorted(self._owned.triggers - wanted)
         self._outcome = ImportOutcome()
         self._action_id: int | None = None
@@ -173,9 +173,9 @@ class _Application:
     def _refuse_foreign(self) -> None:
         """Check that nothing of the plan is stored by something else than imports of its source."""
         foreign = []
-        for jobs in _chunks([one.job.key for one in self._plan.jobs if one.job.key not in self._owned.jobs]):
+        for jobs in _chunks([item.job.key for item in self._plan.jobs if item.job.key not in self._owned.jobs]):
             foreign += [f"job {key}" for key in sorted(self._store.job_headers(jobs))]
-        triggers = [one.trigger.key for job in self._plan.jobs for one in job.triggers]
+        triggers = [item.trigger.key for job in self._plan.jobs for item in job.triggers]
         for keys in _chunks([key for key in triggers if key not in self._owned.triggers]):
             foreign += [f"trigger {key}" for key in sorted(self._store.triggers(keys))]
         if foreign:
@@ -197,8 +197,8 @@ class _Application:
     def _pause_groups(self, store: JobStore) -> None:
         """Pause the groups that are paused in the source, unless an earlier import has: the user may have resumed
         them."""
-        known = {key.group for key in self._owned.triggers}
-        for group in sorted(self._plan.paused_groups - known):
+        groups = {key.group for key in self._owned.triggers}
+        for group in sorted(self._plan.paused_groups - groups):
             store.pause(TriggerGroups(GroupMatcher.equals(group)), PauseNote(f"paused in {self._plan.source}", BY))
 
     def _gone(self, store: JobStore) -> set[TriggerKey]:

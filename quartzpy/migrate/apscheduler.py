@@ -1,11 +1,14 @@
 """Imports from the table of APScheduler 3's `SQLAlchemyJobStore`.
 
 The rows are pickles. They are read without being unpickled, so that no code of theirs runs; see `pickles`.
+
+APScheduler combines all fields of a cron trigger by AND, counts the days of the week from Monday (0), and has fields
+for the year and for the week of the year.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any
@@ -16,7 +19,6 @@ from quartzpy.instants import zone_name
 from quartzpy.jobs.function_job import ARGS, KWARGS
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
-from quartzpy.migrate.apscheduler_cron import cron_trigger
 from quartzpy.migrate.class_map import ClassMap, LeftOut, Undecided
 from quartzpy.migrate.databases import MALFORMED, Row, checked_prefix, reading, unreadable
 from quartzpy.migrate.pickles import Made, UnreadablePickleError, as_python, read_pickle
@@ -25,8 +27,97 @@ from quartzpy.states import Missed
 from quartzpy.texts import quoted, reason
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
+from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
+
+_WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
+_LARGEST = {"second": 59, "minute": 59, "hour": 23, "day": 31, "month": 12, "day_of_week": 6, "year": 2099}
+_POSITION = "WeekdayPositionExpression"
+_LAST_POSITION = 5
+# The number of a day of the week before L, by APScheduler's number: in crontab Sunday is 0, in Quartz it is 1.
+_CRONTAB, _QUARTZ = (1, 2, 3, 4, 5, 6, 0), (2, 3, 4, 5, 6, 7, 1)
+
+
+def cron_trigger(fields: Sequence[Made], **values: Any) -> CronTrigger:
+    """Return the trigger for the pickled fields of an APScheduler `CronTrigger`; `values` are those of `CronTrigger`.
+
+    Raises:
+        LeftOut: the fields cannot be written as a cron expression.
+    """
+    expressions = {str(_attributes(field)["name"]): _attributes(field)["expressions"] for field in fields}
+    if _text("week", expressions["week"]) != "*":
+        raise LeftOut("it restricts the week of the year, which no cron expression can do")
+    year = _text("year", expressions["year"])
+    days = expressions["day"]
+    positions = [day for day in days if _kind(day) == _POSITION]
+    weekday = _text("day_of_week", expressions["day_of_week"])
+    if positions and (len(positions) < len(days) or weekday != "*"):
+        raise LeftOut('it mixes days such as "2nd fri" with others, which no cron expression can do')
+    has_year = year != "*"
+    if positions:
+        numbers = _QUARTZ if has_year else _CRONTAB
+        day, weekday = "*", ",".join(_position(_attributes(position), numbers) for position in positions)
+    else:
+        day = _text("day", days)
+    rest = [_text(name, expressions[name]) for name in ("second", "minute", "hour")]
+    month = _text("month", expressions["month"])
+    if not has_year:
+        return CronTrigger(
+            " ".join([*rest, day, month, weekday]), dialect="crontab", day_or=None if positions else False, **values
+        )
+    if day != "*" and weekday != "*":
+        raise LeftOut("it restricts the year and both day fields, which no cron expression can do")
+    day, weekday = ("?", weekday) if weekday != "*" else (day, "?")
+    return CronTrigger(" ".join([*rest, day, month, weekday, year]), dialect="quartz", **values)
+
+
+def _attributes(made: Made) -> Mapping[str, Any]:
+    # A class with slots has its state as a pair.
+    state = made.state
+    attributes: Mapping[str, Any] = state[1] if isinstance(state, tuple) else state
+    return attributes
+
+
+def _kind(made: Made) -> str:
+    name = made.args[0].name if made.callee == "copyreg._reconstructor" else made.callee
+    return str(name).rpartition(".")[2]
+
+
+def _text(field: str, expressions: Sequence[Made]) -> str:
+    parts = [_part(field, _kind(made), {} if made.state is None else _attributes(made)) for made in expressions]
+    return "*" if "*" in parts else ",".join(parts)
+
+
+def _part(field: str, kind: str, values: Mapping[str, Any]) -> str:
+    step = values.get("step")
+    if kind == "LastDayOfMonthExpression":
+        return "L"
+    if kind == "AllExpression":
+        if not step or field == "day_of_week":
+            return _weekdays(0, None, step) if step else "*"
+        return f"*/{step}"
+    if kind not in ("RangeExpression", "MonthRangeExpression", "WeekdayRangeExpression"):
+        raise LeftOut(f"its field {field} has an expression of the class {kind}")
+    first, last = values["first"], values["last"]
+    if field == "day_of_week":
+        return _weekdays(first, last, step)
+    if last is None and step:
+        last = _LARGEST[field]
+    text = str(first) if last in (None, first) else f"{first}-{last}"
+    return f"{text}/{step}" if step and last != first else text
+
+
+def _weekdays(first: int, last: int | None, step: int | None) -> str:
+    if last is None:
+        last = _LARGEST["day_of_week"] if step else first
+    return ",".join(_WEEKDAYS[day] for day in range(first, last + 1, step or 1))
+
+
+def _position(values: Mapping[str, Any], numbers: Sequence[int]) -> str:
+    number, weekday = values["option_num"], values["weekday"]
+    return f"{numbers[weekday]}L" if number == _LAST_POSITION else f"{_WEEKDAYS[weekday]}#{number + 1}"
+
 
 GROUP = "apscheduler"
 _MODULE = "apscheduler.triggers."
@@ -51,7 +142,7 @@ def read_apscheduler(
     with reading(url) as rows:
         stored = rows(f"SELECT id, next_run_time, job_state FROM {table} ORDER BY id")  # noqa: S608
         reader = _Reader(group, decisions or ClassMap())
-        jobs = [found for row in stored if (found := reader.job(row)) is not None]
+        jobs = [job for row in stored if (job := reader.job(row)) is not None]
     return ImportPlan(
         source=f"APScheduler table {table}", owner=f"import:apscheduler:{table}"[:200], jobs=jobs, notes=reader.notes
     )
@@ -117,12 +208,12 @@ class _Reader:
         return reference
 
     def _data(self, key: JobKey, state: Mapping[str, Any]) -> dict[str, Any]:
-        given: dict[str, Any] = {}
+        data: dict[str, Any] = {}
         for entry, value in ((ARGS, state["args"]), (KWARGS, state["kwargs"])):
             try:
-                found = {entry: as_python(value)}
-                job_data.encode(found)
-                given.update(found)
+                readable = {entry: as_python(value)}
+                job_data.encode(readable)
+                data.update(readable)
             except (UnreadablePickleError, QuartzpyError, RecursionError) as error:
                 decision = self._decisions.decision("job", key, entry)
                 if decision is None:
@@ -131,8 +222,8 @@ class _Reader:
                         f" by [[data]] in --map, with entry = {quoted(entry)}"
                     ) from None
                 if "value" in decision:
-                    given[entry] = decision["value"]
-        return given
+                    data[entry] = decision["value"]
+        return data
 
 
 def _with_grace(trigger: Trigger, grace: Any, *, coalesce: bool) -> Trigger:
@@ -141,7 +232,7 @@ def _with_grace(trigger: Trigger, grace: Any, *, coalesce: bool) -> Trigger:
     return replace(trigger.treating(Missed.SKIP), misfire_threshold=timedelta(seconds=grace))
 
 
-def read_trigger(given: Made, key: JobKey, following: datetime | None, differs: Any) -> Trigger:
+def read_trigger(made: Made, key: JobKey, following: datetime | None, differs: Any) -> Trigger:
     """Return the trigger for a pickled one. `differs` is called with a text about everything that changes.
 
     Raises:
@@ -150,7 +241,7 @@ def read_trigger(given: Made, key: JobKey, following: datetime | None, differs: 
         UnreadablePickleError: its zone or another value is of a class that is not known.
     """
     return _trigger(
-        given.callee, given, given.state, following, differs, {"name": key.name, "group": key.group, "job_key": key}
+        made.callee, made, made.state, following, differs, {"name": key.name, "group": key.group, "job_key": key}
     )
 
 
@@ -207,16 +298,16 @@ def _cron(state: Mapping[str, Any], following: datetime | None, differs: Any, co
 
 def _calendar_interval(state: Mapping[str, Any], following: datetime | None, differs: Any, common: Any) -> Trigger:
     units = zip(("year", "month", "week", "day"), state["interval"], strict=True)
-    given = [(unit, count) for unit, count in units if count]
-    if len(given) != 1:
+    lengths = [(unit, count) for unit, count in units if count]
+    if len(lengths) != 1:
         raise LeftOut("its interval has several units; quartzpy's have one")
     zone: tzinfo = as_python(state["timezone"])
     at = time(*state["time"])
     start: date = as_python(state["start_date"])
     end: date | None = as_python(state["end_date"])
     return CalendarIntervalTrigger(
-        interval=given[0][1],
-        unit=given[0][0],
+        interval=lengths[0][1],
+        unit=lengths[0][0],
         time_zone=zone_name(zone),
         start_time=datetime.combine(start, at, zone),
         end_time=None if end is None else datetime.combine(end + timedelta(days=1), time(), zone),

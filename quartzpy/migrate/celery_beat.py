@@ -158,17 +158,17 @@ def _job(row: Row, key: JobKey) -> JobDetail:
 def _json(row: Row, column: str, default: Any) -> Any:
     text = row[column] or ""
     try:
-        found = json.loads(text) if text else default
+        result = json.loads(text) if text else default
     except ValueError:
         raise ValueError(f"its {column} are no JSON: {quoted(text)}") from None
-    if type(found) is not type(default):
+    if type(result) is not type(default):
         raise ValueError(f"its {column} are no {type(default).__name__}: {quoted(text)}")
-    return found
+    return result
 
 
 def _instant(value: object) -> datetime | None:
     """Return the instant of a column, which is a text in UTC where the database has no instants."""
     if value is None:
         return None
-    found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    result = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return result.replace(tzinfo=UTC) if result.tzinfo is None else result.astimezone(UTC)

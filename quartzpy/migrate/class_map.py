@@ -55,12 +55,12 @@ class ClassMap:
             LeftOut: jobs of the class are not wanted.
         """
         try:
-            found = self.classes[class_name]
+            job_type = self.classes[class_name]
         except KeyError:
             raise Undecided(f"its class {class_name} is mapped to no job type; add it to [classes] of --map") from None
-        if found is None:
+        if job_type is None:
             raise LeftOut(f"its class {class_name} is mapped to false")
-        return found
+        return job_type
 
     def decision(self, kind: str, key: object, entry: str) -> Mapping[str, Any] | None:
         """Return the decision about an entry that cannot be read; None if there is none."""
@@ -85,29 +85,29 @@ def load_class_map(path: str | Path) -> ClassMap:
     if not isinstance(classes, dict) or not isinstance(entries, list):
         raise SettingsError(f"{path}: classes is a table ([classes]), and data is a list of tables ([[data]])")
     return ClassMap(
-        {name: _job_type(given, f"{path}: classes: {quoted(name)}") for name, given in classes.items()},
-        dict(_decision(given, f"{path}: data {number}") for number, given in enumerate(entries, start=1)),
+        {name: _job_type(entry, f"{path}: classes: {quoted(name)}") for name, entry in classes.items()},
+        dict(_decision(entry, f"{path}: data {number}") for number, entry in enumerate(entries, start=1)),
     )
 
 
-def _job_type(given: object, where: str) -> str | None:
-    if given is False:
+def _job_type(entry: object, where: str) -> str | None:
+    if entry is False:
         return None
-    if not isinstance(given, str):
-        raise SettingsError(f"{where}: the name of a job type, or false to leave its jobs out (got {quoted(given)})")
-    return check_name(given, f"{where}: job type name")
+    if not isinstance(entry, str):
+        raise SettingsError(f"{where}: the name of a job type, or false to leave its jobs out (got {quoted(entry)})")
+    return check_name(entry, f"{where}: job type name")
 
 
-def _decision(given: object, where: str) -> tuple[tuple[str, str, str], Mapping[str, Any]]:
-    if not isinstance(given, dict):
-        raise SettingsError(f"{where}: must be a table (got {quoted(given)})")
-    for word in given:
+def _decision(entry: object, where: str) -> tuple[tuple[str, str, str], Mapping[str, Any]]:
+    if not isinstance(entry, dict):
+        raise SettingsError(f"{where}: must be a table (got {quoted(entry)})")
+    for word in entry:
         if word not in _DATA_WORDS:
             raise SettingsError(f"{where}: unknown key {quoted(word)}; {did_you_mean(word, _DATA_WORDS, 'keys')}")
-    kinds = [kind for kind in ("job", "trigger") if isinstance(given.get(kind), str)]
-    if len(kinds) != 1 or not isinstance(given.get("entry"), str):
+    kinds = [kind for kind in ("job", "trigger") if isinstance(entry.get(kind), str)]
+    if len(kinds) != 1 or not isinstance(entry.get("entry"), str):
         raise SettingsError(f'{where}: needs entry, and either job or trigger ("group.name")')
-    if ("value" in given) == (given.get("drop") is True):
+    if ("value" in entry) == (entry.get("drop") is True):
         raise SettingsError(f"{where}: needs either value, or drop = true")
-    decided = {"value": given["value"]} if "value" in given else {}
-    return (kinds[0], given[kinds[0]], given["entry"]), decided
+    decided = {"value": entry["value"]} if "value" in entry else {}
+    return (kinds[0], entry[kinds[0]], entry["entry"]), decided

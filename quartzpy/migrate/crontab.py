@@ -57,8 +57,8 @@ def read_crontab(
     environment: dict[str, str] = {}
     comment = None
     now = datetime.now(UTC)  # noqa: TID251 - a crontab has no other clock
-    for number, given in enumerate(text.splitlines(), start=1):
-        line = given.strip()
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.strip()
         if not line or line.startswith("#"):
             comment = line.lstrip("# ") or None
             continue
@@ -68,9 +68,9 @@ def read_crontab(
             _set(environment, variable, subject, notes)
             continue
         try:
-            found = _parsed(line, system)
+            parsed = _parsed(line, system)
             zone = environment.get(_ZONE, time_zone)
-            imported = _imported(found, zone, job_type, group, environment, comment, now)
+            imported = _imported(parsed, zone, job_type, group, environment, comment, now)
         except LeftOut as error:
             notes.append(Note(Severity.LEFT_OUT, subject, str(error)))
         except QuartzpyError as error:
@@ -127,11 +127,11 @@ def _imported(
     now: datetime,
 ) -> ImportedJob:
     key = JobKey(_name(line), group)
-    given = {name: value for name, value in environment.items() if name not in (_ZONE, _MAIL)}
+    variables = {name: value for name, value in environment.items() if name not in (_ZONE, _MAIL)}
     data: dict[str, Any] = {"command": line.command}
     data |= {"stdin": line.stdin} if line.stdin is not None else {}
     data |= {"user": line.user} if line.user is not None else {}
-    data |= {"environment": given} if given else {}
+    data |= {"environment": variables} if variables else {}
     trigger = CronTrigger(line.schedule, key.name, key.group, dialect="crontab", time_zone=time_zone, job_key=key)
     following = next(iter(trigger.upcoming(1, now)), None)
     if following is None:

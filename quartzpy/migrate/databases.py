@@ -39,15 +39,15 @@ _SNAPSHOT: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def database_url(given: str) -> str:
+def database_url(url: str) -> str:
     """Return a SQLAlchemy URL for such a URL itself, or for a JDBC URL.
 
     Raises:
         SettingsError: JDBC's URL is of a database that cannot be read from Python.
     """
-    if not given.startswith("jdbc:"):
-        return given.replace("postgresql://", "postgresql+psycopg://", 1)
-    match = _JDBC.fullmatch(given)
+    if not url.startswith("jdbc:"):
+        return url.replace("postgresql://", "postgresql+psycopg://", 1)
+    match = _JDBC.fullmatch(url)
     kind = "" if match is None else match["kind"]
     if match is None or kind not in _DRIVERS:
         raise SettingsError(
@@ -89,9 +89,9 @@ def reading(url: str) -> Iterator[Rows]:
 
             def rows(statement: str, **values: object) -> Iterator[Row]:
                 streamed = text(statement).execution_options(stream_results=True)
-                with connection.execute(streamed, values) as found:
-                    names = [name.lower() for name in found.keys()]  # noqa: SIM118 - a result is not a mapping
-                    for row in found:
+                with connection.execute(streamed, values) as rows:
+                    names = [name.lower() for name in rows.keys()]  # noqa: SIM118 - a result is not a mapping
+                    for row in rows:
                         yield dict(zip(names, row, strict=True))
 
             yield rows

@@ -84,13 +84,13 @@ def read_object(data: bytes) -> Any:
     except ImportError:
         raise SettingsError("Java serialization needs javaobj: pip install 'quartzpy[import]'") from None
     try:
-        found = loads(data)
+        result = loads(data)
     except Exception as error:
         # A damaged stream makes javaobj raise errors of many types.
         raise UnreadableError(f"the Java serialization cannot be read: {reason(error)}") from error
-    if not hasattr(found, "classdesc"):
+    if not hasattr(result, "classdesc"):
         raise UnreadableError("the Java serialization cannot be read: it has not one object")
-    return found
+    return result
 
 
 def class_name(value: object) -> str:
@@ -101,13 +101,13 @@ def class_name(value: object) -> str:
 
 def fields_of(value: Any) -> dict[str, Any]:
     """Return the fields of an object, with those of its superclasses."""
-    found = getattr(value, "field_data", {})
-    return {field.name: content for of_class in found.values() for field, content in of_class.items()}
+    result = getattr(value, "field_data", {})
+    return {field.name: content for of_class in result.values() for field, content in of_class.items()}
 
 
 def written_values(value: Any) -> list[Any]:
     """Return what the object's own `writeObject` wrote."""
-    return [one for of_class in value.annotations.values() for one in of_class]
+    return [item for of_class in value.annotations.values() for item in of_class]
 
 
 def as_python(value: Any) -> Any:
@@ -124,11 +124,11 @@ def as_python(value: Any) -> Any:
     if name == "java.lang.String" or type(value).__name__ == "JavaString":
         return str(value)
     if isinstance(value, Mapping):
-        return {_text_key(as_python(key)): as_python(one) for key, one in value.items()}
+        return {_text_key(as_python(key)): as_python(item) for key, item in value.items()}
     if name == "[B":
-        return bytes(one & 0xFF for one in value)
+        return bytes(item & 0xFF for item in value)
     if name.startswith("[") or isinstance(value, list | set):
-        return [as_python(one) for one in value]
+        return [as_python(item) for item in value]
     if name in _DATES:
         return _date(value)
     if name == "java.math.BigInteger":
@@ -146,17 +146,17 @@ def _text_key(key: object) -> str:
 
 
 def _date(value: Any) -> datetime:
-    data = next(one.data for one in written_values(value) if type(one).__name__ == "BlockData")
+    data = next(item.data for item in written_values(value) if type(item).__name__ == "BlockData")
     raw = data if isinstance(data, bytes) else data.encode("latin-1")
-    found = instant(int.from_bytes(raw[:8], "big", signed=True))
+    result = instant(int.from_bytes(raw[:8], "big", signed=True))
     # A Timestamp keeps the fraction of the second separately.
     nanos = fields_of(value).get("nanos")
-    return found if nanos is None else found.replace(microsecond=nanos // 1000)
+    return result if nanos is None else result.replace(microsecond=nanos // 1000)
 
 
 def _big_integer(value: Any) -> int:
     parts = fields_of(value)
-    magnitude = int.from_bytes(bytes(one & 0xFF for one in parts["magnitude"]), "big")
+    magnitude = int.from_bytes(bytes(item & 0xFF for item in parts["magnitude"]), "big")
     return int(parts["signum"]) * magnitude
 
 
@@ -165,7 +165,7 @@ def read_properties(data: bytes) -> dict[str, str]:
 
     The syntax is that of `java.util.Properties.load`: comments, continued lines, escapes, and three separators.
     """
-    found = {}
+    result = {}
     lines = iter(re.split(r"\r\n|\r|\n", data.decode("latin-1")))
     for line in lines:
         text = line.lstrip(" \t\f")
@@ -174,8 +174,8 @@ def read_properties(data: bytes) -> dict[str, str]:
         while _is_continued(text):
             text = text[:-1] + next(lines, "").lstrip(" \t\f")
         key, rest = _split(text)
-        found[_unescaped(key)] = _unescaped(rest)
-    return found
+        result[_unescaped(key)] = _unescaped(rest)
+    return result
 
 
 def _is_continued(text: str) -> bool:
@@ -192,6 +192,6 @@ def _unescaped(text: str) -> str:
     def character(match: re.Match[str]) -> str:
         return chr(int(match[1], 16)) if match[1] else _ESCAPES.get(match[2], match[2])
 
-    found = re.sub(r"\\(?:u([0-9A-Fa-f]{4})|(.))", character, text, flags=re.DOTALL)
+    result = re.sub(r"\\(?:u([0-9A-Fa-f]{4})|(.))", character, text, flags=re.DOTALL)
     # Java writes a character beyond U+FFFF as two escapes.
-    return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return result.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -267,8 +267,8 @@ def _refusing(name: str) -> _Action:
 _STOP = b"."
 # A job of APScheduler has hundreds of instructions, so they are not looked up by their names.
 _INSTRUCTIONS: Mapping[bytes, tuple[Callable[[io.BytesIO], Any] | None, _Action | None]] = {
-    one.code.encode("latin-1"): (None if one.arg is None else one.arg.reader, _action(one.name))
-    for one in pickletools.opcodes
+    value.code.encode("latin-1"): (None if value.arg is None else value.arg.reader, _action(value.name))
+    for value in pickletools.opcodes
 }
 
 
@@ -288,13 +288,13 @@ def _made(callee: object, args: object) -> Made | Global:
 
 def _is_small(key: object) -> bool:
     """Return whether a key, written out, has few values."""
-    count, left = 0, [key]
-    while left and count <= _MOST_IN_KEY:
+    count, pending = 0, [key]
+    while pending and count <= _MOST_IN_KEY:
         count += 1
-        one = left.pop()
-        if isinstance(one, tuple | frozenset):
-            left += list(one)[: _MOST_IN_KEY + 1]
-    return not left
+        value = pending.pop()
+        if isinstance(value, tuple | frozenset):
+            pending += list(value)[: _MOST_IN_KEY + 1]
+    return not pending
 
 
 def _bounded(value: Any) -> Any:
@@ -317,42 +317,42 @@ def _check_size(value: object) -> None:
         UnreadablePickleError: a value is too large or too deep, or contains itself.
     """
     # By the ids of collections, which the value keeps alive: the size and the levels, or None until they are known.
-    known: dict[int, tuple[int, int] | None] = {}
-    seen: set[int] = set()
+    sizes: dict[int, tuple[int, int] | None] = {}
+    made_ids: set[int] = set()
     roots = [value]
     while roots:
-        left = [roots.pop()]
-        while left:
-            one = left[-1]
-            if isinstance(one, Made) and id(one) not in seen:
-                seen.add(id(one))
-                roots += (one.args, one.state)
-            if not isinstance(one, _COLLECTIONS) or known.get(id(one)) is not None:
-                left.pop()
+        pending = [roots.pop()]
+        while pending:
+            value = pending[-1]
+            if isinstance(value, Made) and id(value) not in made_ids:
+                made_ids.add(id(value))
+                roots += (value.args, value.state)
+            if not isinstance(value, _COLLECTIONS) or sizes.get(id(value)) is not None:
+                pending.pop()
                 continue
-            parts = [*one.keys(), *one.values()] if isinstance(one, dict) else list(one)
-            if id(one) not in known:
-                known[id(one)] = None
+            parts = [*value.keys(), *value.values()] if isinstance(value, dict) else list(value)
+            if id(value) not in sizes:
+                sizes[id(value)] = None
                 inner = [part for part in parts if isinstance(part, (*_COLLECTIONS, Made))]
-                if any(known.get(id(part), ()) is None for part in inner if not isinstance(part, Made)):
+                if any(sizes.get(id(part), ()) is None for part in inner if not isinstance(part, Made)):
                     raise UnreadablePickleError("the pickle has a value that contains itself")
-                left += inner
+                pending += inner
                 continue
-            left.pop()
-            size, levels = _written_out(parts, known)
+            pending.pop()
+            size, levels = _written_out(parts, sizes)
             if size > MOST_WRITTEN_OUT or levels > DEEPEST:
                 raise UnreadablePickleError(
                     f"the pickle has a value that is too large or too deep when it is written out (more than"
                     f" {MOST_WRITTEN_OUT:,} values and characters, or {DEEPEST} levels)"
                 )
-            known[id(one)] = size, levels
+            sizes[id(value)] = size, levels
 
 
-def _written_out(parts: list[Any], known: Mapping[int, tuple[int, int] | None]) -> tuple[int, int]:
+def _written_out(parts: list[Any], sizes: Mapping[int, tuple[int, int] | None]) -> tuple[int, int]:
     size, levels = 1, 0
     for part in parts:
         if isinstance(part, _COLLECTIONS):
-            inner, deep = known[id(part)] or (0, 0)
+            inner, deep = sizes[id(part)] or (0, 0)
             size, levels = size + inner, max(levels, deep)
         else:
             size += 1 + (len(part) if isinstance(part, _SCALARS) else 0)
@@ -390,9 +390,9 @@ class _Conversion:
             case Unbounded():
                 raise UnreadablePickleError(value.why)
             case dict():
-                return {self.value(key): self.value(one) for key, one in value.items()}
+                return {self.value(key): self.value(value) for key, value in value.items()}
             case list() | set() | frozenset() | tuple():
-                return [self.value(one) for one in value]
+                return [self.value(value) for value in value]
         return value
 
 
@@ -406,32 +406,32 @@ def _known(made: Made, conversion: _Conversion) -> Any:
         raise UnreadablePickleError(f"its {made.callee} cannot be read: {reason(error)}") from error
 
 
-def _text(given: object) -> str:
-    if not isinstance(given, str):
-        raise UnreadablePickleError(f"it has {type(given).__name__} where a text should be")
-    return given
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise UnreadablePickleError(f"it has {type(value).__name__} where a text should be")
+    return value
 
 
-def _bytes(given: object) -> bytes:
+def _bytes(value: object) -> bytes:
     # Protocols before 3 write bytes as a call of codecs.encode.
-    if isinstance(given, Made) and given.callee == "_codecs.encode":
-        return _text(given.args[0]).encode("latin-1")
-    if not isinstance(given, bytes | bytearray):
+    if isinstance(value, Made) and value.callee == "_codecs.encode":
+        return _text(value.args[0]).encode("latin-1")
+    if not isinstance(value, bytes | bytearray):
         # bytes(10**10) would be 10 GB.
-        raise UnreadablePickleError(f"it has {type(given).__name__} where bytes should be")
-    return bytes(given)
+        raise UnreadablePickleError(f"it has {type(value).__name__} where bytes should be")
+    return bytes(value)
 
 
 def _datetime(made: Made, conversion: _Conversion) -> datetime:
-    found: datetime = datetime(_bytes(made.args[0]))  # type: ignore[call-arg, arg-type]  # noqa: DTZ001
-    return found.replace(tzinfo=_zone(made.args[1], conversion)) if len(made.args) > 1 else found
+    result: datetime = datetime(_bytes(made.args[0]))  # type: ignore[call-arg, arg-type]  # noqa: DTZ001
+    return result.replace(tzinfo=_zone(made.args[1], conversion)) if len(made.args) > 1 else result
 
 
-def _zone(given: Any, conversion: _Conversion) -> tzinfo:
-    found = conversion.value(given)
-    if not isinstance(found, tzinfo):
+def _zone(value: Any, conversion: _Conversion) -> tzinfo:
+    result = conversion.value(value)
+    if not isinstance(result, tzinfo):
         raise UnreadablePickleError("a datetime has no time zone where it should have one")
-    return found
+    return result
 
 
 def _zone_info(made: Made, _: _Conversion) -> ZoneInfo:

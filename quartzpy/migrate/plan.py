@@ -1,14 +1,22 @@
-"""The neutral plan of an import: what is stored, and notes about what changes or is left out."""
+"""The neutral plan of an import: what is stored, and notes about what changes or is left out.
+
+It can be written as a file of definitions, which `load_definitions` reads.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from quartzpy.calendars.calendar import BaseCalendar
+from quartzpy.errors import InvalidValueError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import TriggerKey
+from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 
@@ -76,4 +84,38 @@ class ImportPlan:
 
     def triggers(self) -> dict[TriggerKey, ImportedTrigger]:
         """Return all triggers by key."""
-        return {one.trigger.key: one for job in self.jobs for one in job.triggers}
+        return {item.trigger.key: item for job in self.jobs for item in job.triggers}
+
+
+def definitions_text(plan: ImportPlan) -> str:
+    """Return the jobs of a plan with their cron triggers in TOML.
+
+    Raises:
+        InvalidValueError: a trigger is of another kind.
+    """
+    lines = [f"# From {plan.source}."]
+    for imported in plan.jobs:
+        job = imported.job
+        lines += ["", "[[job]]"]
+        values = {"type": job.job_type, "name": job.name, "group": job.group, "description": job.description}
+        lines += [f"{name} = {_value(value)}" for name, value in values.items() if value is not None]
+        lines.append(f"data = {_value(job.data or {})}")
+        for item in imported.triggers:
+            trigger = item.trigger
+            if not isinstance(trigger, CronTrigger):
+                raise InvalidValueError(f"trigger {trigger.key}: only cron triggers can be written to a file")
+            values = {
+                "kind": "cron",
+                "expression": trigger.expression,
+                "dialect": trigger.dialect,
+                "time_zone": trigger.time_zone,
+            }
+            lines += ["", "  [[job.trigger]]", *(f"  {name} = {_value(value)}" for name, value in values.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_value(str(name))} = {_value(item)}" for name, item in value.items()) + " }"
+    # A JSON text is one of TOML's, but for the DEL character.
+    return re.sub("\x7f", r"\\u007f", json.dumps(value, ensure_ascii=False))

@@ -41,7 +41,7 @@ class ImportOutcome:
     """Triggers that an earlier import had paused."""
     removed: set[TriggerKey] = field(default_factory=set)
     """Triggers that an earlier import had paused, and that the plan no longer has."""
-    kept: int = 0
+    unchanged: int = 0
     """The number of triggers that were stored already and whose fire times did not change."""
 
     def counts(self) -> dict[str, int]:
@@ -54,7 +54,7 @@ class ImportOutcome:
             "triggers moved on": len(self.advanced),
             "triggers resumed": len(self.resumed),
             "triggers removed": len(self.removed),
-            "triggers kept": self.kept,
+            "triggers kept": self.unchanged,
         }
 
 
@@ -112,7 +112,7 @@ class Slice:
         self._outcome = outcome
         self._held = held
         self._jobs = {part.job.key: part.job for part in parts}
-        self._wanted = {one.trigger.key: one for part in parts for one in part.triggers}
+        self._wanted = {item.trigger.key: item for part in parts for item in part.triggers}
         self._before = store.triggers(list(self._wanted))
         self._stored_jobs = store.jobs(list(self._jobs))
 
@@ -129,9 +129,9 @@ class Slice:
     def store(self) -> None:
         """Store what is new, replace what differs, and settle pauses and fire times; add that to the outcome."""
         self._refuse_foreign()
-        used = {one.trigger.calendar for one in self._wanted.values() if one.trigger.calendar is not None}
+        used = {item.trigger.calendar for item in self._wanted.values() if item.trigger.calendar is not None}
         calendars = self._store.calendars(list(used)) if used else {}
-        changed = {key for key, one in self._wanted.items() if self._differs(key, one.trigger)}
+        changed = {key for key, item in self._wanted.items() if self._differs(key, item.trigger)}
         jobs = {key for key, job in self._jobs.items() if self._job_differs(job)}
         self._store_changed(jobs, changed, calendars)
         replaced = changed & self._before.keys()
@@ -152,7 +152,7 @@ class Slice:
         outcome.added |= self._jobs.keys() - self._stored_jobs.keys()
         outcome.advanced |= advanced
         outcome.resumed |= resumed
-        outcome.kept += len(self._before) - len(advanced)
+        outcome.unchanged += len(self._before) - len(advanced)
 
     def _refuse_foreign(self) -> None:
         # Another program may have stored one since the import began.
@@ -184,7 +184,9 @@ class Slice:
 
         entries = []
         for part in self._parts:
-            triggers = [UnpreparedTrigger(one.trigger, prepare) for one in part.triggers if one.trigger.key in changed]
+            triggers = [
+                UnpreparedTrigger(item.trigger, prepare) for item in part.triggers if item.trigger.key in changed
+            ]
             if triggers or part.job.key in jobs:
                 entries.append(JobEntry(part.job if part.job.key in jobs else None, triggers))
         if entries:
@@ -233,7 +235,7 @@ class Slice:
             if not part.job.persist_data or part.job.key not in self._stored_jobs:
                 continue
             is_whole = len(part.triggers) == len(part.whole.triggers)
-            keys = [one.trigger.key for one in part.whole.triggers]
+            keys = [item.trigger.key for item in part.whole.triggers]
             stored = self._before if is_whole else self._store.triggers(keys)
             by = {stored[key].paused_by == BY for key in keys if key in stored}
             if by == {True}:

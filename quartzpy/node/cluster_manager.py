@@ -1,4 +1,8 @@
-"""The cluster manager: it detects dead nodes, recovers their work, and does the housekeeping after check-ins.
+"""The check-ins of a node, and the cluster manager: it detects dead nodes, recovers their work, and does housekeeping.
+
+The check-in thread renews the lease of this node. Slow work happens on other threads: recovery, publishing, importing
+job modules, listeners. The thread has its own connection. A check-in that takes longer than an interval is abandoned
+and retried at once on a new connection.
 
 Two conditions must hold before a peer is declared dead. Its last check-in is older than its failure window by the
 store's clock; and this node, in an unbroken series of its own check-ins that spans the window, has seen that the peer's
@@ -8,21 +12,23 @@ gets a full window to check in again, so a starved observer decides late rather 
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from quartzpy.clock import Clock
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.errors import InstanceIdInUseError
-from quartzpy.node.outage import StoreWatch
-from quartzpy.node.peer_watch import PeerWatch
-from quartzpy.node.schema_watch import SchemaWatch
-from quartzpy.node.service import NO_REST, EpochService, rest_after
+from quartzpy.errors import InstanceIdInUseError, SchemaError
+from quartzpy.node.registration import Epoch
+from quartzpy.node.service import NO_REST, EpochService, StoreWatch, rest_after
 from quartzpy.node.signals import Wakeup
-from quartzpy.node.workers.epoch import Epoch
 from quartzpy.store.protocol import CheckIn, JobStore, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
+from quartzpy.store.store_time import StoreTime
+
+logger = logging.getLogger(__name__)
 
 PURGE_EVERY = 60.0
 PURGE_ROWS = 10_000
@@ -38,6 +44,8 @@ ENDED_TRIGGERS_KEPT = timedelta(days=7)
 """The time for which ended triggers are kept if the history is kept for ever."""
 REPAIR_EVERY = 3_600.0
 """The interval, in seconds, of repairs. They read all triggers, to fix what only manual edits or bugs can cause."""
+SCHEMA_CHECK_EVERY = 30.0
+"""The interval, in seconds, at which the tables are checked."""
 
 
 class ClusterManager(EpochService):
@@ -72,7 +80,7 @@ class ClusterManager(EpochService):
         self._performs_maintenance = performs_maintenance
         self.schema = SchemaWatch(store, clock)
         self._peers = PeerWatch(config.checkin_interval, config.failure_window)
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._dead: list[NodeRecord] = []
         self._has_answer = False
         self._purged_at = self._repaired_at = clock.monotonic()
@@ -84,14 +92,14 @@ class ClusterManager(EpochService):
 
     def check_in_answered(self, answer: CheckIn, epoch: Epoch, asked_at: float) -> None:
         """Evaluate the answer to a check-in sent at `asked_at`, and wake this thread for the consequences."""
-        with self._turn:
+        with self._lock:
             self._dead = self._peers.observe(answer, epoch.node.epoch, asked_at)
             self._has_answer = True
         self.wakeup.set()
 
     def wake(self) -> None:
         """Do the work that follows a check-in now, because this process has registered another job type."""
-        with self._turn:
+        with self._lock:
             self._has_answer = True
         self.wakeup.set()
 
@@ -108,7 +116,7 @@ class ClusterManager(EpochService):
         """
         if epoch.lost:
             return self._try_rejoin()
-        with self._turn:
+        with self._lock:
             dead, has_answer = self._dead, self._has_answer
             self._dead, self._has_answer = [], False
         if has_answer:
@@ -149,7 +157,7 @@ class ClusterManager(EpochService):
         return NO_REST
 
     def _interrupt(self) -> None:
-        with self._turn:
+        with self._lock:
             self._peers.interrupt()
 
     def _repair(self, at: float) -> None:
@@ -186,3 +194,164 @@ class ClusterManager(EpochService):
         if not self._has_more_to_purge:
             return self.period
         return rest_after(self._clock.monotonic() - at, 1 / PURGE_SHARE - 1, PURGE_REST)
+
+
+class CheckInThread(EpochService):
+    """The thread that checks in at a fixed rate, and passes on the answers of the store."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        store: JobStore,
+        clock: Clock,
+        store_time: StoreTime,
+        config: SchedulerConfig,
+        epoch: Callable[[], Epoch],
+        watch: StoreWatch,
+        answered: Callable[[CheckIn, Epoch, float], None],
+        failed: Callable[[BaseException], None],
+        lease_lost: Callable[[Epoch], None],
+        wakeup: Wakeup | None = None,
+    ) -> None:
+        # Its own success must not wake it.
+        super().__init__(name, epoch=epoch, lease_lost=lease_lost, wakeup=wakeup)
+        self.period = config.checkin_interval.total_seconds()
+        self.answered_at: float | None = None
+        """The time at which the last successful check-in was sent, by the monotonic clock."""
+        self._store = store
+        self._clock = clock
+        self._store_time = store_time
+        self._config = config
+        self._store_watch = watch
+        self._answered = answered
+        self._failed = failed
+        self._failures = 0
+
+    def after_failure(self, error: BaseException) -> None:
+        self._failures += 1
+        self._failed(error)
+
+    def retry_in(self, error: BaseException) -> float:
+        wait = self._store_watch.check_in_failed(error, self._config.failure_window.total_seconds())
+        epoch = self._epoch()
+        # While the lease is valid, retry before half of its remaining time has passed.
+        return min(wait, self.period, epoch.seconds_left / 2) if epoch.trusted else wait
+
+    def run_as(self, epoch: Epoch) -> float:
+        """Check in once. Return the seconds until the next check-in."""
+        if epoch.lost:
+            # The cluster manager rejoins, and then wakes this thread.
+            return self.period
+        asked_at = self._clock.monotonic()
+        answer = self._store.check_in(epoch.node, within=self._config.checkin_deadline(self._failures).total_seconds())
+        epoch.renew(asked_at)
+        self._failures = 0
+        self.answered_at = asked_at
+        self._store_time.learn(answer.now, asked_at)
+        self._answered(answer, epoch, asked_at)
+        self._store_watch.checked_in()
+        return max(0.0, self.period - (self._clock.monotonic() - asked_at))
+
+
+@dataclass(slots=True)
+class _Sighting:
+    """The check-in counter of a peer, and the time at which this node first observe that value."""
+
+    checkin_count: int
+    since: float
+
+
+class PeerWatch:
+    """Finds dead peers in the answers to check-ins. It reads no clock: the caller passes the times.
+
+    The failure window of a peer is the one that the peer itself stored, so nodes may have different settings.
+    """
+
+    def __init__(self, interval: timedelta, window: timedelta) -> None:
+        self._interval = interval
+        self._window = window
+        self._longest_gap = 1.5 * interval.total_seconds()
+        self._last: float | None = None
+        self._sightings: dict[tuple[str, int], _Sighting] = {}
+        self._reported: set[tuple[str, timedelta, timedelta]] = set()
+
+    def interrupt(self) -> None:
+        """Restart the series of check-ins after a failed one."""
+        self._last = None
+
+    def observe(self, answer: CheckIn, own_epoch: int, at: float) -> list[NodeRecord]:
+        """Return the peers that this answer shows to be dead. The check-in was sent at `at` of the monotonic clock."""
+        if self._last is None or at - self._last > self._longest_gap:
+            self._sightings.clear()
+        self._last = at
+        peers = {(peer.instance_id, peer.epoch): peer for peer in answer.nodes if peer.epoch != own_epoch}
+        for key, peer in peers.items():
+            sighting = self._sightings.get(key)
+            if sighting is None or sighting.checkin_count != peer.checkin_count:
+                self._sightings[key] = _Sighting(peer.checkin_count, at)
+        for key in self._sightings.keys() - peers.keys():
+            del self._sightings[key]
+        self._report_differences(peers.values())
+        return [
+            peer
+            for key, peer in peers.items()
+            if at - self._sightings[key].since >= peer.failure_window.total_seconds()
+            and answer.now - peer.last_checkin > peer.failure_window
+        ]
+
+    def _report_differences(self, peers: Iterable[NodeRecord]) -> None:
+        for peer in peers:
+            settings = (peer.checkin_interval, peer.failure_window)
+            if settings != (self._interval, self._window) and (peer.instance_id, *settings) not in self._reported:
+                self._reported.add((peer.instance_id, *settings))
+                logger.warning(
+                    "node %s has checkin_interval %s and failure_window %s, but this node has %s and %s;"
+                    " the failure window of each node is its own",
+                    peer.instance_id,
+                    *settings,
+                    self._interval,
+                    self._window,
+                )
+
+
+class SchemaWatch:
+    """Knows what is wrong with the tables, by regular checks and by the errors of check-ins.
+
+    The start of a node checks them. Afterwards somebody may migrate them for another release, or drop them. Tables of a
+    newer release that say that this one can use them are in order: the node is part of a rolling upgrade.
+    """
+
+    def __init__(self, store: JobStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._checked_at = clock.monotonic()
+        self.problem: str | None = None
+        """What is wrong with the tables, in words."""
+
+    def failed(self, error: BaseException) -> None:
+        """Note the error of a check-in, if it is about the tables."""
+        if isinstance(error, SchemaError):
+            self._found(str(error))
+
+    def check(self) -> None:
+        """Check the tables if that is due; those with a problem are checked each time."""
+        at = self._clock.monotonic()
+        if self.problem is None and at - self._checked_at < SCHEMA_CHECK_EVERY:
+            return
+        self._checked_at = at
+        try:
+            self._store.check_tables()
+        except SchemaError as error:
+            self._found(str(error))
+        else:
+            self._found(None)
+
+    def _found(self, problem: str | None) -> None:
+        if problem == self.problem:
+            return
+        self.problem = problem
+        if problem is None:
+            logger.warning("this release can use the tables again")
+        else:
+            logger.error("this release cannot use the tables any more: %s", problem)

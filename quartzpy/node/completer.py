@@ -1,4 +1,4 @@
-"""The completer: it records ended executions in batches.
+"""The completer: it records ended executions in batches, and announces that to the watchers of the cluster.
 
 At low load each execution is recorded at once; at high load a batch has all that ended during the previous one.
 """
@@ -6,6 +6,7 @@ At low load each execution is recorded at once; at high load a batch has all tha
 from __future__ import annotations
 
 import heapq
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
@@ -14,18 +15,19 @@ from itertools import count
 from typing import NamedTuple
 
 from quartzpy.clock import Clock
-from quartzpy.errors import LeaseLostError, OutcomeUnknownError, SchemaError, StoreUnavailableError
+from quartzpy.errors import LeaseLostError, OutcomeUnknownError, QuartzpyError, SchemaError, StoreUnavailableError
 from quartzpy.keys import JobKey
-from quartzpy.node.fire_requests import refill_of
 from quartzpy.node.observers import Observers
-from quartzpy.node.outage import StoreWatch
-from quartzpy.node.service import NO_REST, Service
-from quartzpy.node.workers.error_text import describe
+from quartzpy.node.service import NO_REST, Service, StoreWatch
 from quartzpy.node.workers.execution import Execution
+from quartzpy.node.workers.outcomes import describe
 from quartzpy.node.workers.worker_pool import LONGEST_WAIT
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import Completion, JobStore
+from quartzpy.store.protocol import Completion, FiredTrigger, JobStore, Notification
 from quartzpy.store.store_time import StoreTime
+from quartzpy.triggers.upcoming import UpcomingFireTimes, refill
+
+logger = logging.getLogger(__name__)
 
 MAX_BATCH = 500
 MAX_BATCH_SIZE = 1024 * 1024
@@ -35,6 +37,10 @@ LOCKED_ROW_REST = 0.1
 """The delay, in seconds, before a completion is tried again whose rows an open transaction has locked."""
 REFUSED_REST = 5.0
 """The delay, in seconds, before a completion is tried again that the store refuses even without its data."""
+WATCHED_FOR = 15.0
+"""The time, in seconds, for which a node announces recorded executions after the notification of a watcher."""
+ANNOUNCE_EVERY = 0.1
+"""The shortest time between two announcements, in seconds."""
 
 _Item = tuple[Execution, Completion]
 
@@ -88,9 +94,8 @@ class Completer(Service):
         self._queue.append((execution, completion))
         self.wakeup.set()
 
-    @property
-    def pending(self) -> int:
-        """The number of ended executions that are not yet recorded."""
+    def backlog(self) -> int:
+        """Return the number of ended executions that are not yet recorded."""
         return len(self._queue) + self._in_flight + len(self._postponed)
 
     def wait_until_empty(self, timeout: float | None) -> bool:
@@ -98,13 +103,13 @@ class Completer(Service):
         self.wakeup.set()
         with self._empty:
             limit = None if timeout is None else min(timeout, LONGEST_WAIT)
-            return self._empty.wait_for(lambda: self.pending == 0, limit)
+            return self._empty.wait_for(lambda: self.backlog() == 0, limit)
 
     def run_once(self) -> float:
         self._resume_postponed()
         batch: list[_Item] = []
         size = 0
-        # Counted before the items leave the queue, so that `pending` never misses one.
+        # Counted before the items leave the queue, so that `backlog` never misses one.
         self._in_flight = min(len(self._queue), MAX_BATCH)
         while len(batch) < self._in_flight:
             size += self._queue[0][1].size
@@ -238,9 +243,11 @@ class Completer(Service):
         if outcome.earliest_unblocked is not None:
             self._unblocked(outcome.earliest_unblocked)
 
-    def _tell_observers(self, batch: list[_Item], but: Collection[int]) -> None:
-        if self._observers:
-            self._observers.recorded([one for _, one in batch if not but or one.fired.fire_id not in but])
+    def _tell_observers(self, batch: list[_Item], excluded: Collection[int]) -> None:
+        if self._observers.members:
+            self._observers.recorded(
+                [completion for _, completion in batch if not excluded or completion.fired.fire_id not in excluded]
+            )
 
     def _done(self, batch: list[_Item]) -> None:
         if batch:
@@ -250,7 +257,7 @@ class Completer(Service):
 
     def _notify_if_empty(self) -> None:
         with self._empty:
-            if self.pending == 0:
+            if self.backlog() == 0:
                 self._empty.notify_all()
 
     def _refill(self, completion: Completion) -> None:
@@ -263,3 +270,38 @@ class Completer(Service):
             pass  # They are computed when the trigger is acquired or fires next.
         except Exception:
             self._logger.exception("the next fire times of %s cannot be computed", completion.fired.trigger_key)
+
+
+def refill_of(fired: FiredTrigger) -> UpcomingFireTimes | None:
+    """Return further upcoming fire times for a fired trigger if it has few left, else None."""
+    if fired.upcoming_instants is None or fired.upcoming_is_complete or fired.next_fire_time is None:
+        return None
+    upcoming = UpcomingFireTimes(tuple(fired.upcoming_instants), is_complete=False)
+    return refill(fired.trigger, fired.next_fire_time, upcoming, fired.times_triggered, fired.calendar)
+
+
+class Announcer:
+    """Announces recorded executions while there is a watcher."""
+
+    def __init__(self, store: JobStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._watched_until = self._announced_at = float("-inf")
+
+    @property
+    def is_watched(self) -> bool:
+        return self._clock.monotonic() < self._watched_until
+
+    def watched(self) -> None:
+        """Record the notification of a watcher."""
+        self._watched_until = self._clock.monotonic() + WATCHED_FOR
+
+    def announce(self) -> None:
+        """Announce that executions were recorded. Errors of the store are ignored, because watchers also poll."""
+        now = self._clock.monotonic()
+        if now < self._watched_until and now - self._announced_at >= ANNOUNCE_EVERY:
+            self._announced_at = now
+            try:
+                self._store.notify(Notification.ENDED)
+            except QuartzpyError as error:
+                logger.debug("recorded executions could not be announced: %s", error)

@@ -19,7 +19,7 @@ GRACE = 2.0
 SHARE = 3
 """Each step takes at most 1/SHARE of the remaining grace, so that some is left for the next ones."""
 LEAST = 0.1
-TURN = 0.25
+WAIT_SLICE = 0.25
 """The length, in seconds, of one wait for executions. A limit that is shortened meanwhile takes effect within it."""
 PROGRESS_EVERY = 5.0
 """The interval, in seconds, of log lines that name the executions which a drain waits for."""
@@ -41,14 +41,14 @@ class Allowance:
             limit = self._clock.monotonic() + timeout
             self._limit = limit if self._limit is None else min(limit, self._limit)
 
-    def left(self) -> float | None:
+    def remaining(self) -> float | None:
         """Return the seconds for which executions may still run. None means no limit."""
         return None if self._limit is None else max(0.0, self._limit - self._clock.monotonic())
 
     def in_time(self, seconds: float) -> float:
         """Return `seconds`, or the remaining time if that is less."""
-        left = self.left()
-        return seconds if left is None else min(seconds, left)
+        remaining = self.remaining()
+        return seconds if remaining is None else min(seconds, remaining)
 
     def at_most(self, seconds: float) -> float:
         """Return the seconds, at most `seconds`, for a step that may end within the grace after the limit."""
@@ -65,25 +65,25 @@ def wait_for_executions(
     `ended(seconds)` waits for at most `seconds`. Returns whether all ended within the allowance.
     """
     waited = 0.0
-    while not ended(turn := allowance.in_time(TURN)):
-        if allowance.left() == 0.0:
+    while not ended(waiting := allowance.in_time(WAIT_SLICE)):
+        if allowance.remaining() == 0.0:
             return False
         if waited == 0.0 or waited >= PROGRESS_EVERY:
             waited = 0.0
-            _log_progress(running(), allowance.left(), node)
-        waited += turn
+            _log_progress(running(), allowance.remaining(), node)
+        waited += waiting
     return True
 
 
-def _log_progress(running: Collection[Execution], left: float | None, node: str) -> None:
+def _log_progress(running: Collection[Execution], remaining: float | None, node: str) -> None:
     if running:
-        limit = "" if left is None else f", for at most another {left:.0f} s"
+        limit = "" if remaining is None else f", for at most another {remaining:.0f} s"
         logger.info("node %s is stopping and waits for %s%s", node, described(running), limit)
 
 
 def described(executions: Collection[Execution]) -> str:
     """Describe executions by their number and their jobs."""
-    jobs = Counter(str(one.fired.job_key) for one in executions)
+    jobs = Counter(str(execution.fired.job_key) for execution in executions)
     named = [f"{job} ({count} times)" if count > 1 else job for job, count in sorted(jobs.items())]
     more = f" and {numbered(len(named) - MOST_NAMED, 'other job', 'other jobs')}" if len(named) > MOST_NAMED else ""
     count = len(executions)

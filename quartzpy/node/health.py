@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from quartzpy.errors import NodeUnhealthyError
-from quartzpy.node.workers.epoch import Epoch
+from quartzpy.node.registration import Epoch
 from quartzpy.node.workers.executors import ExecutorLoad
 from quartzpy.store.protocol import ConnectionUsage
 
@@ -111,9 +111,9 @@ def health_of(
 ) -> SchedulerHealth:
     """Return the health of a node at `now` (of the monotonic clock) from the values of its parts."""
     problems = [failure] if failure is not None else []
-    problems += [f"thread {one.name} has ended" for one in threads if not one.alive]
-    problems += [f"thread {one.name} is overdue" for one in threads if one.alive and one.overdue]
-    problems += [_of_failing(one) for one in threads if one.alive and one.is_failing]
+    problems += [f"thread {thread.name} has ended" for thread in threads if not thread.alive]
+    problems += [f"thread {thread.name} is overdue" for thread in threads if thread.alive and thread.overdue]
+    problems += [_of_failing(thread) for thread in threads if thread.alive and thread.is_failing]
     if schema is not None:
         problems.append(schema)
     if outage is not None and schema is not None:

@@ -17,10 +17,9 @@ from quartzpy.clock import Clock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.events.events import TriggerFinalized, TriggerMisfired
 from quartzpy.events.listeners import Listeners
-from quartzpy.node.outage import StoreWatch
-from quartzpy.node.service import EpochService, rest_after
+from quartzpy.node.registration import Epoch
+from quartzpy.node.service import EpochService, StoreWatch, rest_after
 from quartzpy.node.signals import Wakeup
-from quartzpy.node.workers.epoch import Epoch
 from quartzpy.store.protocol import DispatchKey, JobStore
 from quartzpy.store.store_time import StoreTime
 from quartzpy.texts import numbered
@@ -90,9 +89,9 @@ class MisfireHandler(EpochService):
                 next(iter(outcome.misfired)),
             )
             self._scheduling_changed(outcome.earliest)
-        for key, missed in outcome.misfired.items() if self._listeners else ():
+        for key, missed in outcome.misfired.items() if self._listeners.registered else ():
             self._listeners.post(TriggerMisfired(key, tuple(missed)))
-        for key in outcome.finalized if self._listeners else ():
+        for key in outcome.finalized if self._listeners.registered else ():
             self._listeners.post(TriggerFinalized(key))
         spent = self._clock.monotonic() - began
         if outcome.more:

@@ -15,8 +15,8 @@ from quartzpy.errors import AuthenticationError, OutcomeUnknownError, QuartzpyEr
 from quartzpy.node.banner import log_banner
 from quartzpy.node.drain import Allowance, described, wait_for_executions, within
 from quartzpy.node.health import SchedulerHealth, health_of
-from quartzpy.node.outage import Outage
 from quartzpy.node.parts import NodeParts
+from quartzpy.node.service import Outage
 from quartzpy.node.workers.execution import Execution
 from quartzpy.states import NodeMode
 from quartzpy.store.protocol import Notification
@@ -71,7 +71,7 @@ class SchedulerNode:
         # Check-ins start before the job modules are imported, which may be slow.
         parts.check_in.start()
         try:
-            self._with_retry(parts.known.learn)
+            self._with_retry(parts.known_types.learn)
         except BaseException:
             # The caller gets no node that it could stop, so the check-ins must end here.
             parts.check_in.stop()
@@ -162,7 +162,7 @@ class SchedulerNode:
     def set_groups(self, groups: Mapping[str, int]) -> None:
         """Set the limits of execution groups on this node."""
         self.parts.capacity.set_groups(groups)
-        self.parts.known.publish()
+        self.parts.known_types.publish()
 
     @property
     def in_standby(self) -> bool:
@@ -201,14 +201,14 @@ class SchedulerNode:
             connections=parts.store.connections(),
             threads=parts.supervisor.threads(),
             executors=parts.executors.load(),
-            unrecorded=parts.completer.pending,
+            unrecorded=parts.completer.backlog(),
             is_oldest=parts.reactions.is_oldest,
         )
 
     @property
     def waits_without_limit(self) -> bool:
         """True if the node drains, and waits for its executions however long they take."""
-        return self._allowance is not None and self._allowance.left() is None
+        return self._allowance is not None and self._allowance.remaining() is None
 
     # --- its drain
 
@@ -227,7 +227,7 @@ class SchedulerNode:
     def _drain_in_order(self, closing: Callable[[bool], None]) -> bool:
         parts = self.parts
         assert self._allowance is not None
-        at_most, in_time, left = self._allowance.at_most, self._allowance.in_time, self._allowance.left
+        at_most, in_time, remaining = self._allowance.at_most, self._allowance.in_time, self._allowance.remaining
         self._job_types.unsubscribe(self._type_registered)
         for service in (parts.scheduler_thread, parts.misfires, parts.notifications):
             service.join(in_time(JOIN_SECONDS))
@@ -235,7 +235,7 @@ class SchedulerNode:
         within(in_time(STEP_SECONDS), parts.scheduler_thread.release_all)
         parts.dispatcher.hand_back(0.0)
         idle = wait_for_executions(self._have_executions_ended, parts.runner.running, self._allowance, self.instance_id)
-        drained = idle and parts.completer.wait_until_empty(left())
+        drained = idle and parts.completer.wait_until_empty(remaining())
         if not drained:
             closing(False)
             self._abandon_executions()
@@ -268,7 +268,7 @@ class SchedulerNode:
     def _have_executions_ended(self, seconds: float) -> bool:
         parts = self.parts
         if self._interrupts:
-            parts.runner.interrupt(lambda execution: not execution.cancelled.is_set())
+            parts.runner.interrupt(lambda execution: not execution.cancelled.is_requested)
         until = self._clock.monotonic() + seconds
         return parts.executors.wait_until_idle(lambda: max(0.0, until - self._clock.monotonic()))
 

@@ -1,7 +1,7 @@
 """Observers of a node: metrics and traces learn from them what the node does, with one call for each step.
 
 The store of a node is called through `watched`, which times each step and passes its answer on. So the threads of the
-node know nothing of metrics, and the cost of a step without observers is one comparison.
+node know nothing of metrics, and a step without observers costs nothing.
 """
 
 from __future__ import annotations
@@ -52,47 +52,44 @@ class Observer:
 
 
 class Observers:
-    """The observers of one scheduler. They may be added at any time."""
+    """The observers of one scheduler. They are added before its node is made."""
 
     def __init__(self) -> None:
         # Replaced and never modified, because the threads of the node read it.
-        self._all: tuple[Observer, ...] = ()
+        self.members: tuple[Observer, ...] = ()
 
     def add(self, observer: Observer) -> None:
-        self._all = (*self._all, observer)
-
-    def __bool__(self) -> bool:
-        return bool(self._all)
+        self.members = (*self.members, observer)
 
     def recorded(self, completions: Sequence[Completion]) -> None:
-        self._tell(lambda one: one.recorded(completions))
+        self._tell(lambda observer: observer.recorded(completions))
 
     def stopped(self) -> None:
-        self._tell(lambda one: one.stopped())
+        self._tell(lambda observer: observer.stopped())
 
     def watched(self, store: JobStore) -> JobStore:
         """Return the store with its steps observed."""
         return cast("JobStore", _WatchedStore(store, self))
 
-    def run(self, step: str, call: Callable[..., Any], given: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def run(self, step: str, call: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Return the answer of a step, and tell the observers of it."""
         began = time.perf_counter()
         try:
-            answer = call(*given, **options)
+            answer = call(*arguments, **options)
         except BaseException as error:
             seconds, failure = time.perf_counter() - began, error
-            self._tell(lambda one: one.failed(step, seconds, failure))
+            self._tell(lambda observer: observer.failed(step, seconds, failure))
             raise
         seconds = time.perf_counter() - began
-        self._tell(lambda one: one.stepped(step, seconds, answer))
+        self._tell(lambda observer: observer.stepped(step, seconds, answer))
         return answer
 
     def _tell(self, what: Callable[[Observer], None]) -> None:
-        for one in self._all:
+        for observer in self.members:
             try:
-                what(one)
+                what(observer)
             except Exception:
-                logger.exception("an observer of the node failed: %r", one)
+                logger.exception("an observer of the node failed: %r", observer)
 
 
 class _WatchedStore:
@@ -108,9 +105,8 @@ class _WatchedStore:
             return getattr(self._store, name)
         store, observers = self._store, self._observers
 
-        def observed(*given: Any, **options: Any) -> Any:
-            call = getattr(store, name)
-            return observers.run(step, call, given, options) if observers else call(*given, **options)
+        def observed(*arguments: Any, **options: Any) -> Any:
+            return observers.run(step, getattr(store, name), arguments, options)
 
         self.__dict__[name] = observed
         return observed

@@ -10,35 +10,25 @@ from typing import Any
 from quartzpy.clock import Clock
 from quartzpy.config.config import ExecutorConfig, Role, SchedulerConfig
 from quartzpy.events.listeners import Listeners
-from quartzpy.jobs.job import JobTypes
-from quartzpy.jobs.job_factory import JobFactory
-from quartzpy.jobs.middleware import Middleware
-from quartzpy.jobs.trace_context import Tracing
-from quartzpy.node.announcer import Announcer
-from quartzpy.node.checkin_thread import CheckInThread
-from quartzpy.node.cluster_manager import ClusterManager
-from quartzpy.node.completer import Completer
-from quartzpy.node.dispatcher import Dispatcher, Slots
-from quartzpy.node.known_types import KnownTypes
+from quartzpy.jobs.context import Middleware
+from quartzpy.jobs.internal_entries import Tracing
+from quartzpy.jobs.job import JobFactory, JobTypes
+from quartzpy.node.cluster_manager import CheckInThread, ClusterManager
+from quartzpy.node.completer import Announcer, Completer
 from quartzpy.node.misfire_handler import MisfireHandler
-from quartzpy.node.modes import NodeModes
-from quartzpy.node.node_events import NodeEvents
-from quartzpy.node.notification_listener import NotificationListener
 from quartzpy.node.observers import Observers
-from quartzpy.node.outage import StoreWatch
 from quartzpy.node.progress_writer import ProgressWriter
-from quartzpy.node.reactions import Reactions
-from quartzpy.node.registration import Registration
+from quartzpy.node.reactions import NodeEvents, NodeModes, NotificationListener, Reactions
+from quartzpy.node.registration import Epoch, Registration
 from quartzpy.node.scheduler_thread import SchedulerThread
-from quartzpy.node.service import Service
+from quartzpy.node.service import Service, StoreWatch
 from quartzpy.node.signals import Signals
 from quartzpy.node.supervisor import Supervisor, Watchdog
-from quartzpy.node.workers.capacity import Capacity
+from quartzpy.node.workers.capacity import Capacity, KnownTypes
 from quartzpy.node.workers.deadlines import Deadlines
-from quartzpy.node.workers.epoch import Epoch
 from quartzpy.node.workers.event_loop import EventLoopThread
 from quartzpy.node.workers.executors import Executors, new_process_workers
-from quartzpy.node.workers.job_runner import JobRunner
+from quartzpy.node.workers.job_runner import Dispatcher, JobRunner, Slots
 from quartzpy.states import NodeMode
 from quartzpy.store.protocol import CheckIn, JobStore
 from quartzpy.store.store_time import StoreTime
@@ -65,7 +55,7 @@ class NodeParts:
     ) -> None:
         observers = observers or Observers()
         self.config, self.clock, self.job_types, self.listeners = config, clock, job_types, listeners
-        self.store = store = observers.watched(store)
+        self.store = store = observers.watched(store) if observers.members else store
         self.store_time = store_time = StoreTime(clock)
         self.signals = signals = Signals(store_time)
         self.registration = registration = Registration(store, config, clock, signals.stop)
@@ -101,7 +91,7 @@ class NodeParts:
             clock=clock,
             store_time=store_time,
             unblocked=signals.scheduling_changed,
-            takes_more=lambda: signals.takes_more,
+            takes_more=signals.takes_more,
             watch=watch,
             recorded_some=self.announcer.announce,
             paused=events.job_paused,
@@ -139,7 +129,7 @@ class NodeParts:
 
         # What follows the commands and the job types of the cluster.
         self.modes = NodeModes(store, partial(_apply_mode, signals))
-        self.known = KnownTypes(
+        self.known_types = KnownTypes(
             store=store,
             job_types=job_types,
             job_modules=config.job_modules,
@@ -154,7 +144,7 @@ class NodeParts:
             registration=registration,
             capacity=self.capacity,
             dispatcher=self.dispatcher,
-            known=self.known,
+            known_types=self.known_types,
             modes=self.modes,
             announcer=self.announcer,
             events=events,
@@ -173,8 +163,8 @@ class NodeParts:
             submit=self.dispatcher.submit,
             hand_back=self.dispatcher.hand_back,
             running=self.runner.fire_ids_of,
-            disown=self.dispatcher.disown,
-            backlog=lambda: self.completer.pending,
+            abandon=self.dispatcher.abandon,
+            backlog=self.completer.backlog,
             listeners=listeners,
         )
         self.misfires = MisfireHandler(

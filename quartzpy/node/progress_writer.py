@@ -6,10 +6,9 @@ import threading
 from collections import defaultdict
 
 from quartzpy.clock import Clock
-from quartzpy.jobs.progress import Progress
-from quartzpy.node.outage import StoreWatch
-from quartzpy.node.service import Service
-from quartzpy.node.workers.epoch import Epoch
+from quartzpy.jobs.context import Progress
+from quartzpy.node.registration import Epoch
+from quartzpy.node.service import Service, StoreWatch
 from quartzpy.node.workers.execution import Execution
 from quartzpy.store.protocol import JobStore
 
@@ -62,10 +61,10 @@ class ProgressWriter(Service):
             return rest
         with self._lock:
             reports, self._reports = self._reports, {}
-            self._logging = {one: count for one, count in self._logging.items() if _is_running(one)}
+            self._logging = {execution: count for execution, count in self._logging.items() if _is_running(execution)}
             logging = list(self._logging.items())
         reports = {fire_id: report for fire_id, report in reports.items() if _is_running(report[0])}
-        changed = [one for one, count in logging if _has_new_lines(one, count, now)]
+        changed = [execution for execution, count in logging if _has_new_lines(execution, count, now)]
         if not reports and not changed:
             return INTERVAL if logging else IDLE_REST
         self._written_at = now
@@ -93,7 +92,7 @@ class ProgressWriter(Service):
         for epoch in by_epoch.keys() | lines.keys():
             written.update(self._store.report_progress(epoch.node, by_epoch[epoch], lines[epoch]))
         with self._lock:
-            self._logging |= dict(one for fire_id, one in counts.items() if fire_id in written)
+            self._logging |= dict(entry for fire_id, entry in counts.items() if fire_id in written)
         return {fire_id: report for fire_id, report in reports.items() if fire_id not in written}
 
 

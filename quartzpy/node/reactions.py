@@ -1,25 +1,37 @@
-"""The reactions of a node: what the news of one thread means for the others."""
+"""The reactions of a node: what the news of one thread, of other processes and of operators means for its threads.
+
+The notification listener receives the notifications of other processes. Polling covers those that are lost.
+
+The mode of a node is running, in standby or draining. The program sets it (`start`, `standby`), or an operator does in
+the node's record, from anywhere. Both are commands, and the later one counts. The record has the instant of the last
+command, which only rises: so an answer to a check-in that was read before a command never undoes it.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from datetime import datetime
 
+from quartzpy.events.events import JobPaused, NodesRecovered, SchedulerError, SchedulerInStandby, SchedulerStarted
+from quartzpy.events.listeners import Listeners
 from quartzpy.keys import JobKey
-from quartzpy.node.announcer import Announcer
-from quartzpy.node.dispatcher import Dispatcher
-from quartzpy.node.known_types import KnownTypes
-from quartzpy.node.modes import NodeModes
-from quartzpy.node.node_events import NodeEvents
-from quartzpy.node.registration import Registration
+from quartzpy.node.completer import Announcer
+from quartzpy.node.registration import Epoch, Registration
+from quartzpy.node.service import NO_REST, Service, StoreWatch
 from quartzpy.node.signals import Signals
-from quartzpy.node.workers.capacity import Capacity
-from quartzpy.node.workers.epoch import Epoch
-from quartzpy.store.protocol import CheckIn, JobStore, Notification, RecoveryOutcome
+from quartzpy.node.workers.capacity import Capacity, KnownTypes
+from quartzpy.node.workers.job_runner import Dispatcher
+from quartzpy.states import NodeMode
+from quartzpy.store.protocol import CheckIn, JobStore, Notification, RecoveryOutcome, Subscription
+from quartzpy.store.records import NodeRecord
 from quartzpy.store.store_time import StoreTime
 
 logger = logging.getLogger(__name__)
+
+LONGEST_WAIT = 2.0
+"""The longest single wait, in seconds. Each wait begins with a check that the connection leads to the primary."""
 
 
 class Reactions:
@@ -34,7 +46,7 @@ class Reactions:
         registration: Registration,
         capacity: Capacity,
         dispatcher: Dispatcher,
-        known: KnownTypes,
+        known_types: KnownTypes,
         modes: NodeModes,
         announcer: Announcer,
         events: NodeEvents,
@@ -45,7 +57,7 @@ class Reactions:
         self._registration = registration
         self._capacity = capacity
         self._dispatcher = dispatcher
-        self._known = known
+        self._known_types = known_types
         self._modes = modes
         self._announcer = announcer
         self._events = events
@@ -111,7 +123,7 @@ class Reactions:
         """The cluster manager has looked at the answer to a check-in."""
         self._modes.publish(self._registration.instance_id)
         self._store_time.report_skew(self._registration.instance_id)
-        self._known.learn()
+        self._known_types.learn()
         # A fallback for notifications that were lost.
         self.apply_cancel_requests()
 
@@ -122,3 +134,136 @@ class Reactions:
 
     def apply_cancel_requests(self) -> None:
         self._dispatcher.cancel_as_asked(self._registration.present_epoch().node)
+
+
+class NodeModes:
+    """Follows the commands for one node, and applies each by `apply`, which is called with the new mode."""
+
+    def __init__(self, store: JobStore, apply: Callable[[NodeMode], None]) -> None:
+        self._store = store
+        self._apply = apply
+        self._lock = threading.Lock()
+        self._mode = NodeMode.RUNNING
+        self._since: datetime | None = None
+        self._is_published = True
+
+    @property
+    def mode(self) -> NodeMode:
+        return self._mode
+
+    def set_here(self, mode: NodeMode) -> None:
+        """Apply a command of this process. `publish` makes it visible to others."""
+        with self._lock:
+            self._mode, self._is_published = mode, False
+            self._apply(mode)
+
+    def start_epoch(self) -> None:
+        """Take note that the node has a new record, whose mode is RUNNING."""
+        with self._lock:
+            self._since, self._is_published = None, self._mode is NodeMode.RUNNING
+
+    def observe(self, record: NodeRecord) -> NodeMode | None:
+        """Apply the command that the node's record has, if it is new. Return the new mode, or None for no change."""
+        with self._lock:
+            since = record.mode_since
+            if not self._is_published or since is None or (self._since is not None and since <= self._since):
+                return None
+            self._since = since
+            if record.mode is self._mode:
+                return None
+            self._mode = record.mode
+            self._apply(record.mode)
+        logger.info("node %s is %s now, as an operator has asked", record.instance_id, record.mode)
+        return record.mode
+
+    def publish(self, instance_id: str) -> None:
+        """Write a command of this process to the node's record, if that is not done yet."""
+        with self._lock:
+            mode, is_published = self._mode, self._is_published
+        if is_published:
+            return
+        since = self._store.set_node_mode(instance_id, mode)
+        with self._lock:
+            # Another command may have come meanwhile: it is published next.
+            self._is_published = mode is self._mode
+            self._since = since
+
+
+class NodeEvents:
+    """Posts the events of a node to the listeners, and logs those that an operator should see."""
+
+    def __init__(self, listeners: Listeners) -> None:
+        self._listeners = listeners
+
+    def error(self, message: str, error: BaseException) -> None:
+        """A thread of the node has met an error, which it has logged."""
+        self._listeners.post(SchedulerError(message, error))
+
+    def mode_changed(self, mode: NodeMode) -> None:
+        """An operator has changed the mode of the node."""
+        self._listeners.post(SchedulerStarted() if mode is NodeMode.RUNNING else SchedulerInStandby())
+
+    def job_paused(self, key: JobKey) -> None:
+        """A job was paused because of its failures."""
+        logger.warning("job %s is paused: too many executions in a row have failed (pause_after_failures)", key)
+        self._listeners.post(JobPaused(key))
+
+    def recovered(self, outcome: RecoveryOutcome) -> None:
+        """This node has recovered the work of dead nodes."""
+        logger.warning(
+            "recovered nodes %s: %d executions will run again, %d will not, %d claims released, %d rows repaired",
+            ", ".join(outcome.nodes) or "-",
+            outcome.recovered,
+            outcome.lost,
+            outcome.released,
+            outcome.repaired,
+        )
+        for key in outcome.quarantined:
+            logger.error("job %s is set to ERROR: it was running on too many nodes that died (max_node_deaths)", key)
+        self._listeners.post(NodesRecovered(tuple(outcome.nodes), outcome.recovered, outcome.lost))
+
+
+class NotificationListener(Service):
+    """The thread that waits for the notifications of the store."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        store: JobStore,
+        on_notification: Callable[[Collection[Notification]], None],
+        watch: StoreWatch,
+    ) -> None:
+        super().__init__(name, watch=watch)
+        self._store = store
+        self._on_notification = on_notification
+        self._subscription: Subscription | None = None
+
+    def stop(self) -> None:
+        super().stop()
+        if (subscription := self._subscription) is not None:
+            subscription.interrupt()
+
+    def after_failure(self, error: BaseException) -> None:
+        self.close()
+
+    def run_once(self) -> float:
+        if self._subscription is None:
+            self._subscription = self._store.subscribe()
+            if self._subscription is None:
+                self.stop()
+                return NO_REST
+            # Notifications may have been missed while there was no subscription.
+            self._on_notification((Notification.SCHEDULED, Notification.CANCELLED))
+        if self.stopping:
+            # A subscription that was made after the request to stop was not interrupted.
+            return NO_REST
+        received = self._subscription.wait(LONGEST_WAIT)
+        if received:
+            self._on_notification(received)
+        return NO_REST
+
+    def close(self) -> None:
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            subscription.close()

@@ -53,7 +53,7 @@ def run_until_stopped(scheduler: Runnable, drain_timeout: float | None, *, inter
     """
     with _signals() as received, ExitStack() as stack:
         scheduler.start()
-        stack.enter_context(_passed_over_by_the_garbage_collector())
+        stack.enter_context(_exempt_from_garbage_collection())
         failed = False
         while not (received or failed or scheduler.wait_until_shut_down(CHECK_EVERY)):
             failed = scheduler.health().state is HealthState.FAILED
@@ -71,7 +71,7 @@ def run_until_stopped(scheduler: Runnable, drain_timeout: float | None, *, inter
 
 
 @contextmanager
-def _passed_over_by_the_garbage_collector() -> Iterator[None]:
+def _exempt_from_garbage_collection() -> Iterator[None]:
     """Exempt all present objects from garbage collections.
 
     They are the modules and the scheduler, some 70,000 objects, which live as long as the run. A full collection would

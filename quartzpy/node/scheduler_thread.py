@@ -16,15 +16,13 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.events.events import JobSkipped, SchedulerError
 from quartzpy.events.listeners import Listeners
-from quartzpy.node.claims import NotDue, PassedOver
-from quartzpy.node.fire_requests import fire_request_of
-from quartzpy.node.outage import StoreWatch
-from quartzpy.node.service import NO_REST, EpochService
+from quartzpy.node.registration import Epoch
+from quartzpy.node.service import NO_REST, EpochService, StoreWatch
 from quartzpy.node.signals import SchedulerSignals
 from quartzpy.node.workers.capacity import Capacity, workers_of
-from quartzpy.node.workers.epoch import Epoch
 from quartzpy.node.workers.execution import LONGEST_LEAD
 from quartzpy.node.workers.executors import Executors
+from quartzpy.states import OverlapPolicy
 from quartzpy.store.protocol import (
     AcquiredTrigger,
     AvailableSlots,
@@ -35,6 +33,8 @@ from quartzpy.store.protocol import (
     SkippedTrigger,
 )
 from quartzpy.store.store_time import StoreTime
+from quartzpy.triggers.misfire import MOST_MISSED
+from quartzpy.triggers.upcoming import UpcomingFireTimes, look_ahead
 
 SHORTEST_REST = 0.02
 """The first delay, in seconds, before a due trigger is tried again whose row another transaction has locked."""
@@ -48,13 +48,19 @@ PATIENCE = 1.0
 It is much longer than `pace.HORIZON`, so that a machine that stalls for a moment hands nothing back."""
 FULL_REST = 0.5
 """The longest wait, in seconds, for a free worker. Normally the end of an execution wakes the thread earlier."""
-FULL_BEFORE_TELLING = 0.1
+FULL_BEFORE_NOTIFYING = 0.1
 """The time, in seconds, for which a node is full before it tells the others that a trigger is due."""
-BETWEEN_TELLING = 1.0
+BETWEEN_NOTIFICATIONS = 1.0
 """The shortest time, in seconds, between two such notifications: a busy cluster must not wake itself all the time."""
 STANDBY_REST = 3_600.0
 BACKLOG_LIMIT = 2_000
 """The number of unrecorded completions above which the node fires no more triggers."""
+FIRST_RETRY = 0.001
+"""The first delay, in seconds, before a claim is fired again that was not yet due by the store's clock."""
+LONGEST_RETRY = 0.25
+"""The longest such delay. The delay doubles with each attempt."""
+UNSUPPORTED_SECONDS = 60.0
+"""The time, in seconds, for which a trigger that this node cannot compute is left to other nodes."""
 
 
 class SchedulerThread(EpochService):
@@ -75,7 +81,7 @@ class SchedulerThread(EpochService):
         submit: Callable[[Sequence[FiredTrigger], Epoch], None],
         hand_back: Callable[[float], None],
         running: Callable[[Epoch], Collection[int]],
-        disown: Callable[[Collection[int]], None],
+        abandon: Callable[[Collection[int]], None],
         backlog: Callable[[], int],
         lease_lost: Callable[[Epoch], None],
         listeners: Listeners,
@@ -93,13 +99,13 @@ class SchedulerThread(EpochService):
         self._submit = submit
         self._hand_back = hand_back
         self._running_fire_ids = running
-        self._disown = disown
+        self._abandon = abandon
         self._backlog = backlog
         self._claims: list[AcquiredTrigger] = []
         self._claims_epoch: Epoch | None = None
         self._answer_lost = False
         self._not_due = NotDue()
-        self._passed_over = PassedOver(clock)
+        self._unsupported = UnsupportedTriggers(clock)
         self._fruitless = 0
         self._more_is_due = False
         self._look_at = 0.0
@@ -107,7 +113,7 @@ class SchedulerThread(EpochService):
         self._lead = 0.0
         self._has_gathered = False
         self._full_since: float | None = None
-        self._told_at: float | None = None
+        self._notified_at: float | None = None
         """The monotonic time of the last notification of the other nodes that this one is full."""
         self.differences = 0
         """The number of differences between this node and its rows in the store that were found and resolved."""
@@ -153,12 +159,12 @@ class SchedulerThread(EpochService):
                 self.signals.resting.set()
             return LONGEST_LOCKED_REST if self._claims else STANDBY_REST
         if self._fire_due(epoch) and not (self.signals.looks_again or self._more_is_due):
-            left = self._look_at - self._clock.monotonic()
-            if left > 0:
-                return min(left, self._until_due())
+            seconds = self._look_at - self._clock.monotonic()
+            if seconds > 0:
+                return min(seconds, self._until_due())
         if self._gathers():
             return min(GATHERING, self._until_due())
-        available_slots = self._capacity.available_slots(claim.placement for claim in self._claims)
+        available_slots = self._capacity.available_slots([claim.placement for claim in self._claims])
         if not available_slots or self._backlog() > BACKLOG_LIMIT:
             return self._rest_while_full(epoch)
         self._full_since = None
@@ -184,14 +190,14 @@ class SchedulerThread(EpochService):
             limit=limit,
             look_ahead=self._config.look_ahead,
             misfire_threshold=self._config.misfire_threshold,
-            passed_over=self._passed_over.generations(),
+            passed_over=self._unsupported.generations(),
         )
         self._store_time.learn(acquired.now, asked_at)
         self._start(acquired.fired, epoch)
         self._skipped(acquired.skipped)
         self._claims.extend(acquired.acquired)
         self._claims.sort(key=lambda claim: claim.progress.next_fire_time or acquired.now)
-        opened = self._capacity.learn(acquired.placed)
+        opened = bool(acquired.placed) and self._capacity.learn(acquired.placed)
         claimed = len(acquired.fired) + len(acquired.acquired) + len(acquired.skipped)
         self._more_is_due = claimed >= limit
         if opened or self._more_is_due:
@@ -211,9 +217,9 @@ class SchedulerThread(EpochService):
         self._look_at = self._clock.monotonic() + rest
         return min(rest, self._until_due())
 
-    def _look_for(self, *moved_to: datetime | None) -> None:
+    def _look_for(self, moved: Sequence[FiredTrigger | SkippedTrigger]) -> None:
         """Look for triggers in time that this node has moved on since the last look, which has not seen them wait."""
-        soonest = min((at for at in moved_to if at is not None), default=None)
+        soonest = min((trigger.next_fire_time for trigger in moved if trigger.next_fire_time), default=None)
         if soonest is not None:
             until = self._store_time.seconds_until(soonest) - self._ahead()
             self._look_at = min(self._look_at, self._clock.monotonic() + until)
@@ -245,9 +251,9 @@ class SchedulerThread(EpochService):
             return until_due
         if self._backlog() > BACKLOG_LIMIT:
             return SHORTEST_REST
-        return min(FULL_REST, self._until_others_are_told(epoch))
+        return min(FULL_REST, self._until_others_are_notified(epoch))
 
-    def _until_others_are_told(self, epoch: Epoch) -> float:
+    def _until_others_are_notified(self, epoch: Epoch) -> float:
         """Tell the other nodes, when it is time for that, that a trigger is due which this node cannot take.
 
         Nobody else knows when a trigger fires next that this node has fired: the others may rest beyond that time.
@@ -256,19 +262,19 @@ class SchedulerThread(EpochService):
         now = self._clock.monotonic()
         if self._full_since is None:
             self._full_since = now
-        tell_at = max(self._full_since + FULL_BEFORE_TELLING, self._look_at)
-        if self._told_at is not None:
-            tell_at = max(tell_at, self._told_at + BETWEEN_TELLING)
-        if now < tell_at:
-            return tell_at - now
-        self._told_at = now
+        notify_at = max(self._full_since + FULL_BEFORE_NOTIFYING, self._look_at)
+        if self._notified_at is not None:
+            notify_at = max(notify_at, self._notified_at + BETWEEN_NOTIFICATIONS)
+        if now < notify_at:
+            return notify_at - now
+        self._notified_at = now
         self._wake_others(epoch)
-        return BETWEEN_TELLING
+        return BETWEEN_NOTIFICATIONS
 
     def _fire_due(self, epoch: Epoch) -> bool:
         """Fire the claims that are due. Return whether there were any."""
         now, at = self._store_time.now(), self._clock.monotonic()
-        # Twice the lead, so that a flight fires all that becomes due until the next one is worth it.
+        # Twice the lead, so that a round trip fires all that becomes due until the next one is worth it.
         early = timedelta(seconds=2 * self._lead)
         until = now + early
         due = [
@@ -290,14 +296,14 @@ class SchedulerThread(EpochService):
         self._not_due.retry(firing.not_due, self._clock.monotonic())
         self._start(firing.fired, epoch)
         self._skipped(firing.skipped)
-        self._look_for(*(one.next_fire_time for one in firing.fired), *(one.next_fire_time for one in firing.skipped))
+        self._look_for([*firing.fired, *firing.skipped])
         if len(firing.fired) + len(firing.skipped) + len(firing.not_due) < len(requests):
             # A claim was lost: its trigger was moved to another fire time, for example, and may be due soon.
             self.signals.looks_again = True
         return True
 
     def _learn_lead(self, seconds: float) -> None:
-        """Set the lead from the duration of a flight: a fire is committed just before its instant."""
+        """Set the lead from the duration of a round trip: a fire is committed just before its instant."""
         self._lead += (min(1.5 * seconds, LONGEST_LEAD / 2) - self._lead) / 4
 
     def _fire_requests(self, epoch: Epoch, due: Sequence[AcquiredTrigger], now: datetime) -> list[FireRequest]:
@@ -311,7 +317,7 @@ class SchedulerThread(EpochService):
                 requests.append(fire_request_of(claim, now))
             except (UnsupportedKindError, UnknownTimeZoneError) as error:
                 self._logger.warning("trigger %s is left to other nodes: %s", claim.key, error)
-                self._passed_over.add(claim.generation)
+                self._unsupported.add(claim.generation)
                 unsupported.append(claim)
             except Exception as error:
                 self._logger.exception("trigger %s goes to ERROR: its next fire time cannot be computed", claim.key)
@@ -333,16 +339,16 @@ class SchedulerThread(EpochService):
 
     def _start(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
         if fired:
-            epoch.add_unrecorded(one.fire_id for one in fired)
+            epoch.add_unrecorded([execution.fire_id for execution in fired])
             self._submit(fired, epoch)
 
     def _running(self, epoch: Epoch) -> set[int]:
         return set(self._running_fire_ids(epoch))
 
     def _skipped(self, skipped: Sequence[SkippedTrigger]) -> None:
-        for one in skipped:
-            self._logger.info("job %s is at its limit: the fire of %s is skipped", one.job_key, one.trigger_key)
-            self._listeners.post(JobSkipped(one.trigger_key, one.job_key, one.scheduled_fire_time))
+        for trigger in skipped:
+            self._logger.info("job %s is at its limit: the fire of %s is skipped", trigger.job_key, trigger.trigger_key)
+            self._listeners.post(JobSkipped(trigger.trigger_key, trigger.job_key, trigger.scheduled_fire_time))
 
     def _compare(self, epoch: Epoch) -> None:
         """Compare the claims and executions of this node with the rows of its epoch, and resolve differences."""
@@ -350,45 +356,45 @@ class SchedulerThread(EpochService):
         running = self._running(epoch)
         unrecorded = epoch.unrecorded()
         asked_at = self._clock.monotonic()
-        found = self._store.holdings(epoch.node)
-        self._store_time.learn(found.now, asked_at)
-        if found.claims != {claim.fire_id for claim in self._claims} or not found.executions <= unrecorded:
+        holdings = self._store.holdings(epoch.node)
+        self._store_time.learn(holdings.now, asked_at)
+        if holdings.claims != {claim.fire_id for claim in self._claims} or not holdings.executions <= unrecorded:
             self._reconcile(epoch)
-        self._disown_missing(epoch, running, found)
+        self._abandon_missing(epoch, running, holdings)
 
     def _reconcile(self, epoch: Epoch) -> None:
         """Resolve the differences between the claims and executions of this node and the rows of its epoch."""
         claims = {claim.fire_id for claim in self._claims}
         running = self._running(epoch)
-        found = self._store.reconcile(epoch.node, claims=claims, executions=epoch.unrecorded())
+        reconciliation = self._store.reconcile(epoch.node, claims=claims, executions=epoch.unrecorded())
         self._answer_lost = False
         # What was released waits again, and what was fired has moved on, and no look has seen it since.
         self.signals.looks_again = True
-        if found.released or found.fired:
-            self.differences += len(found.released) + len(found.fired)
+        if reconciliation.released or reconciliation.fired:
+            self.differences += len(reconciliation.released) + len(reconciliation.fired)
             self._logger.warning(
                 "%s: the store had %d claims and %d executions of this node that it did not know, because the answer to"
                 " a step was lost; it released the claims and started the executions",
                 self.name,
-                len(found.released),
-                len(found.fired),
+                len(reconciliation.released),
+                len(reconciliation.fired),
             )
-        self._drop(claims.difference(found.holdings.claims))
-        self._start(found.fired, epoch)
-        self._disown_missing(epoch, running, found.holdings)
+        self._drop(claims.difference(reconciliation.holdings.claims))
+        self._start(reconciliation.fired, epoch)
+        self._abandon_missing(epoch, running, reconciliation.holdings)
 
-    def _disown_missing(self, epoch: Epoch, running: Collection[int], found: Holdings) -> None:
-        """Disown the executions whose rows are missing.
+    def _abandon_missing(self, epoch: Epoch, running: Collection[int], holdings: Holdings) -> None:
+        """Abandon the executions whose rows are missing.
 
         Only those count that ran before the query and still run after it: the rest may have been recorded meanwhile.
         """
-        missing = self._running(epoch).intersection(running).difference(found.executions)
+        missing = self._running(epoch).intersection(running).difference(holdings.executions)
         if missing:
             self.differences += len(missing)
             self._logger.warning(
                 "node %s: executions %s no longer belong to this node", epoch.node.instance_id, sorted(missing)
             )
-            self._disown(missing)
+            self._abandon(missing)
 
     def _release(self, epoch: Epoch, claims: Sequence[AcquiredTrigger]) -> None:
         if not claims:
@@ -407,3 +413,62 @@ class SchedulerThread(EpochService):
     def _wake_others(self, epoch: Epoch) -> None:
         # The other nodes may all be waiting for a time after the next due trigger.
         self._store.release(epoch.node, ())
+
+
+class NotDue:
+    """The claims that were not yet due by the store's clock when they were fired, with the times of their retries."""
+
+    def __init__(self) -> None:
+        self._tries: dict[int, tuple[int, float]] = {}
+
+    def retry(self, fire_ids: Collection[int], now: float) -> None:
+        for fire_id in fire_ids:
+            tries, _ = self._tries.get(fire_id, (0, 0.0))
+            self._tries[fire_id] = (tries + 1, now + min(FIRST_RETRY * 2.0 ** min(tries, 30), LONGEST_RETRY))
+
+    def rest(self, fire_id: int, now: float) -> float:
+        return self._tries[fire_id][1] - now if fire_id in self._tries else 0.0
+
+    def forget(self, fire_ids: Collection[int]) -> None:
+        for fire_id in fire_ids:
+            self._tries.pop(fire_id, None)
+
+
+class UnsupportedTriggers:
+    """The generations of triggers that this node cannot compute."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until: dict[int, float] = {}
+
+    def add(self, generation: int) -> None:
+        self._until[generation] = self._clock.monotonic() + UNSUPPORTED_SECONDS
+
+    def generations(self) -> Collection[int]:
+        if self._until:
+            now = self._clock.monotonic()
+            self._until = {generation: until for generation, until in self._until.items() if until > now}
+        return self._until.keys()
+
+
+def fire_request_of(claim: AcquiredTrigger, now: datetime) -> FireRequest:
+    """Return the request to fire a claimed trigger at `now`, with its upcoming fire times.
+
+    If the overlap policy coalesces due fires, the list begins with the fire times that this fire covers.
+
+    Raises:
+        UnsupportedKindError, UnknownTimeZoneError: only this release or this node cannot compute the trigger.
+        Exception: the row or the schedule is invalid, so that no next fire time can be computed.
+    """
+    progress = claim.trigger.triggered(claim.progress, claim.calendar)
+    coalesced: list[datetime] = []
+    if OverlapPolicy(claim.overlap_policy).coalesces:
+        while progress.next_fire_time is not None and progress.next_fire_time <= now and len(coalesced) < MOST_MISSED:
+            coalesced.append(progress.next_fire_time)
+            progress = claim.trigger.triggered(progress, claim.calendar)
+    if progress.next_fire_time is None:
+        return FireRequest(claim, UpcomingFireTimes(tuple(coalesced), is_complete=True))
+    beyond = look_ahead(claim.trigger, progress, claim.calendar)
+    return FireRequest(
+        claim, UpcomingFireTimes((*coalesced, progress.next_fire_time, *beyond.instants), beyond.is_complete)
+    )

@@ -47,7 +47,9 @@ class SchedulerSignals:
         self.compare_due = False
         self.in_standby = True
         self.resting = threading.Event()
-        """Set by the scheduler thread when it has ended its last pass before a standby."""
+        """Set once the scheduler thread claims nothing more: by itself in standby, and by a drain that has joined it.
+
+        A change of the mode clears it, and so does the begin of a stop."""
         self.afterwards: deque[Callable[[], None]] = deque()
 
     def look_again(self, then: Callable[[], None] | None = None) -> None:
@@ -91,9 +93,8 @@ class Signals:
         self.is_draining = False
         """True while the node finishes what it runs, for its end or until it is resumed."""
 
-    @property
     def takes_more(self) -> bool:
-        """True if the scheduler thread claims triggers."""
+        """Return whether the scheduler thread claims triggers."""
         return not (self.is_leaving or self.scheduler.in_standby)
 
     def leaves_refires(self) -> bool:

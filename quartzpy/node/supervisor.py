@@ -83,13 +83,13 @@ class Supervisor:
         self._watched: list[_Watched] = []
         self._stopping = threading.Event()
         self._wakeup = Wakeup()
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._checked_at: float | None = None
         self._restarts = 0
         self._thread: threading.Thread | None = None
 
     def watch(self, *supervised: Supervised) -> None:
-        self._watched.extend(_Watched(one) for one in supervised)
+        self._watched.extend(_Watched(thread) for thread in supervised)
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
@@ -104,7 +104,7 @@ class Supervisor:
         thread = self._thread
         if thread is None or thread.is_alive() or self._stopping.is_set():
             return
-        with self._turn:
+        with self._lock:
             if not thread.is_alive() and self._thread is thread:
                 self._restarts += 1
                 self.start()
@@ -196,17 +196,17 @@ class Supervisor:
 
 
 def _health(watched: _Watched, now: float) -> ThreadHealth:
-    one = watched.supervised
-    passed_at = one.passed_at if isinstance(one, Service) else None
-    failing_since = one.failing_since if isinstance(one, Service) else None
+    thread = watched.supervised
+    passed_at = thread.passed_at if isinstance(thread, Service) else None
+    failing_since = thread.failing_since if isinstance(thread, Service) else None
     return ThreadHealth(
-        one.name,
-        alive=one.is_alive(),
+        thread.name,
+        alive=thread.is_alive(),
         last_pass_age=None if passed_at is None else timedelta(seconds=now - passed_at),
-        overdue=isinstance(one, Service) and _late(one, now) is not None,
+        overdue=isinstance(thread, Service) and _late(thread, now) is not None,
         restarts=watched.restarts,
-        last_error=getattr(one, "last_error", None) or watched.error,
-        failed_passes=one.failed_passes if isinstance(one, Service) else 0,
+        last_error=getattr(thread, "last_error", None) or watched.error,
+        failed_passes=thread.failed_passes if isinstance(thread, Service) else 0,
         failing_for=None if failing_since is None else timedelta(seconds=now - failing_since),
     )
 

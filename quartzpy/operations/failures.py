@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 
 from quartzpy.job_data import decode
-from quartzpy.jobs.repetition import nominal_fire
+from quartzpy.jobs.internal_entries import nominal_fire
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.executions import MOST_ATTEMPTS
 from quartzpy.operations.incidents import MOST_OF_A_KIND, Incident, Remedy

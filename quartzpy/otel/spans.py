@@ -13,7 +13,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from quartzpy.errors import InvalidJobDataError, JobCancelledError, JobSnoozedError
 from quartzpy.jobs.context import JobExecutionContext
-from quartzpy.jobs.trace_context import TraceContext, trace_of
+from quartzpy.jobs.internal_entries import TraceContext, trace_of
 from quartzpy.states import Outcome
 
 _PROPAGATOR = TraceContextTextMapPropagator()
@@ -107,8 +107,8 @@ def _origin(context: JobExecutionContext) -> tuple[Context, list[Link]]:
         carrier = {}
     if not carrier:
         return Context(), []
-    found = _PROPAGATOR.extract(carrier, Context())
+    extracted = _PROPAGATOR.extract(carrier, Context())
     if context.next_fire_time is None and context.previous_fire_time is None:
-        return found, []
-    origin = trace.get_current_span(found).get_span_context()
+        return extracted, []
+    origin = trace.get_current_span(extracted).get_span_context()
     return Context(), [Link(origin)] if origin.is_valid else []

@@ -69,18 +69,18 @@ class DeclaredJobs:
         Raises:
             PluginStartError: the declarations cannot be stored, for example because a calendar is missing.
         """
-        seen = self._stamps()
+        stored = self._stamps()
         try:
             self.sync()
         except (StoreUnavailableError, OutcomeUnknownError) as error:
             logger.warning("the declared jobs will be stored when the database is available: %s", error)
-            seen = []
+            stored = []
         except QuartzpyError as error:
             files = ", ".join(map(str, self._paths))
             raise PluginStartError(f"the jobs declared in {files} cannot be stored: {error}") from error
         if self._pause is not None:
             self._thread = threading.Thread(
-                target=self._watch, args=(self._pause, seen), name="quartzpy-declared-jobs", daemon=True
+                target=self._watch, args=(self._pause, stored), name="quartzpy-declared-jobs", daemon=True
             )
             self._thread.start()
 
@@ -104,37 +104,37 @@ class DeclaredJobs:
     def _definitions(self) -> Declarations:
         files = [load_definitions(path, types=self._scheduler.job_types) for path in self._paths]
         calendars: dict[str, BaseCalendar] = {}
-        for one in files:
-            for name in calendars.keys() & one.calendars.keys():
+        for declared in files:
+            for name in calendars.keys() & declared.calendars.keys():
                 raise SettingsError(f"calendar {quoted(name)} is declared in two files")
-            calendars.update(one.calendars)
-        return Declarations([pair for one in files for pair in one.jobs], calendars)
+            calendars.update(declared.calendars)
+        return Declarations([pair for declared in files for pair in declared.jobs], calendars)
 
     def _stamps(self) -> list[tuple[int, int] | None]:
         return [_stamp(path) for path in self._paths]
 
-    def _watch(self, pause: float, seen: list[tuple[int, int] | None]) -> None:
-        before = seen
+    def _watch(self, pause: float, stored: list[tuple[int, int] | None]) -> None:
+        before = stored
         while not self._ended.wait(pause):
             try:
                 stamps = self._stamps()
-                if stamps == seen or (seen and stamps != before):
+                if stamps == stored or (stored and stamps != before):
                     # Unchanged, or possibly still being written: half a file would declare half of the jobs.
                     before = stamps
                     continue
                 logger.info("%s: reloaded:\n%s", ", ".join(map(str, self._paths)), self.sync())
-                seen = stamps
+                stored = stamps
             except (StoreUnavailableError, OutcomeUnknownError) as error:
                 logger.warning("the declared jobs will be updated when the database is available: %s", error)
             except BaseException:
-                seen = before
+                stored = before
                 # Invalid files must not end the thread: the next change is read again.
                 logger.exception("the changed declarations cannot be stored; the stored jobs do not change")
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size

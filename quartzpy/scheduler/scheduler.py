@@ -34,12 +34,9 @@ from quartzpy.events.events import (
 from quartzpy.events.execution_log import ExecutionLogger
 from quartzpy.events.listeners import Listeners
 from quartzpy.instants import Span, as_span
-from quartzpy.jobs.context import JobExecutionContext
-from quartzpy.jobs.job import JobTypes
-from quartzpy.jobs.job_defaults import checked_defaults
-from quartzpy.jobs.job_factory import JobFactory, new_instance
-from quartzpy.jobs.middleware import Middleware
-from quartzpy.jobs.trace_context import CurrentTrace, Tracing, Within
+from quartzpy.jobs.context import JobExecutionContext, Middleware
+from quartzpy.jobs.internal_entries import CurrentTrace, Tracing, Within
+from quartzpy.jobs.job import JobFactory, JobTypes, checked_defaults, new_instance
 from quartzpy.keys import JobKey, checked_key
 from quartzpy.logs.default_handler import ensure_logging
 from quartzpy.name_hints import BLOCKING_ARGUMENTS, argument_hints

@@ -11,8 +11,8 @@ from typing import Any
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.registry import calendar_to_json, storable_json
 from quartzpy.errors import ObjectAlreadyExistsError
+from quartzpy.jobs.internal_entries import without_trace
 from quartzpy.jobs.job import JobDetail
-from quartzpy.jobs.trace_context import without_trace
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
-from quartzpy.jobs.cancellation import Cancellation
+from quartzpy.jobs.context import Cancellation
 from quartzpy.node.workers.deadlines import Deadlines
 from quartzpy.node.workers.event_loop import LoopWork
 from quartzpy.node.workers.execution import Execution
@@ -118,19 +118,19 @@ class ClockCancellation(Cancellation):
         self._clock = clock
 
     def wait(self, timeout: float | None = None) -> bool:
-        if self.is_set():
+        if self.is_requested:
             return True
         if timeout is not None:
             end = self._clock.now() + timedelta(seconds=timeout)
-            self._clock.move_while(end, lambda: not self.is_set())
-            return self.is_set()
-        while not self.is_set():
+            self._clock.move_while(end, lambda: not self.is_requested)
+            return self.is_requested
+        while not self.is_requested:
             following = self._clock.next_call()
             if following is None:
                 raise InvalidValueError(
                     "the job waits without a timeout, and no call is scheduled that could end its wait"
                 )
-            self._clock.move_while(following, lambda: not self.is_set())
+            self._clock.move_while(following, lambda: not self.is_requested)
         return True
 
 
@@ -231,7 +231,7 @@ class ClockLoop:
                 on_loop = LoopWork(asyncio.get_running_loop())
                 on_loop.task = asyncio.current_task()
                 execution.work = on_loop
-                if execution.cancelled.is_set():
+                if execution.cancelled.is_requested:
                     execution.stop()
             await work
 

@@ -14,15 +14,12 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.events.events import Event, JobPaused, JobSkipped, TriggerFinalized, TriggerMisfired
 from quartzpy.events.listeners import Listeners
 from quartzpy.instants import Span, as_instant, as_span
-from quartzpy.jobs.context import JobExecutionContext
-from quartzpy.jobs.job import JobTypes, job_types
-from quartzpy.jobs.job_defaults import checked_defaults
-from quartzpy.jobs.job_factory import JobFactory, new_instance
-from quartzpy.jobs.middleware import Middleware
-from quartzpy.jobs.progress import Progress
+from quartzpy.jobs.context import JobExecutionContext, Middleware, Progress
+from quartzpy.jobs.job import JobFactory, JobTypes, checked_defaults, job_types, new_instance
 from quartzpy.keys import JobKey
-from quartzpy.node.fire_requests import fire_request_of, refill_of
-from quartzpy.node.workers.epoch import Epoch
+from quartzpy.node.completer import refill_of
+from quartzpy.node.registration import Epoch
+from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.node.workers.execution import Execution
 from quartzpy.node.workers.job_runner import JobRunner
 from quartzpy.placement import Capabilities, placement_from_text

@@ -549,10 +549,26 @@ def upgrade() -> None:
         sa.Column("end_time", Instant, nullable=True),
         sa.Column("priority", sa.Integer(), nullable=False),
         sa.Column("misfire_instruction", sa.String(length=60), nullable=False),
-        sa.Column("misfire_rule", sa.String(length=10), nullable=False),
+        sa.Column(
+            "misfire_rule",
+            sa.String(length=10),
+            sa.Computed(
+                "CASE WHEN unreconciled IS NOT NULL THEN 'NEW'::text"
+                " WHEN missed_policy IS NOT NULL OR admission::text = 'LATE'::text THEN 'LATE'::text"
+                " WHEN rate_limit IS NOT NULL AND admission IS NULL THEN 'RATE_LIMIT'::text"
+                " WHEN admission IS NOT NULL OR catch_up_until IS NOT NULL"
+                " OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text"
+                " WHEN misfire_threshold IS NULL THEN 'SCHEDULER'::text ELSE 'OWN'::text END",
+                persisted=True,
+            ),
+            nullable=False,
+        ),
         sa.Column("misfire_threshold", sa.Interval(), nullable=True),
         sa.Column("catch_up_until", Instant, nullable=True),
+        sa.Column("missed_policy", sa.String(length=10), nullable=True),
         sa.Column("resumed_at", Instant, nullable=True),
+        sa.Column("unreconciled", sa.String(length=10), nullable=True),
+        sa.Column("admission", sa.String(length=10), nullable=True),
         sa.Column("calendar_name", Name, nullable=True),
         sa.Column("job_data", JSONB(), nullable=True),
         sa.Column("fire_id", sa.BigInteger(), nullable=True),
@@ -575,10 +591,11 @@ def upgrade() -> None:
         sa.CheckConstraint(
             "catch_up_until IS NULL OR misfire_rule IN ('IGNORE', 'RATE_LIMIT')", name="qrtz_triggers_catch_up_check"
         ),
+        sa.CheckConstraint("missed_policy IN ('skip', 'once')", name="qrtz_triggers_missed_policy_check"),
+        sa.CheckConstraint("unreconciled IN ('NEW', 'HELD')", name="qrtz_triggers_unreconciled_check"),
         sa.CheckConstraint(
-            "misfire_rule IN ('SCHEDULER', 'IGNORE', 'RATE_LIMIT', 'LATE', 'SKIP', 'ONCE', 'NEW', 'HELD')"
-            " OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
-            name="qrtz_triggers_misfire_rule_check",
+            "admission IS NULL OR (rate_limit IS NOT NULL AND admission IN ('ADMITTED', 'CHARGED', 'LATE'))",
+            name="qrtz_triggers_admission_check",
         ),
         sa.CheckConstraint(
             "trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL", name="qrtz_triggers_waiting_check"
@@ -654,7 +671,7 @@ def upgrade() -> None:
         "qrtz_triggers",
         ["sched_name", "next_fire_time"],
         unique=False,
-        postgresql_where=sa.text("misfire_rule = 'NEW'"),
+        postgresql_where=sa.text("unreconciled = 'NEW'"),
         schema=schema,
     )
     op.create_index(

@@ -14,9 +14,9 @@ from typing import Any
 from quartzpy.clock import SystemClock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.events.listeners import Listeners
+from quartzpy.node.registration import Epoch
 from quartzpy.node.scheduler_thread import SchedulerThread
 from quartzpy.node.signals import SchedulerSignals
-from quartzpy.node.workers.epoch import Epoch
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import (
     AvailableSlots,
@@ -100,7 +100,7 @@ class SimulatedNode:
             submit=self._submit,
             hand_back=lambda patience: None,
             running=lambda epoch: [one.fired.fire_id for one in self.running],
-            disown=lambda fire_ids: None,
+            abandon=lambda fire_ids: None,
             backlog=lambda: 0,
             lease_lost=lambda epoch: None,
             listeners=Listeners(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from quartzpy.node.scheduler_thread import BETWEEN_TELLING, FULL_BEFORE_TELLING
+from quartzpy.node.scheduler_thread import BETWEEN_NOTIFICATIONS, FULL_BEFORE_NOTIFYING
 from tests.alone.simulation import SLACK, How, Simulation
 from tests.contract.harness import at, every, job
 
@@ -20,7 +20,7 @@ def test_an_idle_node_takes_the_fire_of_a_full_one(simulate: Make) -> None:
     simulation.run(44)
     late = simulation.lateness()
     assert len(late) == 9, "each after it was claimed by a node that was full at the next instant"
-    assert max(late) < FULL_BEFORE_TELLING + SLACK
+    assert max(late) < FULL_BEFORE_NOTIFYING + SLACK
 
 
 def test_full_nodes_tell_each_other_rarely(simulate: Make) -> None:
@@ -30,7 +30,7 @@ def test_full_nodes_tell_each_other_rarely(simulate: Make) -> None:
         simulation.hows[f"job-{number}"] = How(takes=timedelta(seconds=0.5))
     simulation.notify()
     simulation.run(20)
-    assert 0 < simulation.announcements <= 2 * 20 / BETWEEN_TELLING + 2
+    assert 0 < simulation.announcements <= 2 * 20 / BETWEEN_NOTIFICATIONS + 2
 
 
 def test_a_node_that_is_full_of_short_jobs_tells_nobody(simulate: Make) -> None:

@@ -21,12 +21,13 @@ AUDIT = {
     "fire_without_node": """
         SELECT f.fire_id::text FROM qrtz_fired_triggers f
           LEFT JOIN qrtz_scheduler_state s USING (sched_name, epoch) WHERE s.epoch IS NULL""",
-    # Blocked, and nothing runs that blocks it.
+    # Blocked, and nothing of its job and key runs that blocks it.
     "blocked_by_nobody": """
         SELECT t.trigger_group || '.' || t.trigger_name FROM qrtz_triggers t
          WHERE t.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
            AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.sched_name = t.sched_name
-                              AND f.job_group = t.job_group AND f.job_name = t.job_name AND f.state = 'EXECUTING')""",
+                              AND f.job_group = t.job_group AND f.job_name = t.job_name
+                              AND f.concurrency_key = t.concurrency_key AND f.state = 'EXECUTING')""",
     # L1: due, untouched, and not held up by its own job.
     "overdue": """
         SELECT t.trigger_group || '.' || t.trigger_name || '@' || t.next_fire_time FROM qrtz_triggers t
@@ -38,9 +39,11 @@ AUDIT = {
          WHERE f.state = 'EXECUTING' AND f.fired_time < clock_timestamp() - interval '12 s'""",
 }
 # S3, which nothing excuses.
-TWO_CLAIMS = """
-SELECT job_group || '.' || job_name FROM qrtz_fired_triggers
- WHERE state = 'EXECUTING' AND max_concurrent = 1 GROUP BY job_group, job_name HAVING count(*) > 1
+CLAIMS_ABOVE_LIMIT = """
+SELECT job_group || '.' || job_name || CASE WHEN concurrency_key <> '' THEN ' of ' || concurrency_key ELSE '' END
+  FROM qrtz_fired_triggers
+ WHERE state = 'EXECUTING' AND max_concurrent IS NOT NULL
+ GROUP BY job_group, job_name, concurrency_key, max_concurrent HAVING count(*) > max_concurrent
 """
 EPOCHS = """
 SELECT (SELECT coalesce(json_agg(json_build_array(instance_id, epoch)), '[]') FROM qrtz_scheduler_state),
@@ -104,5 +107,5 @@ class Auditor:
         if not whole:
             return
         found = {name: [one for (one,) in connection.execute(sql).fetchall()] for name, sql in AUDIT.items()}
-        twice = [one for (one,) in connection.execute(TWO_CLAIMS).fetchall()]
-        history.append("audit", found={name: rows for name, rows in found.items() if rows}, twice=twice)
+        above = [job for (job,) in connection.execute(CLAIMS_ABOVE_LIMIT).fetchall()]
+        history.append("audit", found={name: rows for name, rows in found.items() if rows}, above_limit=above)

@@ -95,6 +95,7 @@ class Check:
         self._strangers()
         invariants.recoveries(self)
         invariants.overlaps(self)
+        invariants.orders(self)
         invariants.effects(self)
         invariants.counters(self)
         invariants.verdicts(self)
@@ -125,6 +126,11 @@ class Check:
             if serious and one.touches(node) and one.begin <= end and one.healed + after * self._slack >= begin:
                 return one
         return None
+
+    def is_disturbed(self, begin: int, end: int) -> bool:
+        """Whether anything was done to anybody in this span, or so shortly before that it had consequences in it."""
+        after = round(self.limits.recovered_within * SECOND)
+        return any(one.begin <= end and one.healed + after >= begin for one in self.records.disturbances)
 
     @property
     def _slack(self) -> int:

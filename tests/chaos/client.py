@@ -120,17 +120,21 @@ class Client:
             case "delete":
                 if asked("delete", key, lambda: self.scheduler.unschedule_job(key, missing_ok=True)) == "ok":
                     self.stop.wait(chance.uniform(0.2, 1.5))
-                [planned] = [p for p in workload.moved(soon(2), self.moved) if p.job.name == name]
-                self._until_ok("store", key, lambda: None, again=planned)
+                self._until_ok("store", key, lambda: None, again=self._planned(name))
 
     def _until_ok(self, op: str, key: TriggerKey, call: Any, again: workload.Planned | None = None) -> None:
         for _ in range(30):
             if again is not None:
                 # A start that has passed would be a late trigger.
-                [again] = [p for p in workload.moved(soon(2), self.moved) if p.job.name == key.name]
+                again = self._planned(key.name)
             answer = asked(op, key, call) if again is None else workload.store(self.scheduler, again)
             if answer == "ok" or self.stop.wait(0.5):
                 return
+
+    def _planned(self, trigger: str) -> workload.Planned:
+        """The moved trigger of a name, which starts soon."""
+        [planned] = [p for p in workload.moved(soon(2), self.moved) if p.triggers[0].name == trigger]
+        return planned
 
     def hold(self, chance: random.Random, number: int) -> None:
         """A user's transaction that touches a trigger, waits, and is rolled back: that one is late, and no other."""

@@ -134,13 +134,13 @@ class Conductor:
         until = None if self.minutes is None else time.monotonic() + self.minutes * 60
         beside = None
         if self.mode.name == "long":
-            # A second dispatch_key, of faults that do not touch processes.
+            # A second lane, of faults that do not touch processes.
             chance = random.Random(f"beside {self.seed}")
-            dispatch_key = [
+            second = [
                 plans.make(chance.choice(["X6", "X8", "X9"]), chance, list(stage.nodes), n)
                 for n in range(len(self.plan))
             ]
-            beside = threading.Thread(target=self._lane, args=(stage, dispatch_key, until, chance), daemon=True)
+            beside = threading.Thread(target=self._lane, args=(stage, second, until, chance), daemon=True)
             beside.start()
         self._lane(stage, self.plan, until, None)
         if beside is not None:

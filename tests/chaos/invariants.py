@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from quartzpy.cli.exits import UNHEALTHY
+from quartzpy.cli.commands import UNHEALTHY
 from tests.chaos.lives import Deadlines
 from tests.chaos.records import SECOND, Run, wall_ns
 
@@ -46,30 +46,74 @@ def recoveries(check: Check) -> None:
 
 
 def overlaps(check: Check) -> None:
-    """Executions of a serial job do not overlap, but for what a zombie does before it looks."""
+    """No more executions of a job and key run at a time than its limit, but for what a zombie does before it looks."""
     zombies: list[float] = []
-    serial = {life.flags["job"] for life in check.lives.values() if life.flags.get("serial") and "job" in life.flags}
-    by_job: dict[str, list[Run]] = defaultdict(list)
+    limits: dict[str, int] = {}
+    for life in check.lives.values():
+        limit = life.flags.get("limit") or (1 if life.flags.get("serial") else None)
+        if limit is not None and "job" in life.flags:
+            limits[life.flags["job"]] = limit
+    by_slots: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for run in check.records.runs:
-        if run.job in serial:
-            by_job[run.job].append(run)
-    for job, runs in by_job.items():
-        for older, newer in pairwise(sorted(runs, key=lambda run: run.at)):
-            if older.last_seen <= newer.at:
-                continue
-            seconds = (older.last_seen - newer.at) / SECOND
-            if check.excused(older.node, older.at, newer.at) or older.about in check.vandalised:
-                zombies.append(seconds)
-            else:
-                check.report.wrong(
-                    "body_overlap",
-                    f"{job}: {older.about[0]} on {older.node} (fire_id {older.fire_id}) ran {seconds:.3f} s into"
-                    f" {newer.about[0]} on {newer.node} (fire_id {newer.fire_id})",
-                )
+        if run.job in limits:
+            by_slots[run.job, _key_of(check, run)].append(run)
+    for (job, key), runs in by_slots.items():
+        running: list[Run] = []
+        for newer in sorted(runs, key=lambda run: run.at):
+            running = [older for older in running if older.last_seen > newer.at]
+            if len(running) >= limits[job]:
+                _above_limit(check, f"{job} of {key}" if key else job, limits[job], running, newer, zombies)
+            running.append(newer)
     for line in check.records.named("audit"):
-        for job in line["twice"]:
-            check.report.wrong("claim_overlap", f"{job}: two claims EXECUTING")
+        for job in line["above_limit"]:
+            check.report.wrong("claim_overlap", f"{job}: more claims EXECUTING than its limit")
+    check.report.figures["limited_runs"] = sum(map(len, by_slots.values()))
     check.report.figures["zombie_overlaps"] = {"count": len(zombies), "max_s": round(max(zombies, default=0.0), 3)}
+
+
+def _key_of(check: Check, run: Run) -> str:
+    """The concurrency key of a run: that of the trigger it is about, also where it is a recovery."""
+    life = check.lives.get(run.about[0])
+    return "" if life is None else str(life.flags.get("key", ""))
+
+
+def _above_limit(check: Check, job: str, limit: int, running: list[Run], newer: Run, zombies: list[float]) -> None:
+    """A run began while as many as are allowed were under way: whether zombies explain it."""
+    alive = [
+        older
+        for older in running
+        if not check.excused(older.node, older.at, newer.at) and older.about not in check.vandalised
+    ]
+    older = min(alive or running, key=lambda run: run.last_seen)
+    seconds = (older.last_seen - newer.at) / SECOND
+    if len(alive) < limit:
+        zombies.append(seconds)
+        return
+    check.report.wrong(
+        "body_overlap",
+        f"{job}, limit {limit}: {older.about[0]} on {older.node} (fire_id {older.fire_id}) ran {seconds:.3f} s into"
+        f" {newer.about[0]} on {newer.node} (fire_id {newer.fire_id})",
+    )
+
+
+def orders(check: Check) -> None:
+    """What waited for one serial job begins in the order of its instants, where nothing was done to anybody."""
+    ordered = {life.flags["job"] for life in check.lives.values() if life.flags.get("ordered") and "job" in life.flags}
+    compared = 0
+    for job in sorted(ordered):
+        runs = [run for run in check.records.runs if run.job == job and not run.recovering and run.attempt == 1]
+        for first, second in pairwise(sorted(runs, key=lambda run: (run.fired, run.fire_id))):
+            soonest = check.records.boottime(min(first.instant, second.instant))
+            if check.is_disturbed(soonest, second.at):
+                continue
+            compared += 1
+            # What was not due yet when the other one was fired could not come first.
+            due = check.records.boottime(second.instant) + SECOND // 2
+            if second.instant < first.instant and due < check.records.boottime(first.fired):
+                check.report.wrong(
+                    "wrong_order", f"{_text(first.about)} (fire_id {first.fire_id}) before {_text(second.about)}"
+                )
+    check.report.figures["ordered_pairs"] = compared
 
 
 def effects(check: Check) -> None:

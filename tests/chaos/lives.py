@@ -116,7 +116,10 @@ class Life:
 def lives(records: Records) -> dict[str, Life]:
     """All triggers that somebody asked for, by key."""
     found: dict[str, Life] = {}
-    flags = ("serial", "recovers", "policy", "counter", "fails", "may_fail", "poison", "job", "slack", "logs", "rated")
+    flags = (
+        *("serial", "recovers", "policy", "counter", "fails", "may_fail", "poison", "job", "slack", "logs", "rated"),
+        *("limit", "ordered"),
+    )
     for line in records.named("api"):
         if line["op"] == "pause_all":
             for life in found.values():
@@ -125,6 +128,8 @@ def lives(records: Records) -> dict[str, Life]:
         for key, spec in [(line["key"], line.get("spec")), *line.get("also", [])]:
             life = found.setdefault(key, Life(key))
             life.flags.update({name: line[name] for name in flags if name in line})
+            if key in line.get("keys", {}):
+                life.flags["key"] = line["keys"][key]
             life.took({**line, "spec": spec})
     for life in found.values():
         life.close()

@@ -58,6 +58,34 @@ def _without(made: History, trigger: str, instant: float) -> None:
     made.end["executions"] = [row for row in made.end["executions"] if row["fire_id"] != fire_id]
 
 
+RECOVERY = "RECOVERING_JOBS.recover_1"
+
+
+def _tenants(made: History, **flags: Any) -> None:
+    """Triggers of a job that runs once at a time for each of two tenants. They need not run: their life is unsure."""
+    names = {"chaos.keyed-a0": "a", "chaos.keyed-a1": "a", "chaos.keyed-a2": "a", "chaos.keyed-b0": "b"}
+    answer = {} if "start" in flags else {"answer": "unknown"}
+    options: dict[str, Any] = {"start": 12, "period": 100, **answer, **flags}
+    for name in names:
+        made.schedule(name, job="keyed", limit=1, keys=names, **options)
+
+
+def _wide(made: History) -> None:
+    """Triggers of a job that runs three times at a time at most; their life is unsure."""
+    for place in range(5):
+        made.schedule(f"chaos.wide-{place}", start=12, period=100, job="wide", limit=3, answer="unknown")
+
+
+def _backlog(made: History, *order: int, until: float = 14) -> None:
+    """Triggers of one serial job, due 0.1 s after each other, which are fired in some order from second 13 on."""
+    for place in sorted(order):
+        start = 12 + place / 10
+        made.schedule(f"chaos.deep-{place}", start=start, period=100, job="deep", serial=True, ordered=True)
+    for turn, place in enumerate(order):
+        at = until - 1 + turn / 10
+        made.run(f"chaos.deep-{place}", 12 + place / 10, at=at, seconds=0.05, job="deep")
+
+
 BROKEN: dict[str, tuple[str, Callable[[History], Any]]] = {}
 
 
@@ -176,7 +204,64 @@ def a_beat_after_the_next_has_begun(made: History) -> None:
 
 @breaks("claim_overlap")
 def two_claims_of_a_serial_job(made: History) -> None:
-    made.say("audit", 20, found={}, twice=["chaos.serial"])
+    made.say("audit", 20, found={}, above_limit=["chaos.serial"])
+
+
+@breaks("body_overlap")
+def two_executions_of_one_key_at_once(made: History) -> None:
+    _tenants(made)
+    made.run("chaos.keyed-a0", 12, at=13, seconds=0.5, job="keyed")
+    made.run("chaos.keyed-a1", 12, at=13.2, job="keyed")
+
+
+@breaks("body_overlap")
+def a_recovery_beside_another_execution_of_its_key(made: History) -> None:
+    _tenants(made, recovers=True)
+    made.run("chaos.keyed-a0", 12, seconds=None, job="keyed")
+    made.fault("kill", "n1", 12.5, 13)
+    made.run("chaos.keyed-a0", 12, at=18, seconds=0.5, job="keyed", node="n2", recovering=True, trigger=RECOVERY)
+    made.run("chaos.keyed-a1", 12, at=18.2, job="keyed", node="n2")
+
+
+@breaks("body_overlap")
+def one_execution_more_than_the_limit(made: History) -> None:
+    _wide(made)
+    for place in range(4):
+        made.run(f"chaos.wide-{place}", 12, at=12.1 + place / 10, seconds=0.5, job="wide")
+
+
+@breaks("body_overlap")
+def one_execution_more_than_the_limit_beside_a_zombie_too_few(made: History) -> None:
+    _wide(made)
+    made.fault("freeze", "n1", 12.3, 18)
+    made.run("chaos.wide-0", 12, at=12.1, seconds=7, job="wide")
+    for place in range(1, 5):
+        made.run(f"chaos.wide-{place}", 12, at=18.5 + place / 100, seconds=0.4, job="wide", node="n2")
+
+
+@breaks("lost")
+def a_trigger_that_was_left_behind_by_the_others_of_its_key(made: History) -> None:
+    _tenants(made, start=12, period=100)
+    for place in (0, 2):
+        made.run(f"chaos.keyed-a{place}", 12, job="keyed", at=12.1 + place)
+    made.run("chaos.keyed-b0", 12, job="keyed")
+
+
+@breaks("duplicated")
+def a_trigger_that_was_let_go_twice(made: History) -> None:
+    _wide(made)
+    made.run("chaos.wide-0", 12, job="wide")
+    made.run("chaos.wide-0", 12, at=13, job="wide")
+
+
+@breaks("wrong_order")
+def a_trigger_of_a_serial_job_that_overtakes_an_earlier_one(made: History) -> None:
+    _backlog(made, 0, 2, 1)
+
+
+@breaks("wrong_order")
+def a_trigger_of_a_serial_job_that_is_passed_over_again_and_again(made: History) -> None:
+    _backlog(made, 1, 2, 0)
 
 
 @breaks("stale_effect")
@@ -237,7 +322,7 @@ def a_trigger_that_is_left_blocked(made: History) -> None:
 @breaks("stuck")
 def a_finding_of_the_audit_that_stays(made: History) -> None:
     for second in range(15, 35):
-        made.say("audit", second, found={"claim_without_fire": ["chaos.plain#3"]}, twice=[])
+        made.say("audit", second, found={"claim_without_fire": ["chaos.plain#3"]}, above_limit=[])
 
 
 @breaks("stuck")
@@ -250,8 +335,8 @@ def _begins_late(made: History, pid: int) -> None:
     made.once("once.late", 14, slack=30)
     fire_id = made.run("once.late", 14, fired=14.02, at=33, pid=pid)
     for second in range(16, 32):
-        made.say("audit", second, found={"endless_fire": [f"{fire_id} of once.late"]}, twice=[])
-    made.say("audit", 34, found={}, twice=[])
+        made.say("audit", second, found={"endless_fire": [f"{fire_id} of once.late"]}, above_limit=[])
+    made.say("audit", 34, found={}, above_limit=[])
 
 
 @breaks("error_state")
@@ -323,6 +408,46 @@ PASSES: dict[str, Callable[[History], Any]] = {}
 def passes(function: Callable[[History], Any]) -> Callable[[History], Any]:
     PASSES[function.__name__] = function
     return function
+
+
+@passes
+def executions_of_several_keys_at_once(made: History) -> None:
+    _tenants(made)
+    made.run("chaos.keyed-a0", 12, at=13, seconds=0.5, job="keyed")
+    made.run("chaos.keyed-b0", 12, at=13.2, job="keyed")
+    made.run("chaos.keyed-a1", 12, at=13.6, job="keyed")
+
+
+@passes
+def as_many_executions_at_once_as_the_limit_allows(made: History) -> None:
+    _wide(made)
+    for place in range(5):
+        made.run(f"chaos.wide-{place}", 12, at=12.1 + place / 5, seconds=0.5, job="wide")
+
+
+@passes
+def a_zombie_beside_as_many_executions_as_the_limit_allows(made: History) -> None:
+    _wide(made)
+    made.fault("freeze", "n1", 12.3, 18)
+    made.run("chaos.wide-0", 12, at=12.1, seconds=7, job="wide")
+    for place in range(1, 4):
+        made.run(f"chaos.wide-{place}", 12, at=18.5 + place / 100, seconds=0.4, job="wide", node="n2")
+
+
+@passes
+def a_backlog_in_its_order(made: History) -> None:
+    _backlog(made, 0, 1, 2)
+
+
+@passes
+def a_backlog_in_another_order_while_a_row_was_held(made: History) -> None:
+    made.fault("hold", "all", 12.5, 12.9, "X18")
+    _backlog(made, 0, 2, 1)
+
+
+@passes
+def a_trigger_that_came_first_because_the_other_was_hardly_due(made: History) -> None:
+    _backlog(made, 1, 0, until=13.2)
 
 
 @passes
@@ -418,8 +543,8 @@ def a_retry_that_came(made: History) -> None:
 @passes
 def a_finding_of_the_audit_that_is_settled(made: History) -> None:
     for second in (15, 16, 17):
-        made.say("audit", second, found={"claim_without_fire": ["chaos.plain#3"]}, twice=[])
-    made.say("audit", 18, found={}, twice=[])
+        made.say("audit", second, found={"claim_without_fire": ["chaos.plain#3"]}, above_limit=[])
+    made.say("audit", 18, found={}, above_limit=[])
 
 
 @passes

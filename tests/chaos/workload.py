@@ -27,12 +27,15 @@ from tests.chaos import history, jobs
 
 GROUP = "chaos"
 MOVED = "moved"
+SERIAL = "serial"
 ONCE = "once"
 SKIP = "reschedule_next_with_remaining_count"
 OWN_THRESHOLD = timedelta(seconds=2)
 RATED, RATED_EVERY, RATED_SLACK = "rated", 4.0, 6
 PROCESS_SLACK = 15
 """Starting a process takes seconds, and there are two at most."""
+DEEP, DEEP_TRIGGERS, DEEP_EVERY, DEEP_SLACK = "deep", 200, 20.0, 20
+TENANT = "tenant"
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ def declared(start: datetime, rate: float = 1.0) -> Iterator[Planned]:
     yield recurring("fenced-0", jobs.Fenced, 0, 1.0)
     for i in number(2):
         yield recurring(f"transactional-{i}", jobs.Transactional, 0, 2.0, flags={"may_fail": True})
-    yield recurring("limited-0", jobs.Plain, 300, 0.5, max_concurrent=2)
+    yield recurring("limited-0", jobs.Plain, 300, 0.5, max_concurrent=2, flags={"limit": 2})
     yield recurring("logged-0", jobs.Logged, 0, capture_logs="INFO", flags={"logs": True})
     yield from _bursts(start, number(40))
     yield _rated(start)
@@ -103,6 +106,9 @@ def declared(start: datetime, rate: float = 1.0) -> Iterator[Planned]:
         yield recurring(f"misfire-{name}", jobs.Plain, 0, misfire=misfire)
     yield from _crons(start)
     yield _same_instant(start)
+    yield _deep(start, number(DEEP_TRIGGERS))
+    yield _keyed(start, number(8))
+    yield _wide(start, number(24))
 
 
 def _crons(start: datetime) -> Iterator[Planned]:
@@ -179,13 +185,61 @@ def _same_instant(start: datetime) -> Planned:
     return Planned(job, triggers, tuple(every(start, span) for _ in names), flags)
 
 
+def _deep(start: datetime, numbers: range) -> Planned:
+    """Very many triggers of one serial job that become due almost together, in an order that their fires have to have.
+
+    All but one of them wait, and each end lets the next one go.
+    """
+    span = timedelta(seconds=DEEP_EVERY)
+    starts = {f"{DEEP}-{i}": start + timedelta(milliseconds=i) for i in numbers}
+    triggers = tuple(
+        SimpleTrigger(name, GROUP, interval=span, repeat_count=None, start_time=at) for name, at in starts.items()
+    )
+    job = JobDetail(jobs.Serial, DEEP, GROUP, data={"ms": 0})
+    flags = {"serial": True, "recovers": False, "policy": "exact", "slack": DEEP_SLACK, "ordered": True}
+    return Planned(job, triggers, tuple(every(at, span) for at in starts.values()), flags)
+
+
+def _keyed(start: datetime, numbers: range) -> Planned:
+    """A job that runs once at a time for each of several tenants, each of whom has several triggers due at once."""
+    span = timedelta(seconds=3)
+    tenants = {f"keyed-{i}-{turn}": f"tenant-{i}" for turn in range(4) for i in numbers}
+    triggers = tuple(
+        SimpleTrigger(name, GROUP, interval=span, repeat_count=None, start_time=start, data={TENANT: tenant})
+        for name, tenant in tenants.items()
+    )
+    job = JobDetail(jobs.Plain, "keyed", GROUP, data={"ms": 50}, max_concurrent=1, concurrency_key=TENANT)
+    flags: dict[str, Any] = {"serial": False, "recovers": False, "policy": "exact", "slack": 4, "limit": 1}
+    flags["keys"] = {f"{GROUP}.{name}": tenant for name, tenant in tenants.items()}
+    return Planned(job, triggers, tuple(every(start, span) for _ in triggers), flags)
+
+
+def _wide(start: datetime, numbers: range) -> Planned:
+    """A job that runs three times at a time at most, with many more triggers due at once."""
+    span = timedelta(seconds=4)
+    names = [f"wide-{i}" for i in numbers]
+    triggers = tuple(SimpleTrigger(n, GROUP, interval=span, repeat_count=None, start_time=start) for n in names)
+    job = JobDetail(jobs.Plain, "wide", GROUP, data={"ms": 100}, max_concurrent=3, requests_recovery=True)
+    flags = {"serial": False, "recovers": True, "policy": "exact", "slack": 6, "limit": 3}
+    return Planned(job, triggers, tuple(every(start, span) for _ in names), flags)
+
+
 def moved(start: datetime, count: int) -> Iterator[Planned]:
-    """Triggers that the client pauses, resumes, reschedules and deletes."""
+    """Triggers that the client pauses, resumes, reschedules and deletes. Every other one is of one serial job.
+
+    So the trigger that an end lets go is moved, too, and another one of the job has to take its place.
+    """
     for i in range(count):
         span = timedelta(seconds=1)
         name = f"moved-{i}"
         trigger = SimpleTrigger(name, MOVED, interval=span, repeat_count=None, start_time=start)
-        job = JobDetail(jobs.Serial if i % 2 else jobs.Plain, name, MOVED, data={"ms": 20}, durable=True)
+        job = JobDetail(
+            jobs.Serial if i % 2 else jobs.Plain,
+            f"{MOVED}-{SERIAL}" if i % 2 else name,
+            MOVED,
+            data={"ms": 20},
+            durable=True,
+        )
         flags = {"serial": bool(i % 2), "recovers": False, "policy": "exact"}
         yield Planned(job, (trigger,), (every(start, span),), flags)
 

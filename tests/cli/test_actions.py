@@ -163,9 +163,9 @@ def test_a_schedule_is_previewed_and_an_error_is_shown_in_its_place(terminal: Te
     assert "04:30:00" in preview
     assert "0 0 2 ? * MON-FRI" in terminal.ok("show", "trigger", "nightly")
     terminal.ok("reschedule", "nightly", "30 4 * * *", "--reason", "the backup runs at two")
-    sheet = terminal.ok("show", "trigger", "nightly")
-    assert "30 4 * * *" in sheet
-    assert "Europe/Berlin" in sheet, "the zone stays"
+    details = terminal.ok("show", "trigger", "nightly")
+    assert "30 4 * * *" in details
+    assert "Europe/Berlin" in details, "the zone stays"
 
 
 class Failing(Job):

@@ -283,9 +283,9 @@ def test_an_error_is_one_line_and_overdue_triggers_are_reported(
         assert part in row
     assert "Traceback" not in text
     assert re.search(r"1 trigger is overdue, DEFAULT\.late for 5m(\d+s)?, and no node is running: start one", warning)
-    _, sheet, _ = run("show", "job", "job", *options)
-    assert "problem" in sheet
-    assert "durable" not in sheet, "no rules are shown that the job does not have"
+    _, details, _ = run("show", "job", "job", *options)
+    assert "problem" in details
+    assert "durable" not in details, "no rules are shown that the job does not have"
     _, text, _ = run("triggers", *options, "--json")
     [shown] = [row for row in json.loads(text)["items"] if row["key"]["name"] == "zoned"]
     assert shown["error"] == "ValueError: no such region"

@@ -14,8 +14,8 @@ from click.shell_completion import ShellComplete
 
 from quartzpy import Job, JobDetail, JobExecutionContext, SimpleTrigger
 from quartzpy.cli.completion import PROGRAM, VARIABLE
-from quartzpy.cli.config import without_password
 from quartzpy.cli.main import cli
+from quartzpy.cli.setup import without_password
 from tests.cli.conftest import Terminal
 from tests.cluster.app import Quick
 

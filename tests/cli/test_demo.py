@@ -14,7 +14,6 @@ import pytest
 from quartzpy import JobKey, SimpleTrigger
 from quartzpy.demo.audit import summarize
 from quartzpy.demo.jobs import GROUP, SERIAL_REPORT
-from quartzpy.demo.spans import Span
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
 from quartzpy.states import ExecutionState, TriggerState
 from quartzpy.store.records import ExecutionRecord, TriggerRecord
@@ -97,18 +96,6 @@ def test_the_audit_finds_what_was_lost_doubled_or_overlapped(
     summary = summarize(3, executions, [STORED], [TRIGGER], SERIAL_REPORT, START + 3 * SECOND)
     assert (summary.lost, summary.duplicated, summary.overlaps) == (lost, duplicated, overlaps)
     assert summary.promises_kept == (lost == duplicated == overlaps == 0)
-
-
-def test_instants_of_a_pause_are_not_owed() -> None:
-    pause = (START + SECOND * 10, START + SECOND * 20)
-    trigger = replace(STORED, progress=TriggerProgress(START + 15 * SECOND, START + 2 * SECOND, 3))
-    executions = [executed(second) for second in range(3)]
-
-    def lost(pauses: list[Span]) -> int:
-        return summarize(3, executions, [trigger], [TRIGGER], SERIAL_REPORT, START + 60 * SECOND, pauses).lost
-
-    assert lost([]) == 13, "the seconds from 3 to 14, and the trigger that was left behind"
-    assert lost([pause]) == 5, "the seconds from 3 to 7: those from 8 on may have been held by the pause"
 
 
 def test_a_trigger_that_was_left_behind_counts_as_lost() -> None:

@@ -1,4 +1,4 @@
-"""What the demo shows: lanes, narration, delays by their cause, and a terminal that is as it was before."""
+"""What the demo shows: lanes, narration, counts, and a terminal that is as it was before."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ from rich.console import Console
 
 from quartzpy.demo import jobs
 from quartzpy.demo.audit import Summary
-from quartzpy.demo.screen import LiveScreen, draw, lane
-from quartzpy.demo.spans import OURS, explain_delay, subtract
-from quartzpy.demo.story import DEAD_NODE, OWN_JOB, Burst, Memory, Scene, describe_delay, narrate
-from quartzpy.demo.views import NEXT_STEPS, JsonLines, PlainLines
+from quartzpy.demo.screen import LiveScreen, draw
+from quartzpy.demo.stage import Demo
+from quartzpy.demo.views import NEXT_STEPS, Audience, JsonLines, PlainLines, Scene
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.states import ExecutionState
 from quartzpy.store.protocol import CheckIn
@@ -72,20 +71,18 @@ def ended(
     )
 
 
-def scene(seconds: float, memory: Memory | None = None, *, live: tuple[RunningRecord, ...] = ()) -> Scene:
-    memory = memory or Memory()
+def scene(seconds: float, *, live: tuple[RunningRecord, ...] = (), history: tuple[ExecutionRecord, ...] = ()) -> Scene:
     return Scene(
         elapsed=seconds,
         duration=20,
-        now=at(seconds),
-        alive={"node-1": 11, "node-2": 12},
+        alive=["node-1", "node-2"],
         killed={},
         cluster=CheckIn(at(seconds), (node("node-1", seconds), node("node-2", seconds))),
         triggers=(),
         running=live,
-        history=list(memory.executions.values()),
-        lanes=memory.lanes(live, at(seconds)),
-        delays=memory.delays({}),
+        history=history,
+        burst=None,
+        burst_size=60,
     )
 
 
@@ -95,104 +92,54 @@ def picture(shown: Scene, width: int = 120) -> str:
     return console.export_text()
 
 
-# --- delays
-
-
-def test_a_delay_is_divided_and_no_moment_counts_twice() -> None:
-    parts = explain_delay((at(0), at(10)), {"a": [(at(0), at(4))], "b": [(at(2), at(6)), (at(8), at(20))]})
-    assert {cause: part.total_seconds() for cause, part in parts.items()} == {"a": 4, "b": 4, OURS: 2}
-    assert explain_delay((at(1), at(0)), {"a": [(at(0), at(9))]})[OURS] == timedelta(), "it fired early, so to speak"
-    assert subtract([(at(0), at(3))], (at(1), at(2))) == [(at(0), at(1)), (at(2), at(3))]
-
-
-def test_waiting_for_its_own_job_and_for_a_dead_node_is_not_the_schedulers_delay() -> None:
-    memory = Memory()
-    first = ended(jobs.SERIAL_REPORT, "node-1", 0, 0.01, 0.7, fire_id=1)
-    second = ended(jobs.SERIAL_REPORT, "node-1", 0, 0.72, 1.4, fire_id=2)
-    memory.see([second, first])
-    parts = memory.delay(second, {})
-    assert (parts[OWN_JOB], parts[OURS]) == (timedelta(seconds=0.69), timedelta(seconds=0.03))
-    assert describe_delay(parts) == "waited 690 ms for its own job, 30 ms ours"
-    memory.removed["node-2"] = at(6)
-    freed = ended(jobs.HEARTBEAT, "node-1", 4, 6.1, 6.2, fire_id=3)
-    parts = memory.delay(freed, {"node-2": at(3)})
-    assert (parts[DEAD_NODE], parts[OURS]) == (timedelta(seconds=2), timedelta(seconds=0.1))
-
-
-def test_a_serial_job_that_was_killed_blocks_in_the_name_of_the_dead_node() -> None:
-    memory = Memory(removed={"node-2": at(6)})
-    killed = ended(jobs.SERIAL_REPORT, "node-2", 2, 2, 6, fire_id=1, state="TERMINATED")
-    after = ended(jobs.SERIAL_REPORT, "node-1", 2, 6.5, 7, fire_id=2)
-    memory.see([after, killed])
-    parts = memory.delay(after, {"node-2": at(3)})
-    assert [parts[cause].total_seconds() for cause in (OWN_JOB, DEAD_NODE, OURS)] == [1, 3, 0.5]
-
-
 # --- what is shown
 
 
 def test_one_sees_the_killed_job_move_from_lane_to_lane() -> None:
-    memory = Memory()
-    before = (running(jobs.LONG_EXPORT, "node-1", 2),)
-    memory.see_kill("node-1", before, at(4))
+    demo = Demo(Audience(), nodes=2, duration=timedelta(seconds=20), dsn="", keep=False)
+    first = running(jobs.LONG_EXPORT, "node-1", 2)
+    quick = ended(jobs.HEARTBEAT, "node-2", 2, 2, 2, fire_id=7)
+    failed = ended(jobs.FLAKY_IMPORT, "node-2", 3, 3, 3, fire_id=8, state="FAILED")
+    demo.lengthen_lanes(scene(1), [])
+    demo.lengthen_lanes(scene(2, live=(first,)), [quick])
+    demo.lengthen_lanes(scene(3, live=(first,)), [failed, quick])
+    dead = replace(scene(4, live=(first,)), alive=["node-2"], killed={"node-1": at(4)})
+    demo.lengthen_lanes(dead, [])
+    demo.lengthen_lanes(dead, [])
     again = running(jobs.LONG_EXPORT, "node-2", 7, group=RECOVERING_JOBS, fire_id=2)
-    shown = replace(scene(10, memory, live=(*before, again)), alive={"node-2": 12}, killed={"node-1": at(4)})
-    assert lane(shown, "node-1", 20).plain == "··EE✗·····" + " " * 10, "it was killed in the fifth second"
-    assert lane(shown, "node-2", 20).plain == "·······EEE" + " " * 10
-    assert narrate(replace(shown, cluster=CheckIn(at(10), (node("node-2", 10),)))) == (
-        "node-2 runs long-export again, which node-1 left"
-    )
+    shown = replace(dead, running=(first, again), cluster=CheckIn(at(10), (node("node-2", 10),)), lanes=demo.lanes)
+    demo.lengthen_lanes(shown, [])
+    assert "".join(letter for letter, _ in demo.lanes["node-1"]) == "·EE✗··"
+    assert "".join(letter for letter, _ in demo.lanes["node-2"]) == "·hi··E"
+    assert [style for _, style in demo.lanes["node-2"]][1:3] == ["ended", "failed"]
+    assert demo.lanes["node-2"][-1] == ("E", "again")
+    assert "·EE✗··" in picture(shown)
+    assert shown.narrate() == "node-2 runs long-export again, which node-1 left"
 
 
 def test_each_phase_has_its_sentence() -> None:
     quiet = scene(1)
-    assert narrate(quiet) == "2 nodes share one schedule: there is no leader"
+    assert quiet.narrate() == "2 nodes share one schedule: there is no leader"
     export = scene(3, live=(running(jobs.LONG_EXPORT, "node-1", 2),))
-    assert narrate(export) == "node-1 runs long-export and will be killed in 1.0 s"
-    silent = replace(scene(5), alive={"node-2": 1}, killed={"node-1": at(4)})
+    assert export.narrate() == "node-1 runs long-export and will be killed in 1.0 s"
+    silent = replace(scene(5), alive=["node-2"], killed={"node-1": at(4)})
     silent = replace(silent, cluster=CheckIn(at(5), (node("node-1", 4), node("node-2", 5))))
-    assert narrate(silent) == "node-1 is silent: 2.0 s to its removal by the others"
-    assert narrate(replace(quiet, burst=Burst(60, {"node-1": 3}, 0.4))).startswith("burst: 60 thumbnails are due")
-    assert narrate(replace(quiet, burst=Burst(3, {"node-1": 3}, 0.4))) == "the burst is over: 3 thumbnails in 0.4 s"
-    assert "paused" in narrate(replace(quiet, paused=True))
+    assert silent.narrate() == "node-1 is silent: 2.0 s to its removal by the others"
+    assert replace(quiet, burst={"node-1": 3}).narrate().startswith("burst: 60 thumbnails are due")
 
 
 def test_the_picture_has_all_its_parts_and_fits_a_narrow_terminal() -> None:
-    memory = Memory()
-    memory.see([ended(jobs.FLAKY_IMPORT, "node-1", 1, 1, 1.1, fire_id=1, state="FAILED")])
-    shown = replace(
-        scene(4, memory),
-        burst=Burst(60, {"node-1": 20, "node-2": 14}, 0.4),
-        notes=("killed node-1 (pid 11) with SIGKILL",),
-        why=None,
-    )
+    failed = ended(jobs.FLAKY_IMPORT, "node-1", 1, 1, 1.1, fire_id=1, state="FAILED")
+    shown = replace(scene(4, history=(failed,)), notes=("killed node-1 (pid 11) with SIGKILL",))
     text = picture(shown)
-    for part in (
-        "● node-1",
-        "fails on purpose",
-        "34 of 60 thumbnails",
-        "node-1 20, node-2 14",
-        "killed node-1",
-        "q quit",
-    ):
+    for part in ("● node-1", "fails on purpose", "a burst", "killed node-1", "q quit", "4 s of 20 s"):
         assert part in text
-    why = picture(replace(shown, why=("demo.every-2s", ["It is paused."])))
-    assert "why: demo.every-2s" in why
-    assert "It is paused." in why
     for width in (80, 94, 112, 120):
         lines = picture(shown, width).splitlines()
         assert all(len(line) <= width for line in lines)
+        assert len(lines) < 24
         [header] = [line for line in lines if line.startswith("job ")]
-        assert header.rstrip().endswith("ours"), "the last column is whole"
-        assert ("dead node" in header) == (width >= 112)
-
-
-def test_a_pause_of_the_spectator_is_remembered_with_its_ends() -> None:
-    memory = Memory()
-    assert memory.toggle_pause(at(1))
-    assert memory.pauses_until(at(2)) == [(at(1), at(2))]
-    assert not memory.toggle_pause(at(3))
-    assert memory.pauses_until(at(9)) == [(at(1), at(3))]
+        assert header.rstrip().endswith("failed"), "the last column is whole"
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -266,14 +213,10 @@ def test_keys_work_and_the_terminal_is_as_it_was_afterwards(postgres_dsn: str, l
         terminal.read_until(terminal.shows("share one schedule"))
         assert not terminal.restored(), "keys are read one by one"
         if leaving == b"q":
-            terminal.press(b"p")
-            terminal.read_until(terminal.shows("you paused all triggers"))
-            terminal.press(b"p")
-            terminal.read_until(terminal.shows("you resumed all triggers"))
             terminal.press(b"k")
             terminal.read_until(terminal.shows("the last node is not killed"))
-            terminal.press(b"w")
-            terminal.read_until(terminal.shows("why: demo."))
+            terminal.press(b"n")
+            terminal.read_until(terminal.shows("node-2 is being started"))
         terminal.press(leaving)
         terminal.read_until(terminal.ended)
         terminal.read_until(lambda: b"What to try next" in terminal.output)

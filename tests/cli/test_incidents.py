@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quartzpy import Job, JobExecutionContext, JobKey, SimpleTrigger, TriggerKey
-from quartzpy.cli.incidents import command_of
+from quartzpy.cli.cluster import command_of
 from quartzpy.operations import Selection
 from quartzpy.operations.incidents import Remedy
 from tests.cli.conftest import Terminal

@@ -7,11 +7,10 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from quartzpy import JobKey, TriggerKey
-from quartzpy.cli.cells import Cells, cut, padded, short_span, width_of
-from quartzpy.cli.instants import FUTURE, PAST, instant
-from quartzpy.cli.layout import draw
-from quartzpy.cli.list_definitions import TRIGGERS
-from quartzpy.cli.list_executions import EXECUTIONS
+from quartzpy.cli.definition_lists import TRIGGERS
+from quartzpy.cli.drawing import draw
+from quartzpy.cli.execution_lists import EXECUTIONS
+from quartzpy.cli.formatter import FUTURE, PAST, Formatter, cut, instant, padded, short_span, width_of
 from quartzpy.errors import SettingsError
 from quartzpy.operations import ExecutionSummary, TriggerSummary
 from quartzpy.states import ExecutionState, PublicState, TriggerState
@@ -79,7 +78,7 @@ mail.broken                   ERROR    -                    0 30 4 * * ?       m
 
 def drawn(width: int | None, **options: bool) -> str:
     text = draw(
-        TRIGGERS.columns[:12] + TRIGGERS.columns[-1:], ROWS, Cells("UTC"), width=width, zoned=("next",), **options
+        TRIGGERS.columns[:12] + TRIGGERS.columns[-1:], ROWS, Formatter("UTC"), width=width, zoned=("next",), **options
     )
     return text + "\n"
 
@@ -123,7 +122,7 @@ def test_an_execution_in_a_table() -> None:
         *(NOW, NOW, NOW, NOW + timedelta(seconds=90), None),
         *(timedelta(milliseconds=20), timedelta(), timedelta(seconds=90), "ValueError: no such region"),
     )
-    assert draw(EXECUTIONS.columns[:9], [one], Cells("UTC"), zoned=("scheduled",)).splitlines() == [
+    assert draw(EXECUTIONS.columns[:9], [one], Formatter("UTC"), zoned=("scheduled",)).splitlines() == [
         "ID  JOB          STATE   SCHEDULED (UTC)      WAITED    RAN  ATTEMPT  NODE    TRIGGER",
         " 7  DEFAULT.job  FAILED  2026-11-22 08:30:15    20ms  1m30s        2  app-01  DEFAULT.t",
     ]
@@ -141,11 +140,11 @@ def test_spans_have_two_units_at_most(seconds: float, text: str) -> None:
 
 
 def test_an_hour_that_comes_twice_says_which_one_it_is() -> None:
-    cells = Cells("Europe/Berlin")
-    assert cells.text(datetime(2026, 10, 25, 0, 30, tzinfo=UTC)) == "2026-10-25 02:30:00+02"
-    assert cells.text(datetime(2026, 10, 25, 1, 30, tzinfo=UTC)) == "2026-10-25 02:30:00+01"
-    assert cells.text(datetime(2026, 10, 25, 2, 30, tzinfo=UTC)) == "2026-10-25 03:30:00"
-    assert cells.sentence("It fires at 2026-07-01T10:00:00.5+00:00, in 3 s.\x1b") == (
+    formatter = Formatter("Europe/Berlin")
+    assert formatter.text(datetime(2026, 10, 25, 0, 30, tzinfo=UTC)) == "2026-10-25 02:30:00+02"
+    assert formatter.text(datetime(2026, 10, 25, 1, 30, tzinfo=UTC)) == "2026-10-25 02:30:00+01"
+    assert formatter.text(datetime(2026, 10, 25, 2, 30, tzinfo=UTC)) == "2026-10-25 03:30:00"
+    assert formatter.sentence("It fires at 2026-07-01T10:00:00.5+00:00, in 3 s.\x1b") == (
         "It fires at 2026-07-01 12:00:00 Europe/Berlin, in 3 s.\\x1b"
     )
 
@@ -175,10 +174,10 @@ def test_cells_are_cut_by_the_columns_that_they_take() -> None:
     ],
 )
 def test_instants_of_options(text: str, direction: int, expected: datetime) -> None:
-    assert instant(text, "--since", Cells("Europe/Berlin"), NOW, direction=direction) == expected
+    assert instant(text, "--since", Formatter("Europe/Berlin"), NOW, direction=direction) == expected
 
 
 @pytest.mark.parametrize("text", ["", "soon", "25:00", "9999999999999d", "2026-13-01"])
 def test_an_instant_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(SettingsError, match="--since"):
-        instant(text, "--since", Cells("UTC"), NOW)
+        instant(text, "--since", Formatter("UTC"), NOW)

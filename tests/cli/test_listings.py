@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, SimpleTrigger, TriggerKey, WeeklyCalendar
-from quartzpy.cli.cells import width_of
+from quartzpy.cli.formatter import width_of
 from quartzpy.cli.main import main
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.operations import Operations
@@ -152,10 +152,10 @@ def test_sheets_show_what_is_known(terminal: Terminal) -> None:
     assert scheduler.wait_until_recorded(1, timedelta(seconds=20))
     [record] = scheduler.executions()
     scheduler.standby()
-    sheet = terminal.ok("show", "execution", str(record.fire_id))
-    assert re.search(r"job +eu\.report", sheet)
-    assert "ValueError: no such region" in sheet
-    assert "read the file" in sheet
+    details = terminal.ok("show", "execution", str(record.fire_id))
+    assert re.search(r"job +eu\.report", details)
+    assert "ValueError: no such region" in details
+    assert "read the file" in details
     job = terminal.ok("show", "job", "eu.report")
     assert re.search(r"api_token +\[redacted\]", job)
     assert "s3cr3t" not in job
@@ -185,9 +185,9 @@ def test_calendars_groups_limits_and_locks(terminal: Terminal, postgres_dsn: str
     )
     scheduler.pause_trigger_group("eu")
     assert re.search(r"^workdays +weekly +UTC +no weekends", terminal.ok("calendars"), re.MULTILINE)
-    sheet = terminal.ok("show", "calendar", "workdays", "--year", "2026")
-    assert re.search(r"used by +eu\.a\n", sheet)
-    assert "2026-01  ..##.....##.....##.....##.....#   9 of 31" in sheet
+    details = terminal.ok("show", "calendar", "workdays", "--year", "2026")
+    assert re.search(r"used by +eu\.a\n", details)
+    assert "2026-01  ..##.....##.....##.....##.....#   9 of 31" in details
     assert terminal.run("show", "calendar", "workday").status == 5
     groups = terminal.ok("groups")
     assert re.search(r"^eu +triggers +2 +PAUSED +2 +0", groups, re.MULTILINE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import io
 import os
 import pty
 import re
@@ -18,16 +17,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import click
 import pytest
-from rich.console import Console
 
 from quartzpy import JobDetail, JobKey, SimpleTrigger, TriggerKey
-from quartzpy.cli.cells import Cells, width_of
+from quartzpy.cli.formatter import Formatter, sparkline, width_of
 from quartzpy.cli.keyboard import keys_of
-from quartzpy.cli.top.frame import draw_frame, sparkline
-from quartzpy.cli.top.view import FAILED, LATE, NEXT, TABS, WRONG, Details, Proposal, Snapshot, View
+from quartzpy.cli.top import TABS, Screen, _obey
 from quartzpy.operations import (
     ExecutionSummary,
     Incident,
@@ -116,11 +115,14 @@ def failure(number: int, job: str, error: str) -> ExecutionSummary:
     )
 
 
-def snapshot() -> Snapshot:
+RUNNING, LATE, FAILED, NEXT, WRONG = range(len(TABS))
+
+
+def overview() -> Overview:
     rows = (running(41, "import", 72, 0.4), running(42, "report", 3, None, "app-02"))
     minutes = [NOW - timedelta(minutes=60 - n) for n in range(60)]
     dead = node("app-03", 0, state=NodeState.DEAD, checkin_age=45 * SECOND, load=0.0)
-    overview = Overview(
+    return Overview(
         now=NOW,
         incidents=(
             Incident(Severity.ERROR, "dead-node", "app-03", "node app-03 is dead", ("Its last check-in is 45 s old.",)),
@@ -155,132 +157,171 @@ def snapshot() -> Snapshot:
         nodes=(node("app-01", 8), node("app-02", 3, mode=NodeMode.DRAINING), dead),
         counts={},
     )
-    return Snapshot(overview, rows)
 
 
-def text(view: View, width: int = 80, height: int = 24, shown: Snapshot | None = None) -> str:
-    console = Console(file=io.StringIO(), width=width, height=height, color_system=None)
-    console.print(draw_frame(shown or snapshot(), view, Cells("UTC"), "billing", width, height))
-    plain = console.file.getvalue().removesuffix("\n").split("\n")  # type: ignore[attr-defined]
-    assert len(plain) == height
-    assert all(width_of(line) <= width for line in plain), plain
-    return "\n".join(line.rstrip() for line in plain)
+def screen(tab: int = RUNNING, **values: Any) -> Screen:
+    return Screen("billing", Formatter("UTC"), tab=tab, **{"overview": overview(), **values})
+
+
+def text(shown: Screen, width: int = 80, height: int = 24) -> str:
+    lines = [click.unstyle(line) for line in shown.lines(width, height)]
+    assert len(lines) <= height
+    return "\n".join(lines)
 
 
 @pytest.mark.parametrize(("width", "height"), [(40, 10), (80, 24), (120, 30), (200, 60)])
-def test_each_frame_fills_the_terminal_and_is_never_wider(width: int, height: int) -> None:
+def test_each_table_fills_the_terminal_and_the_last_line_has_the_keys(width: int, height: int) -> None:
     for tab in range(len(TABS)):
-        for view in (View(tab=tab), View(tab=tab, help=True), View(tab=tab, text=["x" * 300] * 100, scrolled=50)):
-            text(view, width, height)
-            text(view, width, height, Snapshot())
-            text(view, width, height, Snapshot(error="connection refused " * 20))
-    hostile = replace(snapshot(), running=(running(1, "報告 <b>", 5, 0.5, "n" * 200),))
-    assert "報告 <b>" in text(View(), 120, 30, hostile)
+        lines = text(screen(tab), width, height).split("\n")
+        assert len(lines) == height
+        assert lines[-1].startswith("q quit  ? help")
+        table = lines[next(n for n, line in enumerate(lines) if " 1 Running" in line) + 1 :]
+        assert all(width_of(line) <= max(width, 80) for line in table[:-1]), table
+    assert "reading the database" in text(screen(overview=None), width, height)
+    waiting = text(screen(overview=None, error="connection refused " * 20), width, height)
+    assert "DATABASE UNAVAILABLE" in waiting
+    assert "the database cannot be read: connection refused" in " ".join(waiting.split())
+    hostile = replace(overview(), running=(running(1, "報告 <b>", 5, 0.5, "n" * 200),))
+    assert "報告 <b>" in text(screen(overview=hostile), 120, 30)
 
 
-def test_the_frame_shows_nodes_incidents_the_last_hour_and_the_table() -> None:
-    shown = text(View())
-    assert "2 of 3 nodes   2 running   1 late   1 dead   08:30:00" in shown
-    lines = shown.splitlines()
+def test_the_screen_shows_incidents_nodes_the_last_hour_and_the_table() -> None:
+    lines = text(screen()).split("\n")
+    assert lines[0] == "quartzpy top: billing   2 of 3 nodes   08:30:00 UTC"
     assert lines[1:3] == [
         "! node app-03 is dead: Its last check-in is 45 s old.",
         "! trigger billing.broken is in ERROR: no such region",
     ]
-    assert re.fullmatch(r"app-01 +█+ +8/8 alive +2s", lines[3])
-    assert re.fullmatch(r"app-02 +█+░+ +3/8 alive draining +2s", lines[4])
-    assert re.fullmatch(r"app-03 +░+ +0/8 dead +45s", lines[5])
-    assert lines[6].startswith("ended  ▁")
-    assert lines[6].endswith("58/min")
-    assert "9/h" in lines[7]
-    assert lines[8].endswith("p50 0.1s p99 5.9s")
-    assert "1 Running 2  2 Late 1  3 Failed 2  4 Next 2  5 Wrong 2" in lines[9]
-    assert lines[10].split()[:4] == ["ID", "JOB", "STATE", "FOR"]
-    assert lines[11].split()[:4] == ["41", "billing.import", "PROCESSING", "1m12s"]
-    assert "████░░░░░░  40%" in lines[11]
-    assert "No node knows the type app:Slow." in text(View(tab=LATE), 120, 30)
-    assert "SMTPError: 451 try later" in text(View(tab=FAILED), 120, 30)
-    assert "reset trigger" in text(View(tab=WRONG), 120, 30)
+    assert lines[3].split()[:4] == ["NODE", "STATE", "MODE", "BUSY"]
+    assert re.match(r"app-01 +alive +RUNNING +8/8 +100%", lines[4])
+    assert re.match(r"app-02 +alive +DRAINING +3/8", lines[5])
+    assert re.match(r"app-03 +dead +RUNNING +0/8", lines[6])
+    assert lines[7].startswith("ended  ")
+    assert lines[7].endswith("58/min")
+    assert lines[8].endswith("9/h")
+    assert lines[9].endswith("p50 0.1s p99 5.9s")
+    assert "1 Running 2  2 Late 1  3 Failed 2  4 Next 2  5 Wrong 2" in lines[10]
+    assert lines[11].split()[:4] == ["ID", "JOB", "STATE", "FOR"]
+    assert lines[12].split()[:5] == ["41", "billing.import", "PROCESSING", "1m12s", "40%"]
+    assert "No node knows the type app:Slow." in text(screen(LATE), 120, 30)
+    assert "SMTPError: 451 try later" in text(screen(FAILED), 120, 30)
+    assert "reset trigger" in text(screen(WRONG), 120, 30)
+
+
+def test_many_nodes_and_incidents_leave_room_for_the_table() -> None:
+    many = overview()
+    nodes = tuple(node(f"app-{number:02}", 1) for number in range(40))
+    crowded = screen(overview=replace(many, nodes=nodes, incidents=many.incidents * 4))
+    lines = text(crowded).split("\n")
+    assert len(lines) == 24
+    assert "40 of 40 nodes" in lines[0]
+    assert any(line.split()[:2] == ["41", "billing.import"] for line in lines)
+    assert "no node is running" in text(screen(overview=replace(many, nodes=())))
 
 
 def test_rows_are_sorted_filtered_and_selected_and_the_selection_stays_with_its_row() -> None:
-    view, shown = View(), snapshot()
-    assert [row.fire_id for row in view.rows(shown)] == [41, 42]
-    view.press("r", shown)
-    assert [row.fire_id for row in view.rows(shown)] == [42, 41]
-    view.press("down", shown)
-    assert view.position(view.rows(shown)) == 1
-    view.press("r", shown)
-    assert view.position(view.rows(shown)) == 0, "the same row, 41"
-    view.press("s", shown)
-    assert view.order == "job"
+    shown = screen()
+    assert [row.fire_id for row in shown.rows()] == [41, 42]
+    shown.press("r")
+    assert [row.fire_id for row in shown.rows()] == [42, 41]
+    shown.press("down")
+    assert shown.position(shown.rows()) == 1
+    shown.press("r")
+    assert shown.position(shown.rows()) == 0, "the same row, 41"
+    for _ in range(4):
+        shown.press("s")
+    assert "by for" in text(shown, 120, 30)
+    assert [row.fire_id for row in shown.rows()] == [42, 41]
     for key in "/REPX":
-        view.press(key, shown)
-    view.press("backspace", shown)
-    view.press("enter", shown)
-    assert view.contains == "REP"
-    assert [row.fire_id for row in view.rows(shown)] == [42]
-    assert 'with "REP"' in text(view, 120, 30)
-    view.press("escape", shown)
-    assert len(view.rows(shown)) == 2
-    view.press("end", shown)
-    assert view.position(view.rows(shown)) == 1
-    view.press("pageup", shown)
-    assert view.position(view.rows(shown)) == 0
+        shown.press(key)
+    assert "/REPX_" in text(shown)
+    shown.press("backspace")
+    shown.press("enter")
+    assert shown.contains == "REP"
+    assert [row.fire_id for row in shown.rows()] == [42]
+    assert 'with "REP"' in text(shown, 120, 30)
+    shown.press("escape")
+    assert len(shown.rows()) == 2
+    shown.press("end")
+    assert shown.position(shown.rows()) == 1
+    shown.press("pageup")
+    assert shown.position(shown.rows()) == 0
 
 
-def test_actions_ask_and_only_yes_confirms() -> None:
-    view, shown = View(), snapshot()
-    assert view.press("c", shown) is None
-    assert "Cancel execution 41 of billing.import? [y/N]" in text(view)
-    assert view.press("enter", shown) is None
-    assert "nothing was changed" in text(view)
-    view.press("c", shown)
-    confirmed = view.press("y", shown)
-    assert isinstance(confirmed, Proposal)
-    assert (confirmed.action, confirmed.subjects) == ("cancel", (41,))
-    for tab, key, action, subject in (
-        (LATE, "p", "pause", TriggerKey("late", "billing")),
-        (LATE, "t", "trigger", JobKey("slow", "billing")),
-        (FAILED, "a", "run_again", 40),
-        (NEXT, "n", "skip_next", TriggerKey("a")),
-    ):
-        view = View(tab=tab)
-        view.press(key, shown)
-        confirmed = view.press("y", shown)
-        assert isinstance(confirmed, Proposal)
-        assert (confirmed.action, confirmed.subjects) == (action, (subject,))
-    view = View(tab=LATE)
-    view.press("c", shown)
-    assert view.proposal is None
-    assert "does not apply" in text(view)
-    view = View(tab=WRONG)
-    view.press("down", shown)
-    view.press("m", shown)
-    confirmed = view.press("y", shown)
-    assert isinstance(confirmed, Proposal)
-    assert (confirmed.action, confirmed.arguments) == ("reset", {"selection": TriggerKey("broken", "billing")})
+def test_each_column_can_be_the_order_also_where_values_are_missing() -> None:
+    for tab, (_, _, listing, _) in enumerate(TABS):
+        shown = screen(tab)
+        for _ in range(len(listing.chosen(()))):
+            shown.press("s")
+            assert len(shown.rows()) == len(screen(tab).rows())
+        shown.press("s")
+        assert shown.rows() == screen(tab).rows(), "after the last column comes the order of the overview again"
 
 
-def test_details_help_and_quit() -> None:
-    view, shown = View(), snapshot()
-    assert view.press("enter", shown) == Details("execution", 41)
-    assert View(tab=LATE).press("w", shown) == Details("trigger", TriggerKey("late", "billing"))
-    assert shown.overview is not None
-    assert View(tab=WRONG).press("enter", shown) == Details("incident", shown.overview.incidents[0])
-    view.text = [f"line {n}" for n in range(100)]
-    view.press("down", shown)
-    assert "line 1\n" in text(view)
-    assert "line 0\n" not in text(view)
-    view.press("q", shown)
-    assert not view.quit
-    assert not view.text
-    view.press("?", shown)
-    assert "freeze the screen" in text(view)
-    view.press("x", shown)
-    view.press(" ", shown)
-    assert text(view).startswith("FROZEN")
-    view.press("q", shown)
-    assert view.quit
+def test_a_key_for_a_row_returns_the_selected_one() -> None:
+    shown = screen()
+    assert shown.press("c").fire_id == 41
+    shown.press("down")
+    for key in ("enter", "w", "a", "m", "t", "p", "u", "n"):
+        assert shown.press(key).fire_id == 42
+    assert shown.press("x") is None
+    assert screen(overview=replace(overview(), running=())).press("c") is None
+    assert shown.press("?") == "?"
+    for key in "/cp":
+        assert shown.press(key) is None, "it is a letter of the filter"
+    assert shown.contains == "cp"
+
+
+class Operations:
+    """Records the actions of `quartzpy top`."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, dict[str, Any]]] = []
+        self.actions = self
+
+    def __getattr__(self, name: str) -> Any:
+        def act(**arguments: Any) -> Any:
+            self.done.append((name, arguments))
+            return SimpleNamespace(text=f"{name} is done")
+
+        return act
+
+
+@pytest.mark.parametrize(
+    ("tab", "key", "question", "action", "arguments"),
+    [
+        (RUNNING, "c", "Cancel execution 41?", "cancel", {"selection": 41}),
+        (LATE, "p", "Pause trigger billing.late?", "pause", {"selection": TriggerKey("late", "billing")}),
+        (LATE, "u", "Resume trigger billing.late?", "resume", {"selection": TriggerKey("late", "billing")}),
+        (LATE, "t", "Run job billing.slow?", "trigger", {"job": JobKey("slow", "billing")}),
+        (FAILED, "a", "Run again execution 40?", "run_again", {"selection": 40}),
+        (NEXT, "n", "Skip the next fire of trigger DEFAULT.a?", "skip_next", {"selection": TriggerKey("a")}),
+        (WRONG, "m", "Reset trigger billing.broken?", "reset", {"selection": TriggerKey("broken", "billing")}),
+    ],
+)
+def test_actions_ask_and_only_yes_confirms(
+    tab: int,
+    key: str,
+    question: str,
+    action: str,
+    arguments: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    operations, row = Operations(), screen(tab).rows()[-1 if tab == WRONG else 0]
+    questions: list[str] = []
+    monkeypatch.setattr("quartzpy.cli.top.ask_key", lambda text: questions.append(text) or "enter")
+    assert _obey(operations, Formatter("UTC"), key, row) == "nothing was changed"  # type: ignore[arg-type]
+    assert questions == [f"{question} [y/N] "]
+    assert operations.done == []
+    monkeypatch.setattr("quartzpy.cli.top.ask_key", lambda text: "y")
+    assert _obey(operations, Formatter("UTC"), key, row) == f"{action} is done"  # type: ignore[arg-type]
+    assert operations.done == [(action, {**arguments, "reason": "quartzpy top"})]
+
+
+def test_an_action_that_does_not_fit_the_row_is_refused() -> None:
+    for tab, key in ((LATE, "c"), (LATE, "m"), (WRONG, "p")):
+        text = _obey(Operations(), Formatter("UTC"), key, screen(tab).rows()[0])  # type: ignore[arg-type]
+        assert text == "this action does not apply to the selected row"
 
 
 def test_keys_and_sparklines() -> None:
@@ -374,13 +415,23 @@ def test_in_a_terminal_it_acts_after_a_question_and_restores_the_terminal(
     session.wait_for("nothing runs")
     session.send("4")
     session.wait_for("DEFAULT.soon")
+    session.send("\r")
+    session.wait_for("trigger DEFAULT.soon  WAITING")
+    session.wait_for("any key goes back")
+    session.send(" ")
+    session.wait_for("DEFAULT.soon")
     session.send("p")
     session.wait_for("Pause trigger DEFAULT.soon? [y/N]")
     session.send("y")
     session.wait_for("Paused trigger DEFAULT.soon.")
+    session.wait_for("No node is running")
+    session.send("?")
+    session.wait_for("freeze the screen, or go on")
+    session.wait_for("any key goes back")
+    session.send(" ")
+    session.wait_for("quartzpy top:")
     assert terminal.scheduler.trigger_state(TriggerKey("soon")) is PublicState.PAUSED
     session.resize(30, 8)
-    session.process.send_signal(signal.SIGWINCH)
     session.wait_for("too small: 30x8")
     session.send("q")
     session.end(0)

@@ -10,6 +10,8 @@ import pytest
 from quartzpy.store.postgresql.db import expectation
 from tests.contract.harness import Harness, RamHarness, SqlBackend, SqlHarness
 from tests.contract.options import given_harness
+from tests.database import Server
+from tests.moves import LISTED, MovesInMemory, MovesOfDatabase, recorded_in_database, recorded_in_memory
 
 
 @pytest.fixture(autouse=True)
@@ -50,3 +52,32 @@ def store(request: pytest.FixtureRequest) -> Iterator[Harness]:
         harness = SqlHarness(backends[dsn])
     yield harness
     harness.close()
+
+
+@pytest.fixture(scope="module")
+def moves_of_database(postgres_server: Server, _worker_database: str) -> Iterator[MovesOfDatabase]:
+    """The moves of the rows that the tests of a module make; see `tests.moves`."""
+    with postgres_server.connect(_worker_database) as connection, recorded_in_database(connection) as moves:
+        yield moves
+
+
+@pytest.fixture
+def moves(request: pytest.FixtureRequest) -> Iterator[MovesInMemory | MovesOfDatabase]:
+    """The moves of the rows of `store`."""
+    if request.node.callspec.params["store"] == "ram":
+        with recorded_in_memory() as in_memory:
+            yield in_memory
+    else:
+        recorded: MovesOfDatabase = request.getfixturevalue("moves_of_database")
+        recorded.forget()
+        yield recorded
+
+
+@pytest.fixture(autouse=True)
+def _rows_make_only_listed_moves(request: pytest.FixtureRequest) -> Iterator[None]:
+    if "store" not in request.fixturenames or given_harness(request.config):
+        yield
+        return
+    moves: MovesInMemory | MovesOfDatabase = request.getfixturevalue("moves")
+    yield
+    assert moves.made() <= LISTED

@@ -13,7 +13,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.job_data import decode
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.node.fire_requests import fire_request_of
+from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.states import CompletionInstruction, JobMode, Outcome, TriggerState
 from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import (

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from quartzpy.errors import InvalidValueError
-from quartzpy.jobs.progress import Progress
+from quartzpy.jobs.context import Progress
 from quartzpy.states import Outcome
 from tests.contract.harness import Harness, every, job, job_key, once
 

@@ -17,8 +17,8 @@ import pytest
 
 from quartzpy.calendars.times import DailyCalendar
 from quartzpy.job_data import decode
+from quartzpy.jobs.context import Progress
 from quartzpy.jobs.job import JobDetail
-from quartzpy.jobs.progress import Progress
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import JobKey
 from quartzpy.states import Outcome

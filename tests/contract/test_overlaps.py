@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quartzpy.node.fire_requests import fire_request_of
+from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import JobEntry, NamedTriggers
 from tests.contract.harness import SECOND, Harness, at, every, job, job_key, key, names, once

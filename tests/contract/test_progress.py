@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from quartzpy.jobs.progress import Progress
+from quartzpy.jobs.context import Progress
 from tests.contract.harness import Harness, at, every, job, once
 
 

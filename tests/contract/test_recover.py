@@ -8,7 +8,7 @@ import pytest
 
 from quartzpy.errors import LeaseLostError
 from quartzpy.job_data import decode
-from quartzpy.jobs.repetition import nominal_fire, recovered_by
+from quartzpy.jobs.internal_entries import nominal_fire, recovered_by
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.protocol import FiredTrigger, JobGroups, NamedTriggers

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from quartzpy import Scheduler
 from quartzpy.dashboard import create_app
-from quartzpy.jobs.progress import Progress
+from quartzpy.jobs.context import Progress
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.triggers.cron import CronTrigger

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from quartzpy.cli import exits
+from quartzpy.cli import commands
 from quartzpy.store.postgresql.db.table_columns import TABLES
 from tests.docs.code_blocks import ROOT
 
-STATUSES = {name: value for name, value in vars(exits).items() if name.isupper()}
+STATUSES = {name: value for name, value in vars(commands).items() if name.isupper()}
 
 
 def section(page: str, title: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from quartzpy.demo import database
+from quartzpy.demo import cluster as database
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.embedded.binaries import find_programs
 from quartzpy.errors import StoreUnavailableError
@@ -23,7 +23,7 @@ from tests.waiting import wait_until
 USER = """
 import sys
 from pathlib import Path
-from quartzpy.demo import database
+from quartzpy.demo import cluster as database
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.embedded.binaries import find_programs
 from quartzpy.errors import StoreUnavailableError

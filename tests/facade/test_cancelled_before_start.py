@@ -73,13 +73,14 @@ def out_of_the_pool(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def before_the_code(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = JobRunner.note_running
+    original = JobRunner.can_begin_on_loop
 
-    def noted(self: JobRunner, execution: Execution) -> None:
-        original(self, execution)
+    def asked(self: JobRunner, execution: Execution) -> bool:
+        assert execution.began_at is not None
         gate.pass_through()
+        return original(self, execution)
 
-    monkeypatch.setattr(JobRunner, "note_running", noted)
+    monkeypatch.setattr(JobRunner, "can_begin_on_loop", asked)
 
 
 @pytest.mark.parametrize("held", [out_of_the_pool, before_the_code])
@@ -105,7 +106,7 @@ def test_it_does_not_begin(
     assert elsewhere.cancel(running)
     assert scheduler._node is not None
     [attempt] = scheduler._node.parts.runner.accepted()
-    wait_until(attempt.cancelled.is_set)
+    wait_until(lambda: attempt.cancelled.is_requested)
     gate.opened.set()
     assert scheduler.wait_until_recorded(1, LONG)
     [record] = scheduler.executions(job=JobKey("job"))

@@ -11,7 +11,7 @@ import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger
 from quartzpy.node.reactions import Reactions
-from quartzpy.node.workers.pace import Pace
+from quartzpy.node.workers.worker_pool import Pace
 from tests.waiting import wait_until
 
 MakeScheduler = Callable[..., Scheduler]

@@ -57,8 +57,8 @@ def test_import_quartzpy_does_not_import_the_database_driver() -> None:
 
 def test_a_command_imports_no_other_command_and_no_driver_before_it_runs() -> None:
     modules = imported(COMMAND)
-    assert "quartzpy.cli.list_limits" in modules
-    others = {"quartzpy.cli.list_cluster", "quartzpy.cli.show", "quartzpy.cli.top"}
+    assert "quartzpy.cli.definition_lists" in modules
+    others = {"quartzpy.cli.cluster", "quartzpy.cli.show", "quartzpy.cli.top"}
     assert not modules.intersection({*others, "sqlalchemy", "psycopg", "alembic", "rich"})
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quartzpy import JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
-from quartzpy.jobs.middleware import Middleware
+from quartzpy.jobs.context import Middleware
 from quartzpy.states import Outcome
 from tests.facade import jobs
 

@@ -13,10 +13,10 @@ import pytest
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.clock import SystemClock
 from quartzpy.errors import StoreUnavailableError
-from quartzpy.jobs.progress import Progress
+from quartzpy.jobs.context import Progress
 from quartzpy.logs.captured import LogLines
-from quartzpy.node.outage import StoreWatch
 from quartzpy.node.progress_writer import INTERVAL, RECENT_LOG_BYTES, ProgressWriter
+from quartzpy.node.service import StoreWatch
 from quartzpy.node.workers.execution import Execution
 from quartzpy.states import Outcome
 from quartzpy.store.memory.store import RamJobStore

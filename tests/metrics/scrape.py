@@ -9,7 +9,7 @@ from urllib.request import Request, urlopen
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics_families
 from prometheus_client.parser import text_string_to_metric_families as plain_families
 
-from quartzpy.metrics.exposition import OPEN_METRICS
+from quartzpy.metrics.families import OPEN_METRICS
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quartzpy.metrics.exposition import OPEN_METRICS, PLAIN, negotiated, rendered
-from quartzpy.metrics.families import Family, Histogram, Kind
+from quartzpy.metrics.families import OPEN_METRICS, PLAIN, Family, Histogram, Kind, negotiated, rendered
 from tests.metrics.scrape import parsed
 
 FORMATS = [(PLAIN, False), (OPEN_METRICS, True)]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from quartzpy.errors import StoreUnavailableError
-from quartzpy.metrics.exposition import PLAIN, rendered
+from quartzpy.metrics.families import PLAIN, rendered
 from quartzpy.metrics.recorder import OTHERS, Recorder
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Acquisition, Completion, MisfireOutcome, RecoveryOutcome

@@ -16,10 +16,9 @@ from quartzpy.events.events import Event, JobWasExecuted
 from quartzpy.events.listeners import Listeners
 from quartzpy.job_data import encode
 from quartzpy.jobs.fired_trigger import FireFacts, LoadedFire
-from quartzpy.jobs.job import Job, JobDetail, job_types
-from quartzpy.jobs.job_factory import JobFactory, new_instance
+from quartzpy.jobs.job import Job, JobDetail, JobFactory, job_types, new_instance
+from quartzpy.node.registration import Epoch
 from quartzpy.node.workers.deadlines import Deadlines
-from quartzpy.node.workers.epoch import Epoch
 from quartzpy.node.workers.event_loop import EventLoopThread
 from quartzpy.node.workers.execution import Execution, Executor
 from quartzpy.node.workers.job_runner import JobRunner

@@ -10,8 +10,8 @@ import pytest
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.node.cluster_manager import CUTOFF_EVERY, PURGE_EVERY, PURGE_REST, PURGE_ROWS, ClusterManager
-from quartzpy.node.outage import StoreWatch
-from quartzpy.node.workers.epoch import Epoch
+from quartzpy.node.registration import Epoch
+from quartzpy.node.service import StoreWatch
 from quartzpy.store.protocol import CheckIn, JobStore, Node, Purged, RecoveryOutcome, Repairs
 from tests.node.test_small_parts import ManualClock
 

@@ -8,9 +8,9 @@ import pytest
 
 from quartzpy.errors import JobStoreError, SchemaError, StoreUnavailableError
 from quartzpy.node.health import HealthState, SchedulerHealth, health_of
+from quartzpy.node.registration import Epoch
 from quartzpy.node.service import Service
 from quartzpy.node.supervisor import Supervisor
-from quartzpy.node.workers.epoch import Epoch
 from quartzpy.store.protocol import Node
 from tests.node.test_small_parts import ManualClock
 

@@ -7,8 +7,7 @@ from collections import deque
 
 import pytest
 
-from quartzpy.node.workers.pace import HORIZON, WINDOW, Pace
-from quartzpy.node.workers.worker_pool import WorkerPool
+from quartzpy.node.workers.worker_pool import HORIZON, WINDOW, Pace, WorkerPool
 
 PATIENCE = 0.1
 PASSED = 2 * WINDOW

@@ -9,7 +9,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.events.listeners import Listeners
 from quartzpy.keys import TriggerKey
 from quartzpy.node.misfire_handler import BACKLOG_REST, MisfireHandler
-from quartzpy.node.workers.epoch import Epoch
+from quartzpy.node.registration import Epoch
 from quartzpy.store.protocol import DispatchKey, JobStore, MisfireOutcome, Node
 from quartzpy.store.store_time import StoreTime
 from tests.node.test_small_parts import ManualClock

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from quartzpy.errors import StoreUnavailableError
-from quartzpy.node.modes import NodeModes
+from quartzpy.node.reactions import NodeModes
 from quartzpy.states import NodeMode
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.records import NodeRecord

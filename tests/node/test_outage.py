@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from quartzpy.errors import OutcomeUnknownError, StoreUnavailableError
-from quartzpy.node.outage import StoreWatch, is_without_connection
+from quartzpy.node.service import StoreWatch, is_without_connection
 from tests.node.test_small_parts import ManualClock
 
 DOWN = StoreUnavailableError("down")

@@ -22,7 +22,7 @@ from quartzpy.errors import (
     WorkerDiedError,
 )
 from quartzpy.job_data import decode
-from quartzpy.jobs.job_factory import new_instance
+from quartzpy.jobs.job import new_instance
 from quartzpy.node.workers.child_process import serve
 from quartzpy.node.workers.execution import Execution
 from quartzpy.node.workers.process_messages import BEGUN, DONE, READY, RUN, STOP, fired_to_json, pack, unpack

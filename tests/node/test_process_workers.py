@@ -18,9 +18,8 @@ from quartzpy.errors import (
     UnknownJobTypeError,
 )
 from quartzpy.job_data import ORIGINAL_NAME, decode
-from quartzpy.jobs.job import job_types
-from quartzpy.jobs.job_factory import new_instance
-from quartzpy.jobs.repetition import LostExecution, recovery_data
+from quartzpy.jobs.internal_entries import LostExecution, recovery_data
+from quartzpy.jobs.job import job_types, new_instance
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
 from quartzpy.node.workers.process_workers import ProcessWorkers
 from quartzpy.states import CompletionInstruction, Outcome

@@ -13,9 +13,8 @@ import pytest
 from quartzpy.clock import SystemClock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import InstanceIdInUseError, LeaseLostError
-from quartzpy.node.registration import Registration
+from quartzpy.node.registration import Epoch, Registration
 from quartzpy.node.signals import Wakeup
-from quartzpy.node.workers.epoch import Epoch
 from quartzpy.placement import Capabilities
 from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.process_identity import own_process

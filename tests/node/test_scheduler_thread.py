@@ -7,9 +7,9 @@ from typing import Any, cast
 import pytest
 
 from quartzpy.clock import SystemClock
+from quartzpy.node.registration import Epoch
 from quartzpy.node.scheduler_thread import SchedulerThread
 from quartzpy.node.signals import SchedulerSignals
-from quartzpy.node.workers.epoch import Epoch
 from quartzpy.store.protocol import Node
 
 
@@ -35,7 +35,7 @@ def _thread(passes: list[str], error: Exception | None = None) -> SchedulerThrea
         submit=unused,
         hand_back=unused,
         running=unused,
-        disown=unused,
+        abandon=unused,
         backlog=unused,
         lease_lost=unused,
         listeners=unused,

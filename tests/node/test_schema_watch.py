@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from quartzpy.errors import SchemaError, StoreUnavailableError
-from quartzpy.node.schema_watch import CHECK_EVERY, SchemaWatch
+from quartzpy.node.cluster_manager import SCHEMA_CHECK_EVERY, SchemaWatch
 from quartzpy.store.memory.store import RamJobStore
 from quartzpy.testing.clock import ManualClock
 
@@ -30,7 +30,7 @@ def test_tables_are_checked_at_an_interval_and_each_time_while_something_is_wron
     watch.check()
     assert tables.checks == 0, "the start has just checked them"
     tables.error = SchemaError("newer")
-    clock.advance(timedelta(seconds=CHECK_EVERY))
+    clock.advance(timedelta(seconds=SCHEMA_CHECK_EVERY))
     watch.check()
     assert (watch.problem, tables.checks) == ("newer", 1)
     watch.check()

@@ -9,13 +9,12 @@ import pytest
 
 from quartzpy.clock import SystemClock
 from quartzpy.errors import LeaseLostError, StoreUnavailableError
-from quartzpy.jobs.cancellation import Cancellation
+from quartzpy.jobs.context import Cancellation
 from quartzpy.node.misfire_handler import rest_in_backlog
-from quartzpy.node.notification_listener import NotificationListener
-from quartzpy.node.outage import Outage, StoreWatch
-from quartzpy.node.service import EpochService, Service
+from quartzpy.node.reactions import NotificationListener
+from quartzpy.node.registration import Epoch, is_held_here
+from quartzpy.node.service import EpochService, Outage, Service, StoreWatch
 from quartzpy.node.signals import Wakeup
-from quartzpy.node.workers.epoch import Epoch, is_held_here
 from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import Node
 from quartzpy.store.store_time import StoreTime
@@ -145,7 +144,7 @@ def test_a_cancellation_wakes_present_and_later_waiters() -> None:
     waiter.join(5)
     assert woken == [True]
     assert cancellation.wait(0)
-    assert cancellation.is_set()
+    assert cancellation.is_requested
 
 
 class _Passes(Service):
@@ -218,7 +217,7 @@ def test_an_epoch_is_held_here_until_it_is_lost_or_its_scheduler_is_garbage() ->
 
 
 def test_the_listener_for_notifications_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quartzpy.node.notification_listener.LONGEST_WAIT", 3600.0)
+    monkeypatch.setattr("quartzpy.node.reactions.LONGEST_WAIT", 3600.0)
     waiting = threading.Event()
     listener = NotificationListener(
         "notifications",

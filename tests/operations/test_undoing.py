@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quartzpy.cli.incidents import command_of
+from quartzpy.cli.cluster import command_of
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import Operations, Selection
 from quartzpy.operations.audit_log import undoing

@@ -167,7 +167,6 @@
 \set revisions {1}
 \set roles {admin,admin}
 \set rows '{"(0,1)"}'
-\set rules {SCHEDULER,OWN}
 \set sched samples
 \set schedule_list '{"{}","{}"}'
 \set schedules '{"{}","{}"}'
@@ -196,6 +195,7 @@
 \set trigger_name t
 \set trigger_name_list {a,b}
 \set types {report,report}
+\set unreconciled NEW
 \set until '2030-01-01 00:00:00+00'
 \set upcoming '{"{2026-01-03T00:00:00Z}","{}"}'
 \set value g

@@ -11,7 +11,7 @@ import pytest
 
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
-from quartzpy.node.fire_requests import fire_request_of
+from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import AvailableSlots, DispatchKey, JobEntry, Node
 from quartzpy.triggers.simple import SimpleTrigger

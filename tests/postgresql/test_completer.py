@@ -14,7 +14,7 @@ from quartzpy.errors import SchemaError, StoreUnavailableError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.node import completer as module
 from quartzpy.node.completer import Completer
-from quartzpy.node.workers.epoch import Epoch
+from quartzpy.node.registration import Epoch
 from quartzpy.node.workers.execution import Execution
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql.store import SqlJobStore
@@ -88,7 +88,7 @@ def test_a_refused_completion_is_recorded_as_failed_and_does_not_affect_others(
     completer = completer_of(store)
     put(completer, node, fires, poison)
     completer.run_once()
-    assert completer.pending == 0
+    assert completer.backlog() == 0
     assert recorded(store) == {f"job{n}": "FAILED" if n == 2 else "SUCCEEDED" for n in range(JOBS)}
     errors = [one.error for one in store.find(HISTORY, 99) if one.error]
     assert "but its completion could not be recorded" in errors[0]
@@ -112,11 +112,11 @@ def test_a_completion_that_is_always_refused_is_retried_and_blocks_nothing(
 
     monkeypatch.setattr(store, "complete", refusing)
     completer.run_once()
-    assert completer.pending == 1
+    assert completer.backlog() == 1
     assert sorted(recorded(store)) == ["job0", "job1", "job3", "job4"]
     refuses[0] = False
     completer.run_once()
-    assert completer.pending == 0
+    assert completer.backlog() == 0
     assert recorded(store)["job2"] == "SUCCEEDED"
     assert completer.recorded == JOBS
 
@@ -136,9 +136,9 @@ def test_trouble_of_the_store_is_no_completions_fault(
         failing.setattr(store, "complete", fails)
         with pytest.raises(error):
             completer.run_once()
-    assert completer.pending == JOBS
+    assert completer.backlog() == JOBS
     completer.run_once()
-    assert completer.pending == 0
+    assert completer.backlog() == 0
     assert set(recorded(store).values()) == {"SUCCEEDED"}
 
 
@@ -154,9 +154,9 @@ def test_a_locked_row_blocks_no_other_completion(
     other.execute("UPDATE qrtz_job_details SET description = 'held' WHERE job_name = 'job2'")
     put(completer, node, fires, {"job_data": '{"n": 1}'})
     completer.run_once()
-    assert completer.pending == 1
+    assert completer.backlog() == 1
     assert sorted(recorded(store)) == ["job0", "job1", "job3", "job4"]
     other.execute("COMMIT")
     completer.run_once()
-    assert completer.pending == 0
+    assert completer.backlog() == 0
     assert stored_job(store, fires[2].job_key).data == {"n": 1}

@@ -12,7 +12,7 @@ import pytest
 
 from quartzpy.errors import LeaseLostError
 from quartzpy.jobs.job import JobDetail
-from quartzpy.node.fire_requests import fire_request_of
+from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.store.postgresql.db import expectation
 from quartzpy.store.postgresql.db.flight import Send
 from quartzpy.store.postgresql.db.lanes import Lane

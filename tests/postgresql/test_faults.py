@@ -473,7 +473,7 @@ def test_a_span_that_would_overflow_in_a_step_cannot_be_written(
     """By nobody: one such row would stop the claiming of all others."""
     store_due(store, "a")
     with pytest.raises(psycopg.errors.CheckViolation):
-        connect().execute("UPDATE qrtz_triggers SET misfire_rule = 'OWN', misfire_threshold = %s::interval", [span])
+        connect().execute("UPDATE qrtz_triggers SET misfire_threshold = %s::interval", [span])
 
 
 def test_late_triggers_that_no_node_here_can_handle_do_not_starve_the_others(

@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import text
 
 from quartzpy.errors import LeaseLostError
+from quartzpy.jobs.context import Progress
 from quartzpy.jobs.job import JobDetail
-from quartzpy.jobs.progress import Progress
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, JobEntry, Node

@@ -20,13 +20,13 @@ import pytest
 
 from quartzpy import FixedDelayTrigger
 from quartzpy.errors import StoreUnavailableError
+from quartzpy.jobs.context import Progress
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.job import JobDetail
-from quartzpy.jobs.progress import Progress
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.node.fire_requests import fire_request_of
+from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.states import CompletionInstruction, JobMode, Missed, Outcome
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import (

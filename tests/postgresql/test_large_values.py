@@ -17,7 +17,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.node import completer as module
 from quartzpy.node.completer import Completer
-from quartzpy.node.workers.epoch import Epoch
+from quartzpy.node.registration import Epoch
 from quartzpy.node.workers.execution import Execution
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql import batches
@@ -106,7 +106,7 @@ def test_large_completions_are_recorded(make_store: MakeStore, socket_dsn: str, 
     fires = fired(store, node, persist_data=True, max_concurrent=1)
     completer = completer_of(store)
     put_all(completer, node, fires, values)
-    while completer.pending:
+    while completer.backlog():
         completer.run_once()
     assert set(recorded(store).values()) == {str(values.get("outcome", Outcome.SUCCEEDED))}
     assert len(recorded(store)) == JOBS
@@ -135,7 +135,7 @@ def test_a_batch_of_completions_is_bounded_by_its_size(store: SqlJobStore, monke
 
     monkeypatch.setattr(store, "complete", noted)
     put_all(completer, node, fired(store, node), {"log": "l" * 60_000})
-    while completer.pending:
+    while completer.backlog():
         completer.run_once()
     assert sizes == [2, 2, 1]
     assert len(recorded(store)) == JOBS
@@ -146,7 +146,7 @@ def test_one_completion_may_be_larger_than_a_batch(store: SqlJobStore, monkeypat
     node = register(store)
     completer = completer_of(store)
     put_all(completer, node, fired(store, node), {"log": "l" * 60_000})
-    while completer.pending:
+    while completer.backlog():
         completer.run_once()
     assert len(recorded(store)) == JOBS
 

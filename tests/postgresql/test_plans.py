@@ -21,6 +21,7 @@ from quartzpy.store.postgresql import lookups, migrations, pages
 from quartzpy.store.postgresql.admin import history, search
 from quartzpy.store.postgresql.db.conninfo import session_settings
 from quartzpy.store.postgresql.db.statement import as_text, prepare
+from quartzpy.store.postgresql.pausing import BY_JOB, passes
 from quartzpy.store.postgresql.steps.acquire import (
     ACQUIRE,
     ACQUIRE_UNLIMITED,
@@ -55,11 +56,10 @@ SELECT 'plans', 'DEFAULT', type, type, true, NULL, false, false FROM unnest(ARRA
 FILL_TRIGGERS = """
 INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
     placement, max_concurrent, kind, schedule, trigger_state, next_fire_time, upcoming, upcoming_is_complete,
-    start_time, priority, misfire_instruction, misfire_rule)
+    start_time, priority, misfire_instruction)
 SELECT 'plans', n, 'DEFAULT', 't' || n, 'DEFAULT', type, type,
        CASE WHEN n BETWEEN 3001 AND 6000 THEN '{"executor":"elsewhere"}' ELSE '' END, NULL, 'simple', '{}', 'WAITING',
-       clock_timestamp() - interval '30 s' + n * interval '1 ms', '{}', true, clock_timestamp(), 5, 'smart',
-       'SCHEDULER'
+       clock_timestamp() - interval '30 s' + n * interval '1 ms', '{}', true, clock_timestamp(), 5, 'smart'
   FROM (SELECT n, CASE WHEN n <= 3000 THEN 'unknown' ELSE 'known' END AS type
           FROM generate_series(1, 9000) AS n) AS s;
 """
@@ -400,9 +400,7 @@ def read(plan: list[dict[str, Any]]) -> int:
 
 EARLIER = """
 INSERT INTO qrtz_job_details SELECT (jsonb_populate_record(j, '{"sched_name": "earlier"}')).* FROM qrtz_job_details j;
-INSERT INTO qrtz_triggers SELECT (jsonb_populate_record(t, '{"sched_name": "earlier", "trigger_state": "STATE"}')).*
-  FROM qrtz_triggers t;
-DELETE FROM qrtz_triggers WHERE sched_name = 'plans';
+UPDATE qrtz_triggers SET sched_name = 'earlier', trigger_state = 'STATE';
 ANALYZE qrtz_triggers;
 """
 
@@ -474,7 +472,7 @@ def test_misfired_triggers_are_moved_without_a_look_at_the_others(
 RATE_LIMITED = """
 UPDATE qrtz_job_details SET rate_limit = '{"limit": 100, "per_us": 60000000, "burst": 5}' WHERE job_name = 'known';
 UPDATE qrtz_triggers t
-   SET rate_limit = j.rate_limit, misfire_rule = 'RATE_LIMIT', next_fire_time = now() - interval '1 s',
+   SET rate_limit = j.rate_limit, next_fire_time = now() - interval '1 s',
        rate_limited_until = CASE WHEN t.generation % 100 = 0 THEN now() ELSE now() + interval '1 hour' END
   FROM qrtz_job_details j
  WHERE j.sched_name = 'plans' AND j.job_name = t.job_name AND j.rate_limit IS NOT NULL AND t.sched_name = 'plans'
@@ -541,6 +539,29 @@ def test_a_limit_of_a_key_costs_nothing_for_the_triggers_of_other_keys(
     plan = explain(text, **values)
     scans = scans_of_triggers(plan)
     assert LIMIT <= sum(walked(node) for node in scans) <= 8 * LIMIT, scans
+
+
+PAUSED = "UPDATE qrtz_triggers SET trigger_state = 'PAUSED' WHERE sched_name = 'plans' AND job_name = 'unknown'"
+OF_JOB = {
+    "groups": ["DEFAULT"],
+    "names": ["unknown"],
+    "reason": None,
+    "by": None,
+    "by_mode": False,
+    "missed": "misfire",
+}
+
+
+@filled(Fill(statistics="good"), *(Fill(statistics=statistics, then=PAUSED) for statistics in STATISTICS[:3]))
+@pytest.mark.parametrize("number", [0, 1], ids=["without the lock", "under the lock"])
+def test_a_pause_and_a_resumption_read_each_trigger_a_few_times(
+    explain: Callable[..., list[dict[str, Any]]], number: int
+) -> None:
+    """The job has 3,000 of 9,000 triggers. The same rows read once for each of them would be 9,000,000."""
+    for name in ("pause", "resume"):
+        plan = explain(passes(name, BY_JOB)[number], **OF_JOB)
+        scans = [node for node in plan if "Scan" in node["Node Type"]]
+        assert sum(walked(node) for node in scans) <= 10 * 9_000, scans
 
 
 @filled(Fill(FILL_PAGES), Fill(FILL_PAGES, "good"))

@@ -12,7 +12,8 @@ import pytest
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.jobs.job import JobDetail
-from quartzpy.node.fire_requests import fire_request_of, refill_of
+from quartzpy.node.completer import refill_of
+from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.postgresql.db import connections
 from quartzpy.store.postgresql.db.conninfo import session_settings
@@ -42,10 +43,10 @@ SELECT '{NAME}', 'FILL', 'j' || n, '{TYPE}', true, CASE n % 2 WHEN 0 THEN 1 END,
   FROM generate_series(1, {MANY}) AS n;
 INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
     max_concurrent, kind, schedule, trigger_state, next_fire_time, upcoming, upcoming_is_complete, start_time, priority,
-    misfire_instruction, misfire_rule)
+    misfire_instruction)
 SELECT '{NAME}', n, 'FILL', 't' || n, 'FILL', 'j' || n, '{TYPE}', CASE n % 2 WHEN 0 THEN 1 END, 'simple', '{{}}',
        CASE n % 3 WHEN 0 THEN 'BLOCKED' WHEN 1 THEN 'COMPLETE' ELSE 'WAITING' END, now() + interval '1 day', '{{}}',
-       true, now(), 5, 'smart', 'SCHEDULER'
+       true, now(), 5, 'smart'
   FROM generate_series(1, {MANY}) AS n;
 """
 

@@ -14,7 +14,7 @@ from quartzpy import Job, JobExecutionContext, Scheduler
 from quartzpy.errors import ObjectAlreadyExistsError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
-from quartzpy.node.fire_requests import fire_request_of
+from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql.db import session
 from quartzpy.store.postgresql.steps.complete import complete_statement

@@ -20,8 +20,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
 from quartzpy.events.listeners import Listeners
 from quartzpy.job_data import ORIGINAL_NAME, RETRIED_NAME
-from quartzpy.jobs.job import JobTypes
-from quartzpy.jobs.job_factory import new_instance
+from quartzpy.jobs.job import JobTypes, new_instance
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.node.node import SchedulerNode
 from quartzpy.node.parts import NodeParts
@@ -35,6 +34,7 @@ from tests.database import connect_to
 
 _T = TypeVar("_T")
 NAME = "protocol"
+WORKERS = 10
 TABLES = (
     *("executions", "misfires", "fired_triggers", "triggers", "job_details", "calendars"),
     *("paused_trigger_groups", "scheduler_state"),
@@ -108,7 +108,7 @@ def _patiently(step: Callable[[], _T]) -> _T:
 class DrivenNode:
     """A node of the cluster."""
 
-    def __init__(self, name: str, store: JobStore, clock: ManualClock, runs: Any) -> None:
+    def __init__(self, name: str, store: JobStore, clock: ManualClock, runs: Any, *, workers: int = WORKERS) -> None:
         self.name = name
         types = JobTypes()
         types.register(Report, REPORT)
@@ -123,7 +123,7 @@ class DrivenNode:
             middleware=(),
         )
         self.runtime = SchedulerNode(parts)
-        self.workers = Waiting(10, f"{name}-worker")
+        self.workers = Waiting(workers, f"{name}-worker")
         executors = self.runtime.parts.executors._all
         executors[DEFAULT_EXECUTOR] = Executor(DEFAULT_EXECUTOR, executors[DEFAULT_EXECUTOR].kind, self.workers, None)
         self.runtime.parts.signals.scheduler.set_standby(False)
@@ -132,7 +132,7 @@ class DrivenNode:
         """Begin to live; tried again, as at a start, where the database cannot be reached."""
         parts = self.runtime.parts
         _patiently(lambda: parts.registration.join(parts.capacity.capabilities))
-        _patiently(parts.known.learn)
+        _patiently(parts.known_types.learn)
 
     # --- one pass of a service, with what its loop does after an error
 
@@ -210,8 +210,9 @@ class Stage(Harness):
 
     store: SqlJobStore
 
-    def __init__(self, dsn: str, **settings: Any) -> None:
+    def __init__(self, dsn: str, *, workers: int = WORKERS, **settings: Any) -> None:
         self.dsn = dsn
+        self._workers = workers
         self._settings = {**SETTINGS, **settings}
         self.admin = self.connect()
         self.user = self.connect()
@@ -258,7 +259,7 @@ class Stage(Harness):
 
     def new_node(self, name: str) -> DrivenNode:
         """A node that is not registered yet."""
-        self.nodes.append(DrivenNode(name, self._stores[name], self.clock, self.runs))
+        self.nodes.append(DrivenNode(name, self._stores[name], self.clock, self.runs, workers=self._workers))
         return self.nodes[-1]
 
     def living(self, name: str) -> DrivenNode:
@@ -323,7 +324,8 @@ class Stage(Harness):
             ),
             "S3: a job executes more often at a time than it allows": (
                 "SELECT job_group, job_name FROM qrtz_fired_triggers WHERE state = 'EXECUTING'"
-                " AND max_concurrent IS NOT NULL GROUP BY 1, 2, max_concurrent HAVING count(*) > max_concurrent"
+                " AND max_concurrent IS NOT NULL GROUP BY 1, 2, concurrency_key, max_concurrent"
+                " HAVING count(*) > max_concurrent"
             ),
             "S4: a claim is of an epoch that is not registered": (
                 "SELECT f.fire_id, f.trigger_name FROM qrtz_fired_triggers f"

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -35,6 +36,8 @@ MOST_FLIGHTS = 40
 """No operation of so small a stage takes so many: a loop that does not end is found."""
 LATEST = 10
 """By then the node that gave a flight up has long looked what became of it."""
+BACKLOG = 200
+TENANT = "tenant"
 Act = Callable[[], Any]
 
 
@@ -46,6 +49,8 @@ class Prepared:
     lives: list[DrivenNode] = field(default_factory=list)
     """Who goes on living, besides node b."""
     by_user: bool = False
+    afterwards: Act | None = None
+    """What a user does once the fault is over, so that all comes to rest soon."""
 
 
 OPERATIONS: dict[str, Callable[[Stage, DrivenNode], Prepared]] = {}
@@ -60,9 +65,12 @@ def operation(prepare: Callable[[Stage, DrivenNode], Prepared]) -> Callable[[Sta
 
 
 def scheduled(stage: Stage) -> None:
-    """What is due, what is soon, two of a serial job that counts its runs, one that fails and is retried."""
+    """What is due, what is soon, two of a serial job that counts its runs, one that fails and is retried.
+
+    And more than may run at a time: of a serial job, of each key of a job, and of a job with a limit of two.
+    """
     stage.schedule(job("plain"), every(5, "due", times=2))
-    stage.store.store_jobs([_exhausted(stage)], replace=False)
+    stage.store.store_jobs([_exhausted(stage), *_limited(stage)], replace=False)
     stage.schedule(serial("serial", persist_data=True, data={"n": 0}), once("s1", priority=9), once("s2"))
     failing = job("failing", retry=RetryPolicy(attempts=2, delay=SECOND, jitter=0.0), durable=True)
     stage.schedule(failing, once("fails", data={"fails": True}))
@@ -72,6 +80,34 @@ def _exhausted(stage: Stage) -> Any:
     """Its following instants are not computed: each of its fires goes by way of a claim."""
     detail = job("slow", requests_recovery=True)
     return JobEntry(detail, [stage.exhausted(every(5, "soon", start=at(6), times=2), detail.key)])
+
+
+def _limited(stage: Stage) -> list[JobEntry]:
+    details = {
+        "deep": serial("deep"),
+        "keyed": job("keyed", max_concurrent=1, concurrency_key=TENANT),
+        "wide": job("wide", max_concurrent=2),
+    }
+    # They have been due for a while, each at an instant of its own.
+    triggers = {
+        "deep": [once(f"deep-{n}", at(-0.5 + n / 10)) for n in range(4)],
+        "keyed": [once(f"keyed-{n}", at(-0.5 + n / 10), data={TENANT: f"tenant-{n % 2}"}) for n in range(4)],
+        "wide": [once(f"wide-{n}", at(-0.5 + n / 10)) for n in range(4)],
+    }
+    return [
+        JobEntry(detail, [stage.prepare(trigger, detail.key) for trigger in triggers[name]])
+        for name, detail in details.items()
+    ]
+
+
+def deep_backlog(stage: Stage) -> Act:
+    """Store a serial job with very many due triggers; return what lets them all run at once.
+
+    They would take too many passes one by one, and must not misfire meanwhile.
+    """
+    triggers = [once(f"b{n:03}", at(-0.5 + n / 1000), misfire="ignore") for n in range(BACKLOG)]
+    stage.schedule(serial("backlog", durable=True), *triggers)
+    return lambda: stage.schedule(job("backlog", durable=True), replace=True)
 
 
 # --- a node's operations
@@ -126,6 +162,7 @@ def release(stage: Stage, other: DrivenNode) -> Prepared:
     node = stage.living("a")
     scheduled(stage)
     node.schedule()
+    node.schedule()
     assert node.held
     return Prepared(node.release, [node])
 
@@ -148,6 +185,21 @@ def complete(stage: Stage, other: DrivenNode) -> Prepared:
     node.schedule()
     node.run()
     return Prepared(node.complete, [node])
+
+
+@operation
+def acquire_backlog(stage: Stage, other: DrivenNode) -> Prepared:
+    node = stage.living("a")
+    return Prepared(node.schedule, [node], afterwards=deep_backlog(stage))
+
+
+@operation
+def complete_backlog(stage: Stage, other: DrivenNode) -> Prepared:
+    node = stage.living("a")
+    afterwards = deep_backlog(stage)
+    node.schedule()
+    node.run()
+    return Prepared(node.complete, [node], afterwards=afterwards)
 
 
 @operation
@@ -331,7 +383,8 @@ def stages() -> Iterator[dict[str, Stage]]:
 @pytest.fixture
 def stage(stages: dict[str, Stage], request: pytest.FixtureRequest) -> Stage:
     if "stage" not in stages:
-        stages["stage"] = Stage(request.getfixturevalue("postgres_dsn"))
+        # Enough for all that is due at once, so that a node claims what is due next as well.
+        stages["stage"] = Stage(request.getfixturevalue("postgres_dsn"), workers=16)
     return stages["stage"]
 
 
@@ -388,9 +441,24 @@ def play(stage: Stage, faults: Faults, name: str, mode: Mode | None, number: int
         node.live()
     assert stage.violations() == []
     faults.end()
+    assert in_order(stage)
+    if prepared.afterwards is not None:
+        prepared.afterwards()
     stage.bring_to_rest(*prepared.lives, other)
     assert stage.violations(at_rest=True) == []
     return True
+
+
+def in_order(stage: Stage) -> bool:
+    """Whether the triggers of each serial job fired in the order of their fire times."""
+    fires = stage.rows(
+        "SELECT job_name, fire_id, scheduled_time FROM qrtz_executions WHERE job_name IN ('deep', 'backlog')"
+        " UNION SELECT job_name, fire_id, scheduled_time FROM qrtz_fired_triggers"
+        "  WHERE state = 'EXECUTING' AND job_name IN ('deep', 'backlog') ORDER BY 1, 2"
+    )
+    return all(
+        earlier < later for (job_name, _, earlier), (next_name, _, later) in pairwise(fires) if job_name == next_name
+    )
 
 
 def reference(stage: Stage, faults: Faults, name: str) -> Reference:
@@ -489,6 +557,11 @@ def test_without_a_fault_each_instant_runs_once(stage: Stage, faults: Faults, na
     outcome = reference(stage, faults, name).outcome
     assert all(count == 1 for count in outcome["runs"].values())
     assert all(count == 1 for count in outcome["executions"].values())
-    if name not in ("misfire", "recover", "leave", "clear"):
+    if name not in ("misfire", "recover", "leave", "clear", "acquire-backlog", "complete-backlog"):
         ran = {instant[0] for instant in outcome["runs"]}
         assert {"DEFAULT.due", "DEFAULT.s1", "DEFAULT.fails"} <= ran
+    if name in STEPS and name not in ("misfire", "recover"):
+        ran = {instant[0] for instant in outcome["runs"]}
+        assert {f"DEFAULT.{limited}-{n}" for limited in ("deep", "keyed", "wide") for n in range(4)} <= ran
+    if name.endswith("-backlog"):
+        assert len(outcome["runs"]) == BACKLOG

@@ -19,7 +19,7 @@ CURES = (
                 "claims=claims, executions=epoch.unrecorded())",
                 "claims=claims, executions=epoch.unrecorded() | claims)",
             ),
-            Edit(f"{_RUNTIME}.scheduler_thread", " or not found.executions <= unrecorded:", ":"),
+            Edit(f"{_RUNTIME}.scheduler_thread", " or not holdings.executions <= unrecorded:", ":"),
         ),
         ("tests/facade/test_lost_answers.py::test_each_instant_runs_once_though_the_answer_to_a_step_is_lost[fire]",),
     ),
@@ -216,9 +216,9 @@ CURES = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/acquire.sql",
-                "       job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,\n"
-                "       placement = s.placement, concurrency_key = s.new_key, rate_limit = s.rate_limit\n",
-                "       fire_id = t.fire_id\n",
+                "       job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,\n"
+                "       placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit,\n",
+                "       fire_id = t.fire_id,\n",
             ),
         ),
         ("tests/facade/test_using.py::test_a_limit_that_was_set_before_the_commit_holds",),

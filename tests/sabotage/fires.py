@@ -17,25 +17,25 @@ FIRES = (
     Sabotage(
         "handed_back_fires_ask_the_rate_limit_again",
         "a fire that was handed back before its job began waits for another turn of the rate limit",
-        (Edit(f"{_STEP_FILES}/complete.sql", "j.rate_limit IS NULL OR f.is_handed_back", "j.rate_limit IS NULL"),),
+        (Edit(f"{_STEP_FILES}/complete.sql", "WHEN f.is_handed_back AND j.rate_limit", "WHEN false AND j.rate_limit"),),
         (f"{_CONTRACT}/test_facts.py::{_KEEPS_TURN}_and_the_others_theirs[postgresql-1]",),
     ),
     Sabotage(
         "handed_back_fires_ask_the_rate_limit_again_in_memory",
         "the same, in the store in memory",
-        (Edit(f"{_RAM}.rerun", "        again.admission = Admission.KEPT\n", "        pass\n"),),
+        (Edit(f"{_RAM}.rerun", "        again.admission = Admission.CHARGED\n", "        pass\n"),),
         (f"{_CONTRACT}/test_facts.py::{_KEEPS_TURN}_and_the_others_theirs[ram-1]",),
     ),
     Sabotage(
         "blocked_fires_lose_their_turn",
         "a fire that was handed back loses its turn of the rate limit when its job is at its concurrency limit",
-        (Edit(f"{_STEP_FILES}/acquire.sql", " OR NOT d.moves_on THEN", " THEN"),),
+        (Edit(f"{_STEP_FILES}/acquire.sql", "CASE WHEN NOT d.moves_on THEN t.admission END", "NULL"),),
         (f"{_CONTRACT}/test_facts.py::{_KEEPS_TURN}_while_its_job_is_at_its_limit[postgresql]",),
     ),
     Sabotage(
         "resumed_fires_lose_their_turn",
         "a fire that was handed back loses its turn of the rate limit in a pause",
-        (Edit("quartzpy/store/postgresql/pausing.sql", " AND t.misfire_rule <> 'IGNORE' THEN", " THEN"),),
+        (Edit("quartzpy/store/postgresql/pausing.sql", "nullif(t.admission, 'LATE')", "NULL"),),
         (f"{_CONTRACT}/test_facts.py::test_a_pause_and_another_definition_of_its_job_leave_it_its_turn[postgresql]",),
     ),
     Sabotage(
@@ -44,8 +44,8 @@ FIRES = (
         (
             Edit(
                 "quartzpy/store/postgresql/storing.sql",
-                "WHEN t.misfire_rule = 'IGNORE' AND t.rate_limit = j.rate_limit",
-                "WHEN false",
+                "admission = CASE WHEN t.rate_limit = j.rate_limit THEN t.admission END",
+                "admission = NULL",
             ),
         ),
         (f"{_CONTRACT}/test_facts.py::test_a_pause_and_another_definition_of_its_job_leave_it_its_turn[postgresql]",),
@@ -128,8 +128,8 @@ FIRES = (
         (
             Edit(
                 "quartzpy.node.workers.job_runner",
-                "asked = [execution for execution in self.accepted() if chosen(execution)]",
-                "asked = [execution for execution in self.running() if chosen(execution)]",
+                "executions = [execution for execution in self.accepted() if chosen(execution)]",
+                "executions = [execution for execution in self.running() if chosen(execution)]",
             ),
         ),
         (f"{_BEGINS}[postgresql-threads-out_of_the_pool]",),
@@ -140,7 +140,7 @@ FIRES = (
         (
             Edit(
                 "quartzpy.node.workers.execution",
-                "        if self.cancelled.is_set():\n            raise asyncio",
+                "        if self.cancelled.is_requested:\n            raise asyncio",
                 "        if False:\n            raise asyncio",
             ),
         ),

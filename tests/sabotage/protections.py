@@ -67,7 +67,7 @@ PROTECTIONS = (
         "a peer is dead by the database's clock alone, whatever this node saw itself",
         (
             Edit(
-                "quartzpy.node.peer_watch",
+                "quartzpy.node.cluster_manager",
                 "if at - self._sightings[key].since >= peer.failure_window.total_seconds()\n            and ",
                 "if ",
             ),

@@ -19,7 +19,7 @@ WAKING = (
     Sabotage(
         "a_skipped_fire_does_not_count_for_the_next_look",
         "a node rests without regard to when a trigger fires next whose fire it has just skipped",
-        (Edit(_THREAD, ", *(one.next_fire_time for one in firing.skipped))", ")"),),
+        (Edit(_THREAD, ", *firing.skipped])", "])"),),
         (f"{_ENDS}::test_fires_that_are_skipped[memory-one node]",),
     ),
     Sabotage(
@@ -64,8 +64,8 @@ WAKING = (
         (
             Edit(
                 _THREAD,
-                "        self._told_at = now\n        self._wake_others(epoch)\n",
-                "        self._told_at = now\n",
+                "        self._notified_at = now\n        self._wake_others(epoch)\n",
+                "        self._notified_at = now\n",
             ),
         ),
         ("tests/alone/test_full_nodes.py::test_an_idle_node_takes_the_fire_of_a_full_one[memory]",),

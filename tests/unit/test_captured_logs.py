@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from quartzpy.logs.captured import SMALLEST_LIMIT, LevelWarnings, LogCapture, LogLines, capturing
-from quartzpy.logs.run_logger import RunLogger
+from quartzpy.logs.captured import SMALLEST_LIMIT, LevelWarnings, LogCapture, LogLines, RunLogger, capturing
 
 logger = logging.getLogger("tests.captured")
 

@@ -14,8 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.errors import SettingsError
-from quartzpy.logs.default_handler import ensure_logging
-from quartzpy.logs.json_format import JsonFormatter
+from quartzpy.logs.default_handler import JsonFormatter, ensure_logging
 
 Lines = Callable[[], list[dict[str, Any]]]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from quartzpy.errors import InvalidValueError
-from quartzpy.jobs.progress import Progress
+from quartzpy.jobs.context import Progress
 
 
 @pytest.mark.parametrize(

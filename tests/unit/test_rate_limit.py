@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from quartzpy import JobDetail, RateLimit
 from quartzpy.errors import InvalidJobError
-from quartzpy.jobs.job_defaults import checked_defaults
+from quartzpy.jobs.job import checked_defaults
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

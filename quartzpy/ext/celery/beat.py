@@ -116,7 +116,7 @@ def definitions_of(app: Any) -> list[tuple[JobDetail, list[Trigger]]]:
         entries.setdefault(_CLEANUP, cleanup)
     deadline = conf.beat_cron_starting_deadline
     starting_deadline = None if deadline is None else timedelta(seconds=deadline)
-    found = []
+    jobs = []
     for name, entry in entries.items():
         for word in entry:
             if word not in _ENTRY_WORDS:
@@ -134,8 +134,8 @@ def definitions_of(app: Any) -> list[tuple[JobDetail, list[Trigger]]]:
         trigger = trigger_of(
             entry["schedule"], name, GROUP, time_zone=str(app.timezone), starting_deadline=starting_deadline
         )
-        found.append((job, [trigger]))
-    return found
+        jobs.append((job, [trigger]))
+    return jobs
 
 
 def _sync(scheduler: Scheduler, url: str, definitions: list[tuple[JobDetail, list[Trigger]]], version: Any) -> None:
@@ -148,6 +148,6 @@ def _sync(scheduler: Scheduler, url: str, definitions: list[tuple[JobDetail, lis
         inside = scheduler.using(connection)
         plan = inside.sync(definitions, owner=OWNER, prune=True, version=version)
         for change in plan.changes:
-            is_new = change.sign == "+" or any(one.name == "interval" for one in change.differences)
+            is_new = change.sign == "+" or any(difference.name == "interval" for difference in change.differences)
             if is_new and isinstance(change.key, TriggerKey) and change.key in intervals:
                 inside.skip_next(change.key)

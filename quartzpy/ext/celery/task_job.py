@@ -47,16 +47,16 @@ def use_app(app: Celery) -> Celery:
 
 def _app(name: str | None) -> Celery:
     with _lock:
-        known = dict(_apps)
-    if name is None and len(known) == 1:
-        return next(iter(known.values()))
-    if name is not None and name in known:
-        return known[name]
+        apps = dict(_apps)
+    if name is None and len(apps) == 1:
+        return next(iter(apps.values()))
+    if name is not None and name in apps:
+        return apps[name]
     wanted = "a Celery app is needed to send tasks" if name is None else f"the Celery app {quoted(name)} is not known"
-    found = f"; this process knows {', '.join(map(quoted, sorted(known)))}" if known else ""
+    hint = f"; this process knows {', '.join(map(quoted, sorted(apps)))}" if apps else ""
     raise SettingsError(
         f"{wanted}; call quartzpy.ext.celery.use_app(app) in the program of the node"
-        f"{', and name the app by CeleryTask(..., app=...)' if name is None and known else ''}{found}"
+        f"{', and name the app by CeleryTask(..., app=...)' if name is None and apps else ''}{hint}"
     )
 
 
@@ -132,7 +132,7 @@ def CeleryTask(  # noqa: N802 - it stands where a job class stands
             )
     if not isinstance(task, str) or not task:
         raise InvalidJobError(f"CeleryTask: the name of the task comes first, as a text (got {quoted(task)})")
-    given = {ARGS: list(args), KWARGS: dict(kwargs or {}), OPTIONS: options, APP: app}
-    data = {TASK: task, **{key: value for key, value in given.items() if value}}
+    values = {ARGS: list(args), KWARGS: dict(kwargs or {}), OPTIONS: options, APP: app}
+    data = {TASK: task, **{key: value for key, value in values.items() if value}}
     defaults: dict[str, Any] = {"requests_recovery": True, "retry": _RETRY}
     return JobDetail(SendCeleryTask, name or task, group, data=data, **{**defaults, **(job_options or {})})

@@ -1,16 +1,23 @@
-"""The current capacity of a node: its dispatch keys, and its free slots by executor and execution group."""
+"""What a node can run at present: its job types and dispatch keys, and its free slots by executor and execution group.
+
+A node knows the job types that are registered in its process, and those that it can import from `job_modules`.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from quartzpy.config.config import Role
+from quartzpy.jobs.job import JobTypes
 from quartzpy.node.workers.executors import Executors
 from quartzpy.placement import Capabilities, placement_from_text
-from quartzpy.store.protocol import MANY, AvailableSlots, DispatchKey
+from quartzpy.store.protocol import MANY, AvailableSlots, DispatchKey, JobStore, Node
+
+logger = logging.getLogger(__name__)
 
 
 class Capacity:
@@ -24,6 +31,8 @@ class Capacity:
         self._running: Counter[str] = Counter()
         self._dispatch_keys: tuple[DispatchKey, ...] = ()
         self._all_keys: tuple[DispatchKey, ...] = ()
+        self._needs: tuple[tuple[DispatchKey, str, str, int | None], ...] = ()
+        """For each of the dispatch keys its executor, its execution group, and the limit of that group."""
         self._placed: frozenset[DispatchKey] = frozenset()
         self._role = role
         self._known_types: frozenset[str] = frozenset()
@@ -44,10 +53,10 @@ class Capacity:
     def set_known(self, job_types: Collection[str], placed: Collection[DispatchKey]) -> bool:
         """Set the known job types, and the dispatch keys with a placement. Return whether they changed."""
         with self._lock:
-            known = frozenset(job_types)
-            if known == self._known_types and frozenset(placed) == self._placed:
+            known_types = frozenset(job_types)
+            if known_types == self._known_types and frozenset(placed) == self._placed:
                 return False
-            self._update(known, self.capabilities.groups, frozenset(placed))
+            self._update(known_types, self.capabilities.groups, frozenset(placed))
             return True
 
     def learn(self, placed: Collection[DispatchKey]) -> bool:
@@ -79,6 +88,11 @@ class Capacity:
             dispatch_key
             for dispatch_key in (dispatch_keys if self.runs_jobs else ())
             if self.capabilities.allows(placement_from_text(dispatch_key.placement))
+        )
+        placements = [placement_from_text(dispatch_key.placement) for dispatch_key in self._dispatch_keys]
+        self._needs = tuple(
+            (dispatch_key, placement.pool, placement.group, self.capabilities.limit_of(placement.group))
+            for dispatch_key, placement in zip(self._dispatch_keys, placements, strict=True)
         )
 
     @property
@@ -114,20 +128,17 @@ class Capacity:
         free = self._executors.headroom()
         with self._lock:
             running = self._running.copy()
-            dispatch_keys, capabilities = self._dispatch_keys, self.capabilities
+            needs = self._needs
         for text in claims:
             placement = placement_from_text(text)
             free[placement.pool] -= 1
             running[placement.group] += 1
-        found = []
-        for dispatch_key in dispatch_keys:
-            placement = placement_from_text(dispatch_key.placement)
-            executor = placement.pool
-            limit = capabilities.limit_of(placement.group)
-            slots = MANY if limit is None else limit - running[placement.group]
+        available = []
+        for dispatch_key, executor, group, limit in needs:
+            slots = MANY if limit is None else limit - running[group]
             if free[executor] > 0 and slots > 0:
-                found.append(AvailableSlots(*dispatch_key, executor, free[executor], placement.group, slots))
-        return found
+                available.append(AvailableSlots(*dispatch_key, executor, free[executor], group, slots))
+        return available
 
     def occupy(self, placements: Sequence[str]) -> None:
         """Count executions that start, given by their placements."""
@@ -146,3 +157,56 @@ class Capacity:
 def workers_of(available_slots: Iterable[AvailableSlots]) -> int:
     """Return the number of free workers for these slots."""
     return sum({opening.executor: opening.workers for opening in available_slots}.values())
+
+
+class KnownTypes:
+    """Keeps the capacity of a node up to date with the job types of its process, and publishes it to the cluster."""
+
+    def __init__(
+        self,
+        *,
+        store: JobStore,
+        job_types: JobTypes,
+        job_modules: tuple[str, ...],
+        capacity: Capacity,
+        node: Callable[[], Node],
+        changed: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._job_types = job_types
+        self._job_modules = job_modules
+        self._capacity = capacity
+        self._node = node
+        self._changed = changed
+        self._unknown: frozenset[str] = frozenset()
+
+    def learn(self) -> None:
+        """Import the modules of waiting job types if `job_modules` allows it, and publish changed capabilities."""
+        waiting = self._store.waiting_dispatch_keys()
+        names = {dispatch_key.job_type for dispatch_key in waiting}
+        unknown = frozenset(name for name in names if not self._knows(name))
+        if unknown - self._unknown and self._capacity.runs_jobs:
+            logger.warning(
+                "node %s does not know these job types and leaves their jobs to other nodes: %s (import the modules"
+                " that define them, or name them in job_modules)",
+                self._node().instance_id,
+                ", ".join(sorted(unknown)),
+            )
+        self._unknown = unknown
+        placed = {dispatch_key for dispatch_key in waiting if dispatch_key.placement}
+        if self._capacity.set_known(self._job_types.names(), placed):
+            self.publish()
+
+    def publish(self) -> None:
+        """Publish the capabilities of this node, and look for work that has become possible."""
+        self._store.publish(self._node(), self._capacity.capabilities)
+        self._changed()
+
+    def _knows(self, job_type: str) -> bool:
+        try:
+            return self._job_types.load(job_type, self._job_modules)
+        except Exception:
+            # The import of a user's module may raise anything. The node continues without it.
+            if job_type not in self._unknown:
+                logger.exception("the module of job type %s cannot be imported", job_type)
+            return False

@@ -27,14 +27,10 @@ from typing import Any, NoReturn
 
 from quartzpy.errors import InvalidJobDataError, InvalidValueError, JobExecutionError, UnknownJobTypeError
 from quartzpy.job_data import encode
-from quartzpy.jobs.cancellation import Cancellation
-from quartzpy.jobs.context import JobExecutionContext
-from quartzpy.jobs.job import Job, job_types
-from quartzpy.jobs.job_factory import JobFactory
-from quartzpy.jobs.progress import Progress
-from quartzpy.jobs.trace_context import TraceContext, Within
-from quartzpy.logs.captured import LogCapture, capturing
-from quartzpy.logs.levels import level_number
+from quartzpy.jobs.context import Cancellation, JobExecutionContext, Progress
+from quartzpy.jobs.internal_entries import TraceContext, Within
+from quartzpy.jobs.job import Job, JobFactory, job_types
+from quartzpy.logs.captured import LogCapture, capturing, level_number
 from quartzpy.node.workers.event_loop import LoopWork
 from quartzpy.node.workers.execution import CUT_OFF_AFTER
 from quartzpy.node.workers.process_messages import (
@@ -261,7 +257,7 @@ async def _execute_async(running: _Running, job: Job, context: JobExecutionConte
 async def _awaited(running: _Running, work: Awaitable[Any]) -> Any:
     running.work = LoopWork(asyncio.get_running_loop())
     running.work.task = asyncio.current_task()
-    if running.cancelled.is_set():
+    if running.cancelled.is_requested:
         running.work.cancel_after(CUT_OFF_AFTER)
     return await work
 
@@ -304,8 +300,8 @@ class _NoScheduler:
         )
 
 
-def _no_transaction(verb: str) -> NoReturn:
+def _no_transaction(method: str) -> NoReturn:
     raise InvalidValueError(
-        f"context.{verb}(): a process worker has no connection to the store; run the job on a thread, or use its own"
+        f"context.{method}(): a process worker has no connection to the store; run the job on a thread, or use its own"
         " transaction and context.fire_id as a fencing token"
     )

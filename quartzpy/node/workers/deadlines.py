@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import count
 
 from quartzpy.clock import Clock
-from quartzpy.node.workers.thread_start import ThreadStart
+from quartzpy.node.workers.worker_pool import ThreadStart
 
 logger = logging.getLogger(__name__)
 
@@ -100,9 +100,9 @@ class Deadlines:
                     self._changed.wait(LONGEST_WAIT)
                     continue
                 at, number = self._heap[0]
-                left = at - self._clock.monotonic()
-                if number in self._actions and left > 0:
-                    self._changed.wait(min(left, LONGEST_WAIT))
+                seconds = at - self._clock.monotonic()
+                if number in self._actions and seconds > 0:
+                    self._changed.wait(min(seconds, LONGEST_WAIT))
                     continue
                 heapq.heappop(self._heap)
                 action = self._actions.pop(number, None)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from quartzpy.errors import SchedulerStateError
-from quartzpy.node.workers.thread_start import ThreadStart
+from quartzpy.node.workers.worker_pool import ThreadStart
 
 logger = logging.getLogger(__name__)
 

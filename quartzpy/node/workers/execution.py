@@ -30,17 +30,14 @@ from quartzpy.events.events import (
 )
 from quartzpy.events.listeners import Listeners
 from quartzpy.job_data import encode_value
-from quartzpy.jobs.cancellation import Cancellation
-from quartzpy.jobs.context import JobExecutionContext
+from quartzpy.jobs.context import Cancellation, JobExecutionContext, Middleware, Progress, surrounding
 from quartzpy.jobs.job import Job
-from quartzpy.jobs.middleware import Middleware, surrounding
-from quartzpy.jobs.progress import Progress
-from quartzpy.logs.captured import LogCapture, LogLines, capturing, is_capturing
-from quartzpy.node.workers.epoch import Epoch
-from quartzpy.node.workers.error_text import describe
+from quartzpy.logs.captured import LogCapture, LogLines, capturing, current_capture
+from quartzpy.node.registration import Epoch
 from quartzpy.node.workers.outcomes import (
     STOPPED,
     asks_to_refire,
+    describe,
     instruction_after,
     log_failure,
     retry_delay,
@@ -103,6 +100,8 @@ class Runner(Protocol):
     listeners: Listeners
     middleware: Sequence[Middleware]
     max_job_data_bytes: int
+    clock: Callable[[], float]
+    """The monotonic clock, in seconds."""
 
     def can_begin_on_loop(self, execution: Execution) -> bool: ...
 
@@ -114,7 +113,7 @@ class Runner(Protocol):
 
     def log_capture_of(self, execution: Execution) -> LogCapture | None: ...
 
-    def note_running(self, execution: Execution) -> None: ...
+    def start_timeout(self, execution: Execution) -> None: ...
 
     def report_progress(self, execution: Execution, progress: Progress) -> None: ...
 
@@ -156,8 +155,8 @@ class Execution:
     __slots__ = (
         "_attempt_started_at",
         "_committed",
-        "_disowned",
         "_error",
+        "_is_abandoned",
         "_is_instantiated",
         "_scheduler",
         "_started_at",
@@ -210,7 +209,7 @@ class Execution:
         self.is_recording = False
         """True if a transaction of the job itself is recording, or has recorded, the execution."""
         self._committed: Completion | None = None
-        self._disowned = False
+        self._is_abandoned = False
         # `bytearray.pop` is atomic, and the garbage collector does not visit a bytearray.
         self._unrecorded = bytearray(1)
         self._unfreed = bytearray(1)
@@ -250,18 +249,18 @@ class Execution:
 
         The epoch is lost, the row of the execution is gone, or the lease has expired by this node's own clock.
         """
-        return self._disowned or not self.epoch.trusted
+        return self._is_abandoned or not self.epoch.trusted
 
     @property
     def is_over(self) -> bool:
         """True if the execution is certainly invalid: its epoch is lost, or its row is gone."""
-        return self._disowned or self.epoch.lost
+        return self._is_abandoned or self.epoch.lost
 
     # --- the ways to stop it
 
-    def disown(self) -> None:
+    def abandon(self) -> None:
         """Mark the execution as invalid because its row is gone, and stop it."""
-        self._disowned = True
+        self._is_abandoned = True
         self.stop()
 
     def stop(self) -> None:
@@ -287,11 +286,14 @@ class Execution:
                 return
             if self.fired.fire_time <= self.fired.scheduled_fire_time:
                 self._wait_for_the_instant()
-            if self.cancelled.is_set():
+            if self.cancelled.is_requested:
                 self.cancel_before_start()
                 return
-            runner.note_running(self)
-            self.log_capture = runner.log_capture_of(self)
+            self.began_at = runner.clock()
+            if self.fired.timeout is not None:
+                runner.start_timeout(self)
+            if self.fired.capture_logs is not None:
+                self.log_capture = runner.log_capture_of(self)
             # The estimate of the store's time may be behind the time at which the store committed the fire.
             self._started_at = self._attempt_started_at = max(runner.store_time.now(), self.fired.fire_time)
             if runner.can_begin_on_loop(self):
@@ -344,7 +346,7 @@ class Execution:
 
     def _begin_on_loop(self) -> None:
         try:
-            if self.cancelled.is_set():
+            if self.cancelled.is_requested:
                 self._error = asyncio.CancelledError(NOT_STARTED)
                 self._finish()
             else:
@@ -356,7 +358,7 @@ class Execution:
         fired = self.fired
         name = f"job {fired.job_group}.{fired.job_name}, fire {fired.fire_id}"
         self.work = self.runner.loop.run(work, name, done)
-        if self.cancelled.is_set():
+        if self.cancelled.is_requested:
             self.stop()
 
     def _ended_on_loop(self) -> None:
@@ -364,7 +366,7 @@ class Execution:
         if self._error is _UNSTARTED:
             self._error = asyncio.CancelledError(NOT_STARTED)
         executor = self.executor
-        if executor is not None and self.runner.listeners:
+        if executor is not None and self.runner.listeners.registered:
             # Listeners may block, so they run on the worker whose slot this execution occupies, not on the loop.
             executor.pool.resume(self._continue)
         else:
@@ -400,7 +402,7 @@ class Execution:
             self.context.prepare_refire()
             self._attempt_started_at = self.runner.store_time.now()
         context, listeners = self.context, self.runner.listeners
-        if context is not None and listeners:
+        if context is not None and listeners.registered:
             listeners.emit(TriggerFired(context))
             if listeners.is_vetoed(context):
                 self._vetoed = True
@@ -424,7 +426,7 @@ class Execution:
     def _run_plain(self, job: Job, context: JobExecutionContext) -> None:
         runner = self.runner
         try:
-            if runner.middleware or self.log_capture is not None or is_capturing():
+            if runner.middleware or self.log_capture is not None or current_capture.get() is not None:
                 with self._capturing(), surrounding(runner.middleware, context):
                     self._execute(job, context)
             else:
@@ -447,7 +449,7 @@ class Execution:
         self._error = None
         middleware = self.runner.middleware
         try:
-            if middleware or self.log_capture is not None or is_capturing():
+            if middleware or self.log_capture is not None or current_capture.get() is not None:
                 with self._capturing(), surrounding(middleware, context):
                     await self._execute_async(job, context)
             elif self.epoch.trusted:
@@ -475,7 +477,7 @@ class Execution:
             await self._keep_result(context, result)
 
     def _refuse_if_asked_to_stop(self) -> None:
-        if self.cancelled.is_set():
+        if self.cancelled.is_requested:
             raise asyncio.CancelledError(NOT_STARTED)
 
     async def _keep_result(self, context: JobExecutionContext, result: Any) -> None:
@@ -485,7 +487,11 @@ class Execution:
 
     def _capturing(self) -> AbstractContextManager[None]:
         # The test harness can run a job inside another one, whose log must not have the lines of both.
-        return capturing(self.log_capture) if self.log_capture is not None or is_capturing() else _NOT_CAPTURED
+        return (
+            capturing(self.log_capture)
+            if self.log_capture is not None or current_capture.get() is not None
+            else _NOT_CAPTURED
+        )
 
     def _awaited(self, awaitable: Awaitable[Any]) -> Any:
         """Await, on the event loop, an awaitable that a plain `execute` returned, as a decorated `async def` does."""
@@ -518,12 +524,17 @@ class Execution:
 
     def _may_refire(self) -> bool:
         """Return whether the job requested an immediate refire, and is allowed to have it."""
-        if not asks_to_refire(self._error) or self.runner.leaves_refires() or self.cancelled.is_set():
+        if (
+            self._error is None
+            or not asks_to_refire(self._error)
+            or self.runner.leaves_refires()
+            or self.cancelled.is_requested
+        ):
             return False
         if self.is_over or self._committed or self.context is None:
             return False
         self.context.job_run_time = self.runner.store_time.now() - self._attempt_started_at
-        if self.runner.listeners:
+        if self.runner.listeners.registered:
             self.runner.listeners.emit(JobWasExecuted(self.context, Outcome.FAILED, self._error))
         return True
 
@@ -533,7 +544,7 @@ class Execution:
         """End the execution. All paths lead here; an error in this method is recorded as well."""
         try:
             completion = self._final_completion()
-            if self.runner.listeners:
+            if self.runner.listeners.registered:
                 self.runner.begin_notifying(self, completion)
                 self._notify(self.runner.listeners, completion)
             self.runner.end_as(self, completion)
@@ -602,16 +613,15 @@ class Execution:
             completion.job_data = self.context.job_detail_data.encode_if_changed(max_bytes=limit)
 
     def _is_cancelled(self) -> bool:
-        asked = self.cancelled
-        if self.timed_out or not asked.is_set():
+        if self.timed_out or not self.cancelled.is_requested:
             return False
-        return asked.noticed if self._error is None else isinstance(self._error, STOPPED)
+        return self.cancelled.noticed if self._error is None else isinstance(self._error, STOPPED)
 
-    def _snooze(self, completion: Completion, asked: JobSnoozedError) -> None:
+    def _snooze(self, completion: Completion, snooze: JobSnoozedError) -> None:
         completion.outcome = Outcome.SNOOZED
         completion.result = None
-        completion.error = str(asked) or None
-        completion.retry_after = asked.delay_from(completion.ended_at)
+        completion.error = str(snooze) or None
+        completion.retry_after = snooze.delay_from(completion.ended_at)
         self._error = None
 
     def _fail(self, completion: Completion, error: BaseException) -> None:

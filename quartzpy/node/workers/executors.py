@@ -11,9 +11,8 @@ from typing import cast
 
 from quartzpy.clock import Clock
 from quartzpy.config.config import ExecutorConfig, ExecutorKind, as_bytes
-from quartzpy.jobs.job import JobTypes
-from quartzpy.jobs.job_factory import JobFactory
-from quartzpy.jobs.trace_context import Tracing
+from quartzpy.jobs.internal_entries import Tracing
+from quartzpy.jobs.job import JobFactory, JobTypes
 from quartzpy.node.workers.execution import Execution, Executor, JobProcesses
 from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
@@ -115,15 +114,15 @@ class Executors:
     def occupied(self) -> int:
         return sum(executor.pool.occupied for executor in self._all.values())
 
-    def submit(self, attempts: Sequence[Execution]) -> None:
+    def submit(self, executions: Sequence[Execution]) -> None:
         """Run executions, each in one slot of its executor. The caller has made sure that there are free slots."""
         for executor in self._all.values():
-            if some := [attempt for attempt in attempts if attempt.executor is executor]:
+            if some := [execution for execution in executions if execution.executor is executor]:
                 executor.pool.submit(some)
 
-    def wait_until_idle(self, left: Callable[[], float | None]) -> bool:
+    def wait_until_idle(self, remaining: Callable[[], float | None]) -> bool:
         """Wait until no slot is occupied. `left` gives the remaining seconds. Return False on timeout."""
-        return all(executor.pool.wait_until_idle(left()) for executor in self._all.values())
+        return all(executor.pool.wait_until_idle(remaining()) for executor in self._all.values())
 
     def close(self, timeout: float) -> None:
         """End the threads after they have run all submitted tasks, and end the processes."""

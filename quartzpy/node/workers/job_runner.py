@@ -1,4 +1,9 @@
-"""The job runner: it runs executions on the calling thread or the event loop, and reports their completions."""
+"""The job runner: it runs the executions of a node, and reports their completions.
+
+`Dispatcher` stands between the scheduler thread, which fires triggers for free slots, and the job runner: it passes the
+fires of a node to its workers, and ends what may not wait or run any longer. `Slots` is the way back: the end of an
+execution frees its slot.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +11,30 @@ import inspect
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any
 
+from quartzpy.clock import Clock
 from quartzpy.config.config import ExecutorKind
 from quartzpy.errors import InvalidJobError, UnknownJobTypeError
 from quartzpy.events.events import SchedulerError
 from quartzpy.events.listeners import Listeners
-from quartzpy.jobs.context import JobExecutionContext
-from quartzpy.jobs.job import Job, JobTypes
-from quartzpy.jobs.job_factory import JobFactory, new_instance
-from quartzpy.jobs.middleware import Middleware
-from quartzpy.jobs.progress import Progress
-from quartzpy.logs.captured import DEFAULT_LIMIT, LevelWarnings, LogCapture, LogLines
-from quartzpy.logs.levels import level_number
+from quartzpy.jobs.context import JobExecutionContext, Middleware, Progress
+from quartzpy.jobs.job import Job, JobFactory, JobTypes, new_instance
+from quartzpy.keys import JobKey
+from quartzpy.logs.captured import DEFAULT_LIMIT, LevelWarnings, LogCapture, LogLines, level_number
+from quartzpy.node.registration import Epoch
+from quartzpy.node.signals import SchedulerSignals
+from quartzpy.node.workers.capacity import Capacity
 from quartzpy.node.workers.deadlines import Deadlines
-from quartzpy.node.workers.epoch import Epoch
-from quartzpy.node.workers.error_text import describe
 from quartzpy.node.workers.execution import Execution, Loop
+from quartzpy.node.workers.executors import Executors
+from quartzpy.node.workers.outcomes import describe
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import Completion, JobStore
+from quartzpy.store.protocol import Completion, FiredTrigger, JobStore, Node
 from quartzpy.store.store_time import StoreTime
 
 logger = logging.getLogger(__name__)
@@ -113,21 +119,24 @@ class JobRunner:
 
     def fire_ids_of(self, epoch: Epoch) -> set[int]:
         """Return the fire ids of the running executions of an epoch, except those that their own jobs record."""
-        return {one.fired.fire_id for one in self.running() if one.epoch is epoch and not one.is_recording}
+        return {
+            execution.fired.fire_id
+            for execution in self.running()
+            if execution.epoch is epoch and not execution.is_recording
+        }
 
     def interrupt(self, chosen: Callable[[Execution], bool]) -> int:
         """Ask the executions for which `chosen` returns True to stop, or not to begin. Return their number."""
-        asked = [execution for execution in self.accepted() if chosen(execution)]
-        for execution in asked:
+        executions = [execution for execution in self.accepted() if chosen(execution)]
+        for execution in executions:
             execution.stop()
-        return len(asked)
+        return len(executions)
 
-    def note_running(self, execution: Execution) -> None:
-        """Note that an execution is running from now on, and start its timeout."""
-        execution.began_at = self.clock()
+    def start_timeout(self, execution: Execution) -> None:
+        """Start the timeout of an execution that has one and begins now."""
         timeout = execution.fired.timeout
-        if timeout is not None:
-            execution.deadline = self._deadlines.add(timeout.total_seconds(), partial(self._time_out, execution))
+        assert timeout is not None
+        execution.deadline = self._deadlines.add(timeout.total_seconds(), partial(self._time_out, execution))
 
     # --- the end of an execution
 
@@ -190,8 +199,8 @@ class JobRunner:
         now = self.clock()
         with self._lock:
             late = [
-                (one, completion)
-                for one, completion, since in self._notifying.values()
+                (execution, completion)
+                for execution, completion, since in self._notifying.values()
                 if now - since >= LISTENER_LIMIT
             ]
         for execution, completion in late:
@@ -233,7 +242,7 @@ class JobRunner:
 
         This is so if the program has no code but the coroutine: no listeners, no job factory, no constructor.
         """
-        if self.listeners or self._job_factory is not new_instance:
+        if self.listeners.registered or self._job_factory is not new_instance:
             return False
         executor = execution.executor
         if executor is not None and executor.processes is not None:
@@ -292,3 +301,79 @@ class JobRunner:
             data_type=self._job_types.data_type(fired.job_type),
             instance_id=instance_id,
         )
+
+
+class Slots:
+    """Frees the slots of ended executions, and wakes the scheduler thread if there may be work for them."""
+
+    def __init__(self, *, executors: Executors, capacity: Capacity, clock: Clock, signals: SchedulerSignals) -> None:
+        self._executors = executors
+        self._capacity = capacity
+        self._clock = clock
+        self._signals = signals
+
+    def free(self, execution: Execution) -> None:
+        began_at, placement = execution.began_at, execution.fired.placement
+        if self._capacity.release(placement):
+            self._signals.look_again()
+        executor = execution.executor or self._executors.of(placement)
+        if executor.pool.release(None if began_at is None else self._clock.monotonic() - began_at):
+            self._signals.wakeup.set()
+
+
+class Dispatcher:
+    """Submits executions, and hands back, cancels or abandons them."""
+
+    def __init__(
+        self, *, scheduler_name: str, store: JobStore, runner: JobRunner, executors: Executors, capacity: Capacity
+    ) -> None:
+        self._scheduler_name = scheduler_name
+        self._store = store
+        self._runner = runner
+        self._executors = executors
+        self._capacity = capacity
+
+    # --- called by the scheduler thread
+
+    def submit(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
+        """Run fires, for which the scheduler thread has made sure that there are free slots."""
+        self._capacity.occupy([fire.placement for fire in fired])
+        runner, executor_of, name = self._runner, self._executors.of, self._scheduler_name
+        executions = [Execution(runner, fire, epoch, executor_of(fire.placement), name) for fire in fired]
+        # Before a worker can take one: a request to stop must find it, wherever it is.
+        runner.accept(executions)
+        self._executors.submit(executions)
+
+    def hand_back(self, patience: float) -> None:
+        """End the executions that wait for a slot and do not get one soon, so that other nodes can run them.
+
+        Those that were asked to stop do not run anywhere; the store looks for requests that have not arrived here.
+        """
+        for execution in self._executors.take_back(patience):
+            if execution.cancelled.is_requested:
+                execution.cancel_before_start()
+            else:
+                execution.hand_back()
+
+    def abandon(self, fire_ids: Collection[int]) -> None:
+        """Stop executions whose rows the store no longer has, because other nodes may run them again."""
+        for execution in self._runner.accepted():
+            if execution.fired.fire_id in fire_ids:
+                execution.abandon()
+
+    # --- called for the whole node
+
+    def cancel_as_asked(self, node: Node) -> None:
+        """Stop the executions of this node that someone has asked the store to cancel."""
+        if self._runner.accepted():
+            fire_ids = self._store.cancel_requests(node)
+            for execution in self._executors.remove(fire_ids):
+                execution.cancel_before_start()
+            self._runner.interrupt(lambda execution: execution.fired.fire_id in fire_ids)
+
+    def stop_executions_of(self, epoch: Epoch) -> list[JobKey]:
+        """Ask the executions of a lost epoch to stop. Return the key of each one's job."""
+        accepted = [execution for execution in self._runner.accepted() if execution.epoch is epoch]
+        for execution in accepted:
+            execution.stop()
+        return [execution.fired.job_key for execution in accepted]

@@ -1,18 +1,18 @@
-"""What follows from the error of a job: the instruction for its trigger, a retry, and the log record of its failure."""
+"""What follows from the error of a job: its text, the instruction for the trigger, a retry, and the log record."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from contextlib import suppress
 from datetime import timedelta
 
 from quartzpy.errors import JobCancelledError, JobExecutionError, JobTimeoutError
 from quartzpy.jobs.retry import policy_from_text
-from quartzpy.node.workers.error_text import MAX_ERROR_LENGTH, can_be_written
 from quartzpy.states import CompletionInstruction
 from quartzpy.store.protocol import FiredTrigger
-from quartzpy.texts import headline
+from quartzpy.texts import headline, storable_text
 
 STOPPED = (JobCancelledError, asyncio.CancelledError)
 """The errors with which a cancelled execution ends."""
@@ -76,3 +76,35 @@ def log_failure(
             exc_info=error if is_short else None,
             extra=attributes,
         )
+
+
+MAX_ERROR_LENGTH = 8_192
+"""The maximum length of an error in the history. Its start is cut, as the end of a traceback is the most useful."""
+_CUT = "[...]"
+
+
+def can_be_written(error: BaseException) -> bool:
+    """Return whether the text of an error is valid Unicode, so that a log can write it. Never raises."""
+    try:
+        "".join(traceback.format_exception(error)).encode()
+    except BaseException:
+        return False
+    return True
+
+
+def describe(error: BaseException) -> str:
+    """Return the traceback as text that can be stored, truncated at its start. Never raises."""
+    try:
+        text = "".join(traceback.format_exception(error))
+        if len(text) > MAX_ERROR_LENGTH:
+            text = _shortened(text, "".join(traceback.format_exception_only(error)))
+        return storable_text(text).rstrip()
+    except BaseException:
+        return f"<unprintable {type(error).__name__}>"
+
+
+def _shortened(text: str, message: str) -> str:
+    # A message of many kilobytes, such as an SQL statement with all its parameters, names the error at its start.
+    if len(message) > MAX_ERROR_LENGTH // 2 and text.endswith(message):
+        text = text.removesuffix(message) + message[: MAX_ERROR_LENGTH // 2] + _CUT
+    return text if len(text) <= MAX_ERROR_LENGTH else _CUT + text[-MAX_ERROR_LENGTH:]

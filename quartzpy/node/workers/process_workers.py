@@ -30,9 +30,8 @@ from quartzpy.errors import (
 )
 from quartzpy.job_data import decode
 from quartzpy.jobs.context import JobExecutionContext
-from quartzpy.jobs.job import Job, JobTypes
-from quartzpy.jobs.job_factory import JobFactory
-from quartzpy.jobs.trace_context import Tracing
+from quartzpy.jobs.internal_entries import Tracing
+from quartzpy.jobs.job import Job, JobFactory, JobTypes
 from quartzpy.node.workers.child_process import SIGNALS_OF_THE_NODE, serve
 from quartzpy.node.workers.deadlines import Deadlines
 from quartzpy.node.workers.execution import NOT_BEGUN, Execution
@@ -183,7 +182,7 @@ class ProcessWorkers:
             try:
                 run = self._begin(execution)
             except OSError as error:
-                if error.errno not in _PASSES or execution.cancelled.is_set():
+                if error.errno not in _PASSES or execution.cancelled.is_requested:
                     raise
                 if not self._refused:
                     logger.error("a worker process cannot be started (%s); executions wait for it", error)
@@ -331,7 +330,7 @@ class _Run:
                 self._is_answered = True
                 raise LeaseLostError(NOT_BEGUN)
             child.send(task)
-            if self.execution.cancelled.is_set():
+            if self.execution.cancelled.is_requested:
                 # The request to stop may have come before the child had the task.
                 self.execution.stop()
             child.receive()

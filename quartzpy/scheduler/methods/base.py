@@ -11,8 +11,8 @@ from quartzpy.clock import Clock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import JobNotFoundError, TriggerNotFoundError
 from quartzpy.events.events import Event
+from quartzpy.jobs.internal_entries import CurrentTrace
 from quartzpy.jobs.job import JobTypes
-from quartzpy.jobs.trace_context import CurrentTrace
 from quartzpy.keys import JobKey, Key, TriggerKey, nearest
 from quartzpy.name_hints import SCHEDULER_NAMES, NameHints
 from quartzpy.store.protocol import JobStore, Notification

@@ -30,8 +30,8 @@ from quartzpy.events.events import (
     TriggerFinalized,
 )
 from quartzpy.jobs import typed_data
+from quartzpy.jobs.internal_entries import with_trace
 from quartzpy.jobs.job import JobDetail
-from quartzpy.jobs.trace_context import with_trace
 from quartzpy.keys import (
     DEFAULT_GROUP,
     JobKey,

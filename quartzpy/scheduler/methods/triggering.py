@@ -12,7 +12,7 @@ from typing import Any
 from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError, InvalidValueError, JobNotFoundError
 from quartzpy.instants import Span, as_instant, as_span
 from quartzpy.jobs import typed_data
-from quartzpy.jobs.repetition import repeats
+from quartzpy.jobs.internal_entries import repeats
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, JobRef, TriggerKey, TriggerRef, check_name, checked_key, unique_name
 from quartzpy.scheduler.methods.handles import TriggeredExecution
 from quartzpy.scheduler.methods.queries import FireRef, QueryMethods, checked_fire_id

@@ -14,11 +14,16 @@ from itertools import islice
 from typing import NamedTuple
 
 from quartzpy.keys import TriggerKey
+from quartzpy.states import MisfireRule
 from quartzpy.store.protocol import AvailableSlots, DispatchKey
 
 CHUNK = 512
 _ABOVE_ALL_PRIORITIES = -(2**31)
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
+_ACQUIRED = (MisfireRule.SCHEDULER, MisfireRule.OWN, MisfireRule.IGNORE)
+"""The rules of the triggers that the acquire step takes."""
+_MISFIRING = (MisfireRule.SCHEDULER, MisfireRule.OWN, MisfireRule.LATE)
+"""The rules of the triggers that the misfire step takes."""
 
 
 class Entry(NamedTuple):
@@ -84,29 +89,35 @@ class SortedEntries:
             yield from chunk
 
 
-class MisfireRule(NamedTuple):
-    """The time after which a fire is a misfire: never, or by the trigger's or the scheduler's threshold."""
+class Part(NamedTuple):
+    """A part of the entries of a dispatch key: those that misfire at the same age."""
 
-    ignores_misfires: bool
-    own_threshold: timedelta | None
-    is_rate_limited: bool = False
-    """True if a rate limit decides when the trigger may fire; its entry has the instant at which the limit is asked."""
+    rule: MisfireRule
+    threshold: timedelta | None
+    """The threshold of triggers with one of their own."""
 
     def earliest_on_time(self, now: datetime, threshold: timedelta) -> datetime:
-        """Return the instant before which a due trigger has misfired."""
-        if self.ignores_misfires:
-            return _BEGINNING
-        return now - (threshold if self.own_threshold is None else self.own_threshold)
+        """Return the instant before which a due trigger has misfired; `threshold` is the scheduler's."""
+        match self.rule:
+            case MisfireRule.SCHEDULER:
+                return now - threshold
+            case MisfireRule.OWN:
+                return now - (self.threshold or timedelta())
+            case MisfireRule.LATE:
+                return now
+            case _:
+                return _BEGINNING
 
 
-RATE_LIMITED = MisfireRule(ignores_misfires=True, own_threshold=None, is_rate_limited=True)
+_RATE_LIMITED = Part(MisfireRule.RATE_LIMIT, None)
+"""Its entries have the instants at which the limits are asked."""
 
 
 class DueIndex:
     """The entries of all dispatch keys."""
 
     def __init__(self) -> None:
-        self._dispatch_keys: dict[DispatchKey, dict[MisfireRule, SortedEntries]] = {}
+        self._dispatch_keys: dict[DispatchKey, dict[Part, SortedEntries]] = {}
         self.placed: frozenset[DispatchKey] = frozenset()
         """The dispatch keys with a placement for which triggers are waiting."""
         self._rate_limited = 0
@@ -116,22 +127,22 @@ class DueIndex:
         """True if a waiting trigger has a rate limit."""
         return self._rate_limited > 0
 
-    def add(self, dispatch_key: DispatchKey, rule: MisfireRule, entry: Entry) -> None:
-        by_rule = self._dispatch_keys.setdefault(dispatch_key, {})
-        if rule not in by_rule:
-            by_rule[rule] = SortedEntries()
+    def add(self, dispatch_key: DispatchKey, part: Part, entry: Entry) -> None:
+        parts = self._dispatch_keys.setdefault(dispatch_key, {})
+        if part not in parts:
+            parts[part] = SortedEntries()
             if dispatch_key.placement:
                 self.placed |= {dispatch_key}
-        by_rule[rule].add(entry)
-        self._rate_limited += rule.is_rate_limited
+        parts[part].add(entry)
+        self._rate_limited += part == _RATE_LIMITED
 
-    def remove(self, dispatch_key: DispatchKey, rule: MisfireRule, entry: Entry) -> None:
-        by_rule = self._dispatch_keys[dispatch_key]
-        by_rule[rule].remove(entry)
-        self._rate_limited -= rule.is_rate_limited
-        if not by_rule[rule]:
-            del by_rule[rule]
-            if not by_rule:
+    def remove(self, dispatch_key: DispatchKey, part: Part, entry: Entry) -> None:
+        parts = self._dispatch_keys[dispatch_key]
+        parts[part].remove(entry)
+        self._rate_limited -= part == _RATE_LIMITED
+        if not parts[part]:
+            del parts[part]
+            if not parts:
                 del self._dispatch_keys[dispatch_key]
                 self.placed -= {dispatch_key}
 
@@ -149,12 +160,12 @@ class DueIndex:
         return merge(
             *(
                 islice(
-                    entries.since(rule.earliest_on_time(now, threshold)),
+                    entries.since(part.earliest_on_time(now, threshold)),
                     min(limit, slot.workers, slot.group_slots) + beyond,
                 )
                 for slot in dict.fromkeys(available_slots)
-                for rule, entries in self._dispatch_keys.get(slot.dispatch_key, {}).items()
-                if not rule.is_rate_limited
+                for part, entries in self._dispatch_keys.get(slot.dispatch_key, {}).items()
+                if part.rule in _ACQUIRED
             )
         )
 
@@ -162,9 +173,9 @@ class DueIndex:
         """Yield, in order, the entries with a rate limit: the first ones of each dispatch key."""
         return merge(
             *(
-                islice(self._dispatch_keys[dispatch_key][RATE_LIMITED].since(_BEGINNING), limit)
+                islice(self._dispatch_keys[dispatch_key][_RATE_LIMITED].since(_BEGINNING), limit)
                 for dispatch_key in dict.fromkeys(dispatch_keys)
-                if RATE_LIMITED in self._dispatch_keys.get(dispatch_key, {})
+                if _RATE_LIMITED in self._dispatch_keys.get(dispatch_key, {})
             )
         )
 
@@ -172,10 +183,10 @@ class DueIndex:
         """Yield the entries that are misfires, in order."""
         return merge(
             *(
-                _before(rule.earliest_on_time(now, threshold), entries)
+                _before(part.earliest_on_time(now, threshold), entries)
                 for dispatch_key in dict.fromkeys(dispatch_keys)
-                for rule, entries in self._dispatch_keys.get(dispatch_key, {}).items()
-                if not rule.ignores_misfires
+                for part, entries in self._dispatch_keys.get(dispatch_key, {}).items()
+                if part.rule in _MISFIRING
             )
         )
 

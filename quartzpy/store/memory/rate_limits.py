@@ -10,8 +10,8 @@ from itertools import islice
 
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey
-from quartzpy.states import TriggerState
-from quartzpy.store.memory.rows import Admission, RateRow, TriggerRow
+from quartzpy.states import Admission, TriggerState
+from quartzpy.store.memory.rows import RateRow, TriggerRow
 from quartzpy.store.memory.tables import Tables
 from quartzpy.store.protocol import AvailableSlots, DispatchKey
 
@@ -78,7 +78,7 @@ def spend(tables: Tables, admitted: Sequence[Admitted], now: datetime) -> None:
             rate = tables.rate_limits.setdefault(one.row.bucket, RateRow())
             rate.tat = one.limit.after(rate.tat, now, 1)
         elif one.row.admission is Admission.ADMITTED:
-            tables.set_admission(one.row, Admission.ASKED)
+            tables.set_admission(one.row, None)
     for bucket, rate in list(islice(tables.rate_limits.items(), 100)):
         if all(at is None or at <= now for at in (rate.tat, rate.queued_until)):
             del tables.rate_limits[bucket]

@@ -10,10 +10,10 @@ from typing import Any
 
 from quartzpy.job_data import encode
 from quartzpy.jobs.continuation import Predecessor
-from quartzpy.jobs.repetition import LostExecution, continuation_data, recovery_data, repeats
+from quartzpy.jobs.internal_entries import LostExecution, continuation_data, recovery_data, repeats
 from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS
-from quartzpy.states import Outcome, TriggerState
-from quartzpy.store.memory.rows import Admission, FiredRow, JobRow, TriggerRow, concurrency_key
+from quartzpy.states import Admission, Outcome, TriggerState
+from quartzpy.store.memory.rows import FiredRow, JobRow, TriggerRow, concurrency_key
 from quartzpy.store.memory.tables import Tables
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import UpcomingFireTimes
@@ -82,8 +82,8 @@ def _store(
     again.attempt = attempt
     again.concurrency_key = row.concurrency_key
     again.coalesced_fire_times = () if row.fired is None else row.fired.coalesced_fire_times
-    if keeps_admission:
-        again.admission = Admission.KEPT
+    if keeps_admission and job.rate_limit is not None:
+        again.admission = Admission.CHARGED
     paused = tables.pauses.cover(again.key, job)
     tables.add_trigger(again, TriggerState.PAUSED if paused else TriggerState.WAITING)
     return again

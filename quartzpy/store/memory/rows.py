@@ -5,53 +5,31 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import Enum, auto
 from typing import Any
 
 from quartzpy.job_data import decode, encode
+from quartzpy.jobs.context import Progress
 from quartzpy.jobs.continuation import as_continuations
 from quartzpy.jobs.job import JobDetail
-from quartzpy.jobs.progress import Progress
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import (
+    Admission,
     ExecutionState,
     FiredState,
     JobMode,
+    MisfireRule,
     Missed,
     Outcome,
     OverlapPolicy,
     TriggerState,
+    misfire_rule_of,
 )
-from quartzpy.store.memory.index import RATE_LIMITED, Entry, MisfireRule
+from quartzpy.store.memory.index import Entry, Part
 from quartzpy.store.protocol import DispatchKey, FiredTrigger, PauseNote
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
-
-_NEVER_LATE = MisfireRule(True, None)
-_LATE_AT_ONCE = MisfireRule(False, timedelta())
-
-
-class Admission(Enum):
-    """The part of a job's rate limit in the next fire of a trigger."""
-
-    ASKED = auto()
-    """The limit is asked before the trigger fires."""
-    ADMITTED = auto()
-    """The limit allows the trigger to fire in the present step."""
-    KEPT = auto()
-    """The limit was charged for the fire that the trigger repeats, and whose job had not begun."""
-    LATE = auto()
-    """The trigger is late, and not because of the limit: the misfire step decides."""
-
-
-_RULES = {
-    Admission.ASKED: RATE_LIMITED,
-    Admission.ADMITTED: _NEVER_LATE,
-    Admission.KEPT: _NEVER_LATE,
-    Admission.LATE: _LATE_AT_ONCE,
-}
 
 
 @dataclass(slots=True)
@@ -161,7 +139,6 @@ class TriggerRow:
     `catch_up_until`."""
 
     __slots__ = (
-        "_usual_rule",
         "admission",
         "attempt",
         "bare",
@@ -207,7 +184,7 @@ class TriggerRow:
         self.missed_policy = Missed.MISFIRE
         self.resumed_at: datetime | None = None
         """The instant of the last resumption. The policy SKIP does not concern what comes due after it."""
-        self.admission = Admission.ASKED
+        self.admission: Admission | None = None
         self.rate_limited_until: datetime | None = None
         self.state = TriggerState.COMPLETE
         self.progress = progress
@@ -222,22 +199,22 @@ class TriggerRow:
         self.data = encode(trigger.data)
         self.concurrency_key = concurrency_key(self.job.concurrency_key, self.job.data, self.data)
         self.bare = replace(trigger, data=None)
-        own = None if trigger.ignores_misfires else trigger.misfire_threshold
-        self._usual_rule = MisfireRule(trigger.ignores_misfires, own)
 
     def load(self) -> Trigger:
         return load_trigger(self.bare, self.data)
 
     @property
-    def rule(self) -> MisfireRule:
-        """The rule by which the trigger misfires. A trigger that is catching up never misfires, because its missed
-        fires were handled already. One that was resumed with a `missed` policy of its own misfires at once, so that
-        only the misfire step takes it."""
-        if self.missed_policy is not Missed.MISFIRE:
-            return _LATE_AT_ONCE
-        if self.job.rate_limit is not None:
-            return _RULES[self.admission]
-        return self._usual_rule if self.catch_up_until is None else _NEVER_LATE
+    def part(self) -> Part:
+        """The part of the index in which the trigger waits."""
+        rule = misfire_rule_of(
+            ignores_misfires=self.bare.ignores_misfires,
+            has_threshold=self.bare.misfire_threshold is not None,
+            catches_up=self.catch_up_until is not None,
+            missed_policy=self.missed_policy,
+            has_rate_limit=self.job.rate_limit is not None,
+            admission=self.admission,
+        )
+        return Part(rule, self.bare.misfire_threshold if rule is MisfireRule.OWN else None)
 
     @property
     def bucket(self) -> tuple[JobKey, str]:
@@ -248,7 +225,7 @@ class TriggerRow:
     def entry(self) -> Entry:
         at = self.progress.next_fire_time
         assert at is not None
-        if self.rate_limited_until is not None and self.rule is RATE_LIMITED:
+        if self.rate_limited_until is not None and self.part.rule is MisfireRule.RATE_LIMIT:
             at = max(at, self.rate_limited_until)
         return Entry(at, -self.bare.priority, self.key.group, self.key.name)
 

@@ -19,6 +19,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.states import (
     PAUSED_STATES,
+    Admission,
     FiredState,
     JobMode,
     Missed,
@@ -27,7 +28,7 @@ from quartzpy.states import (
 )
 from quartzpy.store import refusals
 from quartzpy.store.memory.index import DueIndex
-from quartzpy.store.memory.rows import Admission, FiredRow, JobRow, RateRow, TriggerRow, concurrency_key
+from quartzpy.store.memory.rows import FiredRow, JobRow, RateRow, TriggerRow, concurrency_key
 from quartzpy.store.protocol import Node, Notification, StoredCalendar
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -168,13 +169,13 @@ class Tables:
         """Replace all values of a trigger except its schedule: its progress, pause and claim do not change."""
         waits = row.state is TriggerState.WAITING
         if waits:
-            self.due.remove(row.job.dispatch_key, row.rule, row.entry)
+            self.due.remove(row.job.dispatch_key, row.part, row.entry)
         if (row.bare.misfire, row.bare.misfire_threshold) != (given.misfire, given.misfire_threshold):
             row.catch_up_until = None
         key = row.concurrency_key
         row.become(row.bare.with_values_of(given))
         if waits:
-            self.due.add(row.job.dispatch_key, row.rule, row.entry)
+            self.due.add(row.job.dispatch_key, row.part, row.entry)
         if row.concurrency_key != key:
             self._wait_for_key(row)
 
@@ -207,8 +208,8 @@ class Tables:
         if missed_policy is not None:
             row.missed_policy = missed_policy
             row.catch_up_until = row.catch_up_until if missed_policy is Missed.MISFIRE else None
-        if row.admission is not Admission.KEPT:
-            row.admission = Admission.ASKED
+        if row.admission is not Admission.CHARGED:
+            row.admission = None
         row.state = state
         row.fire_id = fire_id
         if progress is not None:
@@ -219,8 +220,8 @@ class Tables:
             row.upcoming = upcoming
         self._enter(row)
 
-    def set_admission(self, row: TriggerRow, admission: Admission) -> None:
-        """Change the part of the rate limit in the next fire of a waiting trigger."""
+    def set_admission(self, row: TriggerRow, admission: Admission | None) -> None:
+        """Change what the rate limit says of the next fire of a waiting trigger."""
         self._exit(row)
         row.admission = admission
         self._enter(row)
@@ -237,14 +238,14 @@ class Tables:
         had_key = job.concurrency_key
         waiting = [row for row in job.triggers.values() if row.state is TriggerState.WAITING]
         for row in waiting:
-            self.due.remove(job.dispatch_key, row.rule, row.entry)
+            self.due.remove(job.dispatch_key, row.part, row.entry)
         job.become(detail)
         if job.rate_limit != was[-1]:
             for row in job.triggers.values():
                 row.rate_limited_until = None
-                row.admission = Admission.ASKED
+                row.admission = None
         for row in waiting:
-            self.due.add(job.dispatch_key, row.rule, row.entry)
+            self.due.add(job.dispatch_key, row.part, row.entry)
         is_other = was != (job.dispatch_key, job.limit, job.overlap_policy, job.rate_limit)
         if had_key is not None or job.concurrency_key is not None:
             for row in job.triggers.values():
@@ -260,12 +261,12 @@ class Tables:
     def _enter(self, row: TriggerRow) -> None:
         self.by_state[row.state][row.key] = row
         if row.state is TriggerState.WAITING:
-            self.due.add(row.job.dispatch_key, row.rule, row.entry)
+            self.due.add(row.job.dispatch_key, row.part, row.entry)
 
     def _exit(self, row: TriggerRow) -> None:
         del self.by_state[row.state][row.key]
         if row.state is TriggerState.WAITING:
-            self.due.remove(row.job.dispatch_key, row.rule, row.entry)
+            self.due.remove(row.job.dispatch_key, row.part, row.entry)
         if row.fire_id is not None:
             claim = self.fired.get(row.fire_id)
             if claim is not None and claim.state is FiredState.ACQUIRED:

@@ -53,21 +53,11 @@ moved AS (
            upcoming_is_complete = h.is_complete, times_triggered = h.times, fire_id = NULL,
            trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END,
            -- A catch-up ends with the fire times before its end.
-           misfire_rule = CASE WHEN t.catch_up_until < coalesce(h.next_fire_time, 'infinity')
-                               THEN CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
-                                         WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-                               WHEN t.misfire_rule IN ('NEW', 'HELD') THEN t.misfire_rule
-                               ELSE
-                               -- include: usual_rule
-                               -- The regular rule of a trigger that was resumed with a `missed` policy, or is new. Outside
-                               -- of the acquire step, only a trigger that repeats a fire which was admitted and handed back
-                               -- has a rate limit and the rule IGNORE. It keeps it.
-                               CASE WHEN t.rate_limit IS NOT NULL AND t.misfire_rule <> 'IGNORE' THEN 'RATE_LIMIT'
-                                    WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
-                                    WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
-                                    WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-                               -- end
-                          END,
+           missed_policy = NULL,
+           -- include: admission_afresh
+           -- A rate limit is asked again about a trigger that was late.
+           admission = nullif(t.admission, 'LATE'),
+           -- end
            catch_up_until = CASE WHEN t.catch_up_until >= h.next_fire_time THEN t.catch_up_until END
       FROM affected h
      WHERE t.sched_name = :'sched' AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name

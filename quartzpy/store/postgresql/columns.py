@@ -9,6 +9,7 @@ from typing import Any
 from quartzpy import job_data
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.states import Unreconciled
 from quartzpy.store.postgresql.db.rows import JobColumns, TriggerColumns
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger
 
@@ -30,7 +31,7 @@ def job_columns(jobs: Sequence[JobDetail]) -> dict[str, list[Any]]:
     return _by_column([JobColumns.of(job) for job in jobs], JobColumns._fields)
 
 
-def trigger_columns(prepared: Sequence[PreparedTrigger], *, are_settled_later: bool) -> dict[str, list[Any]]:
+def trigger_columns(prepared: Sequence[PreparedTrigger], *, are_settled_later: bool) -> dict[str, Any]:
     """Return all values of triggers; no step takes those that are settled later (see the acquire step)."""
     return {
         **_by_column([TriggerColumns.of(one.trigger) for one in prepared], TriggerColumns._fields),
@@ -39,15 +40,9 @@ def trigger_columns(prepared: Sequence[PreparedTrigger], *, are_settled_later: b
         "upcoming": [one.upcoming.instants for one in prepared],
         "complete": [one.upcoming.is_complete for one in prepared],
         "times": [one.progress.times_triggered for one in prepared],
-        "rules": ["NEW" if are_settled_later else _misfire_rule(one) for one in prepared],
+        "unreconciled": Unreconciled.NEW if are_settled_later else None,
         "hashes": [one.schedule_hash for one in prepared],
     }
-
-
-def _misfire_rule(prepared: PreparedTrigger) -> str:
-    if prepared.trigger.ignores_misfires:
-        return "IGNORE"
-    return "SCHEDULER" if prepared.trigger.misfire_threshold is None else "OWN"
 
 
 def size_of_job(job: JobDetail) -> int:

@@ -397,7 +397,7 @@ SELECT *
           FROM waiting w
          CROSS JOIN
             -- include: each_rule
-            (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT'), ('LATE'), ('SKIP'), ('ONCE'), ('NEW')) AS rule(name)
+            (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
             -- end
          CROSS JOIN LATERAL (
             SELECT trigger_group, trigger_name, job_group, job_name, next_fire_time, attempt, job_data

@@ -237,7 +237,7 @@ dispatched AS MATERIALIZED (
       FROM waiting w
      CROSS JOIN
         -- include: each_rule
-        (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT'), ('LATE'), ('SKIP'), ('ONCE'), ('NEW')) AS rule(name)
+        (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
         -- end
 ),
 due AS (

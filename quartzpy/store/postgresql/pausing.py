@@ -58,7 +58,7 @@ ALL_SCOPE, TRIGGER_SCOPE, JOB_SCOPE, MANUAL_SCOPE = "ALL", "TRIGGER", "JOB", "MA
 
 
 @cache
-def _passes(name: str, which: Switches) -> tuple[str, str]:
+def passes(name: str, which: Switches) -> tuple[str, str]:
     """Return the texts of a statement for the pass without the lock, and for the one under it, which skips rows."""
     on = dict.fromkeys(which, True)
     return _SQL(name, **on), _SQL(name, under_lock=True, **on)
@@ -72,7 +72,7 @@ def _pause(
     note: PauseNote = NO_NOTE,
     by_mode: bool = False,
 ) -> None:
-    waiting, skipping = _passes("pause", which)
+    waiting, skipping = passes("pause", which)
     values = {**values, "by_mode": by_mode, "reason": note.reason, "by": note.by}
 
     def work(transaction: Transaction) -> None:
@@ -85,7 +85,7 @@ def _pause(
 def _resume(
     session: SqlSession, which: Switches, values: dict[str, Any], *forget: Send, missed: Missed = Missed.MISFIRE
 ) -> datetime | None:
-    waiting, skipping = _passes("resume", which)
+    waiting, skipping = passes("resume", which)
     values = {**values, "missed": missed}
 
     def work(transaction: Transaction) -> datetime | None:

@@ -54,11 +54,17 @@ paused AS (
            paused_at = CASE WHEN :'by_mode'::bool THEN NULL
                             WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN coalesce(t.paused_at, :now)
                             ELSE :now END,
-           paused_by = :'by'::text, pause_reason = :'reason'::text,
-           misfire_rule = CASE t.misfire_rule WHEN 'NEW' THEN 'HELD' ELSE t.misfire_rule END
+           -- include: held
+           unreconciled = CASE WHEN t.unreconciled IS NOT NULL THEN 'HELD' END,
+           -- end
+           paused_by = :'by'::text, pause_reason = :'reason'::text
       FROM affected
-     WHERE t.sched_name = :'sched' AND t.trigger_group = affected.trigger_group
-       AND t.trigger_name = affected.trigger_name
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM qrtz_triggers o
+         WHERE o.sched_name = :'sched' AND o.trigger_group = affected.trigger_group
+           AND o.trigger_name = affected.trigger_name
+         LIMIT 1) AS own
+     WHERE t.ctid = own.row
        AND
            -- include: may_be_paused
            (t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
@@ -94,7 +100,11 @@ WITH affected AS (
                 AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
                              WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')))
            -- end
-           AS is_forbidden
+           AS is_forbidden,
+           -- the policy for what it has missed, where that is not its misfire instruction
+           CASE WHEN t.next_fire_time < :now
+                     AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                THEN nullif(:'missed'::text, 'misfire') END AS missed_policy
       FROM qrtz_triggers t
      WHERE t.sched_name = :'sched'
 \if :by_trigger
@@ -161,32 +171,22 @@ UPDATE qrtz_triggers t
                             AND f.max_concurrent IS NOT NULL)
                      -- end
                 THEN 'BLOCKED' ELSE 'WAITING' END,
-       misfire_rule =
-           CASE WHEN affected.is_forbidden THEN t.misfire_rule
-                WHEN t.misfire_rule IN ('NEW', 'HELD') THEN 'NEW'
-                WHEN :'missed'::text <> 'misfire' AND t.next_fire_time < :now
-                     AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                THEN upper(:'missed'::text)
-                ELSE
-                     -- include: usual_rule
-                     -- The regular rule of a trigger that was resumed with a `missed` policy, or is new. Outside
-                     -- of the acquire step, only a trigger that repeats a fire which was admitted and handed back
-                     -- has a rate limit and the rule IGNORE. It keeps it.
-                     CASE WHEN t.rate_limit IS NOT NULL AND t.misfire_rule <> 'IGNORE' THEN 'RATE_LIMIT'
-                          WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
-                          WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
-                          WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-                     -- end
-           END,
-       catch_up_until =
-           CASE WHEN :'missed'::text <> 'misfire' AND t.next_fire_time < :now
-                     AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                     AND NOT affected.is_forbidden
-                THEN NULL ELSE t.catch_up_until END,
+       unreconciled = CASE WHEN affected.is_forbidden THEN t.unreconciled
+                           WHEN t.unreconciled IS NOT NULL THEN 'NEW' END,
+       missed_policy = CASE WHEN affected.is_forbidden THEN t.missed_policy ELSE affected.missed_policy END,
+       catch_up_until = CASE WHEN affected.is_forbidden OR affected.missed_policy IS NULL THEN t.catch_up_until END,
+       -- include: admission_afresh
+       -- A rate limit is asked again about a trigger that was late.
+       admission = nullif(t.admission, 'LATE'),
+       -- end
        resumed_at = CASE :'missed'::text WHEN 'skip' THEN :now END
   FROM affected
- WHERE t.sched_name = :'sched' AND t.trigger_group = affected.trigger_group AND t.trigger_name = affected.trigger_name
-   AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM qrtz_triggers o
+     WHERE o.sched_name = :'sched' AND o.trigger_group = affected.trigger_group
+       AND o.trigger_name = affected.trigger_name
+     LIMIT 1) AS own
+ WHERE t.ctid = own.row AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
 RETURNING t.job_group, t.job_name, t.next_fire_time, affected.is_forbidden;
 
 -- name: remember

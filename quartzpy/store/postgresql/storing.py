@@ -10,9 +10,9 @@ reconciled in the last flight, under TRIGGER_ACCESS, where the steps skip locked
 transaction.
 
 A user's transaction takes no lock, so its rows may be out of date when it commits: a pause or another definition of the
-job may have been committed in the meantime. Therefore it stores its triggers with the misfire rule NEW (HELD if they
-are paused afterwards), and no step takes triggers with that rule. The next `acquire` reconciles them under
-TRIGGER_ACCESS: it checks the pauses and the job again, and sets their regular misfire rule.
+job may have been committed in the meantime. Therefore it stores its triggers as NEW (HELD if they are paused
+afterwards; see `Unreconciled`), and no step takes such triggers. The next `acquire` reconciles them under
+TRIGGER_ACCESS: it checks the pauses and the job again.
 """
 
 from __future__ import annotations

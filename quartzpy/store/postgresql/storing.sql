@@ -75,7 +75,7 @@ WITH before AS MATERIALIZED (SELECT nextval('qrtz_fire_ids') AS generation)
 INSERT INTO qrtz_triggers AS t (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, trigger_state, held_by_mode,
        description, kind, schedule, next_fire_time, prev_fire_time, upcoming, upcoming_is_complete,
-       times_triggered, start_time, end_time, priority, misfire_instruction, misfire_rule, misfire_threshold,
+       times_triggered, start_time, end_time, priority, misfire_instruction, misfire_threshold, unreconciled,
        calendar_name, job_data, schedule_hash)
 SELECT :'sched', nextval('qrtz_fire_ids'), o.trigger_group, o.trigger_name, o.job_group, o.job_name, j.job_type,
        j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, own.new_key,
@@ -94,8 +94,7 @@ SELECT :'sched', nextval('qrtz_fire_ids'), o.trigger_group, o.trigger_name, o.jo
 \endif
        o.description, o.kind, o.schedule::jsonb, o.next_fire_time, o.prev_fire_time, o.upcoming::timestamptz[],
        o.is_complete, o.times, o.start_time, o.end_time, o.priority, o.misfire,
-       CASE WHEN j.rate_limit IS NULL OR o.rule = 'NEW' THEN o.rule ELSE 'RATE_LIMIT' END, o.threshold, o.calendar,
-       o.job_data, o.hash
+       o.threshold, :'unreconciled'::text, o.calendar, o.job_data, o.hash
   FROM before
 \if :new
 \else
@@ -119,10 +118,10 @@ SELECT :'sched', nextval('qrtz_fire_ids'), o.trigger_group, o.trigger_name, o.jo
                   :'misfire_instruction_list'::text[], :'misfire_threshold_list'::interval[],
                   :'calendar_name_list'::text[], :'trigger_data_list'::text[], :'next'::timestamptz[],
                   :'previous'::timestamptz[], :'upcoming'::text[], :'complete'::bool[], :'times'::bigint[],
-                  :'rules'::text[], :'hashes'::bigint[])
+                  :'hashes'::bigint[])
            AS w(trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start_time, end_time,
                 priority, misfire, threshold, calendar, data, next_fire_time, prev_fire_time, upcoming, is_complete,
-                times, rule, hash)) AS o
+                times, hash)) AS o
  CROSS JOIN LATERAL (
     SELECT * FROM qrtz_job_details d
      WHERE d.sched_name = :'sched' AND d.job_group = o.job_group AND d.job_name = o.job_name
@@ -175,7 +174,7 @@ RETURNING t.trigger_group, t.trigger_name, false, t.next_fire_time, :now
        UPDATE
    SET (trigger_state, next_fire_time, prev_fire_time, upcoming, upcoming_is_complete, times_triggered, start_time,
         generation, coalesced_fire_times, attempt, fire_id, error, held_by_mode, paused_at, paused_by, pause_reason,
-        schedule, misfire_rule, catch_up_until) = (
+        schedule, unreconciled, missed_policy, catch_up_until) = (
        SELECT CASE WHEN NOT same.has_schedule THEN excluded.trigger_state
                    WHEN t.concurrency_key = excluded.concurrency_key THEN t.trigger_state
                    WHEN t.trigger_state IN ('ACQUIRED', 'BLOCKED') THEN 'WAITING'
@@ -202,12 +201,8 @@ RETURNING t.trigger_group, t.trigger_name, false, t.next_fire_time, :now
                    THEN (t.schedule - 'catch_up') || CASE WHEN excluded.schedule -> 'catch_up' IS NULL THEN '{}'::jsonb
                         ELSE jsonb_build_object('catch_up', excluded.schedule -> 'catch_up') END
                    ELSE excluded.schedule END,
-              CASE WHEN NOT same.has_schedule THEN excluded.misfire_rule
-                   WHEN t.misfire_rule IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
-                   WHEN excluded.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
-                   WHEN same.has_misfire AND t.misfire_rule NOT IN ('RATE_LIMIT', 'LATE') THEN t.misfire_rule
-                   WHEN excluded.misfire_instruction = 'ignore' THEN 'IGNORE'
-                   WHEN excluded.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END,
+              CASE WHEN same.has_schedule THEN t.unreconciled ELSE excluded.unreconciled END,
+              CASE WHEN same.has_schedule THEN t.missed_policy END,
               CASE WHEN same.has_schedule AND same.has_misfire THEN t.catch_up_until END
          FROM (-- The stored trigger `t` belongs to the same job and already has the schedule that is to be stored: as
                -- it was declared, or as it is now.
@@ -222,7 +217,7 @@ RETURNING t.trigger_group, t.trigger_name, false, t.next_fire_time, :now
                OFFSET 0) AS same),
        job_group = excluded.job_group, job_name = excluded.job_name, job_type = excluded.job_type,
        max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
-       placement = excluded.placement, rate_limit = excluded.rate_limit,
+       placement = excluded.placement, rate_limit = excluded.rate_limit, admission = NULL,
        rate_limited_until = CASE WHEN (t.job_group, t.job_name, t.concurrency_key)
                                     = (excluded.job_group, excluded.job_name, excluded.concurrency_key)
                                  THEN t.rate_limited_until END,
@@ -244,17 +239,11 @@ UPDATE qrtz_triggers t
    SET trigger_state = j.new_state, held_by_mode = j.new_hold,
        job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
        placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit,
-       misfire_rule =
-           -- include: rule_of_job
-           CASE WHEN t.misfire_rule IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
-                WHEN t.misfire_rule = 'IGNORE' AND t.rate_limit = j.rate_limit THEN 'IGNORE'
-                WHEN j.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
-                WHEN t.misfire_rule NOT IN ('RATE_LIMIT', 'LATE') THEN t.misfire_rule
-                WHEN t.misfire_instruction = 'ignore' OR t.catch_up_until IS NOT NULL THEN 'IGNORE'
-                WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-           -- end
-           ,
+       -- include: admission_of_job
+       -- What the former rate limit said means nothing to another one.
+       admission = CASE WHEN t.rate_limit = j.rate_limit THEN t.admission END,
        rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END
+       -- end
   FROM (SELECT o.row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, own.new_key,
                -- include: new_state
                CASE WHEN usual.is_so THEN 'WAITING'
@@ -416,17 +405,12 @@ UPDATE qrtz_triggers t
                                               ->> j.concurrency_key, '') AS value) AS k) END
            -- end
        ,
-       misfire_rule =
-           -- include: rule_of_job
-           CASE WHEN t.misfire_rule IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
-                WHEN t.misfire_rule = 'IGNORE' AND t.rate_limit = j.rate_limit THEN 'IGNORE'
-                WHEN j.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
-                WHEN t.misfire_rule NOT IN ('RATE_LIMIT', 'LATE') THEN t.misfire_rule
-                WHEN t.misfire_instruction = 'ignore' OR t.catch_up_until IS NOT NULL THEN 'IGNORE'
-                WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-           -- end
+       -- include: admission_of_job
+       -- What the former rate limit said means nothing to another one.
+       admission = CASE WHEN t.rate_limit = j.rate_limit THEN t.admission END,
+       rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END
+       -- end
        ,
-       rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END,
        trigger_state =
            CASE WHEN t.trigger_state = 'ACQUIRED' OR t.concurrency_key <>
                 -- include: key_of_t

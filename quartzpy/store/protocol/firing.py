@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from quartzpy.jobs.progress import Progress
+from quartzpy.jobs.context import Progress
 from quartzpy.keys import JobKey
 from quartzpy.store.protocol.cluster import Node
 from quartzpy.store.protocol.fires import AvailableSlots, DispatchKey, FireRequest

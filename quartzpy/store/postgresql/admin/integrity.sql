@@ -22,15 +22,12 @@ SELECT t.trigger_group || '.' || t.trigger_name
 -- be BLOCKED now is blocked by the next acquire step; a wrongly BLOCKED one is found as stuck.
 UPDATE qrtz_triggers t
    SET job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
-       placement = j.placement, rate_limit = j.rate_limit, misfire_rule =
-           -- include: rule_of_job
-           CASE WHEN t.misfire_rule IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
-                WHEN t.misfire_rule = 'IGNORE' AND t.rate_limit = j.rate_limit THEN 'IGNORE'
-                WHEN j.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
-                WHEN t.misfire_rule NOT IN ('RATE_LIMIT', 'LATE') THEN t.misfire_rule
-                WHEN t.misfire_instruction = 'ignore' OR t.catch_up_until IS NOT NULL THEN 'IGNORE'
-                WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-           -- end
+       placement = j.placement, rate_limit = j.rate_limit,
+       -- include: admission_of_job
+       -- What the former rate limit said means nothing to another one.
+       admission = CASE WHEN t.rate_limit = j.rate_limit THEN t.admission END,
+       rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END
+       -- end
   FROM (SELECT t.ctid AS row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit
           FROM qrtz_triggers t
           JOIN qrtz_job_details j
@@ -64,7 +61,7 @@ SELECT w.job_type, w.placement, count(*)::int, min(t.next_fire_time)
  CROSS JOIN waiting w
  CROSS JOIN
     -- include: each_rule
-    (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT'), ('LATE'), ('SKIP'), ('ONCE'), ('NEW')) AS rule(name)
+    (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
     -- end
  CROSS JOIN LATERAL (
     SELECT t.next_fire_time FROM qrtz_triggers t

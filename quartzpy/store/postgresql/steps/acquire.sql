@@ -47,7 +47,10 @@ candidates AS MATERIALIZED (
                  CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[], :'executors'::text[],
                                    :'workers'::int[], :'groups'::text[], :'group_slots'::int[])
                             AS slots(job_type, placement, executor, workers, execution_group, group_slots)
-                 CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+                 CROSS JOIN
+                    -- include: acquired_rules
+                    (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+                    -- end
                  CROSS JOIN LATERAL (
                     SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
                            t.job_group, t.job_name, t.concurrency_key,
@@ -160,8 +163,8 @@ decisions AS MATERIALIZED (
 -- this fire does not coalesce, or to COMPLETE where there is none. A COMPLETE trigger keeps the id of its last fire,
 -- whose end removes it. The row is the one that was locked above.
 --
--- A trigger that catches up does so until its next fire time is later than the end of the catch-up. The rule of one
--- that stays where it is does not change: `spend` of the rate limits restores the rule of those just admitted.
+-- A trigger that catches up does so until its next fire time is later than the end of the catch-up. One that moves on
+-- has to ask its rate limit again.
 advanced AS (
     UPDATE qrtz_triggers t
        SET trigger_state = CASE WHEN d.decision = 'CLAIM' THEN 'ACQUIRED'
@@ -172,13 +175,7 @@ advanced AS (
            prev_fire_time = CASE d.decision WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END,
            coalesced_fire_times = CASE WHEN d.moves_on THEN NULL ELSE t.coalesced_fire_times END,
-           misfire_rule = CASE WHEN t.catch_up_until
-                                    < coalesce(CASE WHEN d.moves_on THEN d.following[1 + d.coalesced]
-                                                    ELSE t.next_fire_time END, 'infinity')
-                               THEN CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
-                                         WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-                               ELSE CASE WHEN t.rate_limit IS NULL OR NOT d.moves_on THEN t.misfire_rule
-                                         ELSE 'RATE_LIMIT' END END,
+           admission = CASE WHEN NOT d.moves_on THEN t.admission END,
            catch_up_until = CASE WHEN t.catch_up_until
                                       >= CASE WHEN d.moves_on THEN d.following[1 + d.coalesced]
                                               ELSE t.next_fire_time END
@@ -340,7 +337,10 @@ candidates AS MATERIALIZED (
              CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[], :'executors'::text[], :'workers'::int[],
                                :'groups'::text[], :'group_slots'::int[])
                         AS slots(job_type, placement, executor, workers, execution_group, group_slots)
-             CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+             CROSS JOIN
+                -- include: acquired_rules
+                (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+                -- end
              CROSS JOIN LATERAL (
                 SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
                        t.prev_fire_time AS previous_time, t.coalesced_fire_times,
@@ -380,12 +380,7 @@ advanced AS (
            next_fire_time = CASE WHEN d.is_due THEN t.upcoming[1] ELSE t.next_fire_time END,
            upcoming = CASE WHEN d.is_due THEN t.upcoming[2:] ELSE t.upcoming END,
            coalesced_fire_times = CASE WHEN NOT d.is_due THEN t.coalesced_fire_times END,
-           misfire_rule = CASE WHEN t.catch_up_until
-                                    < coalesce(CASE WHEN d.is_due THEN t.upcoming[1] ELSE t.next_fire_time END,
-                                               'infinity')
-                               THEN CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
-                                         WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-                               ELSE CASE WHEN t.rate_limit IS NULL THEN t.misfire_rule ELSE 'RATE_LIMIT' END END,
+           admission = CASE WHEN NOT d.is_due THEN t.admission END,
            catch_up_until = CASE WHEN t.catch_up_until
                                       >= CASE WHEN d.is_due THEN t.upcoming[1] ELSE t.next_fire_time END
                                  THEN t.catch_up_until END,
@@ -463,7 +458,10 @@ SELECT 1
    AND EXISTS (
     SELECT FROM node
      CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[]) AS dispatch_key(job_type, placement)
-     CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+     CROSS JOIN
+        -- include: acquired_rules
+        (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+        -- end
      CROSS JOIN LATERAL (
         SELECT t.max_concurrent
           FROM qrtz_triggers t
@@ -507,7 +505,7 @@ placed AS (
 )
 SELECT node.at,
        -- triggers that users' transactions have stored, and that no step has reconciled yet
-       (SELECT min(n.next_fire_time) FROM qrtz_triggers n WHERE n.sched_name = :'sched' AND n.misfire_rule = 'NEW'),
+       (SELECT min(n.next_fire_time) FROM qrtz_triggers n WHERE n.sched_name = :'sched' AND n.unreconciled = 'NEW'),
        known.soonest, known.soonest_limited,
        EXISTS (SELECT FROM qrtz_job_details WHERE sched_name = :'sched' AND rate_limit IS NOT NULL),
        ARRAY(SELECT job_type FROM placed), ARRAY(SELECT placement FROM placed),
@@ -517,7 +515,10 @@ SELECT node.at,
     SELECT min(first_of_key.next_fire_time) AS soonest,
            min(first_of_key.next_fire_time) FILTER (WHERE first_of_key.max_concurrent IS NOT NULL) AS soonest_limited
       FROM unnest(:'job_types'::text[], :'placements'::text[]) AS dispatch_key(job_type, placement)
-     CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+     CROSS JOIN
+        -- include: acquired_rules
+        (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+        -- end
      CROSS JOIN LATERAL (
         SELECT t.next_fire_time, t.max_concurrent
           FROM qrtz_triggers t
@@ -538,19 +539,19 @@ SELECT node.at,
 
 -- name: reconcile_new
 -- Compares the triggers that users' transactions have committed since with the current pauses, running executions and
--- jobs. Such a transaction takes no lock, so it stores its triggers with the misfire rule NEW (HELD if they are paused
--- afterwards), and no other step takes triggers with that rule. Locked rows are reconciled later, and those of locked
+-- jobs. Such a transaction takes no lock, so it stores its triggers as NEW (HELD if they are paused afterwards), and no
+-- other step takes such triggers. Locked rows are reconciled later, and those of locked
 -- jobs: the statement that follows in this transaction updates a trigger again, and the foreign key of a row that the
 -- transaction itself has written is checked once more, which would wait for the job.
 UPDATE qrtz_triggers t
-   SET trigger_state = s.new_state, held_by_mode = s.new_hold,
-       -- the regular rule, as `usual_rule` in other statements, by the rate limit that the job has now
-       misfire_rule = CASE WHEN s.rate_limit IS NOT NULL AND t.misfire_rule <> 'IGNORE' THEN 'RATE_LIMIT'
-                           WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
-                           WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
-                           WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END,
-       job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,
-       placement = s.placement, concurrency_key = s.new_key, rate_limit = s.rate_limit
+   SET trigger_state = j.new_state, held_by_mode = j.new_hold, unreconciled = NULL,
+       job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
+       placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit,
+       -- include: admission_of_job
+       -- What the former rate limit said means nothing to another one.
+       admission = CASE WHEN t.rate_limit = j.rate_limit THEN t.admission END,
+       rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END
+       -- end
   FROM (SELECT o.row, j.*, own.new_key,
                CASE WHEN o.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED') THEN
                     -- include: new_state
@@ -576,7 +577,7 @@ UPDATE qrtz_triggers t
          CROSS JOIN (
             SELECT n.ctid AS row, n.trigger_group, n.job_group, n.job_name, n.trigger_state, n.job_data
               FROM qrtz_triggers n
-             WHERE n.sched_name = :'sched' AND n.misfire_rule = 'NEW'
+             WHERE n.sched_name = :'sched' AND n.unreconciled = 'NEW'
              ORDER BY n.next_fire_time
              LIMIT 500
                FOR NO KEY UPDATE SKIP LOCKED) AS o
@@ -616,5 +617,5 @@ UPDATE qrtz_triggers t
                          AND f.concurrency_key = own.new_key AND f.state = 'EXECUTING'
                          AND f.max_concurrent IS NOT NULL) AS job_is_full) AS checked
          -- end
-       ) AS s
- WHERE t.ctid = s.row;
+       ) AS j
+ WHERE t.ctid = j.row;

@@ -275,7 +275,7 @@ unblocked AS (
 retried AS (
     INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
         max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule, trigger_state,
-        held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, misfire_rule,
+        held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, admission,
         attempt, coalesced_fire_times, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'RETRYING_JOBS', 'retry_' || f.attempt || '_' || f.fire_id,
            f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
@@ -283,7 +283,7 @@ retried AS (
            CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
            j.mode = 'DISABLED' AND NOT pause.applies,
            :now + f.retry_after, true, :now + f.retry_after, f.priority, 'ignore',
-           CASE WHEN j.rate_limit IS NULL OR f.is_handed_back THEN 'IGNORE' ELSE 'RATE_LIMIT' END,
+           CASE WHEN f.is_handed_back AND j.rate_limit IS NOT NULL THEN 'CHARGED' END,
            f.attempt + (f.outcome = 'FAILED')::int, f.coalesced_fire_times,
            -- Before PostgreSQL 14, `extract` returns a float, which is exact for these two parts but not for their sum.
            jsonb_build_object(
@@ -310,8 +310,8 @@ continued AS (
     -- include: continued
     INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
         max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule, trigger_state,
-        held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, misfire_rule,
-        attempt, coalesced_fire_times, job_data)
+        held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, attempt,
+        coalesced_fire_times, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || j.fire_id || '_' || j.place,
            j.job_group, j.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
            CASE WHEN j.concurrency_key IS NULL THEN ''
@@ -321,8 +321,7 @@ continued AS (
            'simple', '{"interval_us": 0, "repeat_count": 0}',
            CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
            j.mode = 'DISABLED' AND NOT pause.applies,
-           :now, true, :now, f.priority, 'ignore',
-           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END, 1, NULL,
+           :now, true, :now, f.priority, 'ignore', 1, NULL,
            jsonb_build_object(
                'QRTZ_PREDECESSOR_JOB_NAME', f.job_name,
                'QRTZ_PREDECESSOR_JOB_GROUP', f.job_group,

@@ -37,7 +37,9 @@ stored AS (
 paused AS (
     UPDATE qrtz_triggers t
        SET trigger_state = CASE t.trigger_state WHEN 'BLOCKED' THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END, fire_id = NULL,
-           misfire_rule = CASE t.misfire_rule WHEN 'NEW' THEN 'HELD' ELSE t.misfire_rule END,
+           -- include: held
+           unreconciled = CASE WHEN t.unreconciled IS NOT NULL THEN 'HELD' END,
+           -- end
            paused_at = :now, paused_by = 'pause_after_failures', pause_reason = locked.reason
       FROM (SELECT o.row, o.fire_id, c.failures || ' executions in a row failed' AS reason
               FROM counted c

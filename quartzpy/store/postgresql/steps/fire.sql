@@ -123,8 +123,8 @@ decisions AS (SELECT *, false AS fills_limit, 'FIRE'::text AS decision FROM cand
 -- this fire does not coalesce, or to COMPLETE where there is none. A COMPLETE trigger keeps the id of its last fire,
 -- whose end removes it. The row is the one that was locked above.
 --
--- A trigger that catches up does so until its next fire time is later than the end of the catch-up. The rule of one
--- that stays where it is does not change: `spend` of the rate limits restores the rule of those just admitted.
+-- A trigger that catches up does so until its next fire time is later than the end of the catch-up. One that moves on
+-- has to ask its rate limit again.
 advanced AS (
     UPDATE qrtz_triggers t
        SET trigger_state = CASE WHEN d.decision = 'CLAIM' THEN 'ACQUIRED'
@@ -135,13 +135,7 @@ advanced AS (
            prev_fire_time = CASE d.decision WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END,
            coalesced_fire_times = CASE WHEN d.moves_on THEN NULL ELSE t.coalesced_fire_times END,
-           misfire_rule = CASE WHEN t.catch_up_until
-                                    < coalesce(CASE WHEN d.moves_on THEN d.following[1 + d.coalesced]
-                                                    ELSE t.next_fire_time END, 'infinity')
-                               THEN CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
-                                         WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-                               ELSE CASE WHEN t.rate_limit IS NULL OR NOT d.moves_on THEN t.misfire_rule
-                                         ELSE 'RATE_LIMIT' END END,
+           admission = CASE WHEN NOT d.moves_on THEN t.admission END,
            catch_up_until = CASE WHEN t.catch_up_until
                                       >= CASE WHEN d.moves_on THEN d.following[1 + d.coalesced]
                                               ELSE t.next_fire_time END

@@ -38,7 +38,6 @@ MOVE = _SQL("move")
 SPOIL = _SQL("spoil")
 
 MOST_LEFT = 10_000
-_TREATED = {"SKIP": Missed.SKIP, "ONCE": Missed.ONCE}
 
 
 class _LateColumns(NamedTuple):
@@ -52,7 +51,7 @@ class _LateColumns(NamedTuple):
     revision: int | None
     coalesced: bool
     place: str
-    misfire_rule: str
+    missed_policy: str | None
     resumed_at: datetime | None
     at: datetime
 
@@ -273,7 +272,7 @@ def _late(row: _Row, patterns: dict[tuple[Any, ...], SimpleTrigger]) -> _Late:
         late.coalesced,
         late.place,
         row.trigger.schedule,
-        _TREATED.get(late.misfire_rule, Missed.MISFIRE),
+        Missed(late.missed_policy or Missed.MISFIRE),
         late.resumed_at,
     )
 

@@ -1,7 +1,7 @@
--- The column `misfire_rule` is the rule by which a waiting trigger is late. A trigger that was resumed with a `missed`
--- policy waits under the rule SKIP or ONCE, even if it is only slightly late: no step but this one takes it. A trigger
--- that catches up ignores misfires until it has passed the instant at which its misfire was handled, so that a missed
--- fire is not judged twice.
+-- The column `misfire_rule`, which the schema computes, is the rule by which a waiting trigger is late. A trigger that was
+-- resumed with a `missed` policy is LATE, even if it is only slightly late: no step but this one takes it. A trigger that
+-- catches up ignores misfires until it has passed the instant at which its misfire was handled, so that a missed fire is
+-- not judged twice.
 
 -- name: late
 -- A batch of late triggers, without a lock.
@@ -9,13 +9,13 @@ WITH node AS MATERIALIZED (SELECT :now AS at)
 SELECT late.*, node.at
   FROM node
  CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[]) AS known(job_type, placement)
- CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('LATE'), ('SKIP'), ('ONCE')) AS rule(name)
+ CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('LATE')) AS rule(name)
  CROSS JOIN LATERAL (
     SELECT t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
            t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold,
            t.calendar_name, t.job_data::text AS trigger_data, t.next_fire_time, t.prev_fire_time, t.times_triggered,
            t.generation, c.calendar::text AS calendar_text, c.revision, t.coalesced_fire_times IS NOT NULL AS coalesced,
-           t.ctid::text AS place, t.misfire_rule, CASE t.misfire_rule WHEN 'SKIP' THEN t.resumed_at END AS resumed_at
+           t.ctid::text AS place, t.missed_policy, CASE t.missed_policy WHEN 'skip' THEN t.resumed_at END AS resumed_at
       FROM qrtz_triggers t
       LEFT JOIN qrtz_calendars c ON c.sched_name = t.sched_name AND c.calendar_name = t.calendar_name
      WHERE t.sched_name = :'sched' AND t.job_type = known.job_type AND t.placement = known.placement
@@ -82,17 +82,11 @@ moved AS (
            upcoming = l.upcoming::timestamptz[], upcoming_is_complete = l.is_complete,
            coalesced_fire_times = CASE WHEN l.coalesces
                          THEN (coalesce(t.coalesced_fire_times, '{}') || l.missed::timestamptz[])[:1000] END,
-           misfire_rule = CASE WHEN l.caught_up > 0 AND t.rate_limit IS NULL THEN 'IGNORE' ELSE
-                          -- include: usual_rule
-                          -- The regular rule of a trigger that was resumed with a `missed` policy, or is new. Outside
-                          -- of the acquire step, only a trigger that repeats a fire which was admitted and handed back
-                          -- has a rate limit and the rule IGNORE. It keeps it.
-                          CASE WHEN t.rate_limit IS NOT NULL AND t.misfire_rule <> 'IGNORE' THEN 'RATE_LIMIT'
-                               WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
-                               WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
-                               WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-                          -- end
-                          END,
+           missed_policy = NULL,
+           -- include: admission_afresh
+           -- A rate limit is asked again about a trigger that was late.
+           admission = nullif(t.admission, 'LATE'),
+           -- end
            catch_up_until = CASE WHEN l.caught_up > 0 THEN :'at'::timestamptz END
       FROM late l
      WHERE t.ctid = l.row AND l.next_fire_time IS NOT NULL
@@ -101,7 +95,8 @@ moved AS (
 -- Those that have no fire time left.
 finalized AS (
     UPDATE qrtz_triggers t
-       SET trigger_state = 'COMPLETE', next_fire_time = NULL, upcoming = '{}', upcoming_is_complete = true
+       SET trigger_state = 'COMPLETE', next_fire_time = NULL, upcoming = '{}', upcoming_is_complete = true,
+           missed_policy = NULL, admission = NULL
       FROM late l
      WHERE t.ctid = l.row AND l.next_fire_time IS NULL
     RETURNING l.*

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quartzpy.jobs.progress import Progress
+from quartzpy.jobs.context import Progress
 from quartzpy.store.postgresql.db.session import SqlSession
 from quartzpy.store.postgresql.db.sql_files import SqlFile
 from quartzpy.store.protocol import Node

@@ -1,11 +1,11 @@
 """Rate limits in the acquire step, in its transaction and round trip. A scheduler without such jobs sends none of this.
 
-The triggers of a job with a rate limit have the misfire rule RATE_LIMIT, under which `ACQUIRE` takes none. `ADMIT` runs
-before it and gives those that the limit admits the rule IGNORE. `ACQUIRE` takes them like any others. `SPEND` runs
-after it, charges the limit for those that were fired or claimed, and restores the rule of the rest. So a trigger is
-admitted only within one transaction, and a claim is charged even if it is released and never fires. The exception is
-the trigger that repeats a fire which a node handed back before its job began: that fire was charged, so its trigger is
-stored with the rule IGNORE and keeps it. A recovery is charged anew, because nobody knows whether its job had begun.
+`ACQUIRE` takes no trigger of a job with a rate limit, unless the limit was asked (`Admission`). `ADMIT` runs before it,
+and makes those that the limit admits ADMITTED. `ACQUIRE` takes them like any others. `SPEND` runs after it, charges the
+limit for those that were fired or claimed, and takes the admission back from the rest. So a trigger is ADMITTED only
+within one transaction, and a claim is charged even if it is released and never fires. The exception is the trigger that
+repeats a fire which a node handed back before its job began: that fire was charged, so its trigger is stored as CHARGED
+and stays it. A recovery is charged anew, because nobody knows whether its job had begun.
 
 `ADMIT` passes the admitted triggers to `SPEND` in a setting of the transaction. A trigger that is held back gets the
 instant at which its turn will come (`rate_limited_until`), and no step looks at it before: however many wait, a step

@@ -122,10 +122,10 @@ held_back AS (
     UPDATE qrtz_triggers t SET rate_limited_until = u.turn FROM turns u WHERE t.ctid = u.row
 ),
 late AS (
-    UPDATE qrtz_triggers t SET misfire_rule = 'LATE' FROM judged j WHERE t.ctid = j.row AND j.is_late
+    UPDATE qrtz_triggers t SET admission = 'LATE' FROM judged j WHERE t.ctid = j.row AND j.is_late
 ),
 admitted AS (
-    UPDATE qrtz_triggers t SET misfire_rule = 'IGNORE' FROM chosen c WHERE t.ctid = c.row AND c.slot <= c.slots
+    UPDATE qrtz_triggers t SET admission = 'ADMITTED' FROM chosen c WHERE t.ctid = c.row AND c.slot <= c.slots
     RETURNING c.*
 ),
 queued AS (
@@ -156,17 +156,17 @@ WITH admitted AS MATERIALIZED (
              concurrency_key text, tat timestamptz, gap interval)
 ),
 acquired AS MATERIALIZED (
-    SELECT a.*, o.row, o.misfire_rule,
+    SELECT a.*, o.row, o.admission,
            o.trigger_state = 'ACQUIRED' OR o.prev_fire_time IS DISTINCT FROM a.before AS is_taken
       FROM admitted a
      CROSS JOIN LATERAL (
-        SELECT t.ctid AS row, t.misfire_rule, t.trigger_state, t.prev_fire_time FROM qrtz_triggers t
+        SELECT t.ctid AS row, t.admission, t.trigger_state, t.prev_fire_time FROM qrtz_triggers t
          WHERE t.sched_name = :'sched' AND t.trigger_group = a.trigger_group AND t.trigger_name = a.trigger_name
          LIMIT 1) AS o
 ),
 restored AS (
-    UPDATE qrtz_triggers t SET misfire_rule = 'RATE_LIMIT'
-      FROM acquired a WHERE t.ctid = a.row AND a.misfire_rule = 'IGNORE'
+    UPDATE qrtz_triggers t SET admission = NULL
+      FROM acquired a WHERE t.ctid = a.row AND a.admission = 'ADMITTED'
 )
 INSERT INTO qrtz_rate_limits AS r (sched_name, job_group, job_name, concurrency_key, tat)
 SELECT :'sched', job_group, job_name, concurrency_key, greatest(:now, max(tat)) + max(gap) * count(*)

@@ -130,17 +130,15 @@ unblocked AS (
 reruns AS (
     INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
         max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule, trigger_state,
-        held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, misfire_rule,
-        attempt, coalesced_fire_times, job_data)
+        held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, attempt,
+        coalesced_fire_times, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'RECOVERING_JOBS',
            'recover_' || left(f.instance_id, 150) || '_' || f.fire_id,
            f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
            f.concurrency_key, 'simple', '{"interval_us": 0, "repeat_count": 0}',
            CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
            j.mode = 'DISABLED' AND NOT pause.applies,
-           f.scheduled_time, true, f.scheduled_time, f.priority, 'ignore',
-           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END,
-           f.attempt, f.coalesced_fire_times,
+           f.scheduled_time, true, f.scheduled_time, f.priority, 'ignore', f.attempt, f.coalesced_fire_times,
            -- Before PostgreSQL 14, `extract` returns a float, which is exact for these two parts but not for their sum.
            jsonb_build_object(
                'QRTZ_FAILED_JOB_ORIG_TRIGGER_NAME', f.trigger_name,
@@ -167,8 +165,8 @@ continued AS (
     -- include: continued
     INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
         max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule, trigger_state,
-        held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, misfire_rule,
-        attempt, coalesced_fire_times, job_data)
+        held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, attempt,
+        coalesced_fire_times, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || j.fire_id || '_' || j.place,
            j.job_group, j.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
            CASE WHEN j.concurrency_key IS NULL THEN ''
@@ -178,8 +176,7 @@ continued AS (
            'simple', '{"interval_us": 0, "repeat_count": 0}',
            CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
            j.mode = 'DISABLED' AND NOT pause.applies,
-           :now, true, :now, f.priority, 'ignore',
-           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END, 1, NULL,
+           :now, true, :now, f.priority, 'ignore', 1, NULL,
            jsonb_build_object(
                'QRTZ_PREDECESSOR_JOB_NAME', f.job_name,
                'QRTZ_PREDECESSOR_JOB_GROUP', f.job_group,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from sqlalchemy import BigInteger, DateTime, MetaData, Sequence, String
@@ -14,7 +15,7 @@ Name = String(MAX_NAME_LENGTH)
 Instant = DateTime(timezone=True)
 
 
-def one_of(column: str, words: type[StrEnum]) -> str:
+def one_of(column: str, words: Iterable[StrEnum]) -> str:
     """Return the condition that a column has one of these words."""
     return f"{column} IN ({', '.join(repr(str(word)) for word in words)})"
 

@@ -7,6 +7,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Computed,
     ForeignKeyConstraint,
     Index,
     Integer,
@@ -19,13 +20,23 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-from quartzpy.states import JobMode, OverlapPolicy, TriggerState
+from quartzpy.states import Admission, JobMode, Missed, OverlapPolicy, TriggerState, Unreconciled
 from quartzpy.store.postgresql.db.tables.base import Instant, Name, are_all_instants, are_instants, metadata, one_of
 
 IS_RATE_LIMIT = (
     "rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000"
     " AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000"
     " AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE"
+)
+
+# As `states.misfire_rule_of`. Its casts are those that the server writes: alembic compares the texts.
+MISFIRE_RULE = (
+    "CASE WHEN unreconciled IS NOT NULL THEN 'NEW'::text"
+    " WHEN missed_policy IS NOT NULL OR admission::text = 'LATE'::text THEN 'LATE'::text"
+    " WHEN rate_limit IS NOT NULL AND admission IS NULL THEN 'RATE_LIMIT'::text"
+    " WHEN admission IS NOT NULL OR catch_up_until IS NOT NULL"
+    " OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text"
+    " WHEN misfire_threshold IS NULL THEN 'SCHEDULER'::text ELSE 'OWN'::text END"
 )
 
 job_details = Table(
@@ -155,15 +166,20 @@ triggers = Table(
     Column("end_time", Instant),
     Column("priority", Integer, nullable=False),
     Column("misfire_instruction", String(60), nullable=False),
-    # The rule by which a fire is a misfire: the scheduler's threshold, the trigger's own, or never. NEW, or HELD while
-    # it is paused: a user's transaction stored the trigger, and no step has reconciled it yet. RATE_LIMIT: the limit is
-    # asked before each fire. LATE: it is late, and not because of its rate limit.
-    Column("misfire_rule", String(10), nullable=False),
+    # When a WAITING trigger misfires, and so which step takes it. It is computed from the other columns, here alone.
+    Column("misfire_rule", String(10), Computed(MISFIRE_RULE, persisted=True), nullable=False),
     Column("misfire_threshold", Interval),
     # The trigger catches up on missed fires until this instant, and does not misfire in the meantime.
     Column("catch_up_until", Instant),
-    # The instant of the resumption that set the rule SKIP: what comes due after it is not skipped.
+    # What becomes of the fires that were missed in a pause; NULL: the misfire instruction decides.
+    Column("missed_policy", String(10)),
+    # The instant of the resumption with the policy skip: what comes due after it is not skipped.
     Column("resumed_at", Instant),
+    # NEW, or HELD while it is paused: a user's transaction stored the trigger, and no step has compared it with the
+    # pauses, limits and definition of its job yet.
+    Column("unreconciled", String(10)),
+    # What the rate limit says of the next fire; NULL: it was not asked, or there is none.
+    Column("admission", String(10)),
     Column("calendar_name", Name),
     Column("job_data", JSONB),
     # The claim of an ACQUIRED trigger, or the last fire of a COMPLETE one while its execution runs.
@@ -194,10 +210,11 @@ triggers = Table(
     ),
     CheckConstraint(one_of("trigger_state", TriggerState), name="qrtz_triggers_state_check"),
     CheckConstraint("trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL", name="qrtz_triggers_waiting_check"),
+    CheckConstraint(one_of("missed_policy", (Missed.SKIP, Missed.ONCE)), name="qrtz_triggers_missed_policy_check"),
+    CheckConstraint(one_of("unreconciled", Unreconciled), name="qrtz_triggers_unreconciled_check"),
     CheckConstraint(
-        "misfire_rule IN ('SCHEDULER', 'IGNORE', 'RATE_LIMIT', 'LATE', 'SKIP', 'ONCE', 'NEW', 'HELD')"
-        " OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
-        name="qrtz_triggers_misfire_rule_check",
+        f"admission IS NULL OR (rate_limit IS NOT NULL AND {one_of('admission', Admission)})",
+        name="qrtz_triggers_admission_check",
     ),
     # Within the range that an instant can be shifted by, because acquire subtracts it, even from hand-written rows.
     CheckConstraint(
@@ -256,7 +273,7 @@ Index(
     "qrtz_triggers_new",
     triggers.c.sched_name,
     triggers.c.next_fire_time,
-    postgresql_where=text("misfire_rule = 'NEW'"),
+    postgresql_where=text("unreconciled = 'NEW'"),
 )
 # acquire: the existing placements
 Index(

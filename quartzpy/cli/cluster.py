@@ -1,0 +1,297 @@
+"""`quartzpy incidents`, `nodes`, `health` and `audit`: how the cluster is, and what operators did."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quartzpy.cli import completion
+from quartzpy.cli.commands import NOT_OK
+from quartzpy.cli.definition_lists import START_A_NODE
+from quartzpy.cli.drawing import Column, DetailView
+from quartzpy.cli.filters import AUDIT_FILTERS, Filters
+from quartzpy.cli.formatter import Sentence, faint, short_span, sparkline, styled
+from quartzpy.cli.listing import (
+    Answer,
+    Listing,
+    Options,
+    listing_options,
+    output_options,
+    parsed,
+    print_json,
+    repeat,
+    run_listing,
+    terminal_width,
+)
+from quartzpy.cli.target import Target, scheduler_options
+from quartzpy.keys import JobKey, Key
+from quartzpy.operations.actions.table import ACTIONS
+from quartzpy.operations.selection import Selection
+from quartzpy.texts import number_of, numbered
+
+if TYPE_CHECKING:
+    from quartzpy.operations.audit_log import AuditEntry
+    from quartzpy.operations.cluster import Cluster, NodeView
+    from quartzpy.operations.incidents import Incident, Remedy
+    from quartzpy.operations.operations import Operations
+    from quartzpy.operations.overview import Overview
+
+
+_INDENT = 2
+
+
+INCIDENTS: Listing[Incident] = Listing(
+    (
+        Column("severity", lambda row: str(row.severity), rigid=True, is_state=True),
+        Column("what", lambda row: Sentence(row.what), readable=40),
+        Column("since", lambda row: row.since, drop=2, rigid=True),
+        Column("remedy", lambda row: row.remedies[0].label if row.remedies else None, drop=3),
+        Column("why", lambda row: Sentence(" ".join(row.why)), drop=1),
+    ),
+    ("since",),
+)
+
+
+@click.command()
+@scheduler_options
+@output_options
+def incidents(target: Target, json_output: bool, watch: str | None, zone: str) -> None:
+    """Say what is wrong now or soon will be, why, and which commands mend it.
+
+    Exit status: 0 if nothing is wrong, 1 if something is.
+    """
+    options = parsed(json_output, watch, zone, None)
+    problems: Sequence[Incident] = ()
+
+    def output() -> None:
+        nonlocal problems
+        overview = operations.overview()
+        problems = overview.incidents
+        if options.json_output:
+            print_json(problems, indent=options.watch is None)
+        else:
+            click.echo("\n\n".join(_drawn(incident, options) for incident in problems) or _in_order(overview))
+
+    with target.operations() as operations:
+        repeat(options.watch, output)
+    sys.exit(1 if problems else 0)
+
+
+def _in_order(overview: Overview) -> str:
+    return (
+        f"Nothing is wrong: {numbered(len(overview.nodes), 'node is', 'nodes are')} alive, and"
+        f" {numbered(len(overview.running), 'job runs', 'jobs run')}."
+    )
+
+
+def _drawn(incident: Incident, options: Options) -> str:
+    details = DetailView(options.formatter, terminal_width())
+    details.plain((f"{incident.severity.upper()}: {incident.what}",))
+    details.plain(incident.why, indent=_INDENT)
+    what, *why = str(details).split("\n")
+    mend = (f"{' ' * _INDENT}{faint('mend:')} {command_of(remedy)}" for remedy in incident.remedies)
+    return "\n".join([styled(str(incident.severity), what), *why, *mend])
+
+
+def command_of(remedy: Remedy) -> str:
+    """Return the command line that carries out a remedy."""
+    arguments = dict(remedy.arguments)
+    kind, subject = _subject(arguments.pop("selection", None) or arguments.pop("node"))
+    action = ACTIONS[remedy.action]
+    words = ["quartzpy", action.command, *([kind] if len(action.commanded) > 1 else [])]
+    return shlex.join([*words, *(f"--{name}={value}" for name, value in arguments.items()), *subject])
+
+
+def _subject(subject: object) -> tuple[str, list[str]]:
+    """Return the kind of a subject and the words that name it."""
+    match subject:
+        case Key(name, group) if "." in name + group:
+            # Without the option, the text may read like another key.
+            return _kind(subject), [f"--group={group}", "--", name]
+        case Key() | str() | int():
+            return _kind(subject), _words(str(subject))
+        case [first, *_] as subjects:
+            return _kind(first), _words(*map(str, subjects))
+    # The other subjects of remedies are groups and everything.
+    assert isinstance(subject, Selection)
+    return subject.kind.replace(" ", "-"), _words(*map(str, subject.filters.values()))
+
+
+def _kind(subject: object) -> str:
+    return "job" if isinstance(subject, JobKey) else "trigger"
+
+
+def _words(*subjects: str) -> list[str]:
+    return [*(["--"] if any(text.startswith("-") for text in subjects) else []), *subjects]
+
+
+NODES: Listing[NodeView] = Listing(
+    (
+        Column("node", lambda row: row.node, middle=True, readable=28),
+        Column("state", lambda row: row.state, rigid=True, is_state=True),
+        Column("mode", lambda row: row.mode, drop=8, rigid=True, is_state=True),
+        Column("busy", lambda row: f"{row.executing}/{row.workers}", rigid=True, right=True),
+        Column("load", lambda row: None if row.load is None else f"{row.load:.0%}", drop=7, rigid=True, right=True),
+        Column("checked in", lambda row: row.last_checkin, rigid=True),
+        Column("ago", lambda row: row.checkin_age, rigid=True, right=True),
+        Column("claimed", lambda row: row.claimed, drop=4, rigid=True, right=True),
+        Column("version", lambda row: row.version, drop=6),
+        Column("host", lambda row: row.host, drop=5, middle=True),
+        Column("pid", lambda row: row.pid, drop=5, rigid=True, right=True),
+        Column("started", lambda row: row.started_at, drop=3, rigid=True),
+        Column("clock ahead", lambda row: row.clock_ahead, drop=2, rigid=True, right=True),
+        Column("epoch", lambda row: row.epoch, drop=1, rigid=True, right=True),
+        Column("labels", lambda row: row.labels, extra=True),
+        Column("executors", lambda row: row.executors, extra=True),
+        Column("groups", lambda row: row.group_limits, extra=True),
+        Column("job types", lambda row: row.job_types, extra=True),
+    ),
+    ("checked in", "started"),
+)
+
+
+@click.command()
+@listing_options
+def nodes(target: Target, options: Options) -> None:
+    """List the nodes of the cluster.
+
+    A node is late when it has missed two check-ins, and dead when its last check-in is older than its failure window.
+    The other nodes recover the work of a dead node and remove it from the list, but each of them must first have
+    watched it for the whole window. A dead node therefore stays in the list until another node has run that long.
+    """
+
+    def read(operations: Operations) -> Answer[NodeView]:
+        cluster = operations.cluster()
+        return Answer(cluster.nodes[: options.limit], START_A_NODE, _differences(cluster), whole=cluster)
+
+    run_listing(target, options, NODES, read)
+
+
+def _differences(cluster: Cluster) -> str | None:
+    lines = []
+    for difference in cluster.differences:
+        values = "; ".join(f"{value} on {', '.join(names)}" for value, names in difference.values.items())
+        lines.append(f"the nodes differ in {difference.subject}: {values}")
+    return "\n".join(lines) or None
+
+
+AUDIT: Listing[AuditEntry] = Listing(
+    (
+        Column("id", lambda row: row.action_id, drop=2, rigid=True, right=True),
+        Column("at", lambda row: row.at, rigid=True),
+        Column("actor", lambda row: row.actor, middle=True),
+        Column("action", lambda row: row.action, rigid=True),
+        Column("subject", lambda row: row.subject, middle=True, readable=28),
+        Column("state", lambda row: row.state, drop=5, rigid=True, is_state=True),
+        Column("count", lambda row: row.count, drop=3, rigid=True, right=True),
+        Column("reason", lambda row: row.reason, drop=6),
+        Column("error", lambda row: row.error, drop=4),
+        Column("role", lambda row: row.role, drop=1),
+        Column("before", lambda row: row.before, extra=True),
+        Column("after", lambda row: row.after, extra=True),
+        Column("undone by", lambda row: _undone_by(row), extra=True),
+    ),
+    ("at",),
+)
+
+
+def _undone_by(entry: AuditEntry) -> str | None:
+    """Return the command that undoes an entry, or only the action where the entry does not name its one subject."""
+    from quartzpy.operations.audit_log import undoing
+
+    remedy = undoing(entry)
+    return entry.undone_by if remedy is None else command_of(remedy)
+
+
+@click.command()
+@listing_options
+@AUDIT_FILTERS.options
+def audit(target: Target, options: Options, **values: Any) -> None:
+    """List the actions of operators, the latest first."""
+    filters = Filters(AUDIT_FILTERS, values, options.formatter)
+
+    def read(operations: Operations) -> Answer[AuditEntry]:
+        page = operations.audit_log(limit=options.limit, after=options.after, **filters.values(operations))
+        return Answer(page, "" if page else filters.nothing(operations))
+
+    run_listing(target, options, AUDIT, read)
+
+
+@click.command()
+@scheduler_options
+@click.option("--node", help="Check this node.", shell_complete=completion.NODES)
+@click.option("--host", help="Check the nodes on this host.")
+@click.option("--ready", is_flag=True, help="Check more than life: see above.")
+@click.option("--json", "json_output", is_flag=True, help="Print JSON.")
+def health(target: Target, node: str | None, host: str | None, ready: bool, json_output: bool) -> None:
+    """Check the cluster, or the nodes of --node or --host.
+
+    The cluster is alive if at least one node is, and ready if no node is dead, at least one claims triggers, and no
+    trigger is overdue. A node is alive if its last check-in is no older than its failure window, and ready if it claims
+    triggers, that is, is neither draining nor in standby. Exit status: 0 if so, 1 if not, 3 if the database cannot be
+    reached, 4 if its tables do not match this release.
+    """
+    with target.operations() as operations:
+        nodes = [peer for peer in operations.cluster().nodes if node in (None, peer.node) and host in (None, peer.host)]
+        of_cluster = node is None and host is None
+        problems = list(_of_cluster(operations, nodes, ready) if of_cluster else _of_nodes(nodes, node, host, ready))
+    alive = sum(peer.state != "dead" for peer in nodes)
+    if json_output:
+        print_json({"ok": not problems, "problems": problems, "nodes": len(nodes), "alive": alive})
+    elif problems:
+        click.echo("\n".join(problems))
+    else:
+        click.echo(f"ok: {alive} of {number_of(len(nodes), 'node')} {'is' if alive == 1 else 'are'} alive")
+    if problems:
+        sys.exit(NOT_OK)
+
+
+def _of_cluster(operations: Operations, nodes: list[NodeView], ready: bool) -> list[str]:
+    if not nodes:
+        return ["no node is running"]
+    dead = [peer.node for peer in nodes if peer.state == "dead"]
+    problems = []
+    if len(dead) == len(nodes):
+        problems.append(f"all nodes are dead: {', '.join(dead)}")
+    elif ready and dead:
+        problems.append(f"dead nodes: {', '.join(dead)}")
+    if ready:
+        if not any(peer.state != "dead" and peer.mode.lower() == "running" for peer in nodes):
+            problems.append("no node claims triggers: all are draining, in standby or dead")
+        late = operations.overview().late
+        if late:
+            number = numbered(len(late), "trigger is", "triggers are")
+            problems.append(f"{number} overdue, {late[0].trigger} since {late[0].due_at.isoformat()}")
+    return problems
+
+
+def _of_nodes(nodes: list[NodeView], node: str | None, host: str | None, ready: bool) -> list[str]:
+    if not nodes:
+        where = " ".join([*([f"called {node}"] if node else []), *([f"on host {host}"] if host else [])])
+        return [f"there is no node {where}"]
+    dead = [f"node {peer.node} is dead" for peer in nodes if peer.state == "dead"]
+    idle = [
+        f"node {peer.node} is {peer.mode}"
+        for peer in nodes
+        if ready and peer.state != "dead" and peer.mode.lower() != "running"
+    ]
+    return dead + idle
+
+
+def last_hour(overview: Overview, bars: int) -> list[str]:
+    """Return executions a minute, failures a minute, and the lateness of starts, each as a sparkline."""
+    ended = [minute.total for minute in overview.throughput]
+    failed = [sum(minute.outcomes.get(word, 0) for word in ("FAILED", "TERMINATED")) for minute in overview.throughput]
+    late = [(minute.p99 or timedelta()).total_seconds() for minute in overview.lateness]
+    measured = [(minute.p50, minute.p99) for minute in overview.lateness if minute.p50 and minute.p99]
+    lateness = "p50 {} p99 {}".format(*map(short_span, measured[-1])) if measured else "-"
+    return [  # The current minute is not over, so the one before it is what a reader compares.
+        f"ended  {sparkline(ended[-bars:])} {[0, *ended][-2]:,}/min",
+        f"failed {sparkline(failed[-bars:])} {sum(failed):,}/h",
+        f"late   {sparkline(late[-bars:])} {lateness}",
+    ]

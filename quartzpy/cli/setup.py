@@ -1,0 +1,219 @@
+"""`quartzpy db`, `config` and `doctor`: the tables, the settings, and what is wrong in the database."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import fields
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from quartzpy.cli.target import DEFAULT_NAME, Target, database_options, scheduler_options, table_options
+from quartzpy.config.config import ExecutorConfig, SchedulerConfig
+from quartzpy.config.sources import CONFIG_FILE, URL
+from quartzpy.errors import AuthenticationError, SchemaError, SettingsError, StoreUnavailableError
+from quartzpy.instants import as_span
+from quartzpy.operations.render import as_json, table
+from quartzpy.operations.schedules import short
+
+
+@click.group()
+def db() -> None:
+    """Create, upgrade and check the tables."""
+
+
+@db.command()
+@database_options
+@click.argument("revision", default="head")
+def upgrade(target: Target, revision: str) -> None:
+    """Create the tables, or upgrade them to REVISION (default: that of this release)."""
+    from quartzpy.store.postgresql import migrations
+
+    before = migrations.current(target.dsn, target.schema, prefix=target.table_prefix)
+    migrations.upgrade(target.dsn, target.schema, revision, prefix=target.table_prefix)
+    click.echo(f"{before or 'nothing'} -> {migrations.current(target.dsn, target.schema, prefix=target.table_prefix)}")
+
+
+@db.command()
+@database_options
+@click.argument("revision")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+def downgrade(target: Target, revision: str, yes: bool) -> None:
+    """Downgrade the tables to REVISION; "base" drops them with all their data."""
+    from quartzpy.store.postgresql import migrations
+
+    if not yes:
+        click.confirm(f"Downgrade to {revision}? Data that only the newer tables can store is lost", abort=True)
+    migrations.downgrade(target.dsn, target.schema, revision, prefix=target.table_prefix)
+    click.echo(f"now at {migrations.current(target.dsn, target.schema, prefix=target.table_prefix) or 'nothing'}")
+
+
+@db.command()
+@database_options
+def current(target: Target) -> None:
+    """Print the revision of the tables."""
+    from quartzpy.store.postgresql import migrations
+
+    click.echo(migrations.current(target.dsn, target.schema, prefix=target.table_prefix) or "nothing")
+
+
+@db.command()
+@database_options
+def check(target: Target) -> None:
+    """Check that the tables, with all columns and indexes, are those of this release."""
+    from quartzpy.store.postgresql import migrations, schema_version
+
+    migrations.check(target.dsn, target.schema, prefix=target.table_prefix)
+    click.echo(f"revision {schema_version.HEAD}: the tables match this release")
+
+
+@db.command()
+@table_options
+def sql(target: Target) -> None:
+    """Print the SQL that creates the tables. It needs no database."""
+    from quartzpy.store.postgresql import migrations
+
+    click.echo(migrations.sql(target.schema, prefix=target.table_prefix), nl=False)
+
+
+@db.command()
+@database_options
+@click.option("--timeout", default="60s", show_default=True, help="How long to wait.")
+def wait(target: Target, timeout: str) -> None:
+    """Wait until the database is available and its tables match this release."""
+    from quartzpy.store.postgresql import migrations
+
+    deadline = time.monotonic() + as_span(timeout, "--timeout", SettingsError).total_seconds()
+    while True:
+        try:
+            migrations.check(target.dsn, target.schema, prefix=target.table_prefix)
+            return
+        except AuthenticationError:
+            raise
+        except (StoreUnavailableError, SchemaError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)  # noqa: TID251 - nothing here could wake us sooner
+
+
+@db.command()
+@database_options
+@click.option("--owner", help="The role to own the tables. Default: the owner is not changed.")
+@click.option("--node", default="quartzpy_node", show_default=True, help="The role of nodes, which run jobs.")
+@click.option(
+    "--client", default="quartzpy_client", show_default=True, help="The role of clients, which schedule jobs."
+)
+@click.option("--reader", default="quartzpy_reader", show_default=True, help="The role of read-only users.")
+@click.option("--apply", "applied", is_flag=True, help="Run the SQL instead of printing it.")
+def roles(
+    target: Target,
+    owner: str | None,
+    node: str,
+    client: str,
+    reader: str,
+    applied: bool,
+) -> None:
+    """Print the SQL for roles with the least privileges, or run it.
+
+    The roles cannot log in: GRANT them to your login roles. Only --apply needs the database.
+    """
+    from quartzpy.store.postgresql import roles as sql_roles
+
+    names = {"node": node, "client": client, "reader": reader} | ({"owner": owner} if owner else {})
+    if len(set(names.values())) < len(names):
+        raise click.UsageError("the roles must have different names")
+    statements = sql_roles.statements(names, target.schema, target.table_prefix)
+    if not applied:
+        click.echo(sql_roles.as_script(statements), nl=False)
+        return
+    sql_roles.apply(target.dsn, statements)
+    click.echo(f"created or updated the roles {', '.join(names.values())} with their privileges")
+
+
+# Greedy: a password that contains an unescaped @ must not show its second half.
+_PASSWORD = re.compile(r"(://[^:/@]*):.*@")
+_SECRET_PARAMETER = re.compile(r"(?<=[?&])((?:ssl)?password|passwd|secret|token)=[^&]*", re.IGNORECASE)
+
+
+def without_password(url: str) -> str:
+    """Return a URL with `***` in place of its passwords."""
+    return _SECRET_PARAMETER.sub(r"\1=***", _PASSWORD.sub(r"\1:***@", url))
+
+
+@click.command()
+@scheduler_options
+@click.option("--all", "with_defaults", is_flag=True, help="Also print the settings that have their default value.")
+@click.option("--json", "json_output", is_flag=True, help="Print JSON.")
+def config(target: Target, with_defaults: bool, json_output: bool) -> None:
+    """Print the effective settings and the source of each.
+
+    An option overrides the environment, the environment overrides the file, and the file overrides the defaults. The
+    file is that of --config, else that of QUARTZPY_CONFIG, else the nearest quartzpy.toml in this directory or above
+    it. It needs no database; passwords are not printed.
+    """
+    rows = [row for row in _rows(target) if with_defaults or row[2] != "default"]
+    if json_output:
+        shown = [(name, _text(value) if isinstance(value, Mapping) else value, source) for name, value, source in rows]
+        click.echo(as_json(("setting", "value", "source"), shown))
+        return
+    click.echo(table(("setting", "value", "source"), [(name, _text(value), source) for name, value, source in rows]))
+    if target.config_file is None:
+        click.echo(f"(no file: there is no {CONFIG_FILE} in this directory or above it)", err=True)
+
+
+def _rows(target: Target) -> list[tuple[str, Any, str]]:
+    effective = SchedulerConfig.of({name: value for name, value in target.values.items() if name != URL})
+    values = {URL: target.values.get(URL)} | {
+        setting.name: getattr(effective, setting.name) for setting in fields(effective)
+    }
+    for name in (URL, "listen_url"):
+        if values[name] is not None:
+            values[name] = without_password(str(values[name]))
+    return [(name, value, target.origins.get(name, "default")) for name, value in values.items()]
+
+
+def _text(value: Any) -> Any:
+    match value:
+        case timedelta():
+            return short(value)
+        case dict():
+            return ", ".join(f"{name}={_text(part)}" for name, part in value.items()) or None
+        case tuple():
+            return ", ".join(map(str, value)) or None
+        case ExecutorConfig():
+            limit = "" if value.memory_limit is None else f":{value.memory_limit}"
+            return f"{value.kind}:{value.workers}{limit}"
+    return value
+
+
+@click.command()
+@scheduler_options
+@click.option("--repair", is_flag=True, help="Repair what can be repaired safely. Nodes may be running.")
+@click.option("--json", "json_output", is_flag=True, help="Print JSON.")
+def doctor(target: Target, repair: bool, json_output: bool) -> None:
+    """Find problems in the database of a scheduler, and advise on them.
+
+    Run it as the database user of the nodes, so that it finds missing privileges. Exit status: 0 if there are no
+    problems, 1 for warnings, 2 for errors.
+    """
+    from quartzpy.config.config import SchedulerConfig
+    from quartzpy.errors import SchemaError, StoreUnavailableError
+    from quartzpy.operations.system import as_json, as_text, examine
+    from quartzpy.store.postgresql.store import SqlJobStore
+
+    # If the database cannot be read, the report says so, and the name does not matter.
+    name = target.name or DEFAULT_NAME
+    with suppress(SchemaError, StoreUnavailableError):
+        name = target.chosen_name()
+    store = SqlJobStore(target.dsn, SchedulerConfig.of(target.settings(name)))
+    try:
+        report = examine(store, repair=repair)
+    finally:
+        store.close()
+    click.echo(as_json(report) if json_output else as_text(report))
+    sys.exit(report.status)

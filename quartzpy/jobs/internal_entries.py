@@ -1,0 +1,174 @@
+"""The internal entries of a trigger's data: the execution that it repeats or continues, and the trace of its caller.
+
+A trace context travels with the trigger's data from the call that schedules to the executions. It has the form of W3C
+Trace Context (https://www.w3.org/TR/trace-context/). It is no part of the definition of a trigger: the same trigger,
+stored in another trace, has not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple, TypeAlias
+
+from quartzpy.job_data import (
+    ORIGINAL_FIRE_TIME,
+    ORIGINAL_GROUP,
+    ORIGINAL_NAME,
+    ORIGINAL_SCHEDULED_FIRE_TIME,
+    PREDECESSOR_FIRE_ID,
+    PREDECESSOR_GROUP,
+    PREDECESSOR_NAME,
+    PREDECESSOR_OUTCOME,
+    PREDECESSOR_RESULT,
+    RETRIED_GROUP,
+    RETRIED_NAME,
+    RETRIED_SCHEDULED_FIRE_TIME,
+    TRACE_PARENT,
+    TRACE_STATE,
+)
+from quartzpy.jobs.continuation import Predecessor
+from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
+from quartzpy.states import Outcome
+from quartzpy.triggers.trigger import Trigger
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_RECOVERY_ENTRIES = {ORIGINAL_NAME, ORIGINAL_GROUP, ORIGINAL_FIRE_TIME, ORIGINAL_SCHEDULED_FIRE_TIME}
+_FIRST_RECOVERED = (ORIGINAL_GROUP, ORIGINAL_NAME, ORIGINAL_SCHEDULED_FIRE_TIME)
+_FIRST_RETRIED = (RETRIED_GROUP, RETRIED_NAME, RETRIED_SCHEDULED_FIRE_TIME)
+
+
+def repeats(trigger_key: TriggerKey, scheduled_fire_time: datetime, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data of a trigger that repeats an execution with this `data`. It names the original execution."""
+    values = (trigger_key.group, trigger_key.name, _milliseconds(scheduled_fire_time))
+    return {**dict(zip(_FIRST_RETRIED, values, strict=True)), **data}
+
+
+class LostExecution(NamedTuple):
+    """An execution whose node died, as the trigger that recovers it names it."""
+
+    trigger_key: TriggerKey
+    fire_time: datetime
+    scheduled_fire_time: datetime
+
+
+def recovery_data(lost: LostExecution) -> dict[str, Any]:
+    """Return the data by which a trigger names the execution that it recovers. The names are Quartz's."""
+    return {
+        ORIGINAL_NAME: lost.trigger_key.name,
+        ORIGINAL_GROUP: lost.trigger_key.group,
+        ORIGINAL_FIRE_TIME: _milliseconds(lost.fire_time),
+        ORIGINAL_SCHEDULED_FIRE_TIME: _milliseconds(lost.scheduled_fire_time),
+    }
+
+
+def recovered_by(trigger_key: TriggerKey, data: Mapping[str, Any]) -> LostExecution | None:
+    """Return the execution that a trigger with this `data` recovers; None if it recovers none."""
+    if trigger_key.group != RECOVERING_JOBS or not data.keys() >= _RECOVERY_ENTRIES:
+        return None
+    return LostExecution(
+        TriggerKey(str(data[ORIGINAL_NAME]), str(data[ORIGINAL_GROUP])),
+        _from_milliseconds(str(data[ORIGINAL_FIRE_TIME])),
+        _from_milliseconds(str(data[ORIGINAL_SCHEDULED_FIRE_TIME])),
+    )
+
+
+def continuation_data(predecessor: Predecessor) -> dict[str, Any]:
+    """Return the data by which a trigger names the execution that it continues."""
+    return {
+        PREDECESSOR_NAME: predecessor.job_key.name,
+        PREDECESSOR_GROUP: predecessor.job_key.group,
+        PREDECESSOR_FIRE_ID: predecessor.fire_id,
+        PREDECESSOR_OUTCOME: predecessor.outcome,
+        PREDECESSOR_RESULT: predecessor.result,
+    }
+
+
+def nominal_fire(
+    key: TriggerKey, scheduled_fire_time: datetime, data: Mapping[str, Any]
+) -> tuple[TriggerKey, datetime]:
+    """Return the trigger and the instant of the schedule of the first execution that one with this `data` repeats.
+
+    They are `key` and `scheduled_fire_time` themselves if it repeats none.
+    """
+    instant = scheduled_fire_time
+    # A recovery may be retried, and a retry recovered. Each kind records its original only once.
+    repeating = {RECOVERING_JOBS: _FIRST_RECOVERED, RETRYING_JOBS: _FIRST_RETRIED, MANUAL_TRIGGERS: _FIRST_RETRIED}
+    while (names := repeating.pop(key.group, None)) and names[0] in data:
+        group, name, at = (str(data[entry]) for entry in names)
+        key, instant = TriggerKey(name, group), _from_milliseconds(at)
+    return key, instant
+
+
+def retried_trigger_of(data: Mapping[str, Any]) -> TriggerKey | None:
+    """Return the key of the trigger whose failed execution is retried; None in a first attempt."""
+    if RETRIED_NAME not in data:
+        return None
+    return TriggerKey(str(data[RETRIED_NAME]), str(data[RETRIED_GROUP]))
+
+
+def predecessor_of(data: Mapping[str, Any]) -> Predecessor | None:
+    """Return the execution that is continued; None if the trigger is not one of a continuation."""
+    if PREDECESSOR_NAME not in data:
+        return None
+    return Predecessor(
+        JobKey(str(data[PREDECESSOR_NAME]), str(data[PREDECESSOR_GROUP])),
+        int(data[PREDECESSOR_FIRE_ID]),
+        Outcome(data[PREDECESSOR_OUTCOME]),
+        data[PREDECESSOR_RESULT],
+    )
+
+
+def _milliseconds(instant: datetime) -> str:
+    """Format an instant as Quartz stores it in the data of a recovery trigger: milliseconds since 1970.
+
+    Microseconds, which Quartz does not have, are a decimal fraction.
+    """
+    return f"{Decimal((instant - _EPOCH) // timedelta(microseconds=1)) / 1000:f}"
+
+
+def _from_milliseconds(milliseconds: str) -> datetime:
+    """Return the instant that such a text stands for."""
+    return _EPOCH + timedelta(microseconds=int(Decimal(milliseconds) * 1000))
+
+
+TraceContext: TypeAlias = Mapping[str, str]
+"""The entries `traceparent` and `tracestate`, as far as there are any."""
+CurrentTrace: TypeAlias = Callable[[], TraceContext]
+"""Returns the trace context of the calling thread or coroutine; empty outside of traces."""
+
+Within: TypeAlias = Callable[[TraceContext], AbstractContextManager[object]]
+"""Returns a context manager in which a trace context is the current one."""
+
+_KEYS = {"traceparent": TRACE_PARENT, "tracestate": TRACE_STATE}
+_MOST_CHARACTERS = 512
+"""The longest entry that is stored; a longer one is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """The connection with a library of tracing."""
+
+    current: CurrentTrace
+    within: Within | None = None
+    """Makes the trace context of an execution current in a process worker; it is a function that can be pickled."""
+
+
+def with_trace(trigger: Trigger, trace: TraceContext) -> Trigger:
+    """Return the trigger with this trace context instead of one that it may have."""
+    entries = {key: trace[name] for name, key in _KEYS.items() if 0 < len(trace.get(name, "")) <= _MOST_CHARACTERS}
+    return replace(trigger, data={**without_trace(trigger.data or {}), **entries}) if entries else trigger
+
+
+def trace_of(data: Mapping[str, Any]) -> dict[str, str]:
+    """Return the trace context in the data of an execution; empty if there is none."""
+    entries = {name: data.get(key) for name, key in _KEYS.items()}
+    return {name: value for name, value in entries.items() if isinstance(value, str)}
+
+
+def without_trace(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data without the trace context."""
+    return {name: value for name, value in data.items() if name not in (TRACE_PARENT, TRACE_STATE)}
