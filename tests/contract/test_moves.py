@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from quartzpy.states import Missed, Outcome
-from quartzpy.store.protocol import Node
+from quartzpy.store.protocol import NamedTriggers, Node
 from tests.contract.harness import HOUR, Harness, every, job, once
 from tests.moves import LISTED, MovesInMemory, MovesOfDatabase
 
@@ -44,9 +44,9 @@ def test_a_resumption_sets_the_policy_and_the_next_one_or_the_misfire_step_ends_
     store.schedule(job(), trigger)
 
     def resume(missed: Missed) -> None:
-        store.store.pause_triggers([trigger.key])
+        store.store.pause(NamedTriggers([trigger.key]))
         store.clock.advance(HOUR)
-        store.store.resume_triggers([trigger.key], missed=missed)
+        store.store.resume(NamedTriggers([trigger.key]), missed=missed)
 
     for missed in (Missed.SKIP, Missed.ONCE, Missed.SKIP, Missed.MISFIRE, Missed.ONCE):
         resume(missed)

@@ -16,7 +16,7 @@ from quartzpy.keys import JobKey
 from quartzpy.states import Admission, Missed, Unreconciled, misfire_rule_of
 from quartzpy.store.postgresql.db.tables import metadata
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import JobEntry
+from quartzpy.store.protocol import JobEntry, NamedTriggers
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, prepare
 from tests.database import Server
@@ -82,12 +82,12 @@ def test_a_trigger_of_a_users_transaction_is_reconciled_or_held_and_makes_every_
             store.within(user).store_jobs([stored], replace=True)
 
     by_user(entry(1))
-    store.pause_triggers([trigger(1).trigger.key])
+    store.pause(NamedTriggers([trigger(1).trigger.key]))
     assert not acquire(store, node).fired, "the pause has come before the first look"
-    store.resume_triggers([trigger(1).trigger.key])
+    store.resume(NamedTriggers([trigger(1).trigger.key]))
     assert len(acquire(store, node).fired) == 1
     by_user(entry(2))
-    store.pause_triggers([trigger(2).trigger.key])
+    store.pause(NamedTriggers([trigger(2).trigger.key]))
     store.store_jobs([entry(3)], replace=True)
     assert len(acquire(store, node).fired) == 1
     made = {move for move in moves.made() if move.column == "unreconciled"}
@@ -99,8 +99,8 @@ def test_a_held_trigger_that_is_resumed_skips_what_it_has_missed(store: SqlJobSt
     with connect() as user, user.transaction():
         store.within(user).store_jobs([entry(1)], replace=True)
     key = trigger(1).trigger.key
-    store.pause_triggers([key])
-    store.resume_triggers([key], missed=Missed.SKIP)
+    store.pause(NamedTriggers([key]))
+    store.resume(NamedTriggers([key]), missed=Missed.SKIP)
     assert not acquire(store, node).fired
     store.recover_misfires(node, LANES, threshold=timedelta(minutes=1), limit=10)
     assert not acquire(store, node).fired
