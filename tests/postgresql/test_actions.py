@@ -14,8 +14,8 @@ from quartzpy.errors import JobStoreError, StoreUnavailableError
 from quartzpy.keys import TriggerKey
 from quartzpy.operations import Operations, audit_log
 from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.operators import Admin
 from quartzpy.store.postgresql.admin.records import ActionEntry
-from quartzpy.store.postgresql.store import SqlJobStore
 from tests.database import IN_TRANSACTION, connect_to, end_sessions
 
 KEY = TriggerKey("t")
@@ -42,7 +42,7 @@ def test_a_change_whose_row_cannot_be_written_is_not_made(
     def failing(*arguments: object) -> int:
         raise JobStoreError("the audit log is full")
 
-    monkeypatch.setattr(SqlJobStore, "record_action", failing)
+    monkeypatch.setattr(Admin, "record_action", failing)
     with pytest.raises(JobStoreError, match="the audit log is full"):
         operations.actions.pause(KEY)
     assert state(operations) == "WAITING"
@@ -51,17 +51,17 @@ def test_a_change_whose_row_cannot_be_written_is_not_made(
 def test_a_connection_that_is_lost_within_an_action_leaves_nothing_but_its_failure(
     operations: Operations, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record_action = SqlJobStore.record_action
+    record_action = Admin.record_action
     calls = []
 
-    def record(store: SqlJobStore, entry: object) -> int:
+    def record(views: Admin, entry: object) -> int:
         calls.append(entry)
         if len(calls) == 1:
             with connect_to(postgres_dsn) as other:
                 end_sessions(other, IN_TRANSACTION)
-        return record_action(store, entry)  # type: ignore[arg-type]
+        return record_action(views, entry)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(SqlJobStore, "record_action", record)
+    monkeypatch.setattr(Admin, "record_action", record)
     with pytest.raises(StoreUnavailableError):
         operations.actions.pause(KEY)
     assert state(operations) == "WAITING"

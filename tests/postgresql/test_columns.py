@@ -35,8 +35,6 @@ DECODED = {
     "jobs": (lookups.JOBS, JobColumns._fields),
     "jobs of a page": (job_pages.jobs_text(JobQuery(), None), job_pages.JOB_OF_PAGE),
     "triggers": (lookups.TRIGGERS, lookups.STORED_TRIGGER),
-    "triggers_of_job": (lookups.TRIGGERS_OF_JOB, lookups.STORED_TRIGGER),
-    "triggers_of_jobs": (lookups.TRIGGERS_OF_JOBS, lookups.STORED_TRIGGER),
     "running": (lookups.RUNNING, lookups.RunningColumns._fields),
     "execution": (lookups.EXECUTION, (*lookups.ExecutionColumns._fields, "log")),
     "executions of a page": (executions_text(ExecutionQuery(), None), lookups.ExecutionColumns._fields),
