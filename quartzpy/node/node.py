@@ -66,7 +66,7 @@ class SchedulerNode:
             InstanceIdInUseError: another live node has this instance id.
         """
         parts = self.parts
-        self._with_retry(parts.store.open)
+        self._with_retry(lambda: parts.store.open(self._listeners.emit))
         epoch = self._with_retry(lambda: parts.registration.join(parts.capacity.capabilities))
         # Check-ins start before the job modules are imported, which may be slow.
         parts.check_in.start()

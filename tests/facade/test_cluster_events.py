@@ -172,7 +172,7 @@ def test_a_poll_that_fails_midway_loses_no_end(
     ended = heard(events, ExecutionEnded)
     assert isinstance(ended, ExecutionEnded)
     assert ended.execution.trigger_key == TriggerKey("t")
-    assert failed == ["list_running", "find_executions", "list_nodes"]
+    assert failed == ["list_running", "find", "list_nodes"]
 
 
 def test_a_watch_that_is_closed_while_it_connects_again_keeps_no_connection(

@@ -153,7 +153,9 @@ def test_a_backlog_is_taken_without_a_look_after_each_batch_and_nothing_is_left(
         took.append(take(store, node, limit=BACKLOG))
     assert [len(one.fired) for one in took] == [BACKLOG] * 7 + [4]
     assert len({one.fire_id for each in took for one in each.fired}) == 7 * BACKLOG + 4
-    assert took[-1].next_due is not None
+    for batch in took:
+        assert isinstance(batch.now, datetime)
+        assert isinstance(batch.next_due, datetime)
     assert took[-1].next_due > took[-1].now
 
 
