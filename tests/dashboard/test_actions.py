@@ -17,8 +17,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
-from quartzpy.dashboard import allow_everyone, create_app
-from quartzpy.dashboard.actions import background
+from quartzpy.dashboard import allow_everyone, background, create_app
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, TriggerKey
 from quartzpy.operations import Operations, Role
 from quartzpy.operations.actions.table import ACTIONS
