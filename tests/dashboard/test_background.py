@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -63,12 +64,14 @@ def store(monkeypatch: pytest.MonkeyPatch, postgres_dsn: str) -> Gated:
 
 
 @pytest.fixture
-def scheduler(store: Gated) -> Scheduler:
+def scheduler(store: Gated) -> Iterator[Scheduler]:
     made = Scheduler(store, name="many")
     later = datetime.now(UTC) + timedelta(days=1)
     for n in range(TRIGGERS):
         made.schedule_job(JobDetail(Report, f"job-{n}"), SimpleTrigger(f"t-{n}", start_time=later))
-    return made
+    yield made
+    store.gate.set()
+    made.shutdown()
 
 
 @pytest.fixture
