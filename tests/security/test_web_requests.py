@@ -20,6 +20,7 @@ from quartzpy.dashboard import basic_auth, create_app, token_auth
 from quartzpy.dashboard.guesses import BURST, MOST_A_MINUTE, Guesses
 from quartzpy.dashboard.middleware import MOST_BYTES, MOST_BYTES_OF_LOGIN, RequestLimits
 from quartzpy.operations import Actor, Role
+from quartzpy.store.postgresql.admin.operators import Admin
 from tests.waiting import wait_until
 
 TOKEN = "correct horse"
@@ -178,7 +179,7 @@ def test_a_logout_that_cannot_be_recorded_holds_in_its_process(
     client = outside(create_app(scheduler, auth=token_auth(TOKEN)))
     log_in(client, TOKEN)
     copied = outside(client.app, cookies=dict(client.cookies))  # type: ignore[arg-type]
-    monkeypatch.setattr(type(scheduler._usable_store()), "record_action", refuse)
+    monkeypatch.setattr(Admin, "record_action", refuse)
     assert client.post("/logout", data={"csrf_token": client.cookies["quartzpy_csrf"]}).url.path == "/login"
     assert copied.get("/").status_code == 401
     assert "lacks INSERT" in caplog.text
