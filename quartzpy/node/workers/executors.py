@@ -121,7 +121,7 @@ class Executors:
                 executor.pool.submit(some)
 
     def wait_until_idle(self, remaining: Callable[[], float | None]) -> bool:
-        """Wait until no slot is occupied. `left` gives the remaining seconds. Return False on timeout."""
+        """Wait until no slot is occupied. `remaining` gives the remaining seconds. Return False on timeout."""
         return all(executor.pool.wait_until_idle(remaining()) for executor in self._all.values())
 
     def close(self, timeout: float) -> None:
