@@ -1,7 +1,7 @@
 """The steps of the store by themselves: the server's processor time, WAL and buffers of each statement.
 
 One batch after the other is acquired and completed, by one connection and without running jobs. Each statement of a
-flight is sent alone, and the processor time of its backend is read from `/proc` before and after it, so that the
+round trip is sent alone, and the processor time of its backend is read from `/proc` before and after it, so that the
 figures hardly depend on what else the machine does. Waiting for the disk and for locks is not part of them.
 """
 
@@ -27,8 +27,15 @@ from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.node.completer import refill_of
 from quartzpy.states import Outcome
-from quartzpy.store.postgresql.db import connections
-from quartzpy.store.postgresql.db.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, fly
+from quartzpy.store.postgresql.connection import connections
+from quartzpy.store.postgresql.connection.pipeline import (
+    BEGIN,
+    COMMIT,
+    ROLLBACK,
+    BoundStatement,
+    Result,
+    execute_pipelined,
+)
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import AvailableSlots, Completion, Node
 
@@ -49,19 +56,19 @@ class Cost:
 
 @dataclass
 class Meter:
-    """Sends the statements of a flight one by one, and measures each."""
+    """Sends the statements of a round trip one by one, and measures each."""
 
     observer: psycopg.Connection[Any]
     costs: dict[str, Cost] = field(default_factory=lambda: defaultdict(Cost))
-    flights: int = 0
+    pipelines: int = 0
     measures_wal: bool = True
     whole: bool = False
-    """Measures whole flights, as they are sent ordinarily, instead of single statements."""
+    """Measures whole round trips, as they are sent ordinarily, instead of single statements."""
 
-    def fly(self, connection: psycopg.Connection[Any], sends: Sequence[Send], **how: Any) -> list[Result]:
-        self.flights += 1
+    def execute(self, connection: psycopg.Connection[Any], sends: Sequence[BoundStatement], **how: Any) -> list[Result]:
+        self.pipelines += 1
         if self.whole:
-            return self._measured(connection, sends, how, "whole flights")
+            return self._measured(connection, sends, how, "whole round trips")
         results: list[Result] = []
         last = len(sends) - 1
         for place, send in enumerate(sends):
@@ -72,12 +79,12 @@ class Meter:
         return results
 
     def _measured(
-        self, connection: psycopg.Connection[Any], sends: Sequence[Send], how: dict[str, Any], name: str
+        self, connection: psycopg.Connection[Any], sends: Sequence[BoundStatement], how: dict[str, Any], name: str
     ) -> list[Result]:
         cost = self.costs[name]
         at = self._wal() if self.measures_wal else 0
         before = processor_ns(connection.pgconn.backend_pid)
-        found = fly(connection, sends, **how)
+        found = execute_pipelined(connection, sends, **how)
         cost.cpu_ns += processor_ns(connection.pgconn.backend_pid) - before
         cost.wal_bytes += (self._wal() - at) if self.measures_wal else 0
         cost.sent += 1
@@ -112,7 +119,7 @@ def report(**facts: Any) -> None:
 
 @contextmanager
 def metered(meter: Meter) -> Iterator[None]:
-    with mock.patch.object(connections, "fly", meter.fly):
+    with mock.patch.object(connections, "execute_pipelined", meter.execute):
         yield
 
 
@@ -202,7 +209,7 @@ def main() -> None:
                 triggers="recurring" if recurring else "one-shot",
                 fires=fires,
                 batch=options.batch,
-                flights_per_batch=meter.flights / (fires / options.batch),
+                pipelines_per_batch=meter.pipelines / (fires / options.batch),
                 us_per_fire=round(sum(cost.cpu_ns for cost in meter.costs.values()) / 1000 / fires, 1),
                 wal_per_fire=round(sum(cost.wal_bytes for cost in meter.costs.values()) / fires),
                 statements=per(fires, meter.costs),
@@ -224,7 +231,7 @@ def main() -> None:
         report(
             triggers="nothing due",
             passes=options.empty,
-            flights_per_pass=meters[0].flights / options.empty,
+            pipelines_per_pass=meters[0].pipelines / options.empty,
             us_per_pass=round(sum(cost.cpu_ns for cost in meters[0].costs.values()) / 1000 / options.empty, 1),
             statements=per(options.empty, meters[1].costs),
         )

@@ -30,7 +30,7 @@ class _Link:
     def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
         self.proxy = proxy
         self.sockets = (client, server)
-        self.flights = 0
+        self.pipelines = 0
         self._to_server = False
         self._mute = False
         self.swallowed = False
@@ -53,7 +53,7 @@ class _Link:
                 arrived = time.perf_counter()
                 with self._lock:
                     if upstream and not self._to_server:
-                        self.flights += 1
+                        self.pipelines += 1
                     self._to_server = upstream
                 if not upstream and self._mute:
                     continue
@@ -183,9 +183,9 @@ class Proxy:
         return moved(dsn, self.port)
 
     @property
-    def flights(self) -> int:
+    def pipelines(self) -> int:
         """Network round trips so far: how often a client spoke after the server had."""
-        return sum(link.flights for link in self.links)
+        return sum(link.pipelines for link in self.links)
 
     def cut(self) -> None:
         """Reset all connections."""

@@ -73,7 +73,7 @@ class Recorder:
         self.is_on = False
         self._files: dict[str, set[str]] = defaultdict(set)
         self._switches: Counter[str] = Counter()
-        self.flights = 0
+        self.round_trips = 0
         self.ways_to_the_socket: list[list[str]] = []
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
@@ -86,8 +86,8 @@ class Recorder:
         thread = threading.current_thread().name
         self._files[thread].add(file)
         self._switches[thread] += caller is None or caller.f_code.co_filename != file
-        if frame.f_code.co_name == "fly" and file.endswith("flight.py"):
-            self.flights += 1
+        if frame.f_code.co_name == "execute_pipelined" and file.endswith("pipeline.py"):
+            self.round_trips += 1
             self.ways_to_the_socket.append(list(dict.fromkeys(callers(frame))))
 
     @contextmanager
@@ -171,7 +171,7 @@ def overview(url: str) -> int:
                     page.get("/").raise_for_status()
         finally:
             threading.setprofile(None)
-    return recorder.flights
+    return recorder.round_trips
 
 
 # --- the source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from quartzpy.store.postgresql.db import tables
+from quartzpy.store.postgresql.schema import tables
 
 FILE = Path(tables.__file__).parents[1] / "table_columns.py"
 _HEAD = '''"""The names of the tables, of their columns and of the sequences, without SQLAlchemy.

@@ -18,7 +18,7 @@ from benchmarks.bench import Bench
 from benchmarks.operated.measuring import times_of
 from benchmarks.operated.rows import CALENDAR
 from quartzpy.cli.main import main
-from quartzpy.store.postgresql.db.connections import Connections
+from quartzpy.store.postgresql.connection.connections import Connections
 
 START = ("--version",)
 """The command that needs neither the database nor the modules that read it."""
@@ -146,7 +146,7 @@ def _measured(url: str, words: Sequence[str], repeats: int) -> Command:
 def _waited_ms(url: str, words: Sequence[str]) -> float:
     """Run a command in this process, and return the milliseconds that its round trips took."""
     spent = 0.0
-    ask = Connections.fly
+    ask = Connections.execute
 
     def timed(*arguments: Any, **options: Any) -> Any:
         nonlocal spent
@@ -158,7 +158,7 @@ def _waited_ms(url: str, words: Sequence[str]) -> float:
 
     with contextlib.ExitStack() as stack:
         # Reads pass through it as well.
-        stack.enter_context(mock.patch.object(Connections, "fly", timed))
+        stack.enter_context(mock.patch.object(Connections, "execute", timed))
         stack.enter_context(mock.patch.dict(os.environ, _environment(url)))
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
         stack.enter_context(contextlib.redirect_stderr(io.StringIO()))

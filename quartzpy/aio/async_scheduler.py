@@ -48,7 +48,7 @@ def _synchronous(database: Any) -> str | Engine | None:
     if type(database).__name__ != "AsyncEngine":
         address: str | Engine | None = database
         return address
-    from quartzpy.store.postgresql.db.urls import url_of_async_engine
+    from quartzpy.store.postgresql.connection.urls import url_of_async_engine
 
     return url_of_async_engine(database.url)
 

@@ -64,7 +64,7 @@ class AsyncTransactionMethods(AsyncSchedulingMethods[TransactionMethods]):
         store = await self._threads.run_to_end(self._store)
         transaction = self._connection
         if is_asynchronous(transaction):
-            from quartzpy.store.postgresql.db.external_async import external_transaction
+            from quartzpy.store.postgresql.connection.external_async import external_transaction
 
             seconds = (self._config.statement_timeout + self._config.lock_timeout).total_seconds()
             transaction = await external_transaction(transaction, seconds)

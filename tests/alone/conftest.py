@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.store.postgresql.db import expectation
+from quartzpy.store.postgresql.connection import next_due
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobStore
 from tests.alone.simulation import Simulation
@@ -43,7 +43,7 @@ def sql_of_nodes() -> Iterator[dict[str, _Sql]]:
 @pytest.fixture(autouse=True)
 def _every_look_sees_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a look may take so long that the next ones see less, by a clock that the tests do not move."""
-    monkeypatch.setattr(expectation, "WORTH_SPARING", math.inf)
+    monkeypatch.setattr(next_due, "WORTH_SPARING", math.inf)
 
 
 @pytest.fixture(params=["memory", "postgresql"])
@@ -64,7 +64,7 @@ def simulate(request: pytest.FixtureRequest) -> Iterator[Callable[..., Simulatio
         for store in known[dsn].stores:
             store.open()
             # What an earlier test left.
-            store._session.expectation.forget()
+            store._session.next_due.forget()
 
     def make(nodes: int = 1, **values: Any) -> Simulation:
         return Simulation(harness, stores[:nodes], **values)

@@ -190,7 +190,8 @@ class Check:
         elif "TERMINATED" in outcomes and not life.flags.get("recovers"):
             figures["terminated_before_start"] += 1
             [row] = [row for row in ended if row["outcome"] == "TERMINATED"][:1]
-            if not self._ended_soon(row["instance"], self.records.boottime(wall_ns(row["fired"]))):
+            slack = life.flags["slack"] if life.flags.get("in_process") else 0
+            if not self._ended_soon(row["instance"], self.records.boottime(wall_ns(row["fired"])), slack):
                 self.report.wrong("lost", f"{about_text(about)}: fired on {row['instance']}, which was well, not begun")
         elif life.flags.get("poison") in ("init", "loop", "process") and "FAILED" in outcomes:
             # It could not be made, or its time was over before its process had begun.
@@ -208,9 +209,9 @@ class Check:
         else:
             self.report.wrong("lost", f"{about_text(about)}: no run; history {outcomes or 'has nothing'}")
 
-    def _ended_soon(self, node: str, fired: int) -> bool:
-        """Whether something ended a node before it had to have begun what it fired."""
-        begins_by = fired + 5 * SECOND
+    def _ended_soon(self, node: str, fired: int, slack: float) -> bool:
+        """Whether something ended a node before it had to have begun what it fired, within `slack` of a process."""
+        begins_by = fired + round((5 + slack) * SECOND)
         for one in self.records.disturbances:
             if one.touches(node) and one.what != "lose" and one.begin <= begins_by and one.healed >= fired - SECOND:
                 begins_by = max(begins_by, one.healed + round(self.limits.recovered_within * SECOND))
@@ -318,11 +319,20 @@ def about_text(about: tuple[str, int]) -> str:
     return f"{about[0]}@{at.strftime('%H:%M:%S.%f')[:-3]}"
 
 
-def match(windows: Sequence[tuple[int, int, bool]], starts: Iterable[int]) -> tuple[int, int]:
-    """Give each start a window, the one that closes first; the required windows left, and the starts left.
+def match(windows: Sequence[tuple[int, int, bool]], starts: Sequence[int]) -> tuple[int, int]:
+    """Give each start a window; the required windows left, and the starts left.
 
-    Required windows go first where both are open: for intervals that is a largest matching of the required ones.
+    Each number is the least that is possible by itself. The window that closes first takes a start: for intervals that
+    is a largest matching. For the windows left, the required ones go before all others.
     """
+    unmatched, _ = _match_in_order(windows, starts)
+    # A required window that stays open would else take the start of one that is about to close.
+    _, extra = _match_in_order([(begin, deadline, True) for begin, deadline, _ in windows], starts)
+    return unmatched, extra
+
+
+def _match_in_order(windows: Sequence[tuple[int, int, bool]], starts: Iterable[int]) -> tuple[int, int]:
+    """Give each start the window that closes first, a required one if there is one."""
     import heapq
 
     waiting = sorted(windows)

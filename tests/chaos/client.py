@@ -167,7 +167,7 @@ class Client:
         )
         flags = {"serial": False, "recovers": False, "policy": "exact", "poison": kind}
         if apart:
-            flags["slack"] = workload.PROCESS_SLACK
+            flags |= {"slack": workload.PROCESS_SLACK, "in_process": True}
         planned = workload.Planned(job, (SimpleTrigger(name, "poison", start_time=at),), (once(at),), flags)
         workload.store(self.scheduler, planned)
         if number == 1:

@@ -204,9 +204,9 @@ class Conductor:
         end["effects"] = _rows_of(stage.effects_dsn, "SELECT job, fire_id FROM chaos_effects ORDER BY id")
         end["counters"] = _counters(scheduler)
         end["alive"] = {name: node.runs for name, node in stage.nodes.items()}
-        end["flights"] = stage.network.tell("stats")
+        end["pipelines"] = stage.network.tell("stats")
         end["outages"] = self.outages
-        end["lost_flights"] = stage.network.tell("lost")
+        end["lost_pipelines"] = stage.network.tell("lost")
         end["statuses"] = _leave(stage)
         end["checked_at"] = checked_at
         return end

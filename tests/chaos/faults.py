@@ -40,7 +40,7 @@ Act = Callable[[Stage, Fault], contextlib.AbstractContextManager[None]]
 ACTS: dict[str, Act] = {}
 # What makes a healthy process not act, or not be heard: its runs may meet those of who took over.
 ZOMBIES = frozenset({"freeze", "lock_zombie", "gate", "swizzle", "server_stop", "starve", "latency"})
-DEADLY = frozenset({"kill", "kill_in_flight", "churn", "restart_at_once", "clock", "clock_step"})
+DEADLY = frozenset({"kill", "kill_in_pipeline", "churn", "restart_at_once", "clock", "clock_step"})
 EVERYBODY = "all"
 
 
@@ -63,8 +63,8 @@ def kill(stage: Stage, fault: Fault) -> Iterator[None]:
 
 
 @act
-def kill_in_flight(stage: Stage, fault: Fault) -> Iterator[None]:
-    """X1: SIGKILL while a flight of this kind is on its way; the flight is delivered afterwards."""
+def kill_in_pipeline(stage: Stage, fault: Fault) -> Iterator[None]:
+    """X1: SIGKILL while a round trip of this kind is on its way; the round trip is delivered afterwards."""
     number = stage.network.tell("lose", fault.node, kind=fault.values["kind"], at="late", delay=fault.values["delay"])
     _wait_for_hit(stage, number, 3.0)
     stage.kill(fault.node)
@@ -92,7 +92,7 @@ def freeze(stage: Stage, fault: Fault) -> Iterator[None]:
 
 @act
 def lock_zombie(stage: Stage, fault: Fault) -> Iterator[None]:
-    """X4: half a flight reaches the server, which holds the lock from then on; its node is cut off and stopped."""
+    """X4: half a round trip reaches the server, which holds the lock from then on; its node is cut off and stopped."""
     number = stage.network.tell("lose", fault.node, kind=fault.values["kind"], at="half", delay=60.0)
     _wait_for_hit(stage, number, 3.0)
     stage.network.tell("gate", fault.node)
@@ -190,7 +190,7 @@ def gate(stage: Stage, fault: Fault) -> Iterator[None]:
 
 @act
 def latency(stage: Stage, fault: Fault) -> Iterator[None]:
-    """X8: each flight takes longer."""
+    """X8: each round trip takes longer."""
     for node in _links(stage, fault):
         stage.network.tell("latency", node, seconds=fault.values["seconds"], roles=fault.values["roles"])
     yield
@@ -200,7 +200,7 @@ def latency(stage: Stage, fault: Fault) -> Iterator[None]:
 
 @act
 def lose(stage: Stage, fault: Fault) -> Iterator[None]:
-    """X9: flights of a kind are lost before the send, after it, after the commit, or come late."""
+    """X9: round trips of a kind are lost before the send, after it, after the commit, or come late."""
     told = {name: fault.values[name] for name in ("times", "delay")}
     for kind in fault.values["kind"].split("+"):
         for node in [CLIENT] if kind == "schedule" else _links(stage, fault):

@@ -342,9 +342,9 @@ def figures(check: Check) -> None:
         }
     stalls = [one for one in records.disturbances if one.what in ("stall", "machine_stall")]
     report.figures["machine_stalls"] = len(stalls)
-    report.figures["lost_flights"] = records.end.get("lost_flights", {})
+    report.figures["lost_pipelines"] = records.end.get("lost_pipelines", {})
     report.figures["outages"] = records.end.get("outages", {})
-    report.figures["flights"] = records.end.get("flights", {})
+    report.figures["pipelines"] = records.end.get("pipelines", {})
 
 
 def _settled_times(check: Check) -> list[float]:
@@ -352,7 +352,7 @@ def _settled_times(check: Check) -> list[float]:
     samples = check.records.named("epochs")
     found = []
     for one in check.records.disturbances:
-        if one.what not in ("kill", "kill_in_flight", "restart_at_once"):
+        if one.what not in ("kill", "kill_in_pipeline", "restart_at_once"):
             continue
         before = [line for line in samples if line["at"] < one.begin]
         epochs = [epoch for name, epoch in before[-1]["nodes"] if name == one.node] if before else []

@@ -118,7 +118,7 @@ def lives(records: Records) -> dict[str, Life]:
     found: dict[str, Life] = {}
     flags = (
         *("serial", "recovers", "policy", "counter", "fails", "may_fail", "poison", "job", "slack", "logs", "rated"),
-        *("limit", "ordered"),
+        *("limit", "ordered", "in_process"),
     )
     for line in records.named("api"):
         if line["op"] == "pause_all":

@@ -53,7 +53,7 @@ def _x1(chance: random.Random, node: str) -> Fault:
     hold = chance.choice([0.5, WINDOW + 2.0])
     if chance.random() < 0.5:
         return Fault("X1", "kill", node, hold)
-    return Fault("X1", "kill_in_flight", node, hold, {"kind": chance.choice(COMMITTING), "delay": 0.5})
+    return Fault("X1", "kill_in_pipeline", node, hold, {"kind": chance.choice(COMMITTING), "delay": 0.5})
 
 
 def _x18(chance: random.Random, nodes: list[str]) -> Fault:

@@ -1,8 +1,9 @@
-"""A network that knows the PostgreSQL protocol: it sees flights, and can lose exactly one of them at a chosen point.
+"""A network that knows the PostgreSQL protocol: it sees round trips, and can lose exactly one of them at a chosen
+point.
 
-One process, one listening port for each node. A *flight* is what a client sends up to Sync: our steps travel as one.
-What a connection is for (work, control, jobs, listen) is read off the `application_name` of its startup message, so
-each role of a node can be disturbed alone. The conductor speaks JSON lines with it on a control port:
+One process, one listening port for each node. A *round trip* is what a client sends up to Sync: our steps travel as
+one. What a connection is for (work, control, jobs, listen) is read off the `application_name` of its startup message,
+so each role of a node can be disturbed alone. The conductor speaks JSON lines with it on a control port:
 
     {"do": "gate", "node": "n1", "roles": ["control"], "up": false, "down": false}    black hole, or one way
     {"do": "latency", "node": "n1", "seconds": 0.3}
@@ -11,7 +12,7 @@ each role of a node can be disturbed alone. The conductor speaks JSON lines with
     {"do": "lose", "node": "n1", "kind": "fire", "at": "committed", "times": 1}       arms a loss; answers its number
     {"do": "hits"} {"do": "disarm"} {"do": "ports", "node": "n1"} {"do": "stats"} {"do": "connects"} {"do": "lost"}
 
-Where a flight is lost (`at`): "before" it reaches the server; once it is "sent", while the server works; when it is
+Where a round trip is lost (`at`): "before" it reaches the server; once it is "sent", while the server works; when it is
 "committed" and only the answer is missing; "late", held until the client has given up and delivered afterwards;
 "half", delivered up to its COMMIT, so that the server holds the locks and waits.
 """
@@ -30,7 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.flights import Flight, FlightReader, changed_nothing
+from tests.chaos.pipelines import Pipeline, PipelineReader, changed_nothing
 
 _CHUNK = 65_536
 _SSL, _GSS, _CANCEL = 80877103, 80877104, 80877102
@@ -44,7 +45,7 @@ POINTS = ("before", "sent", "committed", "late", "half")
 
 @dataclass
 class Loss:
-    """An armed loss: the next flights of this kind meet it."""
+    """An armed loss: the next round trips of this kind meet it."""
 
     number: int
     node: str
@@ -55,11 +56,13 @@ class Loss:
     delay: float
     hits: list[int] = field(default_factory=list)
 
-    def fits(self, connection: Connection, flight: Flight) -> bool:
+    def fits(self, connection: Connection, pipeline: Pipeline) -> bool:
         if self.left <= 0 or connection.node.name != self.node or self.role not in (None, connection.role):
             return False
         # Only what decides: an answer that is missing before the COMMIT is no doubt about anything.
-        return flight.commits and bool(flight.commit_at) and (self.kind == "any" or self.kind in flight.transaction)
+        return (
+            pipeline.commits and bool(pipeline.commit_at) and (self.kind == "any" or self.kind in pipeline.transaction)
+        )
 
 
 class Gates:
@@ -152,28 +155,28 @@ class Connection:
                 one.transport.abort()
 
     def give_up(self) -> None:
-        """Let go of what is held back: half a flight is never completed."""
+        """Let go of what is held back: half a round trip is never completed."""
         self._gone.set()
 
     async def _up(self) -> None:
-        flights = FlightReader()
+        pipelines = PipelineReader()
         while data := await self.reader.read(_CHUNK):
-            for flight in flights.feed(data):
-                self.proxy.stats[self.node.name].update(flight.kinds)
-                if "check_in" in flight.kinds:
+            for pipeline in pipelines.feed(data):
+                self.proxy.stats[self.node.name].update(pipeline.kinds)
+                if "check_in" in pipeline.kinds:
                     # Whatever the connection is called, it is the one that keeps its node alive.
                     self.role = "control"
                 await self._gates.up.wait()
                 if self._gates.latency:
                     await asyncio.sleep(self._gates.latency)
                     await self._gates.up.wait()
-                loss = next((one for one in self.proxy.losses if one.fits(self, flight)), None)
+                loss = next((one for one in self.proxy.losses if one.fits(self, pipeline)), None)
                 if loss is None:
-                    await self._send(flight.data)
+                    await self._send(pipeline.data)
                 else:
                     loss.left -= 1
                     loss.hits.append(boottime_ns())
-                    if await self._lose(flight, loss):
+                    if await self._lose(pipeline, loss):
                         return
                     loss.left += 1
                     loss.hits.pop()
@@ -183,16 +186,16 @@ class Connection:
         self._to_server.write(data)
         await self._to_server.drain()
 
-    async def _lose(self, flight: Flight, loss: Loss) -> bool:
-        """Lose a flight; whether it was lost: one that changed nothing is answered after all."""
+    async def _lose(self, pipeline: Pipeline, loss: Loss) -> bool:
+        """Lose a round trip; whether it was lost: one that changed nothing is answered after all."""
         self._swallow = True
         if loss.at == "before":
             self.reset()
             return True
         if loss.at in ("late", "half"):
             if loss.at == "half":
-                assert flight.commit_at is not None
-                await self._send(b"".join(flight.messages[: flight.commit_at]) + _FLUSH)
+                assert pipeline.commit_at is not None
+                await self._send(b"".join(pipeline.messages[: pipeline.commit_at]) + _FLUSH)
             # Until the client has given up, and for a while after it.
             with contextlib.suppress(OSError):
                 while await self.reader.read(_CHUNK):
@@ -205,13 +208,13 @@ class Connection:
         self._ready.clear()
         self._answer.clear()
         self._tags.clear()
-        await self._send(flight.data)
+        await self._send(pipeline.data)
         if loss.at == "sent":
             self.reset()
-        # A server that finds the connection broken before it has read the flight would not run it.
+        # A server that finds the connection broken before it has read the round trip would not run it.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._ready.wait(), _SETTLE_SECONDS)
-        if loss.at == "committed" and changed_nothing(flight, self._tags):
+        if loss.at == "committed" and changed_nothing(pipeline, self._tags):
             self._swallow = False
             self.writer.write(bytes(self._answer))
             await self.writer.drain()

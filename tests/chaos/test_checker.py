@@ -458,6 +458,13 @@ def a_fire_lost_with_the_node_that_was_killed(made: History) -> None:
 
 
 @passes
+def a_fire_lost_with_the_node_that_was_killed_while_its_process_started(made: History) -> None:
+    made.once("once.process", 14, slack=15, in_process=True)
+    made.executed("once.process", 14, 9_999, "TERMINATED", ended=26)
+    made.fault("kill", "n1", 23.5, 24)
+
+
+@passes
 def a_recovery_after_a_kill(made: History) -> None:
     made.once("once.safe", 12, recovers=True)
     made.run("once.safe", 12, seconds=None)
@@ -577,6 +584,9 @@ def test_the_reference_of_cron_looks_at_each_second_in_its_zone() -> None:
         ([(0, 5, False), (0, 5, True)], [3], (0, 0)),
         # The one that closes first takes the first start, or the second would find nothing.
         ([(0, 9, True), (1, 4, True)], [2, 8], (0, 0)),
+        # So does one that nothing has to start in, unless that leaves a required one.
+        ([(0, 9, True), (1, 4, False)], [2, 8], (0, 0)),
+        ([(0, 5, True), (1, 4, False)], [2, 8], (0, 1)),
     ],
 )
 def test_blind_matching_is_a_largest_one(

@@ -1,4 +1,4 @@
-"""The network of the chaos suite does what it says: it knows flights, and loses one where it is told to."""
+"""The network of the chaos suite does what it says: it knows round trips, and loses one where it is told to."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.errors import QuartzpyError
-from quartzpy.store.postgresql.db import locks
-from quartzpy.store.postgresql.db.statement import prepare
+from quartzpy.store.postgresql.connection import locks
+from quartzpy.store.postgresql.schema.statement import prepare
 from quartzpy.store.postgresql.steps import (
     acquire,
     complete,
@@ -28,8 +28,8 @@ from quartzpy.store.postgresql.steps import (
     recover,
 )
 from tests.chaos import plans
-from tests.chaos.flights import Flight, FlightReader, changed_nothing, kind_of
 from tests.chaos.network import Network
+from tests.chaos.pipelines import Pipeline, PipelineReader, changed_nothing, kind_of
 from tests.database import connect_to, libpq_url
 from tests.waiting import wait_until
 
@@ -138,7 +138,7 @@ def test_a_round_trip_is_delayed(network: Network, postgres_dsn: str) -> None:
         give_up = threading.Timer(0.5, lambda: _shut(client))
         give_up.start()
         with pytest.raises(psycopg.Error):
-            _fly(client, "BEGIN", f"INSERT INTO {table} VALUES (1) /* INSERT INTO qrtz_misfires */", "COMMIT")
+            _execute(client, "BEGIN", f"INSERT INTO {table} VALUES (1) /* INSERT INTO qrtz_misfires */", "COMMIT")
         give_up.join()
         client.close()
         assert _count(direct, table) == 0
@@ -146,7 +146,7 @@ def test_a_round_trip_is_delayed(network: Network, postgres_dsn: str) -> None:
         direct.execute(f"DROP TABLE {table}")
 
 
-def _fly(connection: psycopg.Connection[Any], *statements: str) -> None:
+def _execute(connection: psycopg.Connection[Any], *statements: str) -> None:
     with connection.pipeline():
         for sql in statements:
             connection.execute(sql.encode(), prepare=False)
@@ -196,26 +196,26 @@ def test_bytes_are_divided_into_round_trips_wherever_they_are_split() -> None:
     ]
     data = b"".join(sent)
     for size in (1, 7, len(data)):
-        reader = FlightReader()
+        reader = PipelineReader()
         found: list[Any] = []
         for place in range(0, len(data), size):
             found += reader.feed(data[place : place + size])
-        [flight] = found
-        assert flight.data == data
-        assert (flight.begins, flight.commits, flight.kinds) == (True, True, {"check_in"})
-        assert flight.commit_at is not None
-        assert b"".join(flight.messages[: flight.commit_at]) == b"".join(sent[:6])
+        [pipeline] = found
+        assert pipeline.data == data
+        assert (pipeline.begins, pipeline.commits, pipeline.kinds) == (True, True, {"check_in"})
+        assert pipeline.commit_at is not None
+        assert b"".join(pipeline.messages[: pipeline.commit_at]) == b"".join(sent[:6])
 
 
-def _begun_with(*statements: str) -> Flight:
-    """Return the flight of a transaction with the lock and these of `STATEMENTS`, as the proxy reads it."""
-    reader = FlightReader()
+def _begun_with(*statements: str) -> Pipeline:
+    """Return the round trip of a transaction with the lock and these of `STATEMENTS`, as the proxy reads it."""
+    reader = PipelineReader()
     sent = b"".join(
         _message(b"P", b"\0" + sql.encode() + b"\0\0\0") + _message(b"B", b"\0\0\0\0\0\0\0\0")
         for sql in ("BEGIN", *(STATEMENTS[name] for name in ("lock", *statements)), "COMMIT")
     )
-    [flight] = reader.feed(sent + _message(b"S", b""))
-    return flight
+    [pipeline] = reader.feed(sent + _message(b"S", b""))
+    return pipeline
 
 
 @pytest.mark.parametrize(
@@ -237,16 +237,16 @@ def _begun_with(*statements: str) -> Flight:
 def test_a_claim_that_found_nothing_is_known_by_its_answer(
     statements: list[str], tags: list[str], nothing: bool
 ) -> None:
-    flight = _begun_with(*statements)
-    assert changed_nothing(flight, ["BEGIN", "SELECT 1", *tags, "COMMIT"]) is nothing
-    assert not changed_nothing(flight, [])
+    pipeline = _begun_with(*statements)
+    assert changed_nothing(pipeline, ["BEGIN", "SELECT 1", *tags, "COMMIT"]) is nothing
+    assert not changed_nothing(pipeline, [])
 
 
 def test_a_claim_that_found_nothing_is_known_among_the_statements_of_rate_limits() -> None:
-    flight = _begun_with("admit", "acquire", "spend", "prune")
+    pipeline = _begun_with("admit", "acquire", "spend", "prune")
     answered = ["BEGIN", "SELECT 1", "SELECT 1", "SELECT 0", "SELECT 1", "DELETE 0", "COMMIT"]
-    assert changed_nothing(flight, answered)
-    assert not changed_nothing(flight, [*answered[:3], "SELECT 1", *answered[4:]])
+    assert changed_nothing(pipeline, answered)
+    assert not changed_nothing(pipeline, [*answered[:3], "SELECT 1", *answered[4:]])
 
 
 @pytest.mark.parametrize(

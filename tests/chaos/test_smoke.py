@@ -8,7 +8,7 @@ import pytest
 
 from tests.chaos.__main__ import play, show
 
-NEEDED_FLIGHTS = ("acquire", "fire", "complete", "check_in", "misfire", "recover", "pause")
+NEEDED_PIPELINES = ("acquire", "fire", "complete", "check_in", "misfire", "recover", "pause")
 
 
 @pytest.mark.timeout(0)
@@ -23,7 +23,7 @@ def test_nothing_is_lost_doubled_or_stuck(pytestconfig: pytest.Config, tmp_path:
     show(report, told.append)
     print("\n".join(told))
     assert report.violations == [], f"seed {seed}, records in {tmp_path}\n" + "\n".join(told)
-    # A proxy that does not recognise the flights would have lost none of them.
-    seen = {kind for flights in report.figures["flights"].values() for kind, count in flights.items() if count}
-    assert set(NEEDED_FLIGHTS) <= seen
+    # A proxy that does not recognise the round trips would have lost none of them.
+    seen = {kind for pipelines in report.figures["pipelines"].values() for kind, count in pipelines.items() if count}
+    assert set(NEEDED_PIPELINES) <= seen
     assert report.figures["targets"] > 300

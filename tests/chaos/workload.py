@@ -91,7 +91,9 @@ def declared(start: datetime, rate: float = 1.0) -> Iterator[Planned]:
         yield recurring(f"long-{i}", jobs.Plain, 3000, 6.0, requests_recovery=True)
     for i in number(3):
         yield recurring(f"async-{i}", jobs.Async, 200)
-    yield recurring("process-0", jobs.InProcess, 100, 2.0, executor="cpu", flags={"slack": PROCESS_SLACK})
+    yield recurring(
+        "process-0", jobs.InProcess, 100, 2.0, executor="cpu", flags={"slack": PROCESS_SLACK, "in_process": True}
+    )
     retry = RetryPolicy(attempts=3, delay=timedelta(milliseconds=200), factor=1)
     yield recurring("retried-0", jobs.Retried, 0, 2.0, retry=retry, flags={"fails": [1]})
     yield recurring("fenced-0", jobs.Fenced, 0, 1.0)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from quartzpy.store.postgresql.db import expectation
+from quartzpy.store.postgresql.connection import next_due
 from tests.contract.harness import Harness, RamHarness, SqlBackend, SqlHarness
 from tests.contract.options import given_harness
 from tests.database import Server
@@ -17,7 +17,7 @@ from tests.moves import LISTED, MovesInMemory, MovesOfDatabase, recorded_in_data
 @pytest.fixture(autouse=True)
 def _every_look_sees_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a look may take so long that the next ones see less; here each change is looked for at once."""
-    monkeypatch.setattr(expectation, "WORTH_SPARING", math.inf)
+    monkeypatch.setattr(next_due, "WORTH_SPARING", math.inf)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import pytest
 
 from quartzpy.jobs.fired_trigger import FireFacts, LoadedFire
 from quartzpy.store.memory.rows import FiredRow
-from quartzpy.store.postgresql.db.tables import metadata
+from quartzpy.store.postgresql.schema.tables import metadata
 from tests.contract.test_facts import FACTS, REPEATS, Fate, Way
 
 SAME = {

@@ -15,8 +15,8 @@ from sqlalchemy.schema import DefaultClause
 import quartzpy.events.events
 from quartzpy.cli.main import cli
 from quartzpy.events.events import Event
-from quartzpy.store.postgresql.db import tables
-from quartzpy.store.postgresql.db.views import VIEWS
+from quartzpy.store.postgresql.schema import tables
+from quartzpy.store.postgresql.schema.views import VIEWS
 from tests.docs.api_page import NO_EDIT
 from tests.docs.markdown import cell
 

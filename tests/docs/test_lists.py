@@ -7,7 +7,7 @@ import re
 import pytest
 
 from quartzpy.cli import commands
-from quartzpy.store.postgresql.db.table_columns import TABLES
+from quartzpy.store.postgresql.schema.table_columns import TABLES
 from tests.docs.code_blocks import ROOT
 
 STATUSES = {name: value for name, value in vars(commands).items() if name.isupper()}

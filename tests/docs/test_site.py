@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from quartzpy.cli.main import cli
-from quartzpy.store.postgresql.db import tables
+from quartzpy.store.postgresql.schema import tables
 from tests.docs import api_page, reference_pages
 from tests.docs.generate import DOCS, kept, reference, write
 

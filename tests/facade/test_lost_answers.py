@@ -48,7 +48,7 @@ def make(postgres_dsn: str, proxy: Proxy) -> Iterator[Callable[..., Scheduler]]:
 
 
 def name_of(statement: str) -> bytes:
-    """How the bytes of a flight name a statement of ours."""
+    """How the bytes of a round trip name a statement of ours."""
     return f"q_{hash(statement):x}".encode()
 
 
@@ -111,7 +111,7 @@ def test_executions_that_a_node_does_not_know_of_start_at_its_next_check_in(
     assert node is not None
     scheduler.standby()
     scheduler.schedule_job(JobDetail(jobs.Recorded, "serial"), soon("late", 0))
-    # As by a flight of this node that was committed after it had been given up.
+    # As by a round trip of this node that was committed after it had been given up.
     wait_until(lambda: is_due(scheduler))
     with caplog.at_level(logging.WARNING):
         took = scheduler._store.acquire(

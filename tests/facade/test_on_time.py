@@ -36,10 +36,10 @@ def is_in_time(context: JobExecutionContext) -> bool:
 def test_a_fire_is_committed_before_its_instant_and_the_job_starts_after_it(
     make_scheduler: Callable[..., Scheduler], monkeypatch: pytest.MonkeyPatch, kind: type[Job]
 ) -> None:
-    def slow_flights(self: SchedulerThread, seconds: float) -> None:
+    def slow_pipelines(self: SchedulerThread, seconds: float) -> None:
         self._lead = LONGEST_LEAD / 2
 
-    monkeypatch.setattr(SchedulerThread, "_learn_lead", slow_flights)
+    monkeypatch.setattr(SchedulerThread, "_learn_lead", slow_pipelines)
     started.clear()
     scheduler = make_scheduler(workers=10)
     scheduler.start()

@@ -13,7 +13,7 @@ import pytest
 from quartzpy import JobDetail, PublicState, Scheduler, WholeDayCalendar, every
 from quartzpy.calendars.calendar import CALENDAR_KINDS
 from quartzpy.errors import UnsupportedKindError
-from quartzpy.store.postgresql.db import rows
+from quartzpy.store.postgresql.schema import rows
 from tests.database import connect_to
 from tests.facade import jobs
 from tests.waiting import wait_until

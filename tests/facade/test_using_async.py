@@ -23,7 +23,7 @@ from quartzpy.errors import (
     StoreUnavailableError,
 )
 from quartzpy.states import PublicState
-from quartzpy.store.postgresql.db.external_async import with_texts
+from quartzpy.store.postgresql.connection.external_async import with_texts
 from tests.database import libpq_url
 from tests.facade import jobs
 

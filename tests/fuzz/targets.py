@@ -18,7 +18,7 @@ from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.scheduler.declarations import load_definitions
-from quartzpy.store.postgresql.db import rows
+from quartzpy.store.postgresql.schema import rows
 from quartzpy.triggers.recurrence import RecurrenceTrigger
 from quartzpy.triggers.recurrence_rule import recurrence_set
 from tests.fuzz import corpus

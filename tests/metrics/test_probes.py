@@ -22,7 +22,7 @@ from quartzpy.metrics.families import OPEN_METRICS, PLAIN
 from quartzpy.metrics.server import MOST_REQUESTS
 from quartzpy.node import cluster_manager
 from quartzpy.store.postgresql import migrations, schema_version
-from quartzpy.store.postgresql.db.naming import version_table
+from quartzpy.store.postgresql.schema.naming import version_table
 from quartzpy.store.postgresql.store import SqlJobStore
 from tests.database import connect_to
 from tests.facade import jobs

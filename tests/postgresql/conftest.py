@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.store.postgresql.db import expectation
+from quartzpy.store.postgresql.connection import next_due
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import Node
 from tests.database import connect_to
@@ -20,7 +20,7 @@ NAME = "store-sql"
 @pytest.fixture(autouse=True)
 def _every_look_sees_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a look may take so long that the next ones see less; here each change is looked for at once."""
-    monkeypatch.setattr(expectation, "WORTH_SPARING", math.inf)
+    monkeypatch.setattr(next_due, "WORTH_SPARING", math.inf)
 
 
 @pytest.fixture

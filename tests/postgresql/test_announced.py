@@ -12,8 +12,8 @@ import pytest
 
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError
 from quartzpy.jobs.job import JobDetail
-from quartzpy.store.postgresql.db.flight import Send
-from quartzpy.store.postgresql.db.lanes import Lane
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.shares import PoolShare
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import Acquisition, AvailableSlots, JobEntry, Node, Notification, Subscription
 from quartzpy.triggers.simple import SimpleTrigger
@@ -52,18 +52,18 @@ def news(store: SqlJobStore) -> Iterator[Subscription]:
 
 
 @pytest.fixture
-def flights(store: SqlJobStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The flights of the acquire steps of `store`."""
+def pipelines(store: SqlJobStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The round trips of the acquire steps of `store`."""
     seen: list[str] = []
-    fly = store._connections.fly
+    execute = store._connections.execute
 
-    def noted(sends: list[Send], lane: Lane) -> Any:
+    def noted(sends: list[BoundStatement], share: PoolShare) -> Any:
         texts = [send.statement.sql.decode() for send in sends]
         kind = CLAIM_IF_DUE if "SKIP LOCKED" in texts[0] else CLAIM if len(texts) > 1 else LOOK
         seen.append(kind)
-        return fly(sends, lane)
+        return execute(sends, share)
 
-    monkeypatch.setattr(store._connections, "fly", noted)
+    monkeypatch.setattr(store._connections, "execute", noted)
     return seen
 
 
@@ -74,7 +74,7 @@ def add(store: SqlJobStore, job: JobDetail, name: str, due_in: timedelta = -SECO
 
 
 def announce(store: SqlJobStore) -> None:
-    store._session.expectation.note_announcement()
+    store._session.next_due.note_announcement()
 
 
 def take(store: SqlJobStore, node: Node) -> Acquisition:
@@ -100,8 +100,8 @@ def test_only_a_trigger_that_is_due_is_announced_as_due(
 ) -> None:
     add(other, PLAIN, "t", due_in)
     assert wait_until(lambda: news.wait(1)) == {Notification.SCHEDULED}
-    assert store._session.expectation.take_announcement() is (due_in < timedelta())
-    assert not store._session.expectation.take_announcement()
+    assert store._session.next_due.take_announcement() is (due_in < timedelta())
+    assert not store._session.next_due.take_announcement()
 
 
 def test_a_new_trigger_is_announced_as_due_as_well(store: SqlJobStore, other: SqlJobStore, news: Subscription) -> None:
@@ -112,25 +112,25 @@ def test_a_new_trigger_is_announced_as_due_as_well(store: SqlJobStore, other: Sq
     one = prepare(SimpleTrigger("t", job_key=PLAIN.key, start_time=now - SECOND), now, None)
     other.store_jobs([JobEntry(None, [one])], replace=False)
     assert wait_until(lambda: news.wait(1)) == {Notification.SCHEDULED}
-    assert store._session.expectation.take_announcement()
+    assert store._session.next_due.take_announcement()
 
 
-def test_an_announced_trigger_is_claimed_in_one_flight(
-    store: SqlJobStore, node: Node, other: SqlJobStore, flights: list[str]
+def test_an_announced_trigger_is_claimed_in_one_round_trip(
+    store: SqlJobStore, node: Node, other: SqlJobStore, pipelines: list[str]
 ) -> None:
     add(other, PLAIN, "t")
     announce(store)
     took = take(store, node)
     assert fired(took) == ["t"]
-    assert flights == [CLAIM_IF_DUE]
+    assert pipelines == [CLAIM_IF_DUE]
     assert took.next_due is not None
     assert took.next_due < took.now, "the node soon looks for what is left"
     assert take(store, node).next_due is None
-    assert flights == [CLAIM_IF_DUE, LOOK]
+    assert pipelines == [CLAIM_IF_DUE, LOOK]
 
 
 def test_a_node_that_comes_after_another_one_takes_no_lock(
-    store: SqlJobStore, node: Node, other: SqlJobStore, connect: Connect, flights: list[str]
+    store: SqlJobStore, node: Node, other: SqlJobStore, connect: Connect, pipelines: list[str]
 ) -> None:
     add(other, PLAIN, "t")
     assert fired(take(other, register(other, "other"))) == ["t"]
@@ -139,12 +139,12 @@ def test_a_node_that_comes_after_another_one_takes_no_lock(
     took = take(store, node)
     assert not took.fired
     assert took.next_due is None
-    assert flights == [CLAIM_IF_DUE, LOOK]
+    assert pipelines == [CLAIM_IF_DUE, LOOK]
     assert locker(connect) == before
 
 
 def test_a_node_that_finds_the_lock_taken_looks_and_waits_only_for_a_trigger_that_is_left(
-    store: SqlJobStore, node: Node, other: SqlJobStore, connect: Connect, flights: list[str]
+    store: SqlJobStore, node: Node, other: SqlJobStore, connect: Connect, pipelines: list[str]
 ) -> None:
     add(other, PLAIN, "t")
     holder = connect()
@@ -154,7 +154,7 @@ def test_a_node_that_finds_the_lock_taken_looks_and_waits_only_for_a_trigger_tha
     found: list[Acquisition] = []
     thread = threading.Thread(target=lambda: found.append(take(store, node)))
     thread.start()
-    wait_until(lambda: flights == [CLAIM_IF_DUE, LOOK, CLAIM])
+    wait_until(lambda: pipelines == [CLAIM_IF_DUE, LOOK, CLAIM])
     assert not found
     holder.execute("ROLLBACK")
     thread.join()
@@ -166,7 +166,7 @@ def test_a_node_that_finds_the_lock_taken_leaves_it_if_the_trigger_is_gone_then(
     node: Node,
     other: SqlJobStore,
     connect: Connect,
-    flights: list[str],
+    pipelines: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     add(other, PLAIN, "t")
@@ -175,7 +175,7 @@ def test_a_node_that_finds_the_lock_taken_leaves_it_if_the_trigger_is_gone_then(
     holder.execute("SELECT FROM qrtz_locks WHERE lock_name = 'TRIGGER_ACCESS' FOR UPDATE")
     unlocked = store._steps.unlocked
 
-    def then_the_holder_claims(*sends: Send) -> Any:
+    def then_the_holder_claims(*sends: BoundStatement) -> Any:
         results = unlocked(*sends)
         holder.execute("UPDATE qrtz_triggers SET trigger_state = 'PAUSED'")
         holder.execute("COMMIT")
@@ -184,17 +184,17 @@ def test_a_node_that_finds_the_lock_taken_leaves_it_if_the_trigger_is_gone_then(
     monkeypatch.setattr(store._steps, "unlocked", then_the_holder_claims)
     announce(store)
     assert not take(store, node).fired
-    assert flights == [CLAIM_IF_DUE, LOOK]
+    assert pipelines == [CLAIM_IF_DUE, LOOK]
 
 
 def test_a_trigger_with_a_limit_is_claimed_under_the_lock(
-    store: SqlJobStore, node: Node, other: SqlJobStore, flights: list[str]
+    store: SqlJobStore, node: Node, other: SqlJobStore, pipelines: list[str]
 ) -> None:
     add(other, SERIAL, "a")
     add(other, SERIAL, "b")
     announce(store)
     assert fired(take(store, node)) == ["a"]
-    assert flights == [CLAIM_IF_DUE, LOOK, CLAIM]
+    assert pipelines == [CLAIM_IF_DUE, LOOK, CLAIM]
 
 
 def test_what_an_announced_claim_leaves_is_found_by_the_next_look(
@@ -237,14 +237,14 @@ def test_a_fire_whose_answer_was_lost_is_found_again(
     store: SqlJobStore, node: Node, other: SqlJobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(other, PLAIN, "t")
-    fly = store._connections.fly
+    execute = store._connections.execute
 
-    def lost(sends: list[Send], lane: Lane) -> Any:
-        fly(sends, lane)
+    def lost(sends: list[BoundStatement], share: PoolShare) -> Any:
+        execute(sends, share)
         raise OutcomeUnknownError("the connection broke during the commit")
 
     with monkeypatch.context() as patched:
-        patched.setattr(store._connections, "fly", lost)
+        patched.setattr(store._connections, "execute", lost)
         announce(store)
         with pytest.raises(OutcomeUnknownError):
             take(store, node)

@@ -9,7 +9,7 @@ import pytest
 
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import TriggerKey
-from quartzpy.store.postgresql.db.session import CLOCK_LONGEST_AGE, CLOCK_TOLERANCE, ClockEstimate, SqlSession
+from quartzpy.store.postgresql.connection.session import CLOCK_LONGEST_AGE, CLOCK_TOLERANCE, ClockEstimate, SqlSession
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobEntry
 from quartzpy.triggers.simple import SimpleTrigger
@@ -86,7 +86,7 @@ def _store_now(store: SqlJobStore, name: str) -> datetime:
 JOB = JobDetail("known", "job", durable=True)
 
 
-def test_the_next_trigger_is_stored_without_a_flight_for_the_time(
+def test_the_next_trigger_is_stored_without_a_pipeline_for_the_time(
     store: SqlJobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []

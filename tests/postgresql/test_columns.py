@@ -13,10 +13,10 @@ from quartzpy.errors import InvalidJobError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.store.postgresql import job_pages, lookups, storing
 from quartzpy.store.postgresql.admin import history
-from quartzpy.store.postgresql.db.naming import DEFAULT_NAMES
-from quartzpy.store.postgresql.db.rows import CLAIMED, JobColumns, TriggerColumns
-from quartzpy.store.postgresql.db.statement import prepare
 from quartzpy.store.postgresql.execution_pages import executions_text
+from quartzpy.store.postgresql.schema.naming import DEFAULT_NAMES
+from quartzpy.store.postgresql.schema.rows import CLAIMED, JobColumns, TriggerColumns
+from quartzpy.store.postgresql.schema.statement import prepare
 from quartzpy.store.postgresql.steps import acquire, fire, holdings, misfire
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.postgresql.trigger_pages import triggers_text

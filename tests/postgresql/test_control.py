@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import make_url
 
 from quartzpy.errors import AuthenticationError, LeaseLostError, OutcomeUnknownError, StoreUnavailableError
-from quartzpy.store.postgresql.db.urls import parse_dsn
+from quartzpy.store.postgresql.connection.urls import parse_dsn
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.process_identity import own_process, session_tag
 from tests.database import end_sessions

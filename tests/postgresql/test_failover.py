@@ -20,7 +20,7 @@ from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.events.events import DatabaseFailedOver, Event
 from quartzpy.store.postgresql import migrations, schema_version
-from quartzpy.store.postgresql.db.listen import Listener
+from quartzpy.store.postgresql.connection.listen import Listener
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import EVERYTHING
 from tests.waiting import wait_until

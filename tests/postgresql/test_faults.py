@@ -25,7 +25,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql import migrations
-from quartzpy.store.postgresql.db import session
+from quartzpy.store.postgresql.connection import session
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import (
     EVERYTHING,
@@ -96,7 +96,7 @@ def test_a_commit_whose_answer_was_lost_is_found_by_a_query(
     with pytest.raises(OutcomeUnknownError):
         remote.complete(node, completions)
     again = remote.complete(node, completions)
-    assert not again.fenced, "recorded by the flight whose answer was lost"
+    assert not again.fenced, "recorded by the round trip whose answer was lost"
     assert len(store.find(HISTORY, 10)) == 2
 
 
@@ -423,7 +423,7 @@ def test_a_deleted_lock_row_is_restored_and_no_step_runs_without_it(
 
 
 def test_storing_that_takes_too_long_raises(make_store: Callable[..., SqlJobStore], connect: Connect) -> None:
-    """Also where the connection was given up in the middle of a flight."""
+    """Also where the connection was given up in the middle of a pipeline."""
     store = make_store()
     store._connections._seconds = 0.3
     store_due(store, "a")

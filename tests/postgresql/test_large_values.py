@@ -21,9 +21,9 @@ from quartzpy.node.registration import Epoch
 from quartzpy.node.workers.execution import Execution
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql import batches
-from quartzpy.store.postgresql.db.flight import LARGE, Send, fly
-from quartzpy.store.postgresql.db.locks import LOCK, LockName
-from quartzpy.store.postgresql.db.statement import prepare as prepared_statement
+from quartzpy.store.postgresql.connection.locks import LOCK, LockName
+from quartzpy.store.postgresql.connection.pipeline import LARGE, BoundStatement, execute_pipelined
+from quartzpy.store.postgresql.schema.statement import prepare as prepared_statement
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import Completion, FiredTrigger, JobEntry, Node
 from quartzpy.triggers.simple import SimpleTrigger
@@ -68,13 +68,13 @@ def test_many_large_triggers_are_stored_in_several_statements(
     monkeypatch.setattr(batches, "CHUNK_BYTES", 1_000_000)
     store = make_store(socket_dsn)
     sizes: list[int] = []
-    sent = store._connections.fly_on
+    sent = store._connections.execute_on
 
-    def weighed(connection: Any, sends: list[Send], **how: Any) -> Any:
-        sizes.append(sum(len(value) for one in sends for value in one.statement.bind(one.values) if value))
+    def weighed(connection: Any, sends: list[BoundStatement], **how: Any) -> Any:
+        sizes.append(sum(len(value) for one in sends for value in one.statement.encode(one.values) if value))
         return sent(connection, sends, **how)
 
-    monkeypatch.setattr(store._connections, "fly_on", weighed)
+    monkeypatch.setattr(store._connections, "execute_on", weighed)
     jobs = [JobDetail("work", f"job{number}", data={"a": "x" * 400_000}) for number in range(5)]
     entries = [
         JobEntry(job, [trigger_of(job, f"{job.key.name}-{n}", data={"b": "y" * 400_000}) for n in range(4)])
@@ -151,26 +151,26 @@ def test_one_completion_may_be_larger_than_a_batch(store: SqlJobStore, monkeypat
     assert len(recorded(store)) == JOBS
 
 
-def test_the_lock_is_free_while_a_large_flight_is_under_way(store: SqlJobStore, postgres_dsn: str) -> None:
-    """The network stops in the middle of a flight's large values."""
+def test_the_lock_is_free_while_a_large_pipeline_is_under_way(store: SqlJobStore, postgres_dsn: str) -> None:
+    """The network stops in the middle of a pipeline's large values."""
     value = "x" * (LARGE + 500_000)
     body = prepared_statement("body", "SELECT length(:'value'::text), :'value' = :'small'::text")
     lock = prepared_statement("lock", LOCK, store._session.names)
     sends = [
-        Send(lock, {"sched": store._session.scheduler, "lock": LockName.TRIGGER_ACCESS}),
-        Send(body, {"value": value, "small": "y"}),
+        BoundStatement(lock, {"sched": store._session.scheduler, "lock": LockName.TRIGGER_ACCESS}),
+        BoundStatement(body, {"value": value, "small": "y"}),
     ]
     with Proxy.to(postgres_dsn) as network:
         connection = connect_to(network.through(postgres_dsn))
         network.split_at = b"x" * 1_000
         found: list[Any] = []
-        flying = threading.Thread(target=lambda: found.extend(fly(connection, sends, seconds=600)))
-        flying.start()
+        sending = threading.Thread(target=lambda: found.extend(execute_pipelined(connection, sends, seconds=600)))
+        sending.start()
         assert network.held_back.wait(60)
         with connect_to(postgres_dsn, autocommit=False) as other:
             taken = f"SELECT 1 FROM qrtz_locks WHERE lock_name = '{LockName.TRIGGER_ACCESS}' FOR UPDATE NOWAIT"
             assert other.execute(taken.encode()).fetchall() == [(1,)]
         network.let_go.set()
-        flying.join()
+        sending.join()
         connection.close()
     assert found[1].rows == [(len(value), False)]

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from quartzpy.jobs.job import JobDetail
-from quartzpy.store.postgresql.db.flight import Send
-from quartzpy.store.postgresql.db.statement import prepare as prepare_statement
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.schema.statement import prepare as prepare_statement
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import Acquisition, AvailableSlots, JobEntry, Node
 from quartzpy.store.queries import JobQuery
@@ -28,7 +28,7 @@ WAITERS = (
     "SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')"
 )
 HELD_AT = 4713
-HOLD = Send(prepare_statement("test_hold", f"SELECT pg_advisory_xact_lock({HELD_AT})", {}), {})
+HOLD = BoundStatement(prepare_statement("test_hold", f"SELECT pg_advisory_xact_lock({HELD_AT})", {}), {})
 
 
 def store_due(store: SqlJobStore, job: JobDetail, *names: str) -> None:
@@ -62,8 +62,8 @@ def test_two_nodes_that_claim_at_once_keep_the_limit_of_a_job(
 
     holder, user = connect(), connect()
     holder.execute("SELECT pg_advisory_lock(%s)", [HELD_AT])
-    fly = store._connections.fly
-    monkeypatch.setattr(store._connections, "fly", lambda sends, lane: fly([*sends, HOLD], lane)[:-1])
+    execute = store._connections.execute
+    monkeypatch.setattr(store._connections, "execute", lambda sends, share: execute([*sends, HOLD], share)[:-1])
     first, second = (threading.Thread(target=claim, args=each) for each in zip((store, other), nodes, strict=True))
     first.start()
     wait_for(user, f"{WAITERS} = 1")

@@ -15,7 +15,7 @@ from sqlalchemy import create_engine
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.errors import AuthenticationError, SchemaError, StoreUnavailableError
 from quartzpy.store.postgresql import migrations, schema_version
-from quartzpy.store.postgresql.db.tables import metadata
+from quartzpy.store.postgresql.schema.tables import metadata
 from tests.database import connect_to, execute
 from tests.proxy import over_tcp
 from tools import table_columns

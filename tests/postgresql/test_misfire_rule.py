@@ -14,7 +14,7 @@ from sqlalchemy import Computed
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
 from quartzpy.states import Admission, Missed, Unreconciled, misfire_rule_of
-from quartzpy.store.postgresql.db.tables import metadata
+from quartzpy.store.postgresql.schema.tables import metadata
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobEntry, NamedTriggers
 from quartzpy.triggers.simple import SimpleTrigger

@@ -28,7 +28,7 @@ Connect = Callable[[], psycopg.Connection[Any]]
 
 def running(store: SqlJobStore, node: Node, *names: str) -> list[FiredTrigger]:
     store_due(store, *names)
-    fired = list(acquire(store, node).fired)
+    fired = sorted(acquire(store, node).fired, key=lambda one: names.index(one.trigger_name))
     assert len(fired) == len(names)
     assert all(plain_completions.is_plain(ended(one)) for one in fired)
     return fired

@@ -19,9 +19,9 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ENDED, ActionState, ExecutionState, TriggerState
 from quartzpy.store.postgresql import lookups, migrations, pages
 from quartzpy.store.postgresql.admin import history, search
-from quartzpy.store.postgresql.db.conninfo import session_settings
-from quartzpy.store.postgresql.db.statement import as_text, prepare
+from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.pausing import BY_JOB, passes
+from quartzpy.store.postgresql.schema.statement import as_text, prepare
 from quartzpy.store.postgresql.steps.acquire import (
     ACQUIRE,
     ACQUIRE_UNLIMITED,

@@ -15,9 +15,9 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.node.completer import refill_of
 from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.states import CompletionInstruction, Outcome
-from quartzpy.store.postgresql.db import connections
-from quartzpy.store.postgresql.db.conninfo import session_settings
-from quartzpy.store.postgresql.db.flight import Send, fly
+from quartzpy.store.postgresql.connection import connections
+from quartzpy.store.postgresql.connection.conninfo import session_settings
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement, execute_pipelined
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import AvailableSlots, Completion, DispatchKey, FiredTrigger, JobEntry, Node
 from quartzpy.triggers.simple import SimpleTrigger
@@ -62,22 +62,22 @@ class Watched:
         for setting in (session_settings(SchedulerConfig.of({})) | settings).items():
             self._connection.execute("SELECT set_config(%s, %s, false)", setting)
 
-    def fly(self, connection: psycopg.Connection[Any], sends: Sequence[Send], **how: Any) -> Any:
+    def execute(self, connection: psycopg.Connection[Any], sends: Sequence[BoundStatement], **how: Any) -> Any:
         if how.get("begin", True) is not None:
             self._connection.execute("BEGIN")
             for send in sends:
                 self._explain(send)
             self._connection.execute("ROLLBACK")
-        return fly(connection, sends, **how)
+        return execute_pipelined(connection, sends, **how)
 
-    def _explain(self, send: Send) -> None:
+    def _explain(self, send: BoundStatement) -> None:
         name = f"e_{send.statement.name.replace('-', '_')}"
         if name not in self._prepared:
             self._connection.execute(f"PREPARE {name} AS ".encode() + send.statement.sql)
             self._prepared.add(name)
         literals = b", ".join(
             b"NULL" if value is None else b"'" + value.replace(b"'", b"''") + b"'"
-            for value in send.statement.bind(send.values)
+            for value in send.statement.encode(send.values)
         )
         values = b"(" + literals + b")" if literals else b""
         found = self._connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE {name}".encode() + values).fetchone()
@@ -146,7 +146,7 @@ def everyday_life(store: SqlJobStore, node: Node, round_: int) -> int:
             for one, instruction in zip(begun, instructions, strict=False)
         ]
         store.complete(node, completions)
-    store._session.expectation.note_announcement()
+    store._session.next_due.note_announcement()
     store.acquire(node, [opening], limit=BATCH, look_ahead=minute, misfire_threshold=10 * minute)
     store.recover_misfires(node, [DispatchKey(TYPE)], threshold=minute, limit=BATCH)
     return len(fired)
@@ -171,7 +171,7 @@ def test_no_statement_of_a_step_reads_what_it_is_not_about(
     if vacuumed:
         other.execute("VACUUM ANALYZE")
     watched = Watched(connect(), costs)
-    monkeypatch.setattr(connections, "fly", watched.fly)
+    monkeypatch.setattr(connections, "execute_pipelined", watched.execute)
     node = register(store)
     assert everyday_life(store, node, 1) >= 8
     other.execute(FILL)

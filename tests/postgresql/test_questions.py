@@ -1,4 +1,4 @@
-"""Questions that are asked together: one flight, in which one that the database refuses does not affect the others."""
+"""Questions asked together in one round trip: one that the database refuses does not affect the others."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def remote(make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Pro
     return store
 
 
-def test_questions_that_are_asked_before_the_first_answer_share_a_flight(remote: SqlJobStore, proxy: Proxy) -> None:
+def test_questions_that_are_asked_before_the_first_answer_share_a_pipeline(remote: SqlJobStore, proxy: Proxy) -> None:
     reading = Reading(lambda: remote)
     jobs = reading.ask(lambda store: store.find(JobQuery(), 10))
     nodes = reading.ask(lambda store: store.list_nodes())
-    before = proxy.flights
+    before = proxy.pipelines
     assert [record.key for record in jobs()] == [JOB.key]
     assert list(nodes().nodes) == []
     assert reading.now() <= nodes().now
     assert jobs() is jobs()
-    assert proxy.flights - before == 1
+    assert proxy.pipelines - before == 1
     assert reading.ask(lambda store: store.count(JobQuery()))() == 1
-    assert proxy.flights - before == 2
+    assert proxy.pipelines - before == 2
 
 
 def test_a_statement_that_the_database_refuses_is_the_error_of_its_own_question(

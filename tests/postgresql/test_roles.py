@@ -19,8 +19,8 @@ from quartzpy.errors import ExecutionNotFoundError, ForbiddenError, QuartzpyErro
 from quartzpy.operations import Actor, Operations, Role, Selection
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql import migrations, roles
-from quartzpy.store.postgresql.db.privileges import SEQUENCES, TABLES, Use
-from quartzpy.store.postgresql.db.views import VIEWS
+from quartzpy.store.postgresql.schema.privileges import SEQUENCES, TABLES, Use
+from quartzpy.store.postgresql.schema.views import VIEWS
 from tests.database import connect_to
 
 SOON = timedelta(seconds=30)

@@ -16,7 +16,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.states import Outcome
-from quartzpy.store.postgresql.db import session
+from quartzpy.store.postgresql.connection import session
 from quartzpy.store.postgresql.steps.complete import complete_statement
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import AcquiredTrigger, AvailableSlots, Completion, DispatchKey, JobEntry, Node
@@ -45,10 +45,10 @@ def remote(make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Pro
 
 
 @contextmanager
-def flights(proxy: Proxy, expected: int) -> Iterator[None]:
-    before = proxy.flights
+def pipelines(proxy: Proxy, expected: int) -> Iterator[None]:
+    before = proxy.pipelines
     yield
-    assert proxy.flights - before == expected
+    assert proxy.pipelines - before == expected
 
 
 def prepared(name: str, *, age: timedelta = SECOND, known_ahead: bool = True) -> PreparedTrigger:
@@ -71,7 +71,7 @@ def take(store: SqlJobStore, node: Node) -> tuple[list[int], list[AcquiredTrigge
 
 
 def warm(store: SqlJobStore, node: Node) -> None:
-    """Open the connections and prepare nothing: the first flight of a statement must be one as well."""
+    """Open the connections and prepare nothing: the first round trip of a statement must be one as well."""
     store.now()
     store.check_in(node)
 
@@ -83,10 +83,10 @@ def test_claiming_and_firing_a_batch_that_is_due_is_one_round_trip_and_completin
     warm(remote, node)
     for _ in range(2):  # with statements that are new to the connection, and again
         stored(remote, *[prepared(f"t{n}") for n in range(BATCH)])
-        with flights(proxy, 1):
+        with pipelines(proxy, 1):
             fired, _, ended = take(remote, node)
         assert len(fired) == BATCH
-        with flights(proxy, 1):
+        with pipelines(proxy, 1):
             outcome = remote.complete(node, ended)
         assert not outcome.fenced
         assert not outcome.deferred
@@ -98,7 +98,7 @@ def test_counting_failures_and_pausing_their_job_takes_no_round_trip_more(remote
     job = JOB.with_values({"pause_after_failures": BATCH})
     remote.store_jobs([JobEntry(job, [prepared(f"t{n}") for n in range(BATCH)])], replace=True)
     _, _, ended = take(remote, node)
-    with flights(proxy, 1):
+    with pipelines(proxy, 1):
         outcome = remote.complete(node, [replace(one, outcome=Outcome.FAILED) for one in ended])
     assert set(outcome.paused) == {JOB.key}
 
@@ -112,7 +112,7 @@ def test_log_lines_take_no_round_trip_more_and_a_completion_without_any_does_not
     _, _, ended = take(remote, node)
     for one in ended[::2]:
         one.log = "a line\n" * 1_000
-    with flights(proxy, 1):
+    with pipelines(proxy, 1):
         assert not remote.complete(node, ended).fenced
     logs = [remote.execution(one.fired.fire_id) for one in ended]
     assert [None if record is None else record.log for record in logs] == [one.log for one in ended]
@@ -128,11 +128,11 @@ def test_firing_acquired_triggers_is_one_round_trip(remote: SqlJobStore, proxy: 
     node = register(remote)
     warm(remote, node)
     stored(remote, *[prepared(f"t{n}", known_ahead=False) for n in range(BATCH)])
-    with flights(proxy, 1):
+    with pipelines(proxy, 1):
         _, acquired, _ = take(remote, node)
     assert len(acquired) == BATCH
     moves = [fire_request_of(claim, datetime.now(UTC)) for claim in acquired]
-    with flights(proxy, 1):
+    with pipelines(proxy, 1):
         firing = remote.fire(node, moves)
     assert len(firing.fired) == BATCH
 
@@ -145,9 +145,9 @@ def store_new(store: SqlJobStore, job: JobDetail) -> None:
 
 
 def counted(proxy: Proxy, work: Callable[[], None]) -> int:
-    before = proxy.flights
+    before = proxy.pipelines
     work()
-    return proxy.flights - before
+    return proxy.pipelines - before
 
 
 def test_storing_a_new_job_with_its_triggers_is_one_round_trip_after_another_one_was_new(
@@ -167,8 +167,8 @@ def test_what_is_stored_already_is_not_expected_to_be_new_again(remote: SqlJobSt
     def again() -> None:
         remote.store_jobs([entry], replace=False)
 
-    # The first time there are the flight that fails and the rollback; then: both, the stored job, the stored trigger
-    # with its job, COMMIT.
+    # The first time there are the round trip that fails and the rollback; then: both, the stored job, the stored
+    # trigger with its job, COMMIT.
     assert [counted(proxy, again) for _ in range(3)] == [2 + 4, 4, 4]
 
 
@@ -186,7 +186,7 @@ def test_a_job_that_is_stored_with_other_values_is_refused_before_the_commit(rem
 def test_a_check_in_is_one_round_trip(remote: SqlJobStore, proxy: Proxy) -> None:
     node = register(remote)
     warm(remote, node)
-    with flights(proxy, 1):
+    with pipelines(proxy, 1):
         answer = remote.check_in(node)
     assert [record.instance_id for record in answer.nodes] == ["node"]
 
@@ -196,13 +196,13 @@ def test_looking_for_something_to_recover_is_one_round_trip_and_recovering_one_m
 ) -> None:
     dead, node = register(store, "dead"), register(remote)
     warm(remote, node)
-    with flights(proxy, 1):
+    with pipelines(proxy, 1):
         assert not remote.recover(node, []).changed_anything
     stored(store, prepared("t"))
     fired, *_ = take(store, dead)
     assert len(fired) == 1
     judged = [record for record in store.list_nodes().nodes if record.instance_id == "dead"]
-    with flights(proxy, 2):
+    with pipelines(proxy, 2):
         outcome = remote.recover(node, judged)
     assert outcome.nodes == ["dead"]
     assert outcome.lost == 1
@@ -215,10 +215,10 @@ def test_misfires_are_read_in_one_round_trip_and_written_in_another(remote: SqlJ
     def misfire() -> int:
         return len(remote.recover_misfires(node, LANES, threshold=timedelta(minutes=1), limit=BATCH).misfired)
 
-    with flights(proxy, 1):
+    with pipelines(proxy, 1):
         assert misfire() == 0
     stored(remote, *[prepared(f"t{n}", age=timedelta(hours=2)) for n in range(BATCH)])
-    with flights(proxy, 2):
+    with pipelines(proxy, 2):
         assert misfire() == BATCH
 
 
@@ -233,7 +233,7 @@ def test_synchronizing_what_is_stored_takes_as_many_round_trips_for_many_jobs_as
     try:
         assert client.sync(declared, owner="test")
         # BEGIN; the lock, jobs, triggers, owners; COMMIT.
-        with flights(proxy, 1 + 4 + 1):
+        with pipelines(proxy, 1 + 4 + 1):
             assert not client.sync(declared, owner="test")
     finally:
         client.shutdown()
@@ -261,7 +261,7 @@ def test_a_job_is_read_before_it_is_run_by_hand_only_where_its_data_has_a_type(
         job = JobDetail(job_class, "job", data={"region": "eu"}, durable=True)
         client.add_job(job)
         client.trigger_job(job.key)
-        with flights(proxy, reads + 1 + 1):  # the pauses; the trigger with COMMIT; the time is estimated
+        with pipelines(proxy, reads + 1 + 1):  # the pauses; the trigger with COMMIT; the time is estimated
             client.trigger_job(job.key)
     finally:
         client.shutdown()
@@ -269,7 +269,7 @@ def test_a_job_is_read_before_it_is_run_by_hand_only_where_its_data_has_a_type(
 
 def test_storing_many_triggers_takes_few_round_trips(remote: SqlJobStore, proxy: Proxy) -> None:
     warm(remote, register(remote))
-    with flights(proxy, 1 + 1 + 3 + 1):  # the job; whether all is ordinary; three chunks; the lock with COMMIT
+    with pipelines(proxy, 1 + 1 + 3 + 1):  # the job; whether all is ordinary; three chunks; the lock with COMMIT
         stored(remote, *[prepared(f"t{n}", age=-SECOND) for n in range(6_000)])
 
 
@@ -278,8 +278,8 @@ def test_a_rate_limit_takes_no_round_trip_of_its_own(remote: SqlJobStore, proxy:
     limited = replace(JOB, rate_limit=RateLimit(10, per=1, burst=2))
     remote.store_jobs([JobEntry(limited, [prepared(f"t{n}") for n in range(5)])], replace=True)
     # The first step of a process learns that there is a limit.
-    with flights(proxy, 2):
+    with pipelines(proxy, 2):
         first, _, _ = take(remote, node)
     assert len(first) == 2
-    with flights(proxy, 1):
+    with pipelines(proxy, 1):
         take(remote, node)

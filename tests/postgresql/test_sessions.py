@@ -13,8 +13,8 @@ from sqlalchemy import make_url
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.store.postgresql import migrations
-from quartzpy.store.postgresql.db.flight import DeadlineError, undo
-from quartzpy.store.postgresql.db.session import channel
+from quartzpy.store.postgresql.connection.pipeline import DeadlineError, undo
+from quartzpy.store.postgresql.connection.session import channel
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import Notification
 from tests.database import connect_to, execute
@@ -64,7 +64,7 @@ def test_the_databases_default_isolation_level_is_not_ours(
     execute(dsn, f"ALTER DATABASE {make_url(dsn).database} SET default_transaction_isolation = '{level}'")
     for settings in ({}, {"pooled": True}):
         store = make_store(dsn, **settings)
-        show = store._session.send("SELECT current_setting('transaction_isolation')")
+        show = store._session.bind("SELECT current_setting('transaction_isolation')")
         assert store._session.unlocked(show)[0].rows == [("read committed",)]
         connection, _ = store._connections.begin_job_transaction()
         with connection:

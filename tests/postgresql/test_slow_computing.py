@@ -11,8 +11,8 @@ import pytest
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import TriggerKey
 from quartzpy.store.postgresql import batches
-from quartzpy.store.postgresql.db.external import STAY, ExternalTransaction, KeptAwake
-from quartzpy.store.postgresql.db.flight import Result, Send
+from quartzpy.store.postgresql.connection.external import STAY, ExternalTransaction, KeptAwake
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobEntry, JobStore
 from quartzpy.triggers.simple import SimpleTrigger
@@ -85,7 +85,7 @@ class _Recorded(ExternalTransaction):
         self.sent: list[bytes | None] = []
         self._busy = threading.Lock()
 
-    def fly(self, sends: Sequence[Send], *, begin: bytes | None, commit: bytes | None) -> list[Result]:
+    def execute(self, sends: Sequence[BoundStatement], *, begin: bytes | None, commit: bytes | None) -> list[Result]:
         assert self._busy.acquire(blocking=False), "the connection is in use"
         try:
             self.sent.append(begin)
@@ -95,7 +95,7 @@ class _Recorded(ExternalTransaction):
         return []
 
     def undo(self) -> None:
-        self.fly([], begin=None, commit=None)
+        self.execute([], begin=None, commit=None)
 
 
 def test_a_transaction_that_is_kept_awake_speaks_until_it_ends() -> None:
@@ -104,7 +104,7 @@ def test_a_transaction_that_is_kept_awake_speaks_until_it_ends() -> None:
     with transaction.awake():
         wait_until(lambda: recorded.sent.count(STAY) > 3)
         for _ in range(50):
-            transaction.fly([], begin=b"SAVEPOINT a", commit=None)
+            transaction.execute([], begin=b"SAVEPOINT a", commit=None)
             transaction.undo()
     said = len(recorded.sent)
     assert keepers() == 0

@@ -162,7 +162,7 @@ def test_the_check_in_of_a_node_waits_no_longer_than_its_deadline(postgres_dsn: 
     hang.set()
     control = scheduler._store._control  # type: ignore[attr-defined]
     with pytest.raises(StoreUnavailableError, match="in time"):
-        control.fly([], within=0.1)
+        control.execute([], within=0.1)
     blocked.set()
     hang.clear()
     scheduler.shutdown()

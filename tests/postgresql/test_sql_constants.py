@@ -8,7 +8,7 @@ import pytest
 
 from quartzpy.keys import UNSCHEDULED_GROUPS
 from quartzpy.store.memory.rate_limits import LOOKED_AT
-from quartzpy.store.postgresql.db.locks import LOCK, MISSING
+from quartzpy.store.postgresql.connection.locks import LOCK, MISSING
 from quartzpy.store.postgresql.storing import LOCK_IF_NEW, SOME_STORED
 from quartzpy.triggers.misfire import MOST_MISSED
 from quartzpy.triggers.upcoming import REFILL_BELOW

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from quartzpy.store.postgresql.db import sql_files
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.schema import sql_files
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps import acquire, fire
 from quartzpy.store.postgresql.store import SqlJobStore
 from tests.database import libpq_url

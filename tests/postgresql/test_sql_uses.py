@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import psycopg
 import pytest
 
-from quartzpy.store.postgresql.db.sql_files import SqlFile
-from quartzpy.store.postgresql.db.statement import Statement as Prepared
-from quartzpy.store.postgresql.db.statement import prepare
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.schema.statement import Statement as Prepared
+from quartzpy.store.postgresql.schema.statement import prepare
 from tests.database import Server
 from tools.sql_includes import STORE, files
 

@@ -18,9 +18,9 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import SchemaError, SettingsError, StoreUnavailableError
 from quartzpy.store.findings import Severity
 from quartzpy.store.postgresql import checks, migrations
-from quartzpy.store.postgresql.db.conninfo import session_settings
-from quartzpy.store.postgresql.db.database import LockRowMissingError
-from quartzpy.store.postgresql.db.locks import LockName
+from quartzpy.store.postgresql.connection.conninfo import session_settings
+from quartzpy.store.postgresql.connection.error_translation import LockRowMissingError
+from quartzpy.store.postgresql.connection.locks import LockName
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import EVERYTHING
 from tests.database import connect_to
@@ -143,8 +143,8 @@ def test_lock_rows_that_went_are_restored_and_nothing_is_done_without_them(
         assert user.execute("SELECT count(*) FROM qrtz_locks").fetchone() == (3,)
     user.execute("DELETE FROM qrtz_locks")
     with pytest.raises(LockRowMissingError):
-        store._session.connections.fly(
-            [store._session.lock(LockName.TRIGGER_ACCESS), store._session.send("CREATE TABLE never (a int)")],
+        store._session.connections.execute(
+            [store._session.lock(LockName.TRIGGER_ACCESS), store._session.bind("CREATE TABLE never (a int)")],
             store._connections.steps,
         )
     assert user.execute("SELECT to_regclass('never')").fetchone() == (None,)

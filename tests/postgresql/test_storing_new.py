@@ -1,4 +1,4 @@
-"""New jobs and triggers are stored in one flight, and everything else as if that had not been tried."""
+"""New jobs and triggers are stored in one round trip, and everything else as if that had not been tried."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import TriggerState
 from quartzpy.store.postgresql import storing
-from quartzpy.store.postgresql.db.session import SqlSession
+from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobEntry, TriggerGroups
 from quartzpy.triggers.simple import SimpleTrigger
@@ -36,9 +36,9 @@ def a_trigger(name: str, job: JobDetail = NEW, **values: Any) -> PreparedTrigger
 
 @pytest.fixture(autouse=True)
 def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """How each attempt to store everything in one flight ended."""
+    """How each attempt to store everything in one round trip ended."""
     outcomes: list[str] = []
-    attempt = storing.store_in_one_flight
+    attempt = storing.store_in_one_round_trip
 
     def noted(*args: Any, **named: Any) -> datetime | None:
         try:
@@ -49,7 +49,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         outcomes.append("stored")
         return stored
 
-    monkeypatch.setattr(storing, "store_in_one_flight", noted)
+    monkeypatch.setattr(storing, "store_in_one_round_trip", noted)
     return outcomes
 
 
@@ -150,7 +150,7 @@ def test_a_key_that_is_given_twice_is_not_stored_once(expecting: SqlJobStore, tr
     assert stored_job(expecting, NEW.key) is None
 
 
-def test_a_late_flight_is_repeated_with_the_real_time(
+def test_a_late_pipeline_is_repeated_with_the_real_time(
     expecting: SqlJobStore, tried: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(storing, "LATENESS", timedelta(seconds=-1))
@@ -171,7 +171,7 @@ def test_a_lost_row_of_a_lock_is_restored(
     assert tried == ["stored"]
 
 
-def test_a_pause_that_is_committed_while_the_flight_waits_for_the_lock_counts(
+def test_a_pause_that_is_committed_while_the_pipeline_waits_for_the_lock_counts(
     expecting: SqlJobStore,
     make_store: Callable[..., SqlJobStore],
     connect: Callable[[], psycopg.Connection[Any]],
@@ -180,7 +180,7 @@ def test_a_pause_that_is_committed_while_the_flight_waits_for_the_lock_counts(
     holder = connect()
     holder.execute("BEGIN")
     holder.execute("SELECT FROM qrtz_locks WHERE lock_name = 'TRIGGER_ACCESS' FOR UPDATE")
-    # The pause waits for the lock before the flight does, so it is committed first.
+    # The pause waits for the lock before the round trip does, so it is committed first.
     pausing = threading.Thread(target=make_store().pause, args=(TriggerGroups(GroupMatcher.equals("DEFAULT")),))
     storing = threading.Thread(
         target=expecting.store_jobs, args=([JobEntry(NEW, [a_trigger("t")])],), kwargs={"replace": False}
@@ -243,14 +243,14 @@ def test_what_was_stored_before_its_answer_was_lost_is_there_and_may_be_stored_a
     expecting: SqlJobStore, tried: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = JobEntry(NEW, [a_trigger("t")])
-    fly_on = expecting._connections.fly_on
+    execute_on = expecting._connections.execute_on
 
     def lost(*args: Any, **named: Any) -> Any:
-        fly_on(*args, **named)
+        execute_on(*args, **named)
         raise OutcomeUnknownError("the connection broke during the commit")
 
     with monkeypatch.context() as patched:
-        patched.setattr(expecting._connections, "fly_on", lost)
+        patched.setattr(expecting._connections, "execute_on", lost)
         with pytest.raises(OutcomeUnknownError):
             expecting.store_jobs([entry], replace=False)
     assert tried == ["OutcomeUnknownError"]

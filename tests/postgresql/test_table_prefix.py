@@ -12,7 +12,7 @@ from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, Sim
 from quartzpy.errors import SchemaError, SettingsError
 from quartzpy.store.postgresql import migrations, roles
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.db.privileges import Use
+from quartzpy.store.postgresql.schema.privileges import Use
 from quartzpy.store.postgresql.store import SqlJobStore
 from tests.database import connect_to
 
@@ -89,7 +89,7 @@ def test_roles_and_privileges_are_those_of_the_prefix(dsn: str) -> None:
     assert "ON TABLE public.jobs_triggers" in script
     assert "jobs_alembic_version" in script
     assert "qrtz_" not in script
-    from quartzpy.store.postgresql.db import privileges
+    from quartzpy.store.postgresql.schema import privileges
 
     with connect_to(dsn) as connection:
         connection.execute("DROP ROLE IF EXISTS prefix_reader")

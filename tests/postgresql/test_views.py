@@ -16,9 +16,9 @@ from psycopg.rows import dict_row
 from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.errors import SchemaError
 from quartzpy.store.postgresql import migrations
-from quartzpy.store.postgresql.db.naming import DATABASE_CLOCK, renamed
-from quartzpy.store.postgresql.db.views import VIEWS
 from quartzpy.store.postgresql.lookups import LOAD
+from quartzpy.store.postgresql.schema.naming import DATABASE_CLOCK, renamed
+from quartzpy.store.postgresql.schema.views import VIEWS
 from tests.database import connect_to
 from tests.waiting import wait_until
 

@@ -84,7 +84,7 @@ class Node(NamedTuple):
     answer: tuple = ()
 
 
-class Flight(NamedTuple):
+class Pipeline(NamedTuple):
     """A transaction that a node sent: what it does, on whose behalf, to what."""
 
     step: str
@@ -108,7 +108,7 @@ class State(NamedTuple):
     triggers: tuple[Trigger, ...]
     fired: tuple[Fired, ...]
     nodes: tuple[Node, ...]
-    abandoned: tuple[Flight, ...]
+    abandoned: tuple[Pipeline, ...]
     late: tuple[tuple[int, int], ...]
     fates: tuple[tuple[Fate, ...], ...]
     faults: int
@@ -129,7 +129,7 @@ def first(scope: Scope) -> State:
 
 
 def fire_ids_of(answer: tuple) -> list[int]:
-    """The fire_ids within an answer or the arguments of a flight."""
+    """The fire_ids within an answer or the arguments of a round trip."""
     found: list[int] = []
     for part in answer:
         if isinstance(part, Fired):
@@ -149,8 +149,8 @@ def _renamed(part: object, fire_ids: dict[int, int]) -> object:
     return fire_ids[part] if isinstance(part, int) else part
 
 
-def _is_about_fire_ids(flight: Flight) -> bool:
-    return flight.step not in ("claim", "take")
+def _is_about_fire_ids(pipeline: Pipeline) -> bool:
+    return pipeline.step not in ("claim", "take")
 
 
 def canonical(state: State) -> State:
@@ -161,9 +161,9 @@ def canonical(state: State) -> State:
         numbers.update(row.fire_id for row in node.hand)
         numbers.update(row.fire_id for row in node.done)
         numbers.update(fire_ids_of(node.answer))
-    for flight in state.abandoned:
-        if _is_about_fire_ids(flight):
-            numbers.update(fire_ids_of(flight.about))
+    for pipeline in state.abandoned:
+        if _is_about_fire_ids(pipeline):
+            numbers.update(fire_ids_of(pipeline.about))
     if max(numbers) >= len(numbers):
         new = {old: rank for rank, old in enumerate(sorted(numbers))}
         state = state._replace(
@@ -179,8 +179,8 @@ def canonical(state: State) -> State:
                 for node in state.nodes
             ),
             abandoned=tuple(
-                flight._replace(about=_renamed(flight.about, new)) if _is_about_fire_ids(flight) else flight
-                for flight in state.abandoned
+                pipeline._replace(about=_renamed(pipeline.about, new)) if _is_about_fire_ids(pipeline) else pipeline
+                for pipeline in state.abandoned
             ),
         )
     return min(state, _swapped(state))
@@ -204,5 +204,5 @@ def _swapped(state: State) -> State:
         node._replace(hand=rows(node.hand), done=rows(node.done), answer=answer(node.answer))
         for node in reversed(state.nodes)
     )
-    abandoned = tuple(sorted(flight._replace(owner=other(flight.owner)) for flight in state.abandoned))
+    abandoned = tuple(sorted(pipeline._replace(owner=other(pipeline.owner)) for pipeline in state.abandoned))
     return state._replace(fired=rows(state.fired), nodes=nodes, abandoned=abandoned)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.protocol.explored_state import NOBODY, Cures, Fired, Flight, Node, Scope, State, fire_ids_of
+from tests.protocol.explored_state import NOBODY, Cures, Fired, Node, Pipeline, Scope, State, fire_ids_of
 
 
 class Draft:
@@ -38,8 +38,8 @@ class Draft:
         for node in self.nodes:
             numbers += [*node.held, *(row.fire_id for row in (*node.hand, *node.done))]
             numbers += fire_ids_of(node.answer)
-        for flight in self.abandoned:
-            numbers += fire_ids_of(flight.about)
+        for pipeline in self.abandoned:
+            numbers += fire_ids_of(pipeline.about)
         return max(numbers, default=0) + 1
 
     def _is_full(self) -> bool:
@@ -71,22 +71,22 @@ class Draft:
 
     # --- transactions; the answer is None where the epoch is found to be gone
 
-    def send(self, flight: Flight) -> tuple | None:
+    def send(self, pipeline: Pipeline) -> tuple | None:
         """What a node sends, on a connection of the pool that may have ended others before."""
-        self.end_abandoned(flight.owner)
-        return self.commit(flight)
+        self.end_abandoned(pipeline.owner)
+        return self.commit(pipeline)
 
     def end_abandoned(self, owner: int) -> None:
         if self.cures.ends_abandoned:
-            self.abandoned = [flight for flight in self.abandoned if flight.owner != owner]
+            self.abandoned = [pipeline for pipeline in self.abandoned if pipeline.owner != owner]
 
-    def commit(self, flight: Flight) -> tuple | None:
-        owner = flight.owner
+    def commit(self, pipeline: Pipeline) -> tuple | None:
+        owner = pipeline.owner
         if not self._stands(owner):
-            if self.cures.guards_epoch or flight.step not in ("claim", "take"):
+            if self.cures.guards_epoch or pipeline.step not in ("claim", "take"):
                 return None
             owner = NOBODY
-        return getattr(self, f"_{flight.step}")(owner, *flight.about)
+        return getattr(self, f"_{pipeline.step}")(owner, *pipeline.about)
 
     def _claim(self, owner: int, number: int) -> tuple:
         """Acquire, ahead of the instant."""
@@ -183,8 +183,8 @@ class Draft:
                 self._free_siblings()
             elif self.triggers[row.trigger].fire_id == row.fire_id and not self.triggers[row.trigger].held:
                 self.set(row.trigger, state="W", fire_id=0)
-        kept = [flight._replace(owner=NOBODY) if flight.owner == dead else flight for flight in self.abandoned]
-        self.abandoned = [flight for flight in kept if flight.owner != NOBODY or not self.cures.guards_epoch]
+        kept = [pipeline._replace(owner=NOBODY) if pipeline.owner == dead else pipeline for pipeline in self.abandoned]
+        self.abandoned = [pipeline for pipeline in kept if pipeline.owner != NOBODY or not self.cures.guards_epoch]
 
     def repair(self) -> None:
         for number, trigger in enumerate(self.triggers):

@@ -1,7 +1,7 @@
 """The protocol as a small pure model, and an explorer that visits every state which it can reach.
 
-Two nodes and a user work on one or two triggers. A flight is an atomic commit whose answer travels by itself: the
-flight may be lost, its answer may be lost, or it may commit after its node gave it up. A row may be held by the
+Two nodes and a user work on one or two triggers. A round trip is an atomic commit whose answer travels by itself: the
+round trip may be lost, its answer may be lost, or it may commit after its node gave it up. A row may be held by the
 user's transaction, a node may crash, and a living node may be judged dead. Each of these costs one fault; everything
 else happens in every order. Instants become due at any moment, so no clock is needed: whatever depends on time
 happens both before and after everything else.
@@ -29,8 +29,8 @@ from tests.protocol.explored_state import (
     Cures,
     Edge,
     Fired,
-    Flight,
     Node,
+    Pipeline,
     Scope,
     State,
     canonical,
@@ -72,9 +72,9 @@ class Model:
                 draft.node(number, answer=(), unsettled=True)
                 yield Edge(f"{name} never hears the answer of its {_past(node.answer[0])}", False, draft.freeze())
             return
-        for label, flight, is_progress in self._flights(state, number, node):
+        for label, pipeline, is_progress in self._pipelines(state, number, node):
             draft = self.draft(state)
-            answer = draft.send(flight)
+            answer = draft.send(pipeline)
             if answer is None:
                 draft.rejoin(number)
                 yield Edge(f"{name} finds its epoch gone and rejoins", True, draft.freeze())
@@ -86,26 +86,26 @@ class Model:
                 draft.end_abandoned(number)
                 draft.node(number, unsettled=True)
                 yield Edge(f"{name}: {label} never arrives", False, draft.freeze())
-                draft.abandoned.append(flight)
+                draft.abandoned.append(pipeline)
                 yield Edge(f"{name} gives up its {label}, which the server still has", False, draft.freeze())
 
-    def _flights(self, state: State, number: int, node: Node) -> Iterator[tuple[str, Flight, bool]]:
+    def _pipelines(self, state: State, number: int, node: Node) -> Iterator[tuple[str, Pipeline, bool]]:
         if node.held:
-            yield f"releasing claims {list(node.held)}", Flight("release", number, (node.held,)), False
+            yield f"releasing claims {list(node.held)}", Pipeline("release", number, (node.held,)), False
         if not node.trusted:
             return
         if node.unsettled or self.cures.compares:
             handed = {row.fire_id for row in (*node.hand, *node.done)}
             known = handed if self.cures.settles_by_hand else handed | set(node.held)
-            yield "comparing", Flight("reconcile", number, (node.held, tuple(sorted(known)))), True
+            yield "comparing", Pipeline("reconcile", number, (node.held, tuple(sorted(known)))), True
         if node.unsettled:
             return
         for trigger, row in enumerate(state.triggers):
             if row.state == "W" and not row.held:
-                yield f"acquiring t{trigger} ahead", Flight("claim", number, (trigger,)), True
-                yield f"acquiring and firing t{trigger}", Flight("take", number, (trigger,)), True
+                yield f"acquiring t{trigger} ahead", Pipeline("claim", number, (trigger,)), True
+                yield f"acquiring and firing t{trigger}", Pipeline("take", number, (trigger,)), True
         for fire_id in node.held:
-            yield f"firing claim {fire_id}", Flight("fire", number, (fire_id,)), True
+            yield f"firing claim {fire_id}", Pipeline("fire", number, (fire_id,)), True
 
     # --- workers, completer, cluster manager, misfire handler
 
@@ -119,18 +119,18 @@ class Model:
             draft.node(number, hand=hand, done=tuple(sorted((*node.done, row))))
             yield Edge(f"{name} runs t{row.trigger} for instant {row.instant}", True, draft.freeze())
         for row in node.done:
-            flight = Flight("complete", number, (row.fire_id,))
+            pipeline = Pipeline("complete", number, (row.fire_id,))
             draft = self.draft(state)
-            draft.send(flight)
+            draft.send(pipeline)
             draft.node(number, done=tuple(one for one in node.done if one != row))
             yield Edge(f"{name} completes t{row.trigger}", True, draft.freeze())
             if state.faults:
                 draft = self.draft(state, fault=True)
-                draft.send(flight)
+                draft.send(pipeline)
                 yield Edge(f"{name} completes t{row.trigger} and never hears the answer", False, draft.freeze())
                 draft = self.draft(state, fault=True)
                 draft.end_abandoned(number)
-                draft.abandoned.append(flight)
+                draft.abandoned.append(pipeline)
                 yield Edge(
                     f"{name} gives up completing t{row.trigger}, which the server still has", False, draft.freeze()
                 )
@@ -170,14 +170,16 @@ class Model:
     # --- the rest of the world
 
     def _environment(self, state: State) -> Iterator[Edge]:
-        for at, flight in enumerate(state.abandoned):
+        for at, pipeline in enumerate(state.abandoned):
             for commits in (True, False):
                 draft = self.draft(state)
                 del draft.abandoned[at]
                 if commits:
-                    draft.commit(flight)
+                    draft.commit(pipeline)
                 word = "commits" if commits else "ends without a commit"
-                yield Edge(f"the abandoned {flight.step} of node {'ab?'[flight.owner]} {word}", True, draft.freeze())
+                yield Edge(
+                    f"the abandoned {pipeline.step} of node {'ab?'[pipeline.owner]} {word}", True, draft.freeze()
+                )
         for at, (number, seen) in enumerate(state.late):
             draft = self.draft(state)
             del draft.late[at]

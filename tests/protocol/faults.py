@@ -1,4 +1,4 @@
-"""Faults of one flight: the n-th that a node or a user sends while faults are armed."""
+"""Faults of one round trip: the n-th that a node or a user sends while faults are armed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 import psycopg
 
-from quartzpy.store.postgresql.db import connections
-from quartzpy.store.postgresql.db.flight import COMMIT, Result, Send
-from quartzpy.store.postgresql.db.statement import prepare
+from quartzpy.store.postgresql.connection import connections
+from quartzpy.store.postgresql.connection.pipeline import COMMIT, BoundStatement, Result
+from quartzpy.store.postgresql.schema.statement import prepare
 from tests.protocol.driver import Stage
 
 STUCK_AT = 4711
-STUCK = Send(prepare("protocol_stuck", f"SELECT pg_advisory_xact_lock({STUCK_AT})"), {})
-PATIENT = Send(
+STUCK = BoundStatement(prepare("protocol_stuck", f"SELECT pg_advisory_xact_lock({STUCK_AT})"), {})
+PATIENT = BoundStatement(
     prepare(
         "protocol_patient",
         "SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)",
@@ -24,12 +24,12 @@ PATIENT = Send(
     {},
 )
 """What is stuck stays so until the test lets it go."""
-HURRY = Send(prepare("protocol_hurry", "SELECT set_config('statement_timeout', '1ms', true)"), {})
-DAWDLE = Send(prepare("protocol_dawdle", "SELECT pg_sleep(10)"), {})
+HURRY = BoundStatement(prepare("protocol_hurry", "SELECT set_config('statement_timeout', '1ms', true)"), {})
+DAWDLE = BoundStatement(prepare("protocol_dawdle", "SELECT pg_sleep(10)"), {})
 
 
 class Mode(StrEnum):
-    """What becomes of the flight."""
+    """What becomes of the round trip."""
 
     REFUSED = "refused"
     """An error before anything is sent; the connection is well."""
@@ -38,7 +38,7 @@ class Mode(StrEnum):
     ANSWER_LOST = "answer-lost"
     """The server did it, and the connection broke before the answer came."""
     LATE = "late"
-    """The client gives up; the server has the flight, and does it after others have looked."""
+    """The client gives up; the server has the round trip, and does it after others have looked."""
     TIMED_OUT = "timed-out"
     """The server cancels a statement."""
     LOST_RACE = "lost-race"
@@ -54,25 +54,25 @@ class Mode(StrEnum):
 
 
 class Faults:
-    """Counts flights, and lets one of them go wrong."""
+    """Counts round trips, and lets one of them go wrong."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._fly = connections.fly
+        self._execute = connections.execute_pipelined
         self._mode: Mode | None = None
         self._is_armed = False
         self._at = 0
-        self.flights = 0
+        self.pipelines = 0
         """How many were sent since it was armed."""
         self._stuck_pid: int | None = None
         self.goes_on_after = 0
-        """What is stuck goes on once so many more flights have come back; 0: not before `end`."""
+        """What is stuck goes on once so many more round trips have come back; 0: not before `end`."""
         self._user = stage.user
 
     @contextmanager
     def armed(self, mode: Mode | None, at: int) -> Iterator[None]:
-        """While this lasts, flights are counted, and the one of number `at` goes wrong."""
-        self._mode, self._at, self.flights, self._is_armed = mode, at, 0, True
+        """While this lasts, round trips are counted, and the one of number `at` goes wrong."""
+        self._mode, self._at, self.pipelines, self._is_armed = mode, at, 0, True
         try:
             yield
         finally:
@@ -84,7 +84,7 @@ class Faults:
 
     @property
     def was_reached(self) -> bool:
-        return self.flights >= self._at
+        return self.pipelines >= self._at
 
     def end(self) -> None:
         """The user's transaction ends; what is stuck goes on to its end."""
@@ -95,18 +95,18 @@ class Faults:
             self._stage.wait_until_gone(self._stuck_pid)
             self._stuck_pid = None
 
-    def fly(self, connection: psycopg.Connection[Any], sends: Sequence[Send], **how: Any) -> list[Result]:
-        """Stands for `connections.fly`."""
+    def execute(self, connection: psycopg.Connection[Any], sends: Sequence[BoundStatement], **how: Any) -> list[Result]:
+        """Stands for `connections.execute_pipelined`."""
         if self._stuck_pid is not None and self.goes_on_after:
             try:
-                return self._fly(connection, sends, **how)
+                return self._execute(connection, sends, **how)
             finally:
                 self.goes_on_after -= 1
                 if not self.goes_on_after:
                     self.end()
-        self.flights += self._is_armed
-        if self._mode is None or self.flights != self._at:
-            return self._fly(connection, sends, **how)
+        self.pipelines += self._is_armed
+        if self._mode is None or self.pipelines != self._at:
+            return self._execute(connection, sends, **how)
         commits = how.get("commit", COMMIT) == COMMIT
         match self._mode:
             case Mode.REFUSED:
@@ -117,7 +117,7 @@ class Faults:
                 self._stage.kill(connection.info.backend_pid)
             case Mode.ANSWER_LOST:
                 pid = connection.info.backend_pid
-                self._fly(connection, sends, **how)
+                self._execute(connection, sends, **how)
                 connection.pgconn.finish()
                 self._stage.wait_until_gone(pid)
                 raise _lost("the answer was lost by the test", commits)
@@ -129,26 +129,28 @@ class Faults:
                 self._hold("qrtz_triggers")
             case Mode.JOBS_HELD:
                 self._hold("qrtz_job_details")
-        return self._fly(connection, sends, **how)
+        return self._execute(connection, sends, **how)
 
     def _hold(self, table: str) -> None:
         self._user.execute("BEGIN")
-        # What a transaction of several flights has already is not the user's to take.
+        # What a transaction of several round trips has already is not the user's to take.
         self._user.execute(f"SELECT FROM {table} FOR UPDATE SKIP LOCKED")
 
-    def _give_up(self, connection: psycopg.Connection[Any], sends: Sequence[Send], how: dict[str, Any]) -> None:
+    def _give_up(
+        self, connection: psycopg.Connection[Any], sends: Sequence[BoundStatement], how: dict[str, Any]
+    ) -> None:
         """Send all of it to a server that comes no further than its first statement, and hear nothing."""
         pid = connection.info.backend_pid
         self._user.execute("SELECT pg_advisory_lock(%s)", [STUCK_AT])
         self._stuck_pid = pid
         try:
-            self._fly(connection, [PATIENT, STUCK, *sends], **{**how, "seconds": 0})
+            self._execute(connection, [PATIENT, STUCK, *sends], **{**how, "seconds": 0})
         finally:
             self._stage.wait_until(
                 lambda: self._stage.rows(
                     "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event = 'advisory'", pid
                 ),
-                "the flight to be stuck",
+                "the round trip to be stuck",
             )
             if how.get("begin", b"BEGIN") is None:
                 # It holds what its transaction took before: nobody can look meanwhile.

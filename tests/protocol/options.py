@@ -13,7 +13,7 @@ def add_protocol_option(parser: pytest.Parser) -> None:
     parser.addoption(
         "--long",
         action="store_true",
-        help="play all of tests/protocol: every fault at every flight, every race, one fault deeper, thousands of"
+        help="play all of tests/protocol: every fault at every round trip, every race, one fault deeper, thousands of"
         " random lives (half an hour or so); other runs play a sample",
     )
 

@@ -1,7 +1,8 @@
-"""One operation is held at the end of one of its flights, with all its locks, while another begins: without sleeping.
+"""One operation is held at the end of one of its round trips, with all its locks, while another begins: without
+sleeping.
 
-The held flight waits for an advisory lock of the test behind its last statement. Whether the other operation came to
-its end, or waits for somebody, is read from the server.
+The held round trip waits for an advisory lock of the test behind its last statement. Whether the other operation came
+to its end, or waits for somebody, is read from the server.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from typing import Any
 
 import psycopg
 
-from quartzpy.store.postgresql.db import connections
-from quartzpy.store.postgresql.db.flight import Result, Send
-from quartzpy.store.postgresql.db.statement import prepare
+from quartzpy.store.postgresql.connection import connections
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
+from quartzpy.store.postgresql.schema.statement import prepare
 from tests.protocol.driver import Stage
 
 HELD_AT = 4712
-HOLD = Send(prepare("protocol_hold", f"SELECT pg_advisory_xact_lock({HELD_AT})"), {})
+HOLD = BoundStatement(prepare("protocol_hold", f"SELECT pg_advisory_xact_lock({HELD_AT})"), {})
 JOIN_SECONDS = 60.0
 
 
@@ -48,44 +49,44 @@ class Actor:
 
 
 class Staging:
-    """Holds one flight, and knows who waits for whom."""
+    """Holds one round trip, and knows who waits for whom."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._fly = connections.fly
+        self._execute = connections.execute_pipelined
         self._lock = threading.Lock()
         self._holder = stage.connect()
         self._thread: threading.Thread | None = None
         self._at = 0
-        self.flights = 0
+        self.pipelines = 0
         """How many the operation that is to be held has sent."""
         self.pid: int | None = None
-        """The backend of the held flight."""
+        """The backend of the held round trip."""
         self.deadlocks: list[str] = []
 
     def close(self) -> None:
         self.let_go()
         self._holder.close()
 
-    def fly(self, connection: psycopg.Connection[Any], sends: Sequence[Send], **how: Any) -> list[Result]:
-        """Stands for `connections.fly`."""
+    def execute(self, connection: psycopg.Connection[Any], sends: Sequence[BoundStatement], **how: Any) -> list[Result]:
+        """Stands for `connections.execute_pipelined`."""
         holds = False
         if threading.current_thread() is self._thread:
-            self.flights += 1
-            holds = self.flights == self._at
+            self.pipelines += 1
+            holds = self.pipelines == self._at
         try:
             if not holds:
-                return self._fly(connection, sends, **how)
+                return self._execute(connection, sends, **how)
             self.pid = connection.info.backend_pid
-            return self._fly(connection, [*sends, HOLD], **how)[:-1]
+            return self._execute(connection, [*sends, HOLD], **how)[:-1]
         except psycopg.errors.DeadlockDetected as error:
             with self._lock:
                 self.deadlocks.append(f"{threading.current_thread().name}: {error}")
             raise
 
     def start_held(self, actor: Actor, at: int) -> bool:
-        """Start an operation, and hold it at the end of its flight of this number; whether it has one."""
-        self._thread, self._at, self.flights, self.pid = actor.thread, at, 0, None
+        """Start an operation, and hold it at the end of its round trip of this number; whether it has one."""
+        self._thread, self._at, self.pipelines, self.pid = actor.thread, at, 0, None
         self._holder.execute("SELECT pg_advisory_lock(%s)", [HELD_AT])
         actor.thread.start()
         self._stage.wait_until(lambda: actor.is_done or self._is_held(), "the first operation to be held, or to end")

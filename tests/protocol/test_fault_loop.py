@@ -1,12 +1,12 @@
-"""Each operation, at each of its flights, each way to fail: afterwards the cluster comes to the same end by itself.
+"""Each operation, at each of its round trips, each way to fail: afterwards the cluster comes to the same end by itself.
 
-An operation is done once without a fault, for what its end is. Then its first flight goes wrong, then its second, and
-so on until there is no such flight any more: what is sent in future is covered without a new test. After the fault the
-node does what its runtime does, a second node works, what was stuck or held goes on, and both live until nothing is
-left to do. Every instant has then run exactly once, and the tables say what they say without the fault.
+An operation is done once without a fault, for what its end is. Then its first round trip goes wrong, then its second,
+and so on until there is no such round trip any more: what is sent in future is covered without a new test. After the
+fault the node does what its runtime does, a second node works, what was stuck or held goes on, and both live until
+nothing is left to do. Every instant has then run exactly once, and the tables say what they say without the fault.
 
-`--long` plays all of that. Other runs play all of it for the steps of the protocol, and for other operations one flight
-in each way, for a user's in every other way; which one goes by turns.
+`--long` plays all of that. Other runs play all of it for the steps of the protocol, and for other operations one round
+trip in each way, for a user's in every other way; which one goes by turns.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from quartzpy.errors import ObjectAlreadyExistsError, OutcomeUnknownError, Store
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode
-from quartzpy.store.postgresql.db import connections
+from quartzpy.store.postgresql.connection import connections
 from quartzpy.store.protocol import EVERYTHING, JobEntry, JobGroups, NamedTriggers, TriggerMove
 from tests.contract.harness import SECOND, WINDOW, at, every, job, job_key, key, once, serial, stored_trigger
 from tests.protocol.driver import DrivenNode, Stage
 from tests.protocol.faults import Faults, Mode
 from tests.protocol.options import is_long
 
-MOST_FLIGHTS = 40
+MOST_PIPELINES = 40
 """No operation of so small a stage takes so many: a loop that does not end is found."""
 LATEST = 10
-"""By then the node that gave a flight up has long looked what became of it."""
+"""By then the node that gave a round trip up has long looked what became of it."""
 BACKLOG = 200
 TENANT = "tenant"
 Act = Callable[[], Any]
@@ -142,7 +142,7 @@ def acquire_announced(stage: Stage, other: DrivenNode) -> Prepared:
     scheduled(stage)
     # The soonest one has to be of a job without a limit.
     stage.schedule(job("early"), once("early", at(-1)))
-    stage.store_of("a")._session.expectation.note_announcement()
+    stage.store_of("a")._session.next_due.note_announcement()
     return Prepared(node.schedule, [node])
 
 
@@ -173,7 +173,7 @@ def settle(stage: Stage, other: DrivenNode) -> Prepared:
     scheduled(stage)
     faults = Faults(stage)
     with pytest.MonkeyPatch.context() as patch, faults.armed(Mode.ANSWER_LOST, 1):
-        patch.setattr(connections, "fly", faults.fly)
+        patch.setattr(connections, "execute_pipelined", faults.execute)
         node.schedule()
     return Prepared(node.schedule, [node])
 
@@ -391,29 +391,29 @@ def stage(stages: dict[str, Stage], request: pytest.FixtureRequest) -> Stage:
 @pytest.fixture
 def faults(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
     made = Faults(stage)
-    monkeypatch.setattr(connections, "fly", made.fly)
+    monkeypatch.setattr(connections, "execute_pipelined", made.execute)
     yield made
     made.end()
 
 
 STEPS = ("acquire", "acquire-announced", "fire", "release", "settle", "complete", "misfire", "recover")
-"""The steps of the protocol: all their flights, in every run."""
+"""The steps of the protocol: all their round trips, in every run."""
 OF_NODES = (*STEPS, "register", "check-in", "leave")
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What an operation comes to where nothing goes wrong, and how many flights it takes."""
+    """What an operation comes to where nothing goes wrong, and how many round trips it takes."""
 
     outcome: Any
-    flights: int
+    pipelines: int
 
 
 references: dict[str, Reference] = {}
 
 
 def play(stage: Stage, faults: Faults, name: str, mode: Mode | None, number: int, *, goes_on_after: int = 0) -> bool:
-    """One life with one fault, up to its rest; whether there was a flight of this number."""
+    """One life with one fault, up to its rest; whether there was a round trip of this number."""
     stage.reset()
     faults.goes_on_after = goes_on_after
     other = stage.living("b")
@@ -464,18 +464,18 @@ def in_order(stage: Stage) -> bool:
 def reference(stage: Stage, faults: Faults, name: str) -> Reference:
     if name not in references:
         play(stage, faults, name, None, 0)
-        assert faults.flights, "the operation sends nothing"
-        references[name] = Reference(stage.outcome(), faults.flights)
+        assert faults.pipelines, "the operation sends nothing"
+        references[name] = Reference(stage.outcome(), faults.pipelines)
     return references[name]
 
 
-def numbers(name: str, mode: Mode, flights: int, *, is_long: bool) -> range:
-    """The flights to go wrong. A long run goes on until there is none: after a fault there may be more."""
+def numbers(name: str, mode: Mode, pipelines: int, *, is_long: bool) -> range:
+    """The round trips to go wrong. A long run goes on until there is none: after a fault there may be more."""
     if is_long:
-        return range(1, MOST_FLIGHTS)
+        return range(1, MOST_PIPELINES)
     if name in STEPS:
-        return range(1, flights + 1)
-    one = 1 + [*Mode].index(mode) // (1 if name in OF_NODES else 2) % flights
+        return range(1, pipelines + 1)
+    one = 1 + [*Mode].index(mode) // (1 if name in OF_NODES else 2) % pipelines
     return range(one, one + 1)
 
 
@@ -495,25 +495,25 @@ def test_any_fault_of_a_round_trip_leads_to_the_same_result_as_no_fault(
     stage: Stage, faults: Faults, name: str, mode: Mode, pytestconfig: pytest.Config
 ) -> None:
     expected = reference(stage, faults, name)
-    for number in numbers(name, mode, expected.flights, is_long=is_long(pytestconfig)):
+    for number in numbers(name, mode, expected.pipelines, is_long=is_long(pytestconfig)):
         if not play(stage, faults, name, mode, number):
-            assert number > expected.flights, "the operation sends as much as without a fault, at the least"
+            assert number > expected.pipelines, "the operation sends as much as without a fault, at the least"
             return
-        assert stage.outcome() == expected.outcome, f"flight {number} of {name}, {mode}"
-    assert number < MOST_FLIGHTS - 1, "the operation does not end"
+        assert stage.outcome() == expected.outcome, f"round trip {number} of {name}, {mode}"
+    assert number < MOST_PIPELINES - 1, "the operation does not end"
 
 
 @pytest.mark.parametrize("name", STEPS)
 def test_an_abandoned_round_trip_may_commit_at_any_later_moment(
     stage: Stage, faults: Faults, name: str, pytestconfig: pytest.Config
 ) -> None:
-    """Between any two flights of the node that gave it up: while it looks what became of it, and after."""
+    """Between any two round trips of the node that gave it up: while it looks what became of it, and after."""
     expected = reference(stage, faults, name)
-    for number in range(1, MOST_FLIGHTS):
+    for number in range(1, MOST_PIPELINES):
         for behind in range(1, LATEST) if is_long(pytestconfig) else (1, 2):
             if not play(stage, faults, name, Mode.LATE, number, goes_on_after=behind):
                 return
-            assert stage.outcome() == expected.outcome, f"flight {number} of {name} commits behind {behind} others"
+            assert stage.outcome() == expected.outcome, f"round trip {number} of {name} commits behind {behind} others"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""Every two operations, one held at the end of each of its flights while the other begins: on a real server.
+"""Every two operations, one held at the end of each of its round trips while the other begins: on a real server.
 
 Nothing sleeps: what is held waits for the test's own lock, and whoever waits for it is seen in the server's tables.
-`--long` plays all of that. Other runs play each two operations in one order, held at the end of one flight, by turns.
+`--long` plays all of that. Other runs play each two operations in one order, held at the end of one round trip, by
+turns.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pytest
 from quartzpy.calendars.days import HolidayCalendar
 from quartzpy.errors import CalendarInUseError, JobNotFoundError
 from quartzpy.jobs.retry import RetryPolicy
-from quartzpy.store.postgresql.db import connections
+from quartzpy.store.postgresql.connection import connections
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import EVERYTHING, JobEntry
 from tests.contract.harness import SECOND, THRESHOLD, at, every, job, job_key, key, once, serial
@@ -24,7 +25,7 @@ from tests.protocol.driver import Stage
 from tests.protocol.options import is_long
 from tests.protocol.staging import Actor, Staging
 
-MOST_FLIGHTS = 20
+MOST_PIPELINES = 20
 Act = Callable[[], Any]
 CALENDAR = HolidayCalendar(frozenset({at(0).date()}))
 
@@ -235,7 +236,7 @@ def stage(stages: dict[str, Stage], request: pytest.FixtureRequest) -> Stage:
 @pytest.fixture
 def staging(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Staging]:
     made = Staging(stage)
-    monkeypatch.setattr(connections, "fly", made.fly)
+    monkeypatch.setattr(connections, "execute_pipelined", made.execute)
     yield made
     made.close()
 
@@ -261,12 +262,12 @@ def bring_to_rest(stage: Stage) -> None:
         assert not (of == "slow" and of in jobs and outcome == "TERMINATED"), f"{trigger} was to be recovered"
 
 
-flights: dict[str, int] = {}
+pipelines: dict[str, int] = {}
 
 
-def flights_of(stage: Stage, staging: Staging, operation: str) -> int:
+def pipelines_of(stage: Stage, staging: Staging, operation: str) -> int:
     """How many an operation sends that nobody disturbs."""
-    if operation not in flights:
+    if operation not in pipelines:
         set_stage(stage)
         act = prepared(stage, operation, "a")
         set_scene(stage)
@@ -274,12 +275,12 @@ def flights_of(stage: Stage, staging: Staging, operation: str) -> int:
         assert not staging.start_held(alone, 0)
         staging.let_go()
         alone.join()
-        flights[operation] = staging.flights
-    return flights[operation]
+        pipelines[operation] = staging.pipelines
+    return pipelines[operation]
 
 
 def race(stage: Stage, staging: Staging, first: str, second: str, number: int) -> bool:
-    """Let `second` begin while `first` is held at the end of its flight of this number; whether there is one."""
+    """Let `second` begin while `first` is held at the end of its round trip of this number; whether there is one."""
     set_stage(stage)
     one, other = prepared(stage, first, "a"), prepared(stage, second, "b")
     set_scene(stage)
@@ -304,10 +305,10 @@ def race(stage: Stage, staging: Staging, first: str, second: str, number: int) -
 def test_one_operation_begins_while_another_is_about_to_commit(
     stage: Stage, staging: Staging, first: str, second: str, pytestconfig: pytest.Config
 ) -> None:
-    sent = flights_of(stage, staging, first)
+    sent = pipelines_of(stage, staging, first)
     assert sent, "the operation sends nothing"
     if is_long(pytestconfig):
-        played = next(number for number in range(1, MOST_FLIGHTS) if not race(stage, staging, first, second, number))
+        played = next(number for number in range(1, MOST_PIPELINES) if not race(stage, staging, first, second, number))
         assert played > 1
     else:
         assert race(stage, staging, first, second, 1 + OPERATIONS.index(second) % sent)

@@ -24,11 +24,11 @@ CURES = (
         ("tests/facade/test_lost_answers.py::test_each_instant_runs_once_though_the_answer_to_a_step_is_lost[fire]",),
     ),
     Sabotage(
-        "c2_given_up_flights_commit_later",
-        "a flight that was given up, and whose outcome was judged, is still committed",
+        "c2_given_up_pipelines_commit_later",
+        "a pipeline that was given up, and whose outcome was judged, is still committed",
         (
             Edit(
-                f"{_SQL}.db.abandoned",
+                f"{_SQL}.connection.abandoned",
                 "                self._given_up.append(_GivenUp(connection, backend))\n",
                 "                pass\n",
             ),
@@ -176,7 +176,7 @@ CURES = (
         "one row that cannot be read fails the whole step that claimed it",
         (
             Edit(
-                f"{_SQL}.db.rows",
+                f"{_SQL}.schema.rows",
                 "            claimed.append(_claim(row))\n",
                 "            claimed.append(_claim(row))\n            claimed[-1].load_trigger()\n",
             ),

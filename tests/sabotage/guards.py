@@ -7,8 +7,8 @@ from tests.sabotage.cures import CURES
 from tests.sabotage.drains import DRAINS
 from tests.sabotage.features import FEATURES
 from tests.sabotage.fires import FIRES
-from tests.sabotage.flights import FLIGHTS
 from tests.sabotage.held_rows import HELD_ROWS
+from tests.sabotage.pipelines import PIPELINES
 from tests.sabotage.protections import PROTECTIONS
 from tests.sabotage.rows import ROWS
 from tests.sabotage.waking import WAKING
@@ -22,7 +22,7 @@ SABOTAGES: dict[str, Sabotage] = {
         *FEATURES,
         *DRAINS,
         *FIRES,
-        *FLIGHTS,
+        *PIPELINES,
         *HELD_ROWS,
         *ROWS,
         *WAKING,

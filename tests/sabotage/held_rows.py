@@ -104,31 +104,37 @@ HELD_ROWS = (
     Sabotage(
         "calls_use_up_the_pool",
         "threads of the application that wait for a row leave no connection for the steps of the node",
-        (Edit(f"{_SQL}.db.connections", "with lane.place(), self.checked_out()", "with self.checked_out()"),),
+        (Edit(f"{_SQL}.connection.connections", "with share.place(), self.checked_out()", "with self.checked_out()"),),
         (f"{_TESTS}::test_a_call_that_gets_no_connection_names_the_setting",),
     ),
     Sabotage(
         "steps_share_the_places_of_calls",
         "the steps of a node wait for a place among the calls of the application",
-        (Edit(f"{_SQL}.db.session", "        session.lane = self.connections.steps\n", ""),),
+        (Edit(f"{_SQL}.connection.session", "        session.share = self.connections.steps\n", ""),),
         (f"{_TESTS}::test_a_call_that_gets_no_connection_names_the_setting",),
     ),
     Sabotage(
         "the_end_looks_where_the_job_looked",
         "the completion in a job's transaction finds its tables by the search_path that the job has set",
-        (Edit(f"{_SQL}.db.connections", '("role", "search_path")', '("role",)'),),
+        (Edit(f"{_SQL}.connection.connections", '("role", "search_path")', '("role",)'),),
         (f"{_LEFT}::test_the_end_of_a_job_is_recorded_whatever_it_has_set[url-search_path]",),
     ),
     Sabotage(
         "the_end_has_the_rights_of_the_jobs_role",
         "the completion in a job's transaction runs as the role that the job has set",
-        (Edit(f"{_SQL}.db.connections", '("role", "search_path")', '("search_path",)'),),
+        (Edit(f"{_SQL}.connection.connections", '("role", "search_path")', '("search_path",)'),),
         (f"{_LEFT}::test_the_end_of_a_job_is_recorded_whatever_it_has_set[url-role]",),
     ),
     Sabotage(
         "the_next_job_finds_what_was_left",
         "settings, locks and temporary tables of a job stay in the session of the next one",
-        (Edit(f"{_SQL}.db.engines", "        connection.execute((_TIDY + again).encode(), prepare=False)\n", ""),),
+        (
+            Edit(
+                f"{_SQL}.connection.engines",
+                "        connection.execute((_TIDY + again).encode(), prepare=False)\n",
+                "",
+            ),
+        ),
         (f"{_LEFT}::test_what_a_job_leaves_behind_is_not_found_by_the_next[commit-url]",),
     ),
 )

@@ -47,7 +47,7 @@ PROTECTIONS = (
     Sabotage(
         "time_of_the_transactions_begin",
         "a step decides by the time at which its transaction began to wait for the lock",
-        (Edit(f"{_SQL}.db.naming", 'DATABASE_CLOCK = "clock_timestamp()"', 'DATABASE_CLOCK = "now()"'),),
+        (Edit(f"{_SQL}.schema.naming", 'DATABASE_CLOCK = "clock_timestamp()"', 'DATABASE_CLOCK = "now()"'),),
         ("tests/postgresql/test_locks.py::test_a_step_decides_by_the_time_at_which_it_has_the_lock",),
     ),
     Sabotage(
@@ -96,7 +96,7 @@ PROTECTIONS = (
         "an error inside a transaction is passed over: COMMIT rolls back, and nobody is told",
         (
             Edit(
-                f"{_SQL}.db.flight",
+                f"{_SQL}.connection.pipeline",
                 "        raise error_from_result(failed)\n",
                 "        return [Result([], 0) for _ in bound]\n",
             ),
@@ -121,10 +121,10 @@ PROTECTIONS = (
     ),
     Sabotage(
         "unknown_is_taken_for_failed",
-        "where the answer to COMMIT was lost, the flight is simply sent again",
+        "where the answer to COMMIT was lost, the pipeline is simply sent again",
         (
             Edit(
-                f"{_SQL}.db.connections",
+                f"{_SQL}.connection.connections",
                 "if state not in RETRYABLE or attempt == TRIES:",
                 "if (state not in RETRYABLE and not isinstance(error, OutcomeUnknownError)) or attempt == TRIES:",
             ),
@@ -183,14 +183,14 @@ PROTECTIONS = (
         "a_limit_that_was_added_to_a_claim_is_not_looked_for",
         "a claim whose job has got a limit since never fires",
         (Edit(f"{_SQL}.steps.fire", "if limit_was_added and not knows_limits:", "if False:"),),
-        ("tests/postgresql/test_expectations.py::test_a_claim_whose_job_has_got_a_limit_since_fires_within_the_limit",),
+        ("tests/postgresql/test_next_due.py::test_a_claim_whose_job_has_got_a_limit_since_fires_within_the_limit",),
     ),
     Sabotage(
         "what_is_left_behind_a_backlog_is_never_looked_for",
         "a trigger that is due before those of a backlog waits for its end",
-        (Edit(f"{_SQL}.db.expectation", " or backlog.passes > MOST_BLIND_PASSES:", ":"),),
+        (Edit(f"{_SQL}.connection.next_due", " or backlog.passes > MOST_BLIND_PASSES:", ":"),),
         (
-            "tests/postgresql/test_expectations.py"
+            "tests/postgresql/test_next_due.py"
             "::test_a_backlog_is_taken_without_a_look_after_each_batch_and_nothing_is_left",
         ),
     ),
@@ -219,9 +219,9 @@ PROTECTIONS = (
         "a check-in waits for a connection that jobs and steps use",
         (
             Edit(
-                f"{_SQL}.db.control",
+                f"{_SQL}.connection.checkin_connection",
                 "        deadline = time.monotonic() + (self._connections.seconds if within is None else within)\n",
-                "        return self._connections.fly(sends)\n"
+                "        return self._connections.execute(statements)\n"
                 "        deadline = time.monotonic() + (self._connections.seconds if within is None else within)\n",
             ),
         ),
@@ -230,10 +230,10 @@ PROTECTIONS = (
     ),
     Sabotage(
         "no_socket_deadline",
-        "a flight waits for its answer as long as the network is silent",
+        "a pipeline waits for its answer as long as the network is silent",
         (
             Edit(
-                f"{_SQL}.db.flight",
+                f"{_SQL}.connection.pipeline",
                 "        if left <= 0 or not self._poller.poll(left * 1000):\n",
                 "        if not self._poller.poll(None if left < 1e9 else 0):\n",
             ),

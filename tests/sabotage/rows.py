@@ -28,7 +28,7 @@ ROWS = (
         "a length of time above 35 minutes is refused by servers before PostgreSQL 15",
         (
             Edit(
-                f"{_SQL}.db.statement",
+                f"{_SQL}.schema.statement",
                 'return f"{hours} hours {rest / 1e6:f} seconds"',
                 'return f"{hours * _HOUR + rest} microseconds"',
             ),

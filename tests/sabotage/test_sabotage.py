@@ -43,10 +43,10 @@ def test_each_test_that_is_to_miss_a_guard_exists(request: pytest.FixtureRequest
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (Edit("quartzpy.store.postgresql.db.locks", "FOR UPDATE OF NOTHING", ""), "no longer holds the text"),
+        (Edit("quartzpy.store.postgresql.connection.locks", "FOR UPDATE OF NOTHING", ""), "no longer holds the text"),
         (Edit("quartzpy.store.postgresql.locks_of_old", "FOR UPDATE", ""), "there is no module"),
         (
-            Edit("quartzpy.store.postgresql.db.locks", "class LockName(StrEnum):", "class LockName(StrEnum)"),
+            Edit("quartzpy.store.postgresql.connection.locks", "class LockName(StrEnum):", "class LockName(StrEnum)"),
             "is no Python",
         ),
     ],

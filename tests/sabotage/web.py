@@ -80,7 +80,7 @@ WEB = (
         "a client can forge entries of the audit log",
         (
             Edit(
-                "quartzpy.store.postgresql.db.privileges",
+                "quartzpy.store.postgresql.schema.privileges",
                 "    return f\"UPDATE ({', '.join(columns)})\"",
                 '    return "UPDATE"',
             ),

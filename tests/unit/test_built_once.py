@@ -14,7 +14,7 @@ from quartzpy.errors import InvalidTriggerError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
 from quartzpy.scheduler.coercion import as_job_detail
-from quartzpy.store.postgresql.db.rows import TriggerColumns
+from quartzpy.store.postgresql.schema.rows import TriggerColumns
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger
 from quartzpy.triggers.combined import AnyOf, Jitter
 from quartzpy.triggers.cron import CronTrigger

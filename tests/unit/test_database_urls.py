@@ -14,8 +14,8 @@ from sqlalchemy.dialects.postgresql import psycopg as dialects
 
 from quartzpy.config.config import SchedulerConfig, checked_schema
 from quartzpy.errors import SettingsError
-from quartzpy.store.postgresql.db.conninfo import connect_arguments
-from quartzpy.store.postgresql.db.urls import DatabaseUrl, parse_dsn, scrubbed
+from quartzpy.store.postgresql.connection.conninfo import connect_arguments
+from quartzpy.store.postgresql.connection.urls import DatabaseUrl, parse_dsn, scrubbed
 
 CANARY = "c4n4ry"
 

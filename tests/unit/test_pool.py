@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from quartzpy.errors import StoreUnavailableError
-from quartzpy.store.postgresql.db.pool import Lease, OwnPool
+from quartzpy.store.postgresql.connection.pool import Lease, OwnPool
 from tests.waiting import wait_until
 
 

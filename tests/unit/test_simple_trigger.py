@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from quartzpy.errors import InvalidKeyError
 from quartzpy.keys import JobKey
-from quartzpy.store.postgresql.db.rows import TriggerColumns
+from quartzpy.store.postgresql.schema.rows import TriggerColumns
 from quartzpy.store.postgresql.steps.misfire import _trigger
 from quartzpy.triggers.simple import SimpleTrigger, similar
 from quartzpy.triggers.trigger import Trigger, TriggerProgress

@@ -7,8 +7,8 @@ import pytest
 
 from quartzpy.errors import InvalidMatcherError
 from quartzpy.matchers import GroupMatcher, as_group_matcher
-from quartzpy.store.postgresql.db.naming import DEFAULT_NAMES, Names
-from quartzpy.store.postgresql.db.statement import as_query, as_text, prepare
+from quartzpy.store.postgresql.schema.naming import DEFAULT_NAMES, Names
+from quartzpy.store.postgresql.schema.statement import as_query, as_text, prepare
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -61,9 +61,9 @@ def test_the_clock_and_the_tables_are_those_of_the_database(names: Names, sent: 
 def test_values_are_numbered_in_the_order_of_their_first_use() -> None:
     statement = prepare("x", "SELECT 'now'::text, a[:n], '$1' WHERE a = :'b'::text[] AND b = :'a' OR c = :'b'")
     assert statement.sql == b"SELECT 'now'::text, a[:n], '$1' WHERE a = $1::text[] AND b = $2 OR c = $1"
-    assert statement.bind({"a": 1, "b": None}) == [None, b"1"]
+    assert statement.encode({"a": 1, "b": None}) == [None, b"1"]
     with pytest.raises(KeyError):
-        statement.bind({"a": 1})
+        statement.encode({"a": 1})
 
 
 def test_psycopg_takes_the_values_of_a_text_by_name() -> None:

@@ -20,7 +20,7 @@ LEFT_OUT: Mapping[str, Mapping[str, str]] = {
                 "test_a_page_is_read_from_its_cursor_on[triggers of a job that has many, by time-statistics: none]",
             )
         },
-        "tests/postgresql/test_broken_flights.py::test_a_session_that_was_ended_before_a_flight[idle_session_time": (
+        "tests/postgresql/test_broken_pipelines.py::test_a_session_that_was_ended_before_a_pipeline[idle_session_ti": (
             "PostgreSQL 13 has no idle_session_timeout"
         ),
     },

@@ -7,7 +7,7 @@ from psycopg import sql
 from sqlalchemy import URL
 
 from quartzpy.store.postgresql import roles
-from quartzpy.store.postgresql.db.privileges import Use
+from quartzpy.store.postgresql.schema.privileges import Use
 
 LOGIN = "quartzpy_app"
 _PASSWORD = "of-the-tests"

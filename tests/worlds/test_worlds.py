@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import make_url
 
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.store.postgresql.db.urls import parse_dsn
+from quartzpy.store.postgresql.connection.urls import parse_dsn
 from tests.proxy import moved, place_of
 from tests.worlds import __main__ as driver
 from tests.worlds import bouncer, exceptions, install, installed, results, role

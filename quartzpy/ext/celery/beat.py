@@ -17,7 +17,7 @@ from quartzpy.ext.celery.task_job import CeleryTask, use_app
 from quartzpy.factory import Scheduler
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import TriggerKey
-from quartzpy.store.postgresql.db.urls import parse_dsn
+from quartzpy.store.postgresql.connection.urls import parse_dsn
 from quartzpy.texts import quoted
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger

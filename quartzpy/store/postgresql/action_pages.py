@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from quartzpy.states import ActionState
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import ActionQuery, Position
 from quartzpy.store.records import ActionRecord
 

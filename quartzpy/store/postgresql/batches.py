@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from quartzpy.store.postgresql.db.flight import Send
-from quartzpy.store.postgresql.db.statement import array
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.schema.statement import array
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -35,10 +35,10 @@ def computed_ahead(compute: Callable[[_In], _Out], items: Sequence[_In]) -> Iter
         yield following.result()
 
 
-def bound(send: Send) -> Send:
+def bound(statement: BoundStatement) -> BoundStatement:
     """Return a statement whose lists are converted to the literals that are sent, so that the sending is quick."""
-    values = {name: array(value) if type(value) is list else value for name, value in send.values.items()}
-    return Send(send.statement, values)
+    values = {name: array(value) if type(value) is list else value for name, value in statement.values.items()}
+    return BoundStatement(statement.statement, values)
 
 
 def chunks(items: Sequence[_In], size: Callable[[_In], int] | None = None) -> Iterator[Sequence[_In]]:

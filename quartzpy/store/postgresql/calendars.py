@@ -15,9 +15,9 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.registry import calendar_from_json, storable_json
 from quartzpy.keys import TriggerKey
 from quartzpy.store import refusals
-from quartzpy.store.postgresql.db.listen import news
-from quartzpy.store.postgresql.db.session import SqlSession, Transaction
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.listen import news
+from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
 
 _SQL = SqlFile("calendars.sql")
@@ -35,9 +35,9 @@ def put_calendar(session: SqlSession, name: str, calendar: Calendar, *, replace:
     text = json.dumps(storable_json(calendar))
 
     def work(transaction: Transaction) -> None:
-        if not transaction.send(session.send(PUT, name=name, calendar=text, replace=replace))[0].rows:
+        if not transaction.execute(session.bind(PUT, name=name, calendar=text, replace=replace))[0].rows:
             raise refusals.calendar_exists(name)
-        transaction.commit(session.send(CLEAR_UPCOMING, name=name), session.send(VOID_CLAIMS, name=name), news(session))
+        transaction.commit(session.bind(CLEAR_UPCOMING, name=name), session.bind(VOID_CLAIMS, name=name), news(session))
 
     session.transaction(work)
 
@@ -47,7 +47,7 @@ def delete_calendar(session: SqlSession, name: str) -> bool:
 
     def work(transaction: Transaction) -> bool:
         try:
-            return bool(transaction.commit(session.send(DELETE, name=name))[0].rows)
+            return bool(transaction.commit(session.bind(DELETE, name=name))[0].rows)
         except psycopg.errors.ForeignKeyViolation as error:
             raise refusals.calendar_in_use(name) from error
 
@@ -70,7 +70,7 @@ def held_revisions(session: SqlSession, transaction: Transaction, names: Collect
     """
     if not names:
         return {}
-    revisions: dict[str, int] = dict(transaction.send(session.send(HOLD, names=sorted(names)))[0].rows)
+    revisions: dict[str, int] = dict(transaction.execute(session.bind(HOLD, names=sorted(names)))[0].rows)
     for name in sorted(names):
         if name not in revisions:
             raise refusals.calendar_not_stored(name)
@@ -84,8 +84,8 @@ def move_triggers(session: SqlSession, moves: Sequence[TriggerMove]) -> set[Trig
     targets = [one.to for one in moves]
 
     def work(transaction: Transaction) -> set[TriggerKey]:
-        moved = transaction.send(
-            session.send(
+        moved = transaction.execute(
+            session.bind(
                 MOVE,
                 groups=[to.trigger.group for to in targets],
                 names=[to.trigger.name for to in targets],

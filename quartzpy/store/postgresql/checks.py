@@ -9,11 +9,11 @@ import psycopg
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import QuartzpyError, SchemaError, SettingsError, StoreUnavailableError
 from quartzpy.store.findings import Finding, Severity
-from quartzpy.store.postgresql.db import privileges
-from quartzpy.store.postgresql.db.conninfo import session_settings
-from quartzpy.store.postgresql.db.privileges import Use
-from quartzpy.store.postgresql.db.servers import READ_ONLY
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.conninfo import session_settings
+from quartzpy.store.postgresql.connection.servers import READ_ONLY
+from quartzpy.store.postgresql.schema import privileges
+from quartzpy.store.postgresql.schema.privileges import Use
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 
 OLDEST_SERVER = 130_000
 OURS_BESIDES_THE_POOL = 5

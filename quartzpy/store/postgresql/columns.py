@@ -10,7 +10,7 @@ from quartzpy import job_data
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Unreconciled
-from quartzpy.store.postgresql.db.rows import JobColumns, TriggerColumns
+from quartzpy.store.postgresql.schema.rows import JobColumns, TriggerColumns
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from quartzpy.states import ENDED, ExecutionState, FiredState
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.lookups import group_matcher
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.trigger_pages import FEW
 from quartzpy.store.queries import ExecutionQuery, Position
 

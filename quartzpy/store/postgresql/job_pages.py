@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from quartzpy.keys import JobKey
 from quartzpy.matchers import MatchOperator
 from quartzpy.states import JobMode
-from quartzpy.store.postgresql.db.rows import JobColumns
-from quartzpy.store.postgresql.db.sql_files import SqlFile
 from quartzpy.store.postgresql.lookups import group_matcher
+from quartzpy.store.postgresql.schema.rows import JobColumns
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import JobQuery, Position
 from quartzpy.store.records import JobRecord
 

@@ -20,11 +20,11 @@ from sqlalchemy.pool import NullPool
 
 from quartzpy.config.config import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
 from quartzpy.errors import SchemaError
-from quartzpy.store.postgresql.db.database import translate
-from quartzpy.store.postgresql.db.moved_tables import tables_of
-from quartzpy.store.postgresql.db.naming import renamed, renamed_sql, version_table
-from quartzpy.store.postgresql.db.urls import parse_dsn
-from quartzpy.store.postgresql.db.views import VIEWS
+from quartzpy.store.postgresql.connection.error_translation import translate
+from quartzpy.store.postgresql.connection.urls import parse_dsn
+from quartzpy.store.postgresql.schema.moved_tables import tables_of
+from quartzpy.store.postgresql.schema.naming import renamed, renamed_sql, version_table
+from quartzpy.store.postgresql.schema.views import VIEWS
 from quartzpy.store.postgresql.schema_version import HEAD, columns, stamped, verify, verify_revision, version_place
 
 if TYPE_CHECKING:

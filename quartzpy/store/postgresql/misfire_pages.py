@@ -7,7 +7,7 @@ from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import MisfireAction
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import MISFIRE_MARGIN, MisfireQuery, Position
 from quartzpy.store.records import MisfireRecord
 

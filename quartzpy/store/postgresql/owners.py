@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.postgresql.columns import key_columns
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.records import Owned
 
 _SQL = SqlFile("owners.sql")
@@ -24,7 +24,7 @@ OWN_CALENDARS = _SQL("own_calendars")
 def owned(session: SqlSession, owner: str) -> Owned:
     """Return the jobs, triggers and calendars of an owner; see `JobStore.owned`."""
     texts = OWNED_JOBS, OWNED_TRIGGERS, OWNED_CALENDARS, VERSION_OF_OWNER
-    jobs, triggers, calendars, version = session.read(*(session.send(text, owner=owner) for text in texts))
+    jobs, triggers, calendars, version = session.read(*(session.bind(text, owner=owner) for text in texts))
     found = version.first()
     return Owned(
         frozenset(JobKey(row[1], row[0]) for row in jobs.rows),
@@ -45,9 +45,9 @@ def own(
 ) -> None:
     """Record the owner; see `JobStore.own`."""
     keys = (OWN_JOBS, jobs), (OWN_TRIGGERS, triggers)
-    sends = [session.send(text, owner=owner, **key_columns(some)) for text, some in keys]
+    statements = [session.bind(text, owner=owner, **key_columns(some)) for text, some in keys]
     if calendars:
-        sends.append(session.send(OWN_CALENDARS, owner=owner, names=list(calendars)))
+        statements.append(session.bind(OWN_CALENDARS, owner=owner, names=list(calendars)))
     if version is not None:
-        sends.append(session.send(KEEP_VERSION, owner=owner, version=version))
-    session.unlocked(*sends)
+        statements.append(session.bind(KEEP_VERSION, owner=owner, version=version))
+    session.unlocked(*statements)

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from quartzpy.store.postgresql import action_pages, execution_pages, job_pages, misfire_pages, trigger_pages
-from quartzpy.store.postgresql.db.session import SqlSession
+from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.lookups import ExecutionColumns, trigger_record
 from quartzpy.store.queries import (
     ActionQuery,

@@ -15,12 +15,12 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import JobMode, Missed
 from quartzpy.store import refusals
 from quartzpy.store.postgresql.columns import key_columns
-from quartzpy.store.postgresql.db.flight import Send
-from quartzpy.store.postgresql.db.listen import announcement, news
-from quartzpy.store.postgresql.db.locks import LockName
-from quartzpy.store.postgresql.db.session import SqlSession, Transaction
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.listen import announcement, news
+from quartzpy.store.postgresql.connection.locks import LockName
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.lookups import match_values, matched_groups, names
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import (
     NO_NOTE,
     Everything,
@@ -68,7 +68,7 @@ def _pause(
     session: SqlSession,
     which: Switches,
     values: dict[str, Any],
-    *remember: Send,
+    *remember: BoundStatement,
     note: PauseNote = NO_NOTE,
     by_mode: bool = False,
 ) -> None:
@@ -76,25 +76,29 @@ def _pause(
     values = {**values, "by_mode": by_mode, "reason": note.reason, "by": note.by}
 
     def work(transaction: Transaction) -> None:
-        transaction.send(*remember, session.send(waiting, **values))
-        transaction.commit(session.lock(LockName.TRIGGER_ACCESS), session.send(skipping, **values))
+        transaction.execute(*remember, session.bind(waiting, **values))
+        transaction.commit(session.lock(LockName.TRIGGER_ACCESS), session.bind(skipping, **values))
 
     session.transaction(work)
 
 
 def _resume(
-    session: SqlSession, which: Switches, values: dict[str, Any], *forget: Send, missed: Missed = Missed.MISFIRE
+    session: SqlSession,
+    which: Switches,
+    values: dict[str, Any],
+    *forget: BoundStatement,
+    missed: Missed = Missed.MISFIRE,
 ) -> datetime | None:
     waiting, skipping = passes("resume", which)
     values = {**values, "missed": missed}
 
     def work(transaction: Transaction) -> datetime | None:
-        first = transaction.send(*forget, session.send(waiting, **values))[-1]
+        first = transaction.execute(*forget, session.bind(waiting, **values))[-1]
         # These are announced whatever the second pass finds, because its result is known only with the commit.
         due = [(JobKey(name, group), at) for group, name, at, is_forbidden in first.rows if not is_forbidden]
         transaction.commit(
             session.lock(LockName.TRIGGER_ACCESS),
-            session.send(skipping, **values),
+            session.bind(skipping, **values),
             *announcement(session, due, Notification.RESUMED),
         )
         return min((at for _, at in due), default=None)
@@ -121,17 +125,17 @@ def pause(session: SqlSession, subjects: PauseSubjects, note: PauseNote = NO_NOT
     """Pause triggers; see `SchedulingStore.pause`."""
     which, values, scope = _of_keys_or_groups(subjects)
     groups: set[str] = set()
-    remember: list[Send] = []
+    remember: list[BoundStatement] = []
     match subjects:
         case TriggerGroups(matcher) | JobGroups(matcher):
             kind = NameKind.JOB_GROUPS if scope == JOB_SCOPE else NameKind.TRIGGER_GROUPS
             groups = matched_groups(matcher, names(session, kind))
-            remember = [session.send(REMEMBER, scope=scope, names=sorted(groups))]
+            remember = [session.bind(REMEMBER, scope=scope, names=sorted(groups))]
         case Everything():
             groups = set(names(session, NameKind.TRIGGER_GROUPS))
             remember = [
-                session.send(REMEMBER, scope=ALL_SCOPE, names=["*"]),
-                session.send(REMEMBER, scope=TRIGGER_SCOPE, names=sorted(groups)),
+                session.bind(REMEMBER, scope=ALL_SCOPE, names=["*"]),
+                session.bind(REMEMBER, scope=TRIGGER_SCOPE, names=sorted(groups)),
             ]
     _pause(session, which, values, *remember, note=note)
     return groups
@@ -140,11 +144,11 @@ def pause(session: SqlSession, subjects: PauseSubjects, note: PauseNote = NO_NOT
 def resume(session: SqlSession, subjects: PauseSubjects, missed: Missed = Missed.MISFIRE) -> datetime | None:
     """Resume triggers; see `SchedulingStore.resume`."""
     which, values, scope = _of_keys_or_groups(subjects)
-    forget: list[Send] = []
+    forget: list[BoundStatement] = []
     if scope == ALL_SCOPE:
-        forget = [session.send(FORGET_ALL)]
+        forget = [session.bind(FORGET_ALL)]
     elif scope is not None:
-        forget = [session.send(FORGET, scope=scope, **values)]
+        forget = [session.bind(FORGET, scope=scope, **values)]
     return _resume(session, which, values, *forget, missed=missed)
 
 
@@ -156,7 +160,7 @@ def set_mode(
 
 
 def _set_mode_of_job(session: SqlSession, key: JobKey, mode: JobMode, missed: Missed) -> datetime | None:
-    change = session.send(SET_MODE, group=key.group, name=key.name, mode=mode)
+    change = session.bind(SET_MODE, group=key.group, name=key.name, mode=mode)
     if mode is JobMode.ENABLED:
         return _resume(session, HELD_BY_JOBS_MODE, key_columns([key]), change, missed=missed)
     which = BY_JOB if mode is JobMode.DISABLED else BY_JOB_SCHEDULED
@@ -167,14 +171,14 @@ def _set_mode_of_job(session: SqlSession, key: JobKey, mode: JobMode, missed: Mi
 
 def _set_manual(session: SqlSession, mode: JobMode, missed: Missed) -> datetime | None:
     if refusals.is_manual_mode(mode):
-        _pause(session, SCHEDULED, {}, session.send(REMEMBER, scope=MANUAL_SCOPE, names=["*"]), by_mode=True)
+        _pause(session, SCHEDULED, {}, session.bind(REMEMBER, scope=MANUAL_SCOPE, names=["*"]), by_mode=True)
         return None
-    return _resume(session, HELD_BY_MANUAL_MODE, {}, session.send(FORGET_MANUAL), missed=missed)
+    return _resume(session, HELD_BY_MANUAL_MODE, {}, session.bind(FORGET_MANUAL), missed=missed)
 
 
 def reset_from_error(session: SqlSession, keys: Collection[TriggerKey]) -> dict[TriggerKey, datetime | None]:
     """Give triggers in ERROR the states of newly stored ones; see `SchedulingStore.reset_from_error`."""
     reset, _ = session.unlocked(
-        session.send(RESET_FROM_ERROR, **key_columns(keys)), news(session, Notification.RESUMED)
+        session.bind(RESET_FROM_ERROR, **key_columns(keys)), news(session, Notification.RESUMED)
     )
     return {TriggerKey(name, group): at for group, name, at in reset.rows}

@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.postgresql.columns import key_columns
-from quartzpy.store.postgresql.db.session import SqlSession, Transaction
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.orphans import orphans
 
 _SQL = SqlFile("removing.sql")
@@ -24,8 +24,8 @@ def delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[Tr
     values = key_columns(keys)
 
     def work(transaction: Transaction) -> set[TriggerKey]:
-        went = transaction.send(session.send(DELETE_TRIGGERS, **values))[0].rows
-        transaction.commit(session.send(VOID_CLAIMS, **values), *orphans(session, {row[2:] for row in went}))
+        went = transaction.execute(session.bind(DELETE_TRIGGERS, **values))[0].rows
+        transaction.commit(session.bind(VOID_CLAIMS, **values), *orphans(session, {row[2:] for row in went}))
         return {TriggerKey(name, group) for group, name, _, _ in went}
 
     return session.transaction(work) if keys else set()
@@ -35,9 +35,9 @@ def delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, s
     """Remove jobs with their triggers; see `JobStore.delete_jobs`."""
     values = key_columns(keys)
     _, triggers, went = session.unlocked(
-        session.send(HOLD_JOBS, **values),
-        session.send(DELETE_TRIGGERS_OF_JOBS, **values),
-        session.send(DELETE_JOBS, **values),
+        session.bind(HOLD_JOBS, **values),
+        session.bind(DELETE_TRIGGERS_OF_JOBS, **values),
+        session.bind(DELETE_JOBS, **values),
     )
     removed: dict[JobKey, set[TriggerKey]] = {JobKey(row[1], row[0]): set() for row in went.rows}
     for job_group, job_name, group, name in triggers.rows:
@@ -47,4 +47,4 @@ def delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, s
 
 def clear(session: SqlSession) -> None:
     """Remove everything; see `JobStore.clear`."""
-    session.unlocked(*[session.send(text) for text in CLEAR])
+    session.unlocked(*[session.bind(text) for text in CLEAR])

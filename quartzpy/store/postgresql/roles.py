@@ -8,11 +8,11 @@ import psycopg
 
 from quartzpy.config.config import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
 from quartzpy.errors import SettingsError
-from quartzpy.store.postgresql.db.database import translate
-from quartzpy.store.postgresql.db.naming import renamed
-from quartzpy.store.postgresql.db.privileges import SEQUENCES, TABLES, VIEW, Use
-from quartzpy.store.postgresql.db.urls import parse_dsn
-from quartzpy.store.postgresql.db.views import VIEWS
+from quartzpy.store.postgresql.connection.error_translation import translate
+from quartzpy.store.postgresql.connection.urls import parse_dsn
+from quartzpy.store.postgresql.schema.naming import renamed
+from quartzpy.store.postgresql.schema.privileges import SEQUENCES, TABLES, VIEW, Use
+from quartzpy.store.postgresql.schema.views import VIEWS
 
 OWNER = "owner"
 DEFAULT_NAMES: Mapping[str, str] = {

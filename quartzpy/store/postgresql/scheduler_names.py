@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 
 NAMES = SqlFile("scheduler_names.sql")("names")
 

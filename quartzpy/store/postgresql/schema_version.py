@@ -12,10 +12,10 @@ import psycopg
 
 from quartzpy.config.config import DEFAULT_TABLE_PREFIX
 from quartzpy.errors import SchemaError
-from quartzpy.store.postgresql.db.naming import renamed, version_table
-from quartzpy.store.postgresql.db.sql_files import SqlFile
-from quartzpy.store.postgresql.db.statement import as_query
-from quartzpy.store.postgresql.db.table_columns import TABLES
+from quartzpy.store.postgresql.schema.naming import renamed, version_table
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.schema.statement import as_query
+from quartzpy.store.postgresql.schema.table_columns import TABLES
 
 REVISIONS = ("0001",)
 """All revisions that this release knows, the oldest first."""

@@ -32,20 +32,20 @@ from quartzpy.store.postgresql import (
     schema_version,
     storing,
 )
-from quartzpy.store.postgresql.db.connections import Connections
-from quartzpy.store.postgresql.db.control import ControlConnection
-from quartzpy.store.postgresql.db.database import INSUFFICIENT_PRIVILEGE
-from quartzpy.store.postgresql.db.diagnosis import Diagnosis
-from quartzpy.store.postgresql.db.external import KeptAwake, external_transaction
-from quartzpy.store.postgresql.db.listen import Listener, news
-from quartzpy.store.postgresql.db.locks import MADE, MAKE, LockName
-from quartzpy.store.postgresql.db.naming import DATABASE_CLOCK, Names
-from quartzpy.store.postgresql.db.questions import Question, ask
-from quartzpy.store.postgresql.db.servers import READ_ONLY
-from quartzpy.store.postgresql.db.session import SqlSession, calls
-from quartzpy.store.postgresql.db.sources import Database
-from quartzpy.store.postgresql.db.within import WithinSession
+from quartzpy.store.postgresql.connection.checkin_connection import ControlConnection
+from quartzpy.store.postgresql.connection.connections import Connections
+from quartzpy.store.postgresql.connection.diagnosis import Diagnosis
+from quartzpy.store.postgresql.connection.error_translation import INSUFFICIENT_PRIVILEGE
+from quartzpy.store.postgresql.connection.external import KeptAwake, external_transaction
+from quartzpy.store.postgresql.connection.external_session import ExternalSession
+from quartzpy.store.postgresql.connection.listen import Listener, news
+from quartzpy.store.postgresql.connection.locks import MADE, MAKE, LockName
+from quartzpy.store.postgresql.connection.questions import Question, ask
+from quartzpy.store.postgresql.connection.servers import READ_ONLY
+from quartzpy.store.postgresql.connection.session import SqlSession, calls
+from quartzpy.store.postgresql.connection.sources import Database
 from quartzpy.store.postgresql.scheduler_names import scheduler_names
+from quartzpy.store.postgresql.schema.naming import DATABASE_CLOCK, Names
 from quartzpy.store.postgresql.steps import acquire as acquire_step
 from quartzpy.store.postgresql.steps import cancel, checkin, facts, misfire, progress, purge
 from quartzpy.store.postgresql.steps import complete as complete_step
@@ -116,7 +116,7 @@ class SqlJobStore:
 
     def within(self, connection: Any) -> SqlJobStore:
         return self._with_session(
-            WithinSession(self._session, external_transaction(connection, self._connections.seconds))
+            ExternalSession(self._session, external_transaction(connection, self._connections.seconds))
         )
 
     def _with_session(self, session: SqlSession) -> SqlJobStore:
@@ -125,7 +125,7 @@ class SqlJobStore:
         return inside
 
     def _exclusively(self, work: Callable[[JobStore], _T]) -> _T:
-        if isinstance(self._session, WithinSession):
+        if isinstance(self._session, ExternalSession):
             with self._session.together(LockName.SYNC_ACCESS):
                 return work(self)
 
@@ -148,7 +148,7 @@ class SqlJobStore:
     def together(self, work: Callable[[JobStore], _T], *, exclusively: bool = False) -> _T:
         if exclusively:
             return self._exclusively(work)
-        if isinstance(self._session, WithinSession):
+        if isinstance(self._session, ExternalSession):
             return work(self)
         with self._connections.call_transaction() as connection:
             return work(self.within(connection))
@@ -184,7 +184,7 @@ class SqlJobStore:
         if self._session.read_one(MADE)[0][0] == len(LockName):
             return
         try:
-            self._session.unlocked(self._session.send(MAKE, names=list(LockName)))
+            self._session.unlocked(self._session.bind(MAKE, names=list(LockName)))
         except (SchemaError, StoreUnavailableError) as error:
             # Read-only users do not need the rows.
             if error.sqlstate not in (INSUFFICIENT_PRIVILEGE, READ_ONLY):
@@ -343,8 +343,8 @@ class SqlJobStore:
             self._connections.connect_apart("listen"),
             self._session.channel,
             is_current=self._connections.is_current,
-            on_triggers=self._session.expectation.look_at_everything,
-            on_due=self._session.expectation.note_announcement,
+            on_triggers=self._session.next_due.look_at_everything,
+            on_due=self._session.next_due.note_announcement,
         )
 
 

@@ -1,12 +1,12 @@
 """Stores jobs and triggers.
 
-Usually everything in a call that does not replace is new. Then it is stored in one flight: nothing is read before the
-commit, so the server checks what is checked between the flights otherwise. If a check fails, the transaction fails, and
-everything is stored in several flights instead.
+Usually everything in a call that does not replace is new. Then it is stored in one round trip: nothing is read before
+the commit, so the server checks what is otherwise checked between the round trips. If a check fails, the transaction
+fails, and everything is stored in several round trips instead.
 
-A transaction of several flights locks rows first and takes the lock afterwards: while it waits for a row that another
-transaction has locked, it does not block the cluster. Everything that depends on others (pauses, running jobs) is
-reconciled in the last flight, under TRIGGER_ACCESS, where the steps skip locked rows and so never wait for this
+A transaction of several round trips locks rows first and takes the lock afterwards: while it waits for a row that
+another transaction has locked, it does not block the cluster. Everything that depends on others (pauses, running jobs)
+is reconciled in the last round trip, under TRIGGER_ACCESS, where the steps skip locked rows and so never wait for this
 transaction.
 
 A user's transaction takes no lock, so its rows may be out of date when it commits: a pause or another definition of the
@@ -40,14 +40,14 @@ from quartzpy.store.postgresql.columns import (
     size_of_trigger,
     trigger_columns,
 )
-from quartzpy.store.postgresql.db.flight import Result, Send
-from quartzpy.store.postgresql.db.listen import DUE, announcement, news
-from quartzpy.store.postgresql.db.locks import LockName
-from quartzpy.store.postgresql.db.rows import JobColumns
-from quartzpy.store.postgresql.db.session import CLOCK_TOLERANCE, SqlSession, Transaction
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.listen import DUE, announcement, news
+from quartzpy.store.postgresql.connection.locks import LockName
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
+from quartzpy.store.postgresql.connection.session import CLOCK_TOLERANCE, SqlSession, Transaction
 from quartzpy.store.postgresql.lookups import JOBS, TRIGGERS, trigger_record
 from quartzpy.store.postgresql.removing import DELETE_TRIGGERS, HOLD_JOBS, VOID_CLAIMS
+from quartzpy.store.postgresql.schema.rows import JobColumns
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import JobEntry
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes
 
@@ -66,8 +66,8 @@ STILL_ORDINARY = _SQL("still_ordinary")
 LOCK_IF_NEW = _SQL("lock_if_new")
 HOLD_JOB = _SQL("hold_job")
 
-MOST_IN_ONE_FLIGHT = 100
-"""The number of jobs or triggers up to which one flight is worth it; more take longer than a round trip anyway."""
+MOST_IN_ONE_ROUND_TRIP = 100
+"""The number of jobs or triggers up to which one round trip is worth it; more take longer than a round trip anyway."""
 LATENESS = timedelta(milliseconds=100)
 """The longest time from the estimate of the database's clock to the check of it that does not count as its error."""
 SOME_STORED = "quartzpy: not everything is new, so it is stored step by step"
@@ -108,10 +108,10 @@ def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: boo
         if _may_be_new(session, entries, triggers):
             jobs = sorted((entry.job for entry in entries if entry.job is not None), key=lambda job: job.key)
             with contextlib.suppress(NotNewError):
-                return store_in_one_flight(session, jobs, [one.prepared(start.at) for one in triggers], start)
+                return store_in_one_round_trip(session, jobs, [one.prepared(start.at) for one in triggers], start)
         # Unless it finds something stored.
         session.expects_new = True
-    return _store_in_several_flights(session, entries, triggers, start, replace=replace)
+    return _store_in_several_round_trips(session, entries, triggers, start, replace=replace)
 
 
 def _refuse_types_of_main(job: JobDetail) -> None:
@@ -130,9 +130,9 @@ def modify_job(
     """Change a stored job; see `JobStore.modify_job`."""
 
     def work(transaction: Transaction) -> JobDetail | None:
-        hold = session.send(HOLD_JOB, group=key.group, name=key.name)
-        look = session.send(JOBS, groups=[key.group], names=[key.name])
-        stored = transaction.send(hold, look)[1].rows
+        hold = session.bind(HOLD_JOB, group=key.group, name=key.name)
+        look = session.bind(JOBS, groups=[key.group], names=[key.name])
+        stored = transaction.execute(hold, look)[1].rows
         if not stored:
             return None
         job = change(JobColumns._make(stored[0]).job())
@@ -148,9 +148,9 @@ def replace_trigger(session: SqlSession, old: TriggerKey, new: PreparedTrigger) 
     """Replace `old` by `new`; see `JobStore.replace_trigger`."""
 
     def work(transaction: Transaction) -> datetime | None:
-        deleted = transaction.send(
-            session.send(DELETE_TRIGGERS, groups=[old.group], names=[old.name]),
-            session.send(VOID_CLAIMS, groups=[old.group], names=[old.name]),
+        deleted = transaction.execute(
+            session.bind(DELETE_TRIGGERS, groups=[old.group], names=[old.name]),
+            session.bind(VOID_CLAIMS, groups=[old.group], names=[old.name]),
         )[0]
         if not deleted.rows:
             return None
@@ -184,18 +184,18 @@ def _fire_times(prepared: Sequence[PreparedTrigger]) -> list[tuple[JobKey, datet
     ]
 
 
-# --- one flight, if everything is new
+# --- one round trip, if everything is new
 
 
 def _may_be_new(
     session: SqlSession, entries: Sequence[JobEntry], triggers: Sequence[PreparedTrigger | UnpreparedTrigger]
 ) -> bool:
-    """Return whether to try one flight. Not if the last call found something stored that it was to store."""
+    """Return whether to try one round trip. Not if the last call found something stored that it was to store."""
     jobs = [entry.job for entry in entries if entry.job is not None]
     return (
         session.expects_new
         and session.decides_at_once
-        and max(len(triggers), len(entries)) <= MOST_IN_ONE_FLIGHT
+        and max(len(triggers), len(entries)) <= MOST_IN_ONE_ROUND_TRIP
         and not any(entry.keeps_data for entry in entries)
         and _are_distinct([job.key for job in jobs])
         and _are_distinct([_order(one) for one in triggers])
@@ -209,7 +209,7 @@ def _are_distinct(keys: Sequence[Hashable]) -> bool:
     return len(set(keys)) == len(keys)
 
 
-def store_in_one_flight(
+def store_in_one_round_trip(
     session: SqlSession, jobs: Sequence[JobDetail], prepared: Sequence[PreparedTrigger], start: StartTime
 ) -> datetime | None:
     """Store new jobs and triggers, which are in the order of their keys; return the earliest fire time.
@@ -222,10 +222,10 @@ def store_in_one_flight(
     now = session.clock.now()
     due = _fire_times(prepared)
     is_due = now is not None and any(at <= now for _, at in due)
-    write = [session.send(STORE_NEW_JOBS, **job_columns(jobs))] if jobs else []
+    write = [session.bind(STORE_NEW_JOBS, **job_columns(jobs))] if jobs else []
     if prepared:
-        write.append(session.send(STORE_NEW_TRIGGERS, **trigger_columns(prepared, are_settled_later=False)))
-    lock = session.send(
+        write.append(session.bind(STORE_NEW_TRIGGERS, **trigger_columns(prepared, are_settled_later=False)))
+    lock = session.bind(
         LOCK_IF_NEW,
         lock=LockName.TRIGGER_ACCESS,
         job_groups=job_keys["groups"],
@@ -234,7 +234,7 @@ def store_in_one_flight(
         earliest=now - CLOCK_TOLERANCE if start.is_estimate and now else None,
         latest=now + LATENESS if start.is_estimate and now else None,
     )
-    settle = [session.send(SETTLE_NEW, **keys)] if prepared else []
+    settle = [session.bind(SETTLE_NEW, **keys)] if prepared else []
     wake = [news(session, DUE)] if is_due else announcement(session, due)
 
     def work(transaction: Transaction) -> Result:
@@ -253,10 +253,10 @@ def store_in_one_flight(
     return min((one.next_fire_time for one in stored if one.next_fire_time is not None), default=None)
 
 
-# --- several flights
+# --- several round trips
 
 
-def _store_in_several_flights(
+def _store_in_several_round_trips(
     session: SqlSession,
     entries: Sequence[JobEntry],
     triggers: Sequence[PreparedTrigger | UnpreparedTrigger],
@@ -297,7 +297,7 @@ def _store_in_several_flights(
 
 
 class _Storing:
-    """A transaction of several flights that writes jobs, then triggers, and reconciles them with its commit.
+    """A transaction of several round trips that writes jobs, then triggers, and reconciles them with its commit.
 
     `assumes_ordinary`: a bulk store assumes that nothing is paused, limited or in manual mode, and checks it.
     """
@@ -311,13 +311,13 @@ class _Storing:
         self._assumes_ordinary = assumes_ordinary
         self._changed: list[JobKey] = []
         """Jobs whose triggers had copies of other values."""
-        self._reconcile: list[Send] = []
-        """What the last flight does for the triggers that were written."""
+        self._reconcile: list[BoundStatement] = []
+        """What the last round trip does for the triggers that were written."""
 
     def allow_pauses(self) -> None:
         """Let the connection be idle between the batches. It holds no lock then that another step waits for."""
         if self._session.decides_at_once:
-            self._transaction.send_with_next(self._session.allow_pauses(), lambda _: None)
+            self._transaction.execute_with_next(self._session.allow_pauses(), lambda _: None)
 
     def write_jobs(self, jobs: Sequence[JobDetail], *, keeps_data: bool, keeps_persisted: bool = True) -> None:
         """Write jobs, or check that they are stored with the same values.
@@ -327,7 +327,7 @@ class _Storing:
         """
         session, transaction = self._session, self._transaction
         columns = job_columns(jobs)
-        write = session.send(
+        write = session.bind(
             STORE_JOBS,
             **columns,
             replace=self._replace,
@@ -336,24 +336,24 @@ class _Storing:
         )
         if not self._replace and session.decides_at_once:
             # No stored job changes, so the triggers are stored in the same round trip.
-            transaction.send_with_next(write, lambda written: self._check_jobs(jobs, written))
+            transaction.execute_with_next(write, lambda written: self._check_jobs(jobs, written))
             return
-        compare = [session.send(COMPARE_JOBS, **columns)] if self._replace else []
+        compare = [session.bind(COMPARE_JOBS, **columns)] if self._replace else []
         if session.decides_at_once:
-            *compared, written = transaction.send(*compare, write)
+            *compared, written = transaction.execute(*compare, write)
             differs = _differing(compared)
         else:
-            differs = _differing(transaction.send(*compare) if compare else [])
+            differs = _differing(transaction.execute(*compare) if compare else [])
             # Lock the jobs before they change: a transaction that stores a trigger of theirs must wait until the
             # commit, or its copies would never be corrected.
-            hold = session.send(HOLD_JOBS, **key_columns(key for key, other in differs.items() if other))
-            written = transaction.send(hold, write)[1]
+            hold = session.bind(HOLD_JOBS, **key_columns(key for key, other in differs.items() if other))
+            written = transaction.execute(hold, write)[1]
         stored = self._check_jobs(jobs, written)
         # Jobs that somebody else has stored since the comparison may differ.
         changed = [key for key, was_there in stored.items() if was_there and differs.get(key, True)]
         if changed:
             keys = key_columns(changed)
-            transaction.send(session.send(COPY_JOB, **keys), session.send(VOID_CLAIMS_OF_JOBS, **keys))
+            transaction.execute(session.bind(COPY_JOB, **keys), session.bind(VOID_CLAIMS_OF_JOBS, **keys))
             self._changed += changed
 
     def _check_jobs(self, jobs: Sequence[JobDetail], written: Result) -> dict[JobKey, bool]:
@@ -362,7 +362,7 @@ class _Storing:
         others = [job for job in jobs if job.key not in replaced]
         if others:
             self._session.expects_new = False
-            [looked_up] = self._transaction.send(self._session.send(JOBS, **key_columns(job.key for job in others)))
+            [looked_up] = self._transaction.execute(self._session.bind(JOBS, **key_columns(job.key for job in others)))
             stored = {job.key: job for job in (JobColumns._make(row).job() for row in looked_up.rows)}
             for job in others:
                 refuse_other_job(job, stored.get(job.key))
@@ -391,7 +391,7 @@ class _Storing:
         def batch(some: Sequence[PreparedTrigger | UnpreparedTrigger]) -> _Batch:
             prepared = [_with_current_calendar(one.prepared(start.at), revisions) for one in some]
             columns = trigger_columns(prepared, are_settled_later=are_settled_later)
-            return _Batch(prepared, bound(session.send(STORE_TRIGGERS, **columns, replace=self._replace)))
+            return _Batch(prepared, bound(session.bind(STORE_TRIGGERS, **columns, replace=self._replace)))
 
         earliest: datetime | None = None
         copies: set[tuple[Any, ...]] = set()
@@ -410,24 +410,26 @@ class _Storing:
         return earliest
 
     def _is_ordinary(self) -> bool:
-        [ordinary] = self._transaction.send(self._session.send(IS_ORDINARY))
+        [ordinary] = self._transaction.execute(self._session.bind(IS_ORDINARY))
         return bool(ordinary.rows[0][0])
 
-    def _settle(self, prepared: Sequence[PreparedTrigger], stored: Sequence[_StoredTrigger]) -> list[Send]:
+    def _settle(self, prepared: Sequence[PreparedTrigger], stored: Sequence[_StoredTrigger]) -> list[BoundStatement]:
         # Those that were kept keep their state.
         begun = [one.key for one in stored if not one.is_kept]
         if not begun:
             return []
-        settle = self._session.send(SETTLE_NEW, **key_columns(begun))
+        settle = self._session.bind(SETTLE_NEW, **key_columns(begun))
         return [settle, *announcement(self._session, _fire_times(prepared))]
 
-    def _write_batch(self, prepared: Sequence[PreparedTrigger], write: Send, start: StartTime) -> list[_StoredTrigger]:
+    def _write_batch(
+        self, prepared: Sequence[PreparedTrigger], write: BoundStatement, start: StartTime
+    ) -> list[_StoredTrigger]:
         session = self._session
-        sends = [write]
+        statements = [write]
         if self._replace:
-            sends.append(session.send(VOID_CLAIMS, **key_columns(one.trigger.key for one in prepared)))
+            statements.append(session.bind(VOID_CLAIMS, **key_columns(one.trigger.key for one in prepared)))
         before = session.clock.now()
-        written = self._transaction.send(*sends)[0]
+        written = self._transaction.execute(*statements)[0]
         stored = [_StoredTrigger.of(row) for row in written.rows]
         if stored:
             agrees = session.clock.agrees(stored[-1].now, before)
@@ -442,9 +444,9 @@ class _Storing:
         """Return the stored triggers that the statement did not write."""
         session = self._session
         session.expects_new = False
-        jobs, triggers = self._transaction.send(
-            session.send(HOLD_JOBS, **key_columns({one.trigger.job_key for one in others if one.trigger.job_key})),
-            session.send(TRIGGERS, **key_columns(one.trigger.key for one in others)),
+        jobs, triggers = self._transaction.execute(
+            session.bind(HOLD_JOBS, **key_columns({one.trigger.job_key for one in others if one.trigger.job_key})),
+            session.bind(TRIGGERS, **key_columns(one.trigger.key for one in others)),
         )
         present = {JobKey(name, group) for group, name in jobs.rows}
         records = {record.key: record for record in map(trigger_record, triggers.rows)}
@@ -466,12 +468,12 @@ class _Storing:
             NotOrdinaryError: something was paused, limited or redefined during a bulk store.
         """
         session = self._session
-        last: list[Send] = []
+        last: list[BoundStatement] = []
         if session.decides_at_once:
             # Triggers of changed jobs that were stored in the meantime.
             for some in chunks(self._changed):
                 keys = key_columns(some)
-                last += [session.send(COPY_JOB_UNDER_LOCK, **keys), session.send(VOID_CLAIMS_OF_JOBS, **keys)]
+                last += [session.bind(COPY_JOB_UNDER_LOCK, **keys), session.bind(VOID_CLAIMS_OF_JOBS, **keys)]
         if self._changed:
             # A rate limit that was raised, for example, lets triggers fire earlier than nodes expect.
             last.append(news(session))
@@ -488,7 +490,7 @@ class _Batch(NamedTuple):
     """Triggers to be stored by one statement."""
 
     prepared: Sequence[PreparedTrigger]
-    write: Send
+    write: BoundStatement
 
 
 class _StoredTrigger(NamedTuple):
@@ -524,9 +526,9 @@ def _with_current_calendar(prepared: PreparedTrigger, revisions: Mapping[str, in
     return replace_in(prepared, upcoming=UpcomingFireTimes())
 
 
-def _still_ordinary(session: SqlSession, copies: set[tuple[Any, ...]]) -> list[Send]:
+def _still_ordinary(session: SqlSession, copies: set[tuple[Any, ...]]) -> list[BoundStatement]:
     if not copies:
         return []
     names = ("groups", "names", "types", "limits", "overlap_policy", "placements", "rate_limits")
     columns = [list(column) for column in zip(*copies, strict=True)]
-    return [session.send(STILL_ORDINARY, **dict(zip(names, columns, strict=True)))]
+    return [session.bind(STILL_ORDINARY, **dict(zip(names, columns, strict=True)))]

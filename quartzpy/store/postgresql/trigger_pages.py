@@ -12,8 +12,8 @@ from typing import Any
 
 from quartzpy.matchers import MatchOperator
 from quartzpy.states import TriggerState
-from quartzpy.store.postgresql.db.sql_files import SqlFile
 from quartzpy.store.postgresql.lookups import group_matcher
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import HELD, STOPPED, Position, TriggerOrder, TriggerQuery
 
 _SQL = SqlFile("trigger_pages.sql")

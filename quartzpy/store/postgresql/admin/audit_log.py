@@ -8,8 +8,8 @@ from datetime import timedelta
 from quartzpy.states import ActionState
 from quartzpy.store.postgresql.admin.records import ActionEntry
 from quartzpy.store.postgresql.batches import chunks
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps import purge
 
 _SQL = SqlFile("admin/audit_log.sql")
@@ -31,7 +31,7 @@ def record_actions(session: SqlSession, entries: Sequence[ActionEntry]) -> None:
 
 def _recorded(session: SqlSession, entries: Sequence[ActionEntry]) -> list[int]:
     [added] = session.unlocked(
-        session.send(
+        session.bind(
             RECORD,
             actors=[one.actor for one in entries],
             roles=[one.role for one in entries],
@@ -59,7 +59,7 @@ def update_action(
 ) -> None:
     """Update a running action; see `Admin.update_action`."""
     values = {"action_id": action_id, "state": state, "count": count, "after_json": after_text, "error": error}
-    session.unlocked(session.send(UPDATE, **values))
+    session.unlocked(session.bind(UPDATE, **values))
 
 
 def interrupt_actions(session: SqlSession, silent_for: timedelta) -> int:

@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql.admin.records import MinuteRecord, Minutes
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.lookups import ExecutionColumns
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.records import ExecutionRecord
 
 _SQL = SqlFile("admin/history.sql")

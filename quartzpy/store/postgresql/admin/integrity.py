@@ -19,13 +19,13 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.placement import Capabilities, placement_from_text
 from quartzpy.store import node_facts
 from quartzpy.store.findings import MOST_ROWS, Finding, Severity
-from quartzpy.store.postgresql.db.flight import Result
-from quartzpy.store.postgresql.db.listen import news
-from quartzpy.store.postgresql.db.locks import MAKE, LockName
-from quartzpy.store.postgresql.db.naming import renamed, renamed_sql
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
-from quartzpy.store.postgresql.db.tables import metadata
+from quartzpy.store.postgresql.connection.listen import news
+from quartzpy.store.postgresql.connection.locks import MAKE, LockName
+from quartzpy.store.postgresql.connection.pipeline import Result
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.naming import renamed, renamed_sql
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.schema.tables import metadata
 from quartzpy.store.postgresql.steps.checkin import list_nodes
 from quartzpy.store.postgresql.steps.recover import FREE, REPAIR, STUCK
 from quartzpy.store.protocol import Repairs
@@ -67,26 +67,26 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
     ]
     found: list[Finding] = []
     for text, values, judged in questions:
-        found += judged(session.read(session.send(text, **values))[0])
+        found += judged(session.read(session.bind(text, **values))[0])
     return found + _overdue(session, late) + _nodes(session, config) + _holders(session)
 
 
 def repair(session: SqlSession) -> Repairs:
     """Repair whatever is safe to repair; take no lock if there is nothing to repair."""
     locks, unknown, stuck, copies = session.read(
-        session.send(LOCK_ROWS), session.send(UNKNOWN_EPOCHS), session.send(STUCK), session.send(COPIES)
+        session.bind(LOCK_ROWS), session.bind(UNKNOWN_EPOCHS), session.bind(STUCK), session.bind(COPIES)
     )
     missing = len(LockName) - len(locks.rows)
     if missing:
-        session.unlocked(session.send(MAKE, names=list(LockName)))
+        session.unlocked(session.bind(MAKE, names=list(LockName)))
     if not (unknown.rows or stuck.rows or copies.rows):
         return Repairs(lock_rows=missing)
     copies, released, remaining, repaired = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
-        session.send(REPAIR_COPIES),
-        session.send(FREE, died=[]),
-        session.send(UNKNOWN_EPOCHS),
-        session.send(REPAIR),
+        session.bind(REPAIR_COPIES),
+        session.bind(FREE, died=[]),
+        session.bind(UNKNOWN_EPOCHS),
+        session.bind(REPAIR),
         news(session),
         name=LockName.STATE_ACCESS,
     )[1:5]

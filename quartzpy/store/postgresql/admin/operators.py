@@ -8,7 +8,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.findings import Finding, Severity
 from quartzpy.store.postgresql import checks, pages, schema_version
 from quartzpy.store.postgresql.admin import audit_log, history, integrity, search, server, usage
-from quartzpy.store.postgresql.db.session import SqlSession, calls
+from quartzpy.store.postgresql.connection.session import SqlSession, calls
 from quartzpy.store.queries import Position, RecordQuery
 
 _Record = TypeVar("_Record")

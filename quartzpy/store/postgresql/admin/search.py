@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from quartzpy.keys import JobKey, Key, TriggerKey
-from quartzpy.store.postgresql.db.flight import Result, Send
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import Position, folded
 from quartzpy.store.searches import BEGINNING, FoundKeys, KeySearch, SearchPosition, found_keys, page_of_keys
 
@@ -30,8 +30,8 @@ LAST_EXAMINED: dict[type[Key], str] = {
 def find_keys(session: SqlSession, keys: KeySearch, after: SearchPosition | None) -> FoundKeys:
     """See `Admin.find_keys`."""
     begin = after or SearchPosition(BEGINNING, BEGINNING)
-    of_jobs = _sends(session, JobKey, keys, begin.jobs, near=after is None)
-    of_triggers = _sends(session, TriggerKey, keys, begin.triggers, near=after is None)
+    of_jobs = _statements(session, JobKey, keys, begin.jobs, near=after is None)
+    of_triggers = _statements(session, TriggerKey, keys, begin.triggers, near=after is None)
     results = session.read(*of_jobs, *of_triggers)
     return found_keys(
         _page(JobKey, keys, begin.jobs, results[: len(of_jobs)]),
@@ -39,23 +39,23 @@ def find_keys(session: SqlSession, keys: KeySearch, after: SearchPosition | None
     )
 
 
-def _sends(
+def _statements(
     session: SqlSession, kind: type[_Key], search: KeySearch, after: Position | None, *, near: bool
-) -> list[Send]:
+) -> list[BoundStatement]:
     if after is None:
         return []
     escaped = "".join(f"\\{char}" if char in "\\%_" else char for char in folded(search.text))
     pattern = f"%{escaped}%"
     place = {"after_group": after[0], "after_name": after[1], "among": search.among}
     walk = [
-        session.send(MATCHING[kind], pattern=pattern, walked=search.walked, **place),
-        session.send(LAST_EXAMINED[kind], **place),
+        session.bind(MATCHING[kind], pattern=pattern, walked=search.walked, **place),
+        session.bind(LAST_EXAMINED[kind], **place),
     ]
     if not near:
         return walk
     group, name = search.exact
     of_near = {"pattern": pattern, "part": search.text, "exact_group": group, "exact_name": name}
-    return [*walk, session.send(NEAR[kind], limit=search.limit, **of_near)]
+    return [*walk, session.bind(NEAR[kind], limit=search.limit, **of_near)]
 
 
 def _page(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from quartzpy.store.postgresql.admin.records import LockRecord, TableRecord
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 
 _SQL = SqlFile("admin/server.sql")
 TABLES = _SQL("tables")

@@ -6,8 +6,8 @@ from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey
 from quartzpy.states import TriggerState
 from quartzpy.store.postgresql.admin.records import GroupTally, RateUsage, SlotUsage, Tallies
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 
 _SQL = SqlFile("admin/usage.sql")
 TALLIES = _SQL("tallies")

@@ -2,10 +2,10 @@
 
 There are two statements. `ACQUIRE_UNLIMITED` takes triggers of jobs without a limit, as nothing has to be decided about
 them; `ACQUIRE` takes all. The first leaves triggers of jobs with a limit where they are, and `NEXT_DUE`, which follows
-in the same flight, tells that they are due. So a wrong expectation costs a second flight, and never a fire.
+in the same round trip, tells that they are due. So a wrong expectation costs a second round trip, and never a fire.
 
 A node that expects nothing looks first, without the lock. If it was told that a trigger is due, it claims at once, in a
-flight that takes the lock only if a trigger is due and the lock is free, and looks afterwards.
+round trip that takes the lock only if a trigger is due and the lock is free, and looks afterwards.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from quartzpy.store.postgresql.db.database import RefusedRowError
-from quartzpy.store.postgresql.db.expectation import Look
-from quartzpy.store.postgresql.db.flight import Send
-from quartzpy.store.postgresql.db.rows import CLAIMED, by_outcome
-from quartzpy.store.postgresql.db.session import SqlSession, require_epoch
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
+from quartzpy.store.postgresql.connection.next_due import Look
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
+from quartzpy.store.postgresql.schema.rows import CLAIMED, by_outcome
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.bad_rows import set_aside_waiting
 from quartzpy.store.postgresql.steps.rate_limits import around
 from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Node
@@ -68,9 +68,9 @@ def acquire(
 
 def _acquire(session: SqlSession, step: _Step, limit: int, look_ahead: timedelta) -> Acquisition:
     slots = step.slots
-    is_announced = session.expectation.take_announcement()
+    is_announced = session.next_due.take_announcement()
     if not session.has_new and not session.has_rate_limits:
-        if not session.expectation.is_due(slots, look_ahead):
+        if not session.next_due.is_due(slots, look_ahead):
             if is_announced and (taken := step.claim_if_due()):
                 return _outcome_without_look(taken)
             # This look takes no lock and writes nothing, so it costs the cluster much less than a step that finds
@@ -78,12 +78,12 @@ def _acquire(session: SqlSession, step: _Step, limit: int, look_ahead: timedelta
             found = step.peek()
             if not found.is_due(look_ahead):
                 return found.outcome()
-        elif (since := session.expectation.backlog(slots)) is not None:
+        elif (since := session.next_due.backlog(slots)) is not None:
             # At high load: what is left need not be looked up after each batch.
             taken = step.claim_backlog(since)
             return _outcome_of_backlog(session, slots, taken) if len(taken) == limit else step.peek(taken).outcome()
     applied = session.has_new, session.has_rate_limits
-    everything = any(applied) or session.expectation.limited_is_due(slots, look_ahead)
+    everything = any(applied) or session.next_due.limited_is_due(slots, look_ahead)
     done = step.claim(ACQUIRE if everything else step.unlimited)
     needed = session.has_new, session.has_rate_limits
     is_incomplete = any(need and not was for need, was in zip(needed, applied, strict=True))
@@ -94,7 +94,7 @@ def _acquire(session: SqlSession, step: _Step, limit: int, look_ahead: timedelta
     if session.has_rate_limits and not applied[1]:
         done = replace(done, turn=done.left.now)
     if len(done.taken) == limit >= BACKLOG and not done.limited_is_due(look_ahead) and done.left.new is None:
-        session.expectation.note_backlog(slots, done.taken[-1][_SCHEDULED_TIME])
+        session.next_due.note_backlog(slots, done.taken[-1][_SCHEDULED_TIME])
     return done.outcome()
 
 
@@ -138,13 +138,13 @@ class _Step:
     def _next_look(self) -> Look:
         session = self._session
         # What is reconciled, or released by a rate limit, may be due at any time.
-        return session.expectation.next_look(self.slots, sees_all=session.has_new or session.has_rate_limits)
+        return session.next_due.next_look(self.slots, sees_all=session.has_new or session.has_rate_limits)
 
-    def peek(self, taken: Sequence[tuple[Any, ...]] = ()) -> _Flight:
+    def peek(self, taken: Sequence[tuple[Any, ...]] = ()) -> _RoundTrip:
         """Look at what waits, without a lock. `taken` are triggers that this step has claimed already."""
         session, look = self._session, self._next_look()
-        [left] = session.read(session.send(NEXT_DUE, **self._due, since=look.since or ANY_TIME))
-        return _noted(session, self.slots, _Flight(_Left(*require_epoch(self._node, left)), taken, None, look))
+        [left] = session.read(session.bind(NEXT_DUE, **self._due, since=look.since or ANY_TIME))
+        return _noted(session, self.slots, _RoundTrip(_Left(*require_epoch(self._node, left)), taken, None, look))
 
     def claim_if_due(self) -> Sequence[tuple[Any, ...]]:
         """Claim triggers if the soonest is due and its job has no limit, unless another transaction has the lock.
@@ -153,28 +153,28 @@ class _Step:
         """
         session, since = self._session, self._next_look().since or ANY_TIME
         _, taken = session.unlocked(
-            session.send(LOCK_IF_DUE, **self._due, look_ahead=self._take["look_ahead"], since=since),
-            session.send(_IF_LOCKED[self.unlimited], **self._due, **self._take, since=since),
+            session.bind(LOCK_IF_DUE, **self._due, look_ahead=self._take["look_ahead"], since=since),
+            session.bind(_IF_LOCKED[self.unlimited], **self._due, **self._take, since=since),
         )
         return taken.rows
 
-    def claim(self, text: str) -> _Flight:
+    def claim(self, text: str) -> _RoundTrip:
         """Claim triggers, and look at what waits then."""
         session, look = self._session, self._next_look()
         limits = session.has_rate_limits
-        *results, left = session.locked(*self._sends(text, look.since or ANY_TIME), keeps_expectation=True)
+        *results, left = session.locked(*self._statements(text, look.since or ANY_TIME), keeps_next_due=True)
         taken, turn = (results[-4], results[-1].rows[0][0]) if limits else (results[-1], None)
-        found = _Flight(_Left(*require_epoch(self._node, left)), taken.rows, turn, look)
+        found = _RoundTrip(_Left(*require_epoch(self._node, left)), taken.rows, turn, look)
         return _noted(session, self.slots, found)
 
-    def _sends(self, text: str, since: datetime | str, **values: Any) -> list[Send]:
+    def _statements(self, text: str, since: datetime | str, **values: Any) -> list[BoundStatement]:
         session, due = self._session, {**self._due, **values, "since": since}
-        reconcile = [session.send(RECONCILE_NEW)] if session.has_new else []
-        claim = session.send(text, **due, **self._take)
+        reconcile = [session.bind(RECONCILE_NEW)] if session.has_new else []
+        claim = session.bind(text, **due, **self._take)
         return [
             *reconcile,
             *(around(session, claim) if session.has_rate_limits else [claim]),
-            session.send(NEXT_DUE, **due),
+            session.bind(NEXT_DUE, **due),
         ]
 
     def set_bad_rows_aside(self) -> bool:
@@ -186,18 +186,18 @@ class _Step:
             due["job_types"],
             self._take["look_ahead"],
             due["passed_over"],
-            lambda passed_over: self._sends(ACQUIRE, ANY_TIME, passed_over=list(passed_over)),
+            lambda passed_over: self._statements(ACQUIRE, ANY_TIME, passed_over=list(passed_over)),
         )
 
     def claim_backlog(self, since: datetime) -> Sequence[tuple[Any, ...]]:
         """Claim triggers that are due since `since`, and do not look at what is left."""
-        claim = self._session.send(self.unlimited, **self._due, **self._take, since=since)
-        [taken] = self._session.locked(claim, keeps_expectation=True)
+        claim = self._session.bind(self.unlimited, **self._due, **self._take, since=since)
+        [taken] = self._session.locked(claim, keeps_next_due=True)
         return taken.rows
 
 
 def _outcome_of_backlog(session: SqlSession, slots: Hashable, taken: Sequence[tuple[Any, ...]]) -> Acquisition:
-    session.expectation.note_backlog(slots, taken[-1][_SCHEDULED_TIME])
+    session.next_due.note_backlog(slots, taken[-1][_SCHEDULED_TIME])
     return _outcome_without_look(taken)
 
 
@@ -224,7 +224,7 @@ class _Left(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Flight:
+class _RoundTrip:
     """What is left, the rows of the statement before it, the next turn by a rate limit, and where the look began."""
 
     left: _Left
@@ -260,11 +260,11 @@ class _Flight:
         )
 
 
-def _noted(session: SqlSession, slots: Hashable, done: _Flight) -> _Flight:
+def _noted(session: SqlSession, slots: Hashable, done: _RoundTrip) -> _RoundTrip:
     """Keep what the next acquire step may expect."""
     left = done.left
     session.has_new = left.new is not None
     session.has_rate_limits = left.has_rate_limits
-    session.expectation.note(slots, left.now, left.soonest, left.soonest_limited)
-    session.expectation.note_look(done.look, slots, min(left.now, left.soonest or left.now), left.took)
+    session.next_due.note(slots, left.now, left.soonest, left.soonest_limited)
+    session.next_due.note_look(done.look, slots, min(left.now, left.soonest or left.now), left.took)
     return done

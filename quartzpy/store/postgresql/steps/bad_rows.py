@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
-from quartzpy.store.postgresql.db.database import RefusedRowError
-from quartzpy.store.postgresql.db.flight import ROLLBACK, Send
-from quartzpy.store.postgresql.db.locks import LockName
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
+from quartzpy.store.postgresql.connection.locks import LockName
+from quartzpy.store.postgresql.connection.pipeline import ROLLBACK, BoundStatement
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.texts import storable_text
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def _error_of(attempt: Callable[[Sequence[_S]], None], part: Sequence[_S]) -> Re
     return None
 
 
-def rehearse(session: SqlSession, sends: Sequence[Send]) -> None:
+def rehearse(session: SqlSession, statements: Sequence[BoundStatement]) -> None:
     """Run the statements of a step under its lock, and roll them back.
 
     Raises:
@@ -73,7 +73,8 @@ def rehearse(session: SqlSession, sends: Sequence[Send]) -> None:
     """
     lock = session.lock(LockName.TRIGGER_ACCESS)
     session.connections.transaction(
-        lambda connection: session.connections.fly_on(connection, [lock, *sends], commit=ROLLBACK), session.lane
+        lambda connection: session.connections.execute_on(connection, [lock, *statements], commit=ROLLBACK),
+        session.share,
     )
 
 
@@ -88,11 +89,11 @@ def set_aside_waiting(
     job_types: Sequence[str],
     look_ahead: timedelta,
     passed_over: Collection[int],
-    sends: Callable[[Collection[int]], Sequence[Send]],
+    statements: Callable[[Collection[int]], Sequence[BoundStatement]],
 ) -> bool:
     """Put the waiting triggers into ERROR that make an acquire step fail. Return whether there were any.
 
-    `sends` returns the statements of the step for the generations that are passed over.
+    `statements` returns the statements of the step for the generations that are passed over.
     """
     found = session.read_one(
         SUSPECTS, job_types=list(job_types), look_ahead=look_ahead, passed_over=list(passed_over), most=MOST_SUSPECTS
@@ -100,13 +101,13 @@ def set_aside_waiting(
     named = {generation: (group, name) for generation, group, name in found}
 
     def attempt(part: Sequence[int]) -> None:
-        rehearse(session, sends([*passed_over, *named.keys() - part]))
+        rehearse(session, statements([*passed_over, *named.keys() - part]))
 
     blamed = to_blame(list(named), attempt)
     if not blamed:
         return False
     [done] = session.locked(
-        session.send(
+        session.bind(
             SET_ASIDE,
             **at_node,
             groups=[named[one][0] for one in blamed],

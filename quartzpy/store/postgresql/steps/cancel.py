@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from quartzpy.keys import JobKey
-from quartzpy.store.postgresql.db.listen import news
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.listen import news
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import Node, Notification
 
 _SQL = SqlFile("steps/cancel.sql")
@@ -17,12 +17,12 @@ CANCEL_REQUESTS = _SQL("cancel_requests")
 def request_cancel(session: SqlSession, executions: int | JobKey) -> set[int]:
     """Ask executions to stop; see `FiringStore.request_cancel`."""
     if isinstance(executions, int):
-        send = session.send(REQUEST_CANCEL, fire_id=executions)
-        marked, _ = session.unlocked(send, news(session, Notification.CANCELLED))
+        statement = session.bind(REQUEST_CANCEL, fire_id=executions)
+        marked, _ = session.unlocked(statement, news(session, Notification.CANCELLED))
         return {executions} if marked.touched else set()
     job = executions
-    send = session.send(REQUEST_CANCEL_OF_JOB, group=job.group, name=job.name, channel=session.channel)
-    [marked] = session.unlocked(send)
+    statement = session.bind(REQUEST_CANCEL_OF_JOB, group=job.group, name=job.name, channel=session.channel)
+    [marked] = session.unlocked(statement)
     return {fire_id for (fire_id,) in marked.rows}
 
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
 from quartzpy.states import NodeMode
-from quartzpy.store.postgresql.db.control import ControlConnection
-from quartzpy.store.postgresql.db.session import NOW, SqlSession, require_epoch
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.checkin_connection import ControlConnection
+from quartzpy.store.postgresql.connection.session import NOW, SqlSession, require_epoch
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps import facts
 from quartzpy.store.protocol import CheckIn, Node, Notification
 from quartzpy.store.records import NodeRecord
@@ -33,11 +33,11 @@ SET_MODE = _SQL("set_mode")
 
 def check_in(session: SqlSession, control: ControlConnection, node: Node, within: float | None) -> CheckIn:
     """Renew the lease; see `JobStore.check_in`."""
-    own, nodes, now = control.fly(
+    own, nodes, now = control.execute(
         [
-            session.send(CHECK_IN, instance=node.instance_id, epoch=node.epoch),
-            session.send(NODES),
-            session.send(NOW),
+            session.bind(CHECK_IN, instance=node.instance_id, epoch=node.epoch),
+            session.bind(NODES),
+            session.bind(NOW),
         ],
         within,
     )
@@ -46,7 +46,7 @@ def check_in(session: SqlSession, control: ControlConnection, node: Node, within
 
 
 def list_nodes(session: SqlSession) -> CheckIn:
-    nodes, now, metadata = session.read(session.send(NODES), session.send(NOW), session.send(facts.READ))
+    nodes, now, metadata = session.read(session.bind(NODES), session.bind(NOW), session.bind(facts.READ))
     return CheckIn(now.rows[0][0], records(nodes.rows), facts.decoded(metadata.rows))
 
 
@@ -92,18 +92,18 @@ def records(rows: list[tuple[Any, ...]]) -> tuple[NodeRecord, ...]:
 def publish(session: SqlSession, node: Node, capabilities: Capabilities) -> None:
     """Record what the node can run; see `JobStore.publish`."""
     values = {"instance": node.instance_id, "epoch": node.epoch, "capabilities": capabilities.as_text()}
-    session.unlocked(session.send(PUBLISH, **values))
+    session.unlocked(session.bind(PUBLISH, **values))
 
 
 def forgive(session: SqlSession, jobs: Collection[JobKey]) -> None:
     """Subtract node deaths; see `JobStore.forgive`."""
     if jobs:
-        session.unlocked(session.send(FORGIVE, groups=[key.group for key in jobs], names=[key.name for key in jobs]))
+        session.unlocked(session.bind(FORGIVE, groups=[key.group for key in jobs], names=[key.name for key in jobs]))
 
 
 def set_node_mode(session: SqlSession, instance_id: str, mode: NodeMode) -> datetime | None:
     """Command a node; see `ClusterStore.set_node_mode`."""
     values = {"instance": instance_id, "node_mode": mode, "channel": session.channel, "news": Notification.COMMANDED}
-    send = session.send(SET_MODE, **values)
-    [changed] = session.unlocked(send)
+    statement = session.bind(SET_MODE, **values)
+    [changed] = session.unlocked(statement)
     return changed.rows[0][0] if changed.rows else None

@@ -16,9 +16,9 @@ from typing import Any
 
 from quartzpy.keys import JobKey
 from quartzpy.states import CompletionInstruction
-from quartzpy.store.postgresql.db.flight import Send
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps import failures, plain_completions
 from quartzpy.store.postgresql.steps.completion_effects import effects
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
@@ -69,8 +69,8 @@ def _makes_triggers_due(completion: Completion) -> bool:
 def _complete_with_lock(
     session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool
 ) -> CompletionOutcome:
-    flight = sends(session, node, completions, wakes_others=wakes_others)
-    results = session.locked(*flight, keeps_expectation=not any(map(_makes_triggers_due, completions)))
+    pipeline = statements(session, node, completions, wakes_others=wakes_others)
+    results = session.locked(*pipeline, keeps_next_due=not any(map(_makes_triggers_due, completions)))
     now, done, twice, earliest, _, *more = results[0].rows[0]
     repeating = {c.fired.fire_id for c in completions if c.retry_after is not None}
     stopped = repeating.intersection(more[0]) if repeating else repeating
@@ -92,9 +92,9 @@ def _complete_with_lock(
     )
 
 
-def sends(
+def statements(
     session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
-) -> list[Send]:
+) -> list[BoundStatement]:
     """Return the statements that end executions, to be sent under TRIGGER_ACCESS."""
     asking = [c for c in completions if c.instruction is not CompletionInstruction.NOOP or c.moves_its_trigger()]
     counted = [c for c in completions if failures.counts(c)]
@@ -104,7 +104,7 @@ def sends(
     captures = any(c.log is not None for c in completions)
     logs: dict[str, Any] = {"logs": [c.log for c in completions]} if captures else {}
     return [
-        session.send(
+        session.bind(
             complete_statement(
                 asks=bool(asking),
                 stores=any(c.job_data is not None for c in completions),
@@ -133,7 +133,7 @@ def sends(
             retry_after=[c.retry_after for c in completions],
             results=[c.result for c in completions],
         ),
-        # Its result is the second of the flight; see `complete`.
+        # Its result is the second of the round trip; see `complete`.
         *([failures.count(session, counted)] if counted else []),
         *effects(session, node, completions),
     ]

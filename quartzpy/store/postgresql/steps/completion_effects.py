@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quartzpy.states import Outcome
-from quartzpy.store.postgresql.db.flight import Send
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.orphans import orphans
 from quartzpy.store.protocol import Completion, FiredTrigger, Node
 from quartzpy.store.protocol.outcomes import NOT_FAILED
@@ -22,13 +22,13 @@ SET_STATES = _SQL("set_states")
 DELETE_ASKED = _SQL("delete_asked")
 
 
-def effects(session: SqlSession, node: Node, completions: Sequence[Completion]) -> list[Send]:
+def effects(session: SqlSession, node: Node, completions: Sequence[Completion]) -> list[BoundStatement]:
     """Return the statements that only some completions need, to be sent after the one that ended the executions."""
     more = []
     asking = [c for c in completions if c.instruction.state is not None]
     if asking:
         more.append(
-            session.send(
+            session.bind(
                 SET_STATES,
                 epoch=node.epoch,
                 fire_ids=[c.fired.fire_id for c in asking],
@@ -39,16 +39,16 @@ def effects(session: SqlSession, node: Node, completions: Sequence[Completion]) 
         )
     deleting = [c.fired.fire_id for c in completions if c.instruction.deletes]
     if deleting:
-        more.append(session.send(DELETE_ASKED, epoch=node.epoch, fire_ids=deleting))
+        more.append(session.bind(DELETE_ASKED, epoch=node.epoch, fire_ids=deleting))
     survived = [c.fired.fire_id for c in completions if c.fired.node_deaths and c.outcome is Outcome.SUCCEEDED]
     if survived:
-        more.append(session.send(ACQUIT, epoch=node.epoch, fire_ids=survived))
+        more.append(session.bind(ACQUIT, epoch=node.epoch, fire_ids=survived))
     ending = {(c.fired.job_group, c.fired.job_name) for c in completions if c.ends_its_trigger or c.instruction.deletes}
     more += orphans(session, ending)
     moving = [c for c in completions if c.moves_its_trigger()]
     if moving:
         more.append(
-            session.send(
+            session.bind(
                 MOVE_BY_END,
                 epoch=node.epoch,
                 fire_ids=[c.fired.fire_id for c in moving],
@@ -59,7 +59,7 @@ def effects(session: SqlSession, node: Node, completions: Sequence[Completion]) 
     return more + refills(session, completions)
 
 
-def refills(session: SqlSession, completions: Sequence[Completion]) -> list[Send]:
+def refills(session: SqlSession, completions: Sequence[Completion]) -> list[BoundStatement]:
     """Return the statements that append further fire times to triggers that have few left, if there are such."""
     more = []
     for text, is_limited in ((REFILL, False), (REFILL_OF_LIMITED, True)):
@@ -71,8 +71,10 @@ def refills(session: SqlSession, completions: Sequence[Completion]) -> list[Send
     return more
 
 
-def _refill(session: SqlSession, text: str, refilled: Sequence[tuple[FiredTrigger, UpcomingFireTimes]]) -> Send:
-    return session.send(
+def _refill(
+    session: SqlSession, text: str, refilled: Sequence[tuple[FiredTrigger, UpcomingFireTimes]]
+) -> BoundStatement:
+    return session.bind(
         text,
         groups=[fired.trigger_group for fired, _ in refilled],
         names=[fired.trigger_name for fired, _ in refilled],

@@ -16,8 +16,8 @@ from typing import Any
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.node_facts import CLOCK_AHEAD, RELEASE, SETTING, TZDATA
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import Node
 
 ALIKE = (
@@ -70,7 +70,7 @@ def of_this_process(config: SchedulerConfig) -> dict[str, Any]:
 
 def publish(session: SqlSession, node: Node, facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Store the facts of this node; return those of all nodes, by instance id."""
-    save = session.send(
+    save = session.bind(
         SAVE,
         instance=node.instance_id,
         epoch=node.epoch,
@@ -78,7 +78,7 @@ def publish(session: SqlSession, node: Node, facts: Mapping[str, Any]) -> dict[s
         wall=repr(time.time()),
         clock_ahead=CLOCK_AHEAD,
     )
-    return decoded(session.unlocked(save, session.send(READ))[1].rows)
+    return decoded(session.unlocked(save, session.bind(READ))[1].rows)
 
 
 def decoded(rows: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:

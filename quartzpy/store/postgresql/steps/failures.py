@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quartzpy.states import Outcome
-from quartzpy.store.postgresql.db.flight import Send
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import Completion
 
 _SQL = SqlFile("steps/failures.sql")
@@ -23,6 +23,6 @@ def counts(completion: Completion) -> bool:
     )
 
 
-def count(session: SqlSession, completions: Sequence[Completion]) -> Send:
+def count(session: SqlSession, completions: Sequence[Completion]) -> BoundStatement:
     """Return what counts these ends, and pauses the jobs that have reached their limit; its rows are those jobs."""
-    return session.send(COUNT, fire_ids=[c.fired.fire_id for c in completions])
+    return session.bind(COUNT, fire_ids=[c.fired.fire_id for c in completions])

@@ -14,11 +14,11 @@ import logging
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 
-from quartzpy.store.postgresql.db.database import RefusedRowError
-from quartzpy.store.postgresql.db.flight import Send
-from quartzpy.store.postgresql.db.rows import by_outcome
-from quartzpy.store.postgresql.db.session import SqlSession, require_epoch
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
+from quartzpy.store.postgresql.schema.rows import by_outcome
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.bad_rows import reason_of, rehearse, to_blame
 from quartzpy.store.postgresql.steps.holdings import FORGET, STILL_CLAIMED, reject
 from quartzpy.store.protocol import FireRequest, Firing, Node
@@ -44,7 +44,7 @@ def fire(
     """
     knows_limits = knows_limits or any(move.acquired.max_concurrent is not None for move in moves)
     try:
-        fired, _, left = session.locked(*_sends(session, node, moves, early, knows_limits), keeps_expectation=True)
+        fired, _, left = session.locked(*_statements(session, node, moves, early, knows_limits), keeps_next_due=True)
     except RefusedRowError:
         rejected = _reject_bad_rows(session, node, moves, early)
         if not rejected:
@@ -53,7 +53,7 @@ def fire(
         return fire(session, node, others, early=early, knows_limits=knows_limits)
     now, still_claimed, limit_was_added = require_epoch(node, left)
     ran, _, skipped = by_outcome(fired.rows)
-    session.expectation.note_moved(ran)
+    session.next_due.note_moved(ran)
     if limit_was_added and not knows_limits:
         rest = [move for move in moves if move.acquired.fire_id in still_claimed]
         more = fire(session, node, rest, early=early, knows_limits=True)
@@ -61,13 +61,13 @@ def fire(
     return Firing(now, ran, frozenset(still_claimed), skipped)
 
 
-def _sends(
+def _statements(
     session: SqlSession, node: Node, moves: Sequence[FireRequest], early: timedelta, knows_limits: bool
-) -> list[Send]:
+) -> list[BoundStatement]:
     fire_ids = [move.acquired.fire_id for move in moves]
     at_node = {"instance": node.instance_id, "epoch": node.epoch}
     return [
-        session.send(
+        session.bind(
             FIRE if knows_limits else FIRE_UNLIMITED,
             **at_node,
             fire_ids=fire_ids,
@@ -76,8 +76,8 @@ def _sends(
             complete=[move.following.is_complete for move in moves],
             channel=session.channel,
         ),
-        session.send(FORGET, epoch=node.epoch, fire_ids=fire_ids),
-        session.send(STILL_CLAIMED, **at_node, fire_ids=fire_ids),
+        session.bind(FORGET, epoch=node.epoch, fire_ids=fire_ids),
+        session.bind(STILL_CLAIMED, **at_node, fire_ids=fire_ids),
     ]
 
 
@@ -88,7 +88,7 @@ def _reject_bad_rows(
     of_claim = {move.acquired.fire_id: move for move in moves}
 
     def attempt(part: Sequence[int]) -> None:
-        rehearse(session, _sends(session, node, [of_claim[one] for one in part], early, knows_limits=True))
+        rehearse(session, _statements(session, node, [of_claim[one] for one in part], early, knows_limits=True))
 
     blamed = to_blame(list(of_claim), attempt)
     for fire_id, error in blamed.items():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from quartzpy.store.postgresql.db.flight import Result
-from quartzpy.store.postgresql.db.listen import news
-from quartzpy.store.postgresql.db.rows import by_outcome
-from quartzpy.store.postgresql.db.session import SqlSession, require_epoch
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.listen import news
+from quartzpy.store.postgresql.connection.pipeline import Result
+from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
+from quartzpy.store.postgresql.schema.rows import by_outcome
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import Holdings, Node, Reconciliation
 from quartzpy.texts import storable_text
 
@@ -30,9 +30,9 @@ def release(session: SqlSession, node: Node, fire_ids: Collection[int]) -> froze
         return frozenset()
     values = {"epoch": node.epoch, "fire_ids": list(fire_ids)}
     *_, left = session.locked(
-        session.send(RELEASE, **values, channel=session.channel),
-        session.send(FORGET, **values),
-        session.send(STILL_CLAIMED, **values, instance=node.instance_id),
+        session.bind(RELEASE, **values, channel=session.channel),
+        session.bind(FORGET, **values),
+        session.bind(STILL_CLAIMED, **values, instance=node.instance_id),
     )
     _, still_claimed, _ = require_epoch(node, left)
     return frozenset(still_claimed)
@@ -42,7 +42,7 @@ def reject(session: SqlSession, node: Node, reasons: Mapping[int, str]) -> None:
     """Put claimed triggers into ERROR; see `JobStore.reject`."""
     if reasons:
         session.locked(
-            session.send(
+            session.bind(
                 REJECT,
                 epoch=node.epoch,
                 fire_ids=list(reasons),
@@ -53,7 +53,7 @@ def reject(session: SqlSession, node: Node, reasons: Mapping[int, str]) -> None:
 
 def holdings(session: SqlSession, node: Node) -> Holdings:
     """Return the claims and executions of an epoch; see `JobStore.holdings`."""
-    [found] = session.read(session.send(HOLDINGS, instance=node.instance_id, epoch=node.epoch))
+    [found] = session.read(session.bind(HOLDINGS, instance=node.instance_id, epoch=node.epoch))
     return _holdings(node, found)
 
 
@@ -68,10 +68,10 @@ def reconcile(
     """Reconcile the store's rows with the node's; see `JobStore.reconcile`."""
     values = {"epoch": node.epoch, "claims": list(claims)}
     fires, released, _, found = session.locked(
-        session.send(UNKNOWN_FIRES, epoch=node.epoch, executions=list(executions)),
-        session.send(RELEASE_OTHERS, **values, channel=session.channel),
-        session.send(FORGET_ALL, epoch=node.epoch),
-        session.send(HOLDINGS, instance=node.instance_id, epoch=node.epoch),
+        session.bind(UNKNOWN_FIRES, epoch=node.epoch, executions=list(executions)),
+        session.bind(RELEASE_OTHERS, **values, channel=session.channel),
+        session.bind(FORGET_ALL, epoch=node.epoch),
+        session.bind(HOLDINGS, instance=node.instance_id, epoch=node.epoch),
     )
     return Reconciliation(
         by_outcome(fires.rows)[0], frozenset(fire_id for fire_id, _ in released.rows), _holdings(node, found)

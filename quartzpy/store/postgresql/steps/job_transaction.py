@@ -12,13 +12,13 @@ from psycopg import pq
 
 from quartzpy.errors import InvalidValueError, LeaseLostError, OutcomeUnknownError
 from quartzpy.states import CompletionInstruction
-from quartzpy.store.postgresql.db.connections import SESSION_VALUES, Connections
-from quartzpy.store.postgresql.db.database import translate
-from quartzpy.store.postgresql.db.flight import Result, Send, prepared_on
-from quartzpy.store.postgresql.db.locks import LockName
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
-from quartzpy.store.postgresql.db.statement import literal
+from quartzpy.store.postgresql.connection.connections import SESSION_VALUES, Connections
+from quartzpy.store.postgresql.connection.error_translation import translate
+from quartzpy.store.postgresql.connection.locks import LockName
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result, prepared_on
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.schema.statement import literal
 from quartzpy.store.postgresql.steps import complete, failures
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 
@@ -56,7 +56,7 @@ class WorkTransaction:
         kept = [f"set_config('quartzpy.{name}', current_setting('{name}'), true)" for name in _KEPT]
         entered = [f"set_config('{name}', {literal(value)}, true)" for name, value in settings.items()]
         self._enter = f"SELECT {', '.join([*kept, *entered])}".encode()
-        """Precedes everything else of a flight, also the preparation of its statements, which looks the tables up."""
+        """Precedes everything else of a pipeline, also the preparation of its statements, which looks the tables up."""
 
     @property
     def connection(self) -> Connection:
@@ -72,33 +72,33 @@ class WorkTransaction:
             or changes_triggers
             or failures.counts(completion)
         ):
-            held.append(self._session.send(HOLD_JOB, **job))
+            held.append(self._session.bind(HOLD_JOB, **job))
         if completion.fired.continues:
-            held.append(self._session.send(HOLD_FOLLOWERS, **job))
+            held.append(self._session.bind(HOLD_FOLLOWERS, **job))
         if changes_triggers:
-            held.append(self._session.send(HOLD_TRIGGERS, **job))
-        held.append(self._session.send(HOLD_CLAIM, fire_id=completion.fired.fire_id, epoch=node.epoch))
-        sends = [
+            held.append(self._session.bind(HOLD_TRIGGERS, **job))
+        held.append(self._session.bind(HOLD_CLAIM, fire_id=completion.fired.fire_id, epoch=node.epoch))
+        statements = [
             self._session.lock(LockName.TRIGGER_ACCESS),
-            *complete.sends(self._session, node, [completion]),
-            self._session.send(STANDS, fire_id=completion.fired.fire_id, epoch=node.epoch),
+            *complete.statements(self._session, node, [completion]),
+            self._session.bind(STANDS, fire_id=completion.fired.fire_id, epoch=node.epoch),
         ]
-        answers = self._commit([*held, self._ours, *sends], completion.fired.fire_id)
+        answers = self._commit([*held, self._ours, *statements], completion.fired.fire_id)
         now, _, _, earliest, *_ = answers[len(held) + 2].rows[0]
         return CompletionOutcome(now, earliest_unblocked=earliest)
 
     def commit(self, node: Node, fire_id: int) -> None:
-        guard = self._session.send(CLAIM_STANDS, fire_id=fire_id, epoch=node.epoch, instance=node.instance_id)
+        guard = self._session.bind(CLAIM_STANDS, fire_id=fire_id, epoch=node.epoch, instance=node.instance_id)
         self._commit([self._ours, guard], fire_id)
 
     @property
-    def _ours(self) -> Send:
+    def _ours(self) -> BoundStatement:
         """The setting that marks this session as ours until the COMMIT."""
-        return self._session.send(self._connections.settings_query)
+        return self._session.bind(self._connections.settings_query)
 
-    def _commit(self, sends: Sequence[Send], fire_id: int) -> list[Result]:
+    def _commit(self, statements: Sequence[BoundStatement], fire_id: int) -> list[Result]:
         """Commit the job's work with these statements, and return their results."""
-        flight = [*sends, self._session.send(GO_BACK)]
+        pipeline = [*statements, self._session.bind(GO_BACK)]
         if self._connection.closed:
             raise InvalidValueError(
                 f"execution {fire_id}: the job closed the connection of its transaction; nothing was committed"
@@ -114,11 +114,13 @@ class WorkTransaction:
         before = set(prepared)
         try:
             try:
-                return self._connections.fly_on(driver, flight, begin=SAVEPOINT, local=self._enter, undo_by=BACK)[:-1]
+                return self._connections.execute_on(driver, pipeline, begin=SAVEPOINT, local=self._enter, undo_by=BACK)[
+                    :-1
+                ]
             except psycopg.errors.InvalidSqlStatementName:
                 # To discard its own statements, the driver discards all prepared ones, and a job may do so too.
                 prepared -= before
-                return self._connections.fly_on(driver, flight, begin=SAVEPOINT, local=self._enter)[:-1]
+                return self._connections.execute_on(driver, pipeline, begin=SAVEPOINT, local=self._enter)[:-1]
         except psycopg.errors.DivisionByZero as error:
             raise LeaseLostError(
                 f"execution {fire_id} is no longer this node's: its transaction was rolled back"

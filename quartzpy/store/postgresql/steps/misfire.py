@@ -1,8 +1,8 @@
 """The misfire step. Lock: TRIGGER_ACCESS. Applies the misfire instructions of late triggers.
 
-`LATE` reads a batch without the lock; the instructions are pure functions; `MOVE` writes the batch back in one flight,
-guarding each row by the values with which it was read, and records the misfires in `misfires`. Rows that have changed
-in the meantime are left to the next pass.
+`LATE` reads a batch without the lock; the instructions are pure functions; `MOVE` writes the batch back in one round
+trip, guarding each row by the values with which it was read, and records the misfires in `misfires`. Rows that have
+changed in the meantime are left to the next pass.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.states import Missed
-from quartzpy.store.postgresql.db.database import RefusedRowError
-from quartzpy.store.postgresql.db.flight import Send
-from quartzpy.store.postgresql.db.rows import TriggerColumns, calendar_from_text, schedule_text
-from quartzpy.store.postgresql.db.session import SqlSession, require_epoch
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
+from quartzpy.store.postgresql.schema.rows import TriggerColumns, calendar_from_text, schedule_text
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.bad_rows import reason_of, rehearse, to_blame
 from quartzpy.store.protocol import DispatchKey, MisfireOutcome, Node
 from quartzpy.texts import storable_text
@@ -105,7 +105,7 @@ def recover_misfires(
     left = session.left_to_others
     at_node = {"instance": node.instance_id, "epoch": node.epoch}
     found, standing = session.read(
-        session.send(
+        session.bind(
             LATE,
             job_types=[dispatch_key.job_type for dispatch_key in dispatch_keys],
             placements=[dispatch_key.placement for dispatch_key in dispatch_keys],
@@ -113,7 +113,7 @@ def recover_misfires(
             limit=limit + 1,
             left=sorted(left),
         ),
-        session.send(GUARD, **at_node),
+        session.bind(GUARD, **at_node),
     )
     (now,) = require_epoch(node, standing)
     if not found.rows:
@@ -186,8 +186,8 @@ def _write(
     at: datetime,
 ) -> Sequence[tuple[Any, ...]]:
     """Write a batch back. Return the keys of the triggers that were moved."""
-    sends = [*_spoil(session, at_node, spoiled), *_move(session, at_node, late, misfires, at)]
-    results = session.locked(*sends) if sends else []
+    statements = [*_spoil(session, at_node, spoiled), *_move(session, at_node, late, misfires, at)]
+    results = session.locked(*statements) if statements else []
     return results[-1].rows if misfires else []
 
 
@@ -209,11 +209,11 @@ def _names(row: _Row) -> tuple[str, str]:
     return row.trigger.trigger_group, row.trigger.trigger_name
 
 
-def _spoil(session: SqlSession, at_node: dict[str, Any], spoiled: Sequence[tuple[_Row, str]]) -> list[Send]:
+def _spoil(session: SqlSession, at_node: dict[str, Any], spoiled: Sequence[tuple[_Row, str]]) -> list[BoundStatement]:
     if not spoiled:
         return []
     return [
-        session.send(
+        session.bind(
             SPOIL,
             **at_node,
             rows=[row.late.place for row, _ in spoiled],
@@ -227,12 +227,12 @@ def _spoil(session: SqlSession, at_node: dict[str, Any], spoiled: Sequence[tuple
 
 def _move(
     session: SqlSession, at_node: dict[str, Any], late: Sequence[_Late], misfires: Sequence[Misfire], at: datetime
-) -> list[Send]:
+) -> list[BoundStatement]:
     if not misfires:
         return []
     moves = [one.to for one in misfires]
     return [
-        session.send(
+        session.bind(
             MOVE,
             **at_node,
             rows=[one.row for one in late],

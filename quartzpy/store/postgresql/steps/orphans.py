@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from quartzpy.store.postgresql.db.flight import Send
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 
 _SQL = SqlFile("steps/orphans.sql")
 HOLD_ORPHANS = _SQL("hold_orphans")
 ORPHANED_JOBS = _SQL("orphaned_jobs")
 
 
-def orphans(session: SqlSession, jobs: Collection[tuple[str, str]]) -> list[Send]:
+def orphans(session: SqlSession, jobs: Collection[tuple[str, str]]) -> list[BoundStatement]:
     """Return the statements that remove those of the jobs that are not durable and have no trigger left."""
     keys = sorted(set(jobs))
     values = {"job_groups": [group for group, _ in keys], "job_names": [name for _, name in keys]}
-    return [session.send(text, **values) for text in (HOLD_ORPHANS, ORPHANED_JOBS)] if keys else []
+    return [session.bind(text, **values) for text in (HOLD_ORPHANS, ORPHANED_JOBS)] if keys else []

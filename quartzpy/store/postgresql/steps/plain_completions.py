@@ -22,7 +22,7 @@ triggers do not see each other's deletion. The other transactions that touch the
   trigger's row. `REFILL` locks that row, skips it if it is locked, and compares its generation and its last instant.
   The end of a trigger does the same and compares its generation and its state. If the row is locked, the trigger stays
   COMPLETE, as it does under the lock, and the repair of stuck triggers deletes it.
-- The job is replaced by one that is not durable: `orphans` follows in the same flight, and reads the job again.
+- The job is replaced by one that is not durable: `orphans` follows in the same round trip, and reads the job again.
 - A limit is added to the job: it holds for fires from then on, as the row of an execution keeps the limit that the job
   had at the fire. The condition is part of the statement nonetheless, so that an execution that counts for a limit is
   never ended here, whatever its node believes.
@@ -39,8 +39,8 @@ import psycopg
 
 from quartzpy.errors import JobStoreError
 from quartzpy.states import CompletionInstruction, Outcome
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps import failures
 from quartzpy.store.postgresql.steps.completion_effects import refills
 from quartzpy.store.postgresql.steps.orphans import orphans
@@ -115,7 +115,7 @@ def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tu
         }
     try:
         ended, *_ = session.unlocked(
-            session.send(
+            session.bind(
                 plain_statement(has_details=has_details, ends_triggers=bool(ending)),
                 **values,
                 epoch=node.epoch,

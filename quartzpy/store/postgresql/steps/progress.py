@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from quartzpy.jobs.context import Progress
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import Node
 
 _SQL = SqlFile("steps/progress.sql")
@@ -20,7 +20,7 @@ def report_progress(
     logs = logs or {}
     fire_ids = list(reports.keys() | logs.keys())
     progress = [reports.get(fire_id) for fire_id in fire_ids]
-    send = session.send(
+    statement = session.bind(
         REPORT_PROGRESS,
         epoch=node.epoch,
         fire_ids=fire_ids,
@@ -28,5 +28,5 @@ def report_progress(
         messages=[None if one is None else one.message for one in progress],
         logs=[logs.get(fire_id) for fire_id in fire_ids],
     )
-    [stored] = session.unlocked(send)
+    [stored] = session.unlocked(statement)
     return {fire_id for (fire_id,) in stored.rows}

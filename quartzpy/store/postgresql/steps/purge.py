@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from quartzpy.store.postgresql.db.flight import Send
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.orphans import orphans
 from quartzpy.store.postgresql.steps.rate_limits import PRUNE
 from quartzpy.store.protocol import Purged
@@ -25,13 +25,13 @@ _NEXT_INSTANT = timedelta(microseconds=1)
 
 def _history_cutoff(session: SqlSession, keep: int) -> datetime | None:
     """Return the instant that parts the latest `keep` executions from the others; None if there are no others."""
-    (result,) = session.unlocked(session.send(CUTOFF, keep=keep))
+    (result,) = session.unlocked(session.bind(CUTOFF, keep=keep))
     return result.rows[0][0] + _NEXT_INSTANT if result.rows else None
 
 
-def interrupt_actions(session: SqlSession, silent_for: timedelta) -> Send:
+def interrupt_actions(session: SqlSession, silent_for: timedelta) -> BoundStatement:
     """Return the statement that ends the actions of processes which have ended."""
-    return session.send(INTERRUPT, silent_for=silent_for, error=UNHEARD)
+    return session.bind(INTERRUPT, silent_for=silent_for, error=UNHEARD)
 
 
 def purge_history(
@@ -51,18 +51,18 @@ def purge_history(
     executions, history = [], []
     if older_than is not None or before is not None:
         since = session.purged_up_to or "-infinity"
-        executions = [session.send(PURGE, since=since, older_than=older_than, before=before, limit=limit)]
+        executions = [session.bind(PURGE, since=since, older_than=older_than, before=before, limit=limit)]
     if older_than is not None:
-        history.append(session.send(PURGE_MISFIRES, older_than=older_than, limit=limit))
+        history.append(session.bind(PURGE_MISFIRES, older_than=older_than, limit=limit))
     if actions is not None:
-        history.append(session.send(PURGE_ACTIONS, older_than=actions, limit=limit))
+        history.append(session.bind(PURGE_ACTIONS, older_than=actions, limit=limit))
     triggers = []
     if ended_triggers is not None:
-        triggers = [session.send(PURGE_ENDED, older_than=ended_triggers, limit=limit)]
+        triggers = [session.bind(PURGE_ENDED, older_than=ended_triggers, limit=limit)]
     if not executions and not history and not triggers:
         return Purged(0)
     # The acquire step deletes the rows of rate limits as well, but not once no job has a limit any more.
-    others = session.send(PRUNE), interrupt_actions(session, ACTION_SILENCE)
+    others = session.bind(PRUNE), interrupt_actions(session, ACTION_SILENCE)
     *results, _, _ = session.unlocked(*executions, *history, *triggers, *others)
     deleted = 0
     if executions:

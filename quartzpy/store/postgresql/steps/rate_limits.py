@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from quartzpy.store.postgresql.db.flight import Send
-from quartzpy.store.postgresql.db.session import SqlSession
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 
 _SQL = SqlFile("steps/rate_limits.sql")
 ADMIT = _SQL("admit")
@@ -31,7 +31,7 @@ PRUNE = _SQL("prune")
 NEXT_TURN = _SQL("next_turn")
 
 
-def around(session: SqlSession, acquire: Send) -> list[Send]:
+def around(session: SqlSession, acquire: BoundStatement) -> list[BoundStatement]:
     """Return the acquire statement between those that apply the rate limits; the last one is `NEXT_TURN`."""
     names = (
         "instance",
@@ -46,9 +46,9 @@ def around(session: SqlSession, acquire: Send) -> list[Send]:
     )
     values: dict[str, Any] = {name: acquire.values[name] for name in names}
     return [
-        session.send(ADMIT, **values),
+        session.bind(ADMIT, **values),
         acquire,
-        session.send(SPEND),
-        session.send(PRUNE),
-        session.send(NEXT_TURN, **{name: values[name] for name in ("job_types", "placements", "passed_over")}),
+        session.bind(SPEND),
+        session.bind(PRUNE),
+        session.bind(NEXT_TURN, **{name: values[name] for name in ("job_types", "placements", "passed_over")}),
     ]

@@ -14,11 +14,11 @@ from typing import Any
 from quartzpy.errors import JobStoreError
 from quartzpy.keys import JobKey
 from quartzpy.store import refusals
-from quartzpy.store.postgresql.db.conninfo import session_prefix
-from quartzpy.store.postgresql.db.listen import news
-from quartzpy.store.postgresql.db.locks import MAKE, LockName
-from quartzpy.store.postgresql.db.session import SqlSession, require_epoch
-from quartzpy.store.postgresql.db.sql_files import SqlFile
+from quartzpy.store.postgresql.connection.conninfo import session_prefix
+from quartzpy.store.postgresql.connection.listen import news
+from quartzpy.store.postgresql.connection.locks import MAKE, LockName
+from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
 from quartzpy.store.postgresql.steps.holdings import RELEASE_OTHERS
 from quartzpy.store.postgresql.steps.orphans import orphans
@@ -56,7 +56,7 @@ def end_sessions(session: SqlSession, dead: Collection[NodeRecord]) -> None:
         return
     prefixes = [session_prefix(record.process, session.scheduler, session.names.prefix) for record in others]
     try:
-        ended = session.unlocked(session.send(END_SESSIONS, **_identified(others), prefixes=prefixes))[0].rows[0][0]
+        ended = session.unlocked(session.bind(END_SESSIONS, **_identified(others), prefixes=prefixes))[0].rows[0][0]
     except JobStoreError as error:
         # Rows that these sessions have locked are skipped, and recovered after their release.
         logger.warning("cannot terminate the database sessions of dead nodes: %s", error)
@@ -70,7 +70,7 @@ def recover(
 ) -> RecoveryOutcome:
     """Remove dead nodes and release what they held; see `JobStore.recover`."""
     stuck, standing = session.read(
-        session.send(ANYTHING_STUCK), session.send(GUARD, instance=node.instance_id, epoch=node.epoch)
+        session.bind(ANYTHING_STUCK), session.bind(GUARD, instance=node.instance_id, epoch=node.epoch)
     )
     require_epoch(node, standing)
     if not dead and not stuck.rows[0][0]:
@@ -78,10 +78,10 @@ def recover(
     end_sessions(session, dead)
     removed, given_back, poison, repaired = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
-        session.send(REMOVE_DEAD, **_identified(dead)),
-        session.send(FREE, died=[record.epoch for record in dead]),
-        session.send(QUARANTINE, max_deaths=max_node_deaths),
-        session.send(REPAIR),
+        session.bind(REMOVE_DEAD, **_identified(dead)),
+        session.bind(FREE, died=[record.epoch for record in dead]),
+        session.bind(QUARANTINE, max_deaths=max_node_deaths),
+        session.bind(REPAIR),
         news(session),
         name=LockName.STATE_ACCESS,
     )[1:5]
@@ -109,12 +109,12 @@ def register(
 ) -> Node:
     """Begin an epoch; see `JobStore.register`."""
     _, present = session.unlocked(
-        session.send(MAKE, names=list(LockName)), session.send(PRESENT_EPOCH, instance=instance_id)
+        session.bind(MAKE, names=list(LockName)), session.bind(PRESENT_EPOCH, instance=instance_id)
     )
     _, _, registered, _, _, nodes = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
-        session.send(REPLACE_SILENT, instance=instance_id, ended_epoch=ended_epoch),
-        session.send(
+        session.bind(REPLACE_SILENT, instance=instance_id, ended_epoch=ended_epoch),
+        session.bind(
             REGISTER,
             instance=instance_id,
             host=host,
@@ -123,9 +123,9 @@ def register(
             window=window,
             process=process,
         ),
-        session.send(FREE, died=[epoch for (epoch,) in present.rows]),
-        session.send(QUARANTINE, max_deaths=max_node_deaths),
-        session.send(NODES),
+        session.bind(FREE, died=[epoch for (epoch,) in present.rows]),
+        session.bind(QUARANTINE, max_deaths=max_node_deaths),
+        session.bind(NODES),
         name=LockName.STATE_ACCESS,
     )
     row = registered.first()
@@ -138,8 +138,8 @@ def leave(session: SqlSession, node: Node) -> None:
     """Release the node's claims and remove the node; see `JobStore.leave`."""
     session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
-        session.send(RELEASE_OTHERS, epoch=node.epoch, claims=[], channel=session.channel),
-        session.send(LEAVE, instance=node.instance_id, epoch=node.epoch),
+        session.bind(RELEASE_OTHERS, epoch=node.epoch, claims=[], channel=session.channel),
+        session.bind(LEAVE, instance=node.instance_id, epoch=node.epoch),
         # Also if no claim was left: only this node was notified of triggers that its last executions unblocked.
         news(session),
         name=LockName.STATE_ACCESS,

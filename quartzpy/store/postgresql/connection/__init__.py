@@ -1,0 +1,1 @@
+"""The way to the database: connections, pools, pipelined transactions and their errors."""

@@ -1,0 +1,133 @@
+"""Wakes other nodes with LISTEN and NOTIFY.
+
+A commit with a notification takes a lock of the whole server. So a transaction notifies at most once, and only if a
+node may be asleep beyond the new fire time: if no trigger of the same job type and placement is due earlier, which
+would wake every node that can take the new one. TRIGGER_ACCESS protects that decision: a later `acquire` sees the new
+trigger.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime
+from typing import Any
+
+import psycopg
+
+from quartzpy.errors import StoreUnavailableError
+from quartzpy.keys import JobKey
+from quartzpy.store.postgresql.connection.error_translation import translate
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.protocol import Notification
+
+_SQL = SqlFile("connection/listen.sql")
+NOTIFY = _SQL("notify")
+ANNOUNCE = _SQL("announce")
+_KNOWN = frozenset(Notification)
+_OF_TRIGGERS = {Notification.SCHEDULED, Notification.RESUMED}
+DUE = "due"
+"""Sent in place of SCHEDULED if a trigger is due already: nodes that expect nothing else claim it without a look."""
+
+
+def announcement(
+    session: SqlSession, due: Iterable[tuple[JobKey, datetime]], what: Notification = Notification.SCHEDULED
+) -> list[BoundStatement]:
+    """Return the statement that wakes sleeping nodes for these triggers; run it under TRIGGER_ACCESS."""
+    soonest: dict[JobKey, datetime] = {}
+    for key, at in due:
+        soonest[key] = min(at, soonest.get(key, at))
+    if not soonest:
+        return []
+    if not session.decides_at_once:
+        # In a user's transaction, a node may wake and fall asleep again before the commit, so notify in any case.
+        return [news(session, what)]
+    return [
+        session.bind(
+            ANNOUNCE,
+            channel=session.channel,
+            news=what,
+            news_of_due=DUE if what is Notification.SCHEDULED else what,
+            groups=[key.group for key in soonest],
+            names=[key.name for key in soonest],
+            instants=list(soonest.values()),
+        )
+    ]
+
+
+def news(session: SqlSession, what: str = Notification.SCHEDULED) -> BoundStatement:
+    """Return a notification to all nodes, also of released claims: nodes may be asleep beyond their fire times."""
+    return session.bind(NOTIFY, channel=session.channel, news=what)
+
+
+class Listener:
+    """A connection that runs LISTEN; see `Subscription`."""
+
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        channel: str,
+        *,
+        is_current: Callable[[object], bool],
+        on_triggers: Callable[[], None],
+        on_due: Callable[[], None],
+    ) -> None:
+        self._connection = connection
+        self._is_current = is_current
+        self._on_triggers = on_triggers
+        self._on_due = on_due
+        self._lock = threading.Lock()
+        # The reading end becomes readable when the writing end is closed.
+        self._interrupted, self._interrupt = socket.socketpair()
+        try:
+            connection.execute(f'LISTEN "{channel}"'.encode())
+        except psycopg.Error as error:
+            self.close()
+            raise translate(error) from error
+
+    def wait(self, timeout: float) -> Collection[Notification]:
+        """Return the notifications that arrived within `timeout` seconds."""
+        if not self._is_current(self._connection):
+            raise StoreUnavailableError("the server of the LISTEN connection is no longer the primary")
+        try:
+            pgconn = self._connection.pgconn
+            # Not `select`, which supports no descriptor above 1,023.
+            poller = select.poll()
+            poller.register(pgconn.socket, select.POLLIN)
+            poller.register(self._interrupted, select.POLLIN)
+            ready = [descriptor for descriptor, _ in poller.poll(timeout * 1000)]
+            if pgconn.socket not in ready:
+                return ()
+            pgconn.consume_input()
+            received: set[Notification] = set()
+            is_due = False
+            while (notification := pgconn.notifies()) is not None:
+                # A node of a later release may send notifications that this release does not know.
+                if (word := notification.extra.decode(errors="replace")) in _KNOWN:
+                    received.add(Notification(word))
+                elif word == DUE:
+                    received.add(Notification.SCHEDULED)
+                    is_due = True
+            if pgconn.status != psycopg.pq.ConnStatus.OK:
+                raise StoreUnavailableError("the LISTEN connection was lost")
+            if is_due:
+                self._on_due()
+            elif received & _OF_TRIGGERS:
+                self._on_triggers()
+            return received
+        except (psycopg.Error, OSError, ValueError) as error:
+            raise StoreUnavailableError(f"the LISTEN connection was lost: {error}") from error
+
+    def interrupt(self) -> None:
+        """See `Subscription.interrupt`."""
+        with self._lock:
+            self._interrupt.close()
+
+    def close(self) -> None:
+        self.interrupt()
+        self._interrupted.close()
+        self._connection.close()

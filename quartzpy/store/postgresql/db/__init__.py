@@ -1,1 +1,0 @@
-"""The database: connections, transactions, prepared statements and tables."""

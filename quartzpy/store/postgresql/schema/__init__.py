@@ -1,0 +1,1 @@
+"""The tables as the statements know them: names, columns, rows, privileges and the `.sql` files."""

@@ -1,0 +1,140 @@
+"""The tables of what happens now: running executions, rate limits, nodes and locks."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Double,
+    Index,
+    Integer,
+    Interval,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+from quartzpy.states import FiredState, NodeMode
+from quartzpy.store.postgresql.schema.tables.base import Instant, Name, are_instants, metadata, one_of
+
+fired_triggers = Table(
+    "qrtz_fired_triggers",
+    metadata,
+    Column("fire_id", BigInteger, nullable=False, autoincrement=False),
+    Column("sched_name", Name, nullable=False),
+    Column("trigger_group", Name, nullable=False),
+    Column("trigger_name", Name, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("job_group", Name, nullable=False),
+    Column("job_name", Name, nullable=False),
+    Column("job_type", Name, nullable=False),
+    Column("instance_id", Name, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("fired_time", Instant, nullable=False),
+    Column("scheduled_time", Instant, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("max_concurrent", Integer),
+    Column("concurrency_key", Text, nullable=False, server_default=text("''")),
+    Column("requests_recovery", Boolean, nullable=False),
+    Column("attempt", Integer, nullable=False, server_default=text("1")),
+    # A request to stop this execution.
+    Column("cancel_requested", Boolean, nullable=False, server_default=text("false")),
+    # The trigger's data at the time of the fire, for a recovery after the trigger has been removed.
+    Column("trigger_data", JSONB),
+    # The fire times that the execution coalesces, if there are several.
+    Column("coalesced_fire_times", ARRAY(Instant)),
+    # The progress that the job last reported: a fraction from 0 to 1.
+    Column("progress", Double),
+    Column("progress_message", Text),
+    # The last captured log lines of a running job, until the history has all of them.
+    Column("recent_log", Text),
+    PrimaryKeyConstraint("fire_id", name="qrtz_fired_triggers_pkey"),
+    CheckConstraint(one_of("state", FiredState), name="qrtz_fired_triggers_state_check"),
+    # What recovery computes with: a value that it cannot would hold up the recovery of all others.
+    CheckConstraint(
+        f"{are_instants('fired_time', 'scheduled_time')} AND attempt BETWEEN 1 AND 1000000000",
+        name="qrtz_fired_triggers_values_check",
+    ),
+)
+# running executions of jobs with a limit: acquire and fire count them
+Index(
+    "qrtz_fired_triggers_limited",
+    fired_triggers.c.sched_name,
+    fired_triggers.c.job_group,
+    fired_triggers.c.job_name,
+    fired_triggers.c.concurrency_key,
+    postgresql_where=text("state = 'EXECUTING' AND max_concurrent IS NOT NULL"),
+)
+# The database refuses two concurrent executions of a job that disallows them, even if the code has a bug.
+Index(
+    "qrtz_fired_triggers_one_running",
+    fired_triggers.c.sched_name,
+    fired_triggers.c.job_group,
+    fired_triggers.c.job_name,
+    fired_triggers.c.concurrency_key,
+    unique=True,
+    postgresql_where=text("state = 'EXECUTING' AND max_concurrent = 1"),
+)
+# There is no index by epoch: the table has no more rows than the cluster has workers, and it would slow each fire.
+
+rate_limits = Table(
+    "qrtz_rate_limits",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("job_group", Name, nullable=False),
+    Column("job_name", Name, nullable=False),
+    Column("concurrency_key", Text, nullable=False),
+    # The theoretical arrival time of the next fire, as GCRA defines it. A row without an instant in the future means
+    # nothing, and is deleted.
+    Column("tat", Instant, nullable=False),
+    # The last turn that was given to a trigger, and the interval between turns at that time.
+    Column("queued_until", Instant),
+    Column("queued_interval", Interval),
+    PrimaryKeyConstraint("sched_name", "job_group", "job_name", "concurrency_key", name="qrtz_rate_limits_pkey"),
+)
+# acquire: the rows that mean nothing
+Index("qrtz_rate_limits_tat", rate_limits.c.sched_name, rate_limits.c.tat)
+
+scheduler_state = Table(
+    "qrtz_scheduler_state",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("instance_id", Name, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("pid", BigInteger, nullable=False),
+    Column("started_at", Instant, nullable=False),
+    Column("last_checkin", Instant, nullable=False),
+    Column("checkin_count", BigInteger, nullable=False),
+    Column("checkin_interval", Interval, nullable=False),
+    # The silence after which other nodes may declare this one dead: its own setting, which theirs do not affect.
+    Column("failure_window", Interval, nullable=False, server_default=text("'20 seconds'")),
+    # Identifies the node's process among all machines.
+    Column("process", Text, nullable=False, server_default=text("''")),
+    # The node's job types, executors, group limits and labels.
+    Column("capabilities", JSONB, nullable=False, server_default=text("'{}'")),
+    # The node's time zone data, release, settings and clock; differences between nodes are reported.
+    Column("facts", JSONB, nullable=False, server_default=text("'{}'")),
+    # The mode that an operator or the node itself has set, and the instant of that, which rises with each change.
+    Column("mode", String(16), nullable=False, server_default=text("'RUNNING'")),
+    Column("mode_since", Instant),
+    PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
+    CheckConstraint(one_of("mode", NodeMode), name="qrtz_scheduler_state_mode_check"),
+    # Tells older releases if they can work with these tables; see `schema_version.usable_from`.
+    comment="tables of revision 0001, usable by releases from revision 0001 on",
+    postgresql_with={"fillfactor": "50"},
+)
+
+locks = Table(
+    "qrtz_locks",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("lock_name", String(40), nullable=False),
+    PrimaryKeyConstraint("sched_name", "lock_name", name="qrtz_locks_pkey"),
+)

@@ -1,0 +1,342 @@
+"""The tables of what is scheduled: jobs, triggers and calendars, with their owners and paused groups."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Computed,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    Interval,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+from quartzpy.states import Admission, JobMode, Missed, OverlapPolicy, TriggerState, Unreconciled
+from quartzpy.store.postgresql.schema.tables.base import Instant, Name, are_all_instants, are_instants, metadata, one_of
+
+IS_RATE_LIMIT = (
+    "rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000"
+    " AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000"
+    " AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE"
+)
+
+# As `states.misfire_rule_of`. Its casts are those that the server writes: alembic compares the texts.
+MISFIRE_RULE = (
+    "CASE WHEN unreconciled IS NOT NULL THEN 'NEW'::text"
+    " WHEN missed_policy IS NOT NULL OR admission::text = 'LATE'::text THEN 'LATE'::text"
+    " WHEN rate_limit IS NOT NULL AND admission IS NULL THEN 'RATE_LIMIT'::text"
+    " WHEN admission IS NOT NULL OR catch_up_until IS NOT NULL"
+    " OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text"
+    " WHEN misfire_threshold IS NULL THEN 'SCHEDULER'::text ELSE 'OWN'::text END"
+)
+
+job_details = Table(
+    "qrtz_job_details",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("job_group", Name, nullable=False),
+    Column("job_name", Name, nullable=False),
+    # The name that people see; NULL: they see job_name.
+    Column("display_name", Text),
+    # The address of a page about the job.
+    Column("documentation_url", Text),
+    Column("description", Text),
+    Column("job_type", Name, nullable=False),
+    Column("is_durable", Boolean, nullable=False),
+    # The limit of concurrent executions in the cluster; 1 is Quartz's DisallowConcurrentExecution, NULL is no limit.
+    Column("max_concurrent", Integer),
+    # The treatment of a fire at that limit.
+    Column("overlap_policy", String(12), nullable=False, server_default=text("'block'")),
+    # The entry of the data whose value max_concurrent holds for; NULL: it holds for the whole job.
+    Column("concurrency_key", Name),
+    # The limit of fires in a period: {"limit": 10, "per_us": 60000000, "burst": 1}; NULL is no limit.
+    Column("rate_limit", JSONB),
+    # The executor, group and labels that it asks for; empty where it runs anywhere.
+    Column("placement", Text, nullable=False, server_default=text("''")),
+    Column("persists_data", Boolean, nullable=False),
+    Column("requests_recovery", Boolean, nullable=False),
+    Column("retry_policy", JSONB),
+    Column("timeout", Interval),
+    # MANUAL: only manual triggers fire; DISABLED: none fires.
+    Column("mode", String(10), nullable=False, server_default=text("'ENABLED'")),
+    # The owner that declared the job (Scheduler.sync): pruning removes only an owner's own jobs.
+    Column("owner", Name),
+    # The number of nodes that died while executing the job since its last success.
+    Column("node_deaths", Integer, nullable=False, server_default=text("0")),
+    # Its triggers are paused after this number of failed executions in a row; NULL: never.
+    Column("pause_after_failures", Integer),
+    # The failed executions since the last success; counted only where pause_after_failures is set.
+    Column("consecutive_failures", Integer, nullable=False, server_default=text("0")),
+    # The level from which on the history keeps the log lines of its executions; NULL or OFF: it keeps none.
+    Column("capture_logs", String(10)),
+    Column("job_data", JSONB),
+    # The jobs that run after it, and after which outcomes.
+    Column("continuations", JSONB),
+    PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
+    CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
+    CheckConstraint(one_of("mode", JobMode), name="qrtz_job_details_mode_check"),
+    CheckConstraint(one_of("overlap_policy", OverlapPolicy), name="qrtz_job_details_when_full_check"),
+    # Values that the steps compute with: one that they cannot is refused when somebody stores it by hand.
+    CheckConstraint(IS_RATE_LIMIT, name="qrtz_job_details_rate_limit_check"),
+    CheckConstraint(
+        "timeout > interval '0' AND timeout <= interval '876600 hours'", name="qrtz_job_details_timeout_check"
+    ),
+    CheckConstraint(
+        "node_deaths BETWEEN 0 AND 1000000000 AND consecutive_failures BETWEEN 0 AND 1000000000",
+        name="qrtz_job_details_counters_check",
+    ),
+)
+
+# storing: is any job not ENABLED?
+Index(
+    "qrtz_job_details_mode",
+    job_details.c.sched_name,
+    postgresql_where=text("mode <> 'ENABLED'"),
+)
+# acquire: has any job a rate limit?
+Index(
+    "qrtz_job_details_rate_limit",
+    job_details.c.sched_name,
+    postgresql_where=text("rate_limit IS NOT NULL"),
+)
+# complete: the few jobs whose success resets node_deaths
+Index(
+    "qrtz_job_details_deaths",
+    job_details.c.sched_name,
+    postgresql_where=text("node_deaths > 0"),
+)
+
+calendars = Table(
+    "qrtz_calendars",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("calendar_name", Name, nullable=False),
+    Column("calendar", JSONB, nullable=False),
+    # Increases with each change: values that were computed from an older revision are refused.
+    Column("revision", BigInteger, nullable=False),
+    Column("owner", Name),
+    PrimaryKeyConstraint("sched_name", "calendar_name", name="qrtz_calendars_pkey"),
+)
+
+triggers = Table(
+    "qrtz_triggers",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("trigger_group", Name, nullable=False),
+    Column("trigger_name", Name, nullable=False),
+    Column("job_group", Name, nullable=False),
+    Column("job_name", Name, nullable=False),
+    # Copies of the job's columns, so that claiming reads a single table through a single index.
+    Column("job_type", Name, nullable=False),
+    Column("max_concurrent", Integer),
+    Column("overlap_policy", String(12), nullable=False, server_default=text("'block'")),
+    # The value that the job's concurrency_key has in the data of this trigger; empty where it has none.
+    Column("concurrency_key", Text, nullable=False, server_default=text("''")),
+    Column("placement", Text, nullable=False, server_default=text("''")),
+    Column("rate_limit", JSONB),
+    # The rate limit holds the trigger back until then, and is asked again; an instant in the past means nothing.
+    Column("rate_limited_until", Instant),
+    Column("description", Text),
+    Column("kind", String(40), nullable=False),
+    Column("schedule", JSONB, nullable=False),
+    Column("trigger_state", String(16), nullable=False),
+    # A fire changes these columns. They are adjacent, so that the log of an update within a page, which leaves out the
+    # common beginning and end of the two versions, is short.
+    Column("times_triggered", BigInteger, nullable=False, server_default=text("0")),
+    Column("next_fire_time", Instant),
+    Column("prev_fire_time", Instant),
+    # The fire times after the next one; upcoming_is_complete if no others follow them.
+    Column("upcoming", ARRAY(Instant), nullable=False, server_default=text("'{}'")),
+    Column("upcoming_is_complete", Boolean, nullable=False, server_default=text("false")),
+    # The missed instants that the next fire coalesces.
+    Column("coalesced_fire_times", ARRAY(Instant)),
+    Column("generation", BigInteger, nullable=False),
+    # The number of the attempt that a fire of this trigger is: above 1 for a retry.
+    Column("attempt", Integer, nullable=False, server_default=text("1")),
+    Column("start_time", Instant, nullable=False),
+    Column("end_time", Instant),
+    Column("priority", Integer, nullable=False),
+    Column("misfire_instruction", String(60), nullable=False),
+    # When a WAITING trigger misfires, and so which step takes it. It is computed from the other columns, here alone.
+    Column("misfire_rule", String(10), Computed(MISFIRE_RULE, persisted=True), nullable=False),
+    Column("misfire_threshold", Interval),
+    # The trigger catches up on missed fires until this instant, and does not misfire in the meantime.
+    Column("catch_up_until", Instant),
+    # What becomes of the fires that were missed in a pause; NULL: the misfire instruction decides.
+    Column("missed_policy", String(10)),
+    # The instant of the resumption with the policy skip: what comes due after it is not skipped.
+    Column("resumed_at", Instant),
+    # NEW, or HELD while it is paused: a user's transaction stored the trigger, and no step has compared it with the
+    # pauses, limits and definition of its job yet.
+    Column("unreconciled", String(10)),
+    # What the rate limit says of the next fire; NULL: it was not asked, or there is none.
+    Column("admission", String(10)),
+    Column("calendar_name", Name),
+    Column("job_data", JSONB),
+    # The claim of an ACQUIRED trigger, or the last fire of a COMPLETE one while its execution runs.
+    Column("fire_id", BigInteger),
+    Column("error", Text),
+    Column("owner", Name),
+    # Identifies the schedule as it was declared, before any changes by misfires: storing the same schedule again keeps
+    # the trigger's progress.
+    Column("schedule_hash", BigInteger),
+    # The trigger is PAUSED only because of its job's mode or of manual mode: ending that mode resumes it.
+    Column("held_by_mode", Boolean, nullable=False, server_default=text("false")),
+    # Of the last pause by a method; they mean something only while it is PAUSED or PAUSED_BLOCKED.
+    Column("paused_at", Instant),
+    Column("paused_by", Name),
+    Column("pause_reason", Text),
+    # The scheduler comes last, because only the due index may begin with it: without statistics, or with those of an
+    # emptied table, the planner would use any other such index instead, which is as slow as a full scan.
+    PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_triggers_pkey"),
+    ForeignKeyConstraint(
+        ["sched_name", "job_group", "job_name"],
+        [job_details.c.sched_name, job_details.c.job_group, job_details.c.job_name],
+        name="qrtz_triggers_job_fkey",
+    ),
+    ForeignKeyConstraint(
+        ["sched_name", "calendar_name"],
+        [calendars.c.sched_name, calendars.c.calendar_name],
+        name="qrtz_triggers_calendar_fkey",
+    ),
+    CheckConstraint(one_of("trigger_state", TriggerState), name="qrtz_triggers_state_check"),
+    CheckConstraint("trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL", name="qrtz_triggers_waiting_check"),
+    CheckConstraint(one_of("missed_policy", (Missed.SKIP, Missed.ONCE)), name="qrtz_triggers_missed_policy_check"),
+    CheckConstraint(one_of("unreconciled", Unreconciled), name="qrtz_triggers_unreconciled_check"),
+    CheckConstraint(
+        f"admission IS NULL OR (rate_limit IS NOT NULL AND {one_of('admission', Admission)})",
+        name="qrtz_triggers_admission_check",
+    ),
+    # Within the range that an instant can be shifted by, because acquire subtracts it, even from hand-written rows.
+    CheckConstraint(
+        "misfire_threshold BETWEEN interval '0' AND interval '876600 hours'",
+        name="qrtz_triggers_misfire_threshold_check",
+    ),
+    CheckConstraint(
+        "catch_up_until IS NULL OR misfire_rule IN ('IGNORE', 'RATE_LIMIT')", name="qrtz_triggers_catch_up_check"
+    ),
+    CheckConstraint(
+        "CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL"
+        " END",
+        name="qrtz_triggers_acquired_check",
+    ),
+    CheckConstraint(IS_RATE_LIMIT, name="qrtz_triggers_rate_limit_check"),
+    CheckConstraint(
+        are_instants("next_fire_time", "prev_fire_time", "start_time", "end_time", "paused_at", "resumed_at"),
+        name="qrtz_triggers_instants_check",
+    ),
+    CheckConstraint(are_all_instants("upcoming"), name="qrtz_triggers_upcoming_check"),
+    CheckConstraint(
+        f"coalesced_fire_times IS NULL OR {are_all_instants('coalesced_fire_times')}",
+        name="qrtz_triggers_coalesced_check",
+    ),
+    # Each fire adds to them.
+    CheckConstraint(
+        "times_triggered BETWEEN 0 AND 1000000000000000000 AND attempt BETWEEN 1 AND 1000000000",
+        name="qrtz_triggers_counters_check",
+    ),
+    # Room for the next versions of a row in the same page.
+    postgresql_with={"fillfactor": "70"},
+)
+# acquire and misfire: each job type's due triggers in order. Job type, placement and misfire rule come first, so that a
+# step never walks over triggers that the node cannot run, has no slots for, or must leave to the misfire step.
+Index(
+    "qrtz_triggers_due",
+    triggers.c.sched_name,
+    triggers.c.job_type,
+    triggers.c.placement,
+    triggers.c.misfire_rule,
+    triggers.c.next_fire_time,
+    triggers.c.priority.desc(),
+    postgresql_where=text("trigger_state = 'WAITING'"),
+)
+# acquire: triggers of jobs with a rate limit, by the instant at which the limit is asked. GREATEST ignores NULL.
+Index(
+    "qrtz_triggers_rate_limited",
+    triggers.c.sched_name,
+    triggers.c.job_type,
+    triggers.c.placement,
+    text("GREATEST(rate_limited_until, next_fire_time)"),
+    postgresql_where=text("trigger_state = 'WAITING' AND rate_limit IS NOT NULL"),
+)
+# acquire: triggers that users' transactions stored
+Index(
+    "qrtz_triggers_new",
+    triggers.c.sched_name,
+    triggers.c.next_fire_time,
+    postgresql_where=text("unreconciled = 'NEW'"),
+)
+# acquire: the existing placements
+Index(
+    "qrtz_triggers_placed",
+    triggers.c.sched_name,
+    triggers.c.placement,
+    triggers.c.job_type,
+    postgresql_where=text("trigger_state = 'WAITING' AND placement <> ''"),
+)
+# a job's triggers: blocking, which concerns those of one concurrency key, unblocking, deleting, and the foreign key.
+# The scheduler is not part of this and the following indexes: with it, an index could be used to find a trigger by its
+# key, as slowly as a table scan, and without statistics the planner would choose it.
+Index("qrtz_triggers_job", triggers.c.job_group, triggers.c.job_name, triggers.c.concurrency_key)
+# replacing and removing a calendar, and its foreign key
+Index(
+    "qrtz_triggers_calendar",
+    triggers.c.sched_name,
+    triggers.c.calendar_name,
+    postgresql_where=text("calendar_name IS NOT NULL"),
+)
+# sync: the triggers that an owner declared
+Index(
+    "qrtz_triggers_owner",
+    triggers.c.sched_name,
+    triggers.c.owner,
+    postgresql_where=text("owner IS NOT NULL"),
+)
+# complete and recover: the few triggers that are claimed, blocked or ended, by their job
+Index(
+    "qrtz_triggers_held",
+    triggers.c.job_group,
+    triggers.c.job_name,
+    triggers.c.concurrency_key,
+    postgresql_where=text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
+)
+# queries: triggers of one state that are paused or in ERROR, by key, and their number, which is read without the rows
+Index(
+    "qrtz_triggers_stopped",
+    triggers.c.trigger_state,
+    triggers.c.trigger_group,
+    triggers.c.trigger_name,
+    triggers.c.sched_name,
+    postgresql_where=text("trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
+)
+
+owners = Table(
+    "qrtz_owners",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("owner", Name, nullable=False),
+    # The program version of the owner's last sync: an older version changes nothing.
+    Column("version", Text, nullable=False),
+    PrimaryKeyConstraint("sched_name", "owner", name="qrtz_owners_pkey"),
+)
+
+paused_groups = Table(
+    "qrtz_paused_trigger_groups",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    # TRIGGER: triggers of this group; JOB: triggers of jobs of this group; ALL: all triggers; MANUAL: all triggers
+    # that are not manual
+    Column("scope", String(8), nullable=False),
+    Column("group_name", Name, nullable=False),
+    PrimaryKeyConstraint("sched_name", "scope", "group_name", name="qrtz_paused_trigger_groups_pkey"),
+    CheckConstraint("scope IN ('TRIGGER', 'JOB', 'ALL', 'MANUAL')", name="qrtz_paused_trigger_groups_scope_check"),
+)

@@ -1,0 +1,256 @@
+"""What a session expects decides which statement it sends, and never which triggers fire."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from quartzpy.errors import LeaseLostError
+from quartzpy.jobs.job import JobDetail
+from quartzpy.node.scheduler_thread import fire_request_of
+from quartzpy.store.postgresql.connection import next_due
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.shares import PoolShare
+from quartzpy.store.postgresql.steps.acquire import BACKLOG
+from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.protocol import Acquisition, AvailableSlots, JobEntry, Node
+from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import prepare
+from tests.postgresql.conftest import register
+from tests.waiting import wait_until
+
+TYPE = "expected"
+SECOND = timedelta(seconds=1)
+PLAIN = JobDetail(TYPE, "plain", durable=True)
+SERIAL = JobDetail(TYPE, "serial", durable=True, disallow_concurrent=True)
+Connect = Callable[[], psycopg.Connection[Any]]
+
+
+def add(store: SqlJobStore, job: JobDetail, *names: str, due_in: timedelta = -SECOND) -> None:
+    now = datetime.now(UTC)
+    triggers = [
+        SimpleTrigger(name, job_key=job.key, start_time=now + due_in, interval=timedelta(hours=1), repeat_count=None)
+        for name in names
+    ]
+    store.store_jobs([JobEntry(job, [prepare(trigger, now, None) for trigger in triggers])], replace=True)
+
+
+def take(store: SqlJobStore, node: Node, *, limit: int = 10, look_ahead: timedelta = timedelta()) -> Acquisition:
+    return store.acquire(
+        node, [AvailableSlots(TYPE)], limit=limit, look_ahead=look_ahead, misfire_threshold=timedelta(minutes=1)
+    )
+
+
+def names(took: Acquisition) -> list[str]:
+    return sorted(one.trigger_name for one in (*took.fired, *took.acquired))
+
+
+@pytest.fixture
+def pipelines(store: SqlJobStore, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The statements of each round trip of `store`."""
+    seen: list[list[str]] = []
+    execute = store._connections.execute
+
+    def noted(sends: list[BoundStatement], share: PoolShare) -> Any:
+        seen.append([send.statement.sql.decode() for send in sends])
+        return execute(sends, share)
+
+    monkeypatch.setattr(store._connections, "execute", noted)
+    return seen
+
+
+def decides_about_limits(statements: list[str]) -> bool:
+    return any("limited AS MATERIALIZED" in one for one in statements)
+
+
+def test_a_look_for_triggers_when_none_is_expected_takes_no_lock(store: SqlJobStore, connect: Connect) -> None:
+    node = register(store)
+    add(store, PLAIN, "later", due_in=timedelta(hours=1))
+    expected = take(store, node).next_due
+    holder = connect()
+    with holder.transaction():
+        holder.execute("SELECT FROM qrtz_locks FOR UPDATE")
+        assert take(store, node).next_due == expected
+
+
+def test_a_trigger_that_another_process_has_stored_fires_although_none_was_expected(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore]
+) -> None:
+    node = register(store)
+    assert not names(take(store, node))
+    for job in (PLAIN, SERIAL):
+        add(make_store(), job, job.name)
+        assert names(take(store, node)) == [job.name]
+
+
+def test_triggers_without_a_limit_take_the_short_statement_and_one_with_a_limit_the_other(
+    store: SqlJobStore, pipelines: list[list[str]]
+) -> None:
+    node = register(store)
+    add(store, PLAIN, "a", due_in=timedelta(minutes=1))
+    take(store, node)
+    pipelines.clear()
+    assert names(take(store, node, look_ahead=timedelta(minutes=2))) == ["a"]
+    assert [decides_about_limits(one) for one in pipelines] == [False]
+
+    add(store, SERIAL, "b", "c", due_in=timedelta(minutes=1))
+    take(store, node)
+    pipelines.clear()
+    assert names(take(store, node, look_ahead=timedelta(minutes=2))) == ["b"]
+    assert [decides_about_limits(one) for one in pipelines] == [True]
+
+
+def test_a_trigger_with_a_limit_that_was_not_expected_is_not_left_behind_others(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], pipelines: list[list[str]]
+) -> None:
+    node = register(store)
+    add(store, PLAIN, "a", due_in=timedelta(minutes=1))
+    take(store, node)
+    add(make_store(), SERIAL, "b", "c")
+    pipelines.clear()
+    ahead = timedelta(minutes=2)
+    took = take(store, node, look_ahead=ahead)
+    assert names(took) == ["a"]
+    assert not decides_about_limits(pipelines[-1])
+    assert took.next_due is not None
+    assert took.next_due < took.now, "the node looks again at once"
+    assert names(take(store, node, look_ahead=ahead)) == ["b"]
+    assert names(take(store, node, look_ahead=ahead)) == []
+
+
+def test_a_claim_whose_job_has_got_a_limit_since_fires_within_the_limit(store: SqlJobStore, connect: Connect) -> None:
+    node = register(store)
+    add(store, PLAIN, "a", "b", due_in=SECOND / 5)
+    claims = take(store, node, look_ahead=timedelta(minutes=1)).acquired
+    assert {claim.max_concurrent for claim in claims} == {None}
+    for table in ("qrtz_job_details", "qrtz_triggers"):
+        connect().execute(f"UPDATE {table} SET max_concurrent = 1")  # type: ignore[arg-type]
+    requests = [fire_request_of(claim, datetime.now(UTC)) for claim in claims]
+    fired = wait_until(lambda: store.fire(node, requests).fired, "the instant")
+    assert [one.max_concurrent for one in fired] == [1]
+    assert not store.fire(node, requests).fired
+    states = connect().execute("SELECT trigger_state FROM qrtz_triggers").fetchall()
+    assert states == [("BLOCKED",), ("BLOCKED",)]
+    assert connect().execute("SELECT max_concurrent FROM qrtz_fired_triggers").fetchall() == [(1,)]
+
+
+def test_a_backlog_is_taken_without_a_look_after_each_batch_and_nothing_is_left(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], pipelines: list[list[str]]
+) -> None:
+    node = register(store)
+    add(store, PLAIN, *[f"t{n}" for n in range(7 * BACKLOG + 3)])
+    pipelines.clear()
+    took = [take(store, node, limit=BACKLOG) for _ in range(3)]
+    assert [len(pipeline) for pipeline in pipelines] == [3, 2, 2], "the lock, and a look after the first"
+    # Before those that were taken: found by the next batch that is followed by a look.
+    add(make_store(), PLAIN, "soonest", due_in=-10 * SECOND)
+    for _ in range(5):
+        took.append(take(store, node, limit=BACKLOG))
+    assert [len(one.fired) for one in took] == [BACKLOG] * 7 + [4]
+    assert len({one.fire_id for each in took for one in each.fired}) == 7 * BACKLOG + 4
+    for batch in took:
+        assert isinstance(batch.now, datetime)
+        assert isinstance(batch.next_due, datetime)
+    assert took[-1].next_due > took[-1].now
+
+
+def test_a_node_that_was_declared_dead_takes_nothing_of_a_backlog(store: SqlJobStore, connect: Connect) -> None:
+    node = register(store)
+    add(store, PLAIN, *[f"t{n}" for n in range(3 * BACKLOG)])
+    assert len(take(store, node, limit=BACKLOG).fired) == BACKLOG
+    connect().execute("DELETE FROM qrtz_scheduler_state")
+    with pytest.raises(LeaseLostError):
+        take(store, node, limit=BACKLOG)
+    assert connect().execute("SELECT count(*) FROM qrtz_fired_triggers").fetchall() == [(BACKLOG,)]
+
+
+@pytest.fixture
+def dear(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look is dear, as with a million dead entries in the index."""
+    monkeypatch.setattr(next_due, "WORTH_SPARING", 0.0)
+    monkeypatch.setattr(next_due, "SHARE_OF_LOOKS", 1e-9)
+
+
+@pytest.mark.usefixtures("dear")
+def test_after_a_dear_look_the_next_ones_begin_at_the_front_until_it_is_time_for_another(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Longer than what follows takes on a busy machine.
+    monkeypatch.setattr(next_due, "RAREST", 3.0)
+    node = register(store)
+    add(store, PLAIN, "later", due_in=timedelta(hours=1))
+    assert not names(take(store, node))
+    add(make_store(), PLAIN, "earlier", due_in=-10 * SECOND)
+    add(make_store(), PLAIN, "now", due_in=timedelta())
+    assert names(took := take(store, node)) == ["now"], "it is due after the front"
+    assert took.next_due is not None
+    assert took.next_due <= took.now + 3 * SECOND, "the node looks at everything soon"
+    assert wait_until(lambda: names(take(store, node)), "the next look", every=0.1) == ["earlier"]
+
+
+@pytest.mark.usefixtures("dear")
+def test_a_notification_or_a_change_of_ones_own_is_followed_by_a_look_at_everything(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore]
+) -> None:
+    node = register(store)
+    listener = store.subscribe()
+    assert listener is not None
+    with contextlib.closing(listener):
+        assert not names(take(store, node))
+        add(make_store(), PLAIN, "told", due_in=-10 * SECOND)
+        wait_until(lambda: listener.wait(1), "a notification")
+        assert names(take(store, node)) == ["told"]
+    assert not names(take(store, node))
+    add(store, PLAIN, "own", due_in=-10 * SECOND)
+    assert names(take(store, node)) == ["own"]
+
+
+@pytest.mark.usefixtures("dear")
+def test_a_look_that_was_overtaken_by_a_change_sets_no_front(store: SqlJobStore) -> None:
+    expected = store._session.next_due
+    before = expected.next_look("slots", sees_all=False)
+    expected.look_at_everything()
+    expected.note_look(before, "slots", datetime.now(UTC), 1.0)
+    assert expected.next_look("slots", sees_all=False).since is None
+
+
+@pytest.mark.usefixtures("dear")
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_change_that_another_thread_notes_at_the_same_moment_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch, is_first: bool
+) -> None:
+    expected, at = next_due.NextDueCache(), datetime.now(UTC)
+    if not is_first:
+        expected.note_look(expected.next_look("slots", sees_all=False), "slots", at, 1.0)
+    look = expected.next_look("slots", sees_all=False)
+    assert (look.since is None) is is_first
+    # The change comes after the comparison of the changes and before the front is stored.
+    name = "_Floor" if is_first else "replace"
+    make = getattr(next_due, name)
+    monkeypatch.setattr(next_due, name, lambda *a, **k: (expected.look_at_everything(), make(*a, **k))[1])
+    expected.note_look(look, "slots", at + SECOND, 1.0)
+    assert expected.next_look("slots", sees_all=False).since is None
+
+
+@pytest.mark.usefixtures("dear")
+def test_the_front_is_that_of_the_same_slots(store: SqlJobStore) -> None:
+    expected = store._session.next_due
+    at = datetime.now(UTC)
+    expected.note_look(expected.next_look("slots", sees_all=False), "slots", at, 1.0)
+    assert expected.next_look("slots", sees_all=False).since == at
+    assert expected.next_look("slots", sees_all=True).since is None
+    assert expected.next_look("others", sees_all=False).since is None
+    later = at + SECOND
+    expected.note_look(expected.next_look("slots", sees_all=False), "slots", later, 0.0)
+    assert expected.next_look("slots", sees_all=False).since == later
+
+
+def test_a_quick_look_sets_no_front(store: SqlJobStore) -> None:
+    expected = store._session.next_due
+    expected.note_look(expected.next_look("slots", sees_all=False), "slots", datetime.now(UTC), 0.0001)
+    assert expected.next_look("slots", sees_all=False).since is None
