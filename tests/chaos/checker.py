@@ -82,6 +82,7 @@ class Check:
         self.executions: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
         for row in records.end["executions"]:
             self.executions[row["trigger"], wall_ns(row["instant"])].append(row)
+        self.terminated = {row["trigger"]: row for row in records.end["executions"] if row["outcome"] == "TERMINATED"}
         self.missed: set[tuple[str, int]] = {
             (row["trigger"], wall_ns(instant)) for row in records.end["misfires"] for instant in row["missed"]
         }
@@ -190,8 +191,7 @@ class Check:
         elif "TERMINATED" in outcomes and not life.flags.get("recovers"):
             figures["terminated_before_start"] += 1
             [row] = [row for row in ended if row["outcome"] == "TERMINATED"][:1]
-            slack = life.flags["slack"] if life.flags.get("in_process") else 0
-            if not self._ended_soon(row["instance"], self.records.boottime(wall_ns(row["fired"])), slack):
+            if not self._ended_with_its_node(life, row):
                 self.report.wrong("lost", f"{about_text(about)}: fired on {row['instance']}, which was well, not begun")
         elif life.flags.get("poison") in ("init", "loop", "process") and "FAILED" in outcomes:
             # It could not be made, or its time was over before its process had begun.
@@ -208,6 +208,11 @@ class Check:
             self.report.wrong("not_accounted", f"{about_text(about)}: neither run, nor covered, nor missed {outcomes}")
         else:
             self.report.wrong("lost", f"{about_text(about)}: no run; history {outcomes or 'has nothing'}")
+
+    def _ended_with_its_node(self, life: Life, row: dict[str, Any]) -> bool:
+        """Whether a fire that never began was lost with a node that something ended."""
+        slack = life.flags["slack"] if life.flags.get("in_process") else 0
+        return self._ended_soon(row["instance"], self.records.boottime(wall_ns(row["fired"])), slack)
 
     def _ended_soon(self, node: str, fired: int, slack: float) -> bool:
         """Whether something ended a node before it had to have begun what it fired, within `slack` of a process."""
@@ -238,7 +243,11 @@ class Check:
                 self.report.wrong("duplicated", f"{about_text(about)}: attempt {attempt + 1} ran {len(again)} times")
             if made and made[0].end is not None and not again and self.deadlines.of(made[0].end) < self.until:
                 died = self.excused(made[0].node, made[0].at, made[0].at + self._slack)
-                if died is None:
+                retry = self.terminated.get(f"RETRYING_JOBS.retry_{attempt}_{made[0].fire_id}")
+                lost_with_its_node = (
+                    retry is not None and not life.flags.get("recovers") and self._ended_with_its_node(life, retry)
+                )
+                if died is None and not lost_with_its_node:
                     self.report.wrong("lost_retry", f"{about_text(about)}: attempt {attempt} failed, and no other came")
 
     def _blind(self, life: Life, expected: Sequence[Target]) -> None:

@@ -379,6 +379,13 @@ def a_retry_that_never_came(made: History) -> None:
     made.run("once.again", 12, ended="fail")
 
 
+@breaks("lost_retry")
+def a_retry_that_ended_as_terminated_on_a_node_that_nobody_harmed(made: History) -> None:
+    made.once("once.again", 12, fails=[1])
+    fire_id = made.run("once.again", 12, ended="fail")
+    made.executed(f"RETRYING_JOBS.retry_1_{fire_id}", 12.5, 9_999, "TERMINATED", node="n2", job="again")
+
+
 @breaks("node_gone")
 def a_node_that_is_not_there_at_the_end(made: History) -> None:
     made.end["alive"]["n1"] = False
@@ -462,6 +469,14 @@ def a_fire_lost_with_the_node_that_was_killed_while_its_process_started(made: Hi
     made.once("once.process", 14, slack=15, in_process=True)
     made.executed("once.process", 14, 9_999, "TERMINATED", ended=26)
     made.fault("kill", "n1", 23.5, 24)
+
+
+@passes
+def a_retry_lost_with_the_node_that_was_killed(made: History) -> None:
+    made.once("once.again", 12, fails=[1])
+    fire_id = made.run("once.again", 12, ended="fail")
+    made.executed(f"RETRYING_JOBS.retry_1_{fire_id}", 12.5, 9_999, "TERMINATED", node="n2", job="again", ended=16)
+    made.fault("kill", "n2", 12.6, 16)
 
 
 @passes
