@@ -10,7 +10,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import FiredState
 from quartzpy.store import refusals
-from quartzpy.store.differences import refuse_other_job, refuse_other_trigger
+from quartzpy.store.definition_differences import refuse_other_job, refuse_other_trigger
 from quartzpy.store.memory.lookups import trigger_record
 from quartzpy.store.memory.rows import JobRow, TriggerRow
 from quartzpy.store.memory.tables import Pauses, Tables
