@@ -310,16 +310,16 @@ def _panels() -> Iterator[dict[str, Any]]:
             "panels": [],
         }
         top += 1
-        left = 0
+        column = 0
         for panel in panels:
-            if left + panel.width > WIDTH:
-                left, top = 0, top + panel.height
-            yield _panel(panel, next(numbers), left, top)
-            left += panel.width
+            if column + panel.width > WIDTH:
+                column, top = 0, top + panel.height
+            yield _panel(panel, next(numbers), column, top)
+            column += panel.width
         top += panels[-1].height
 
 
-def _panel(panel: Panel, number: int, left: int, top: int) -> dict[str, Any]:
+def _panel(panel: Panel, number: int, column: int, top: int) -> dict[str, Any]:
     steps: list[dict[str, Any]] = [{"color": "green", "value": None}]
     if panel.bad_from is not None:
         steps.append({"color": "red", "value": panel.bad_from})
@@ -334,7 +334,7 @@ def _panel(panel: Panel, number: int, left: int, top: int) -> dict[str, Any]:
         "title": panel.title,
         "description": panel.about,
         "datasource": SOURCE,
-        "gridPos": {"h": panel.height, "w": panel.width, "x": left, "y": top},
+        "gridPos": {"h": panel.height, "w": panel.width, "x": column, "y": top},
         "fieldConfig": {
             "defaults": {"unit": panel.unit, "min": 0, "thresholds": {"mode": "absolute", "steps": steps}},
             "overrides": [],

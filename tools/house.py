@@ -29,8 +29,8 @@ class Room(NamedTuple):
     """A package, and its place in the drawing."""
 
     name: str
-    left: float
-    top: float
+    x: float
+    y: float
     width: float
 
 
@@ -105,18 +105,18 @@ def _begin(height: int) -> Iterator[str]:
 def _paths(placed: Mapping[str, Room]) -> Iterator[str]:
     for name, to in drawn(imports()):
         start, end = placed[name], placed[to]
-        x, y = start.left + start.width / 2, start.top + ROOM_HEIGHT
-        to_x, to_y = end.left + end.width / 2, end.top
+        x, y = start.x + start.width / 2, start.y + ROOM_HEIGHT
+        to_x, to_y = end.x + end.width / 2, end.y
         middle = (y + to_y) / 2
         yield f'<path d="M{x:.0f} {y:.0f} C{x:.0f} {middle:.0f} {to_x:.0f} {middle:.0f} {to_x:.0f} {to_y:.0f}"/>'
 
 
 def _boxes(placed: Sequence[Room]) -> Iterator[str]:
     for room in placed:
-        x = room.left + room.width / 2
+        x = room.x + room.width / 2
         yield (
-            f'<rect x="{room.left:.0f}" y="{room.top:.0f}" width="{room.width:.0f}" height="{ROOM_HEIGHT}" rx="6"/>'
-            f'<text x="{x:.0f}" y="{room.top + 20:.0f}">{escape(room.name)}</text>'
+            f'<rect x="{room.x:.0f}" y="{room.y:.0f}" width="{room.width:.0f}" height="{ROOM_HEIGHT}" rx="6"/>'
+            f'<text x="{x:.0f}" y="{room.y + 20:.0f}">{escape(room.name)}</text>'
         )
 
 

@@ -23,18 +23,18 @@ def files() -> list[Path]:
 
 def parts(file: Path) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each shared part of a file, without its indentation."""
-    for found in _PART.finditer(file.read_text(encoding="utf-8")):
-        yield found["name"], dedent(found["text"])
+    for match in _PART.finditer(file.read_text(encoding="utf-8")):
+        yield match["name"], dedent(match["text"])
 
 
 def renewed(text: str, shared: Mapping[str, str]) -> str:
     """Return a file's text with these parts in place of its own of the same names."""
 
-    def part(found: re.Match[str]) -> str:
-        if found["name"] not in shared:
-            return found[0]
-        own = indent(shared[found["name"]], found["indent"])
-        return f"{found['indent']}-- include: {found['name']}\n{own}{found['indent']}-- end"
+    def part(match: re.Match[str]) -> str:
+        if match["name"] not in shared:
+            return match[0]
+        own = indent(shared[match["name"]], match["indent"])
+        return f"{match['indent']}-- include: {match['name']}\n{own}{match['indent']}-- end"
 
     return _PART.sub(part, text)
 

@@ -125,8 +125,8 @@ class DayRule:
 class CommonDays:
     """The days that match both rules: "Friday the 13th"."""
 
-    one: DayRule
-    other: DayRule
+    day_of_month: DayRule
+    day_of_week: DayRule
 
     @property
     def weekly(self) -> None:
@@ -135,7 +135,8 @@ class CommonDays:
 
     def by_shape(self) -> tuple[int, ...]:
         """The days of each shape of a month, as `DayRule.by_shape` returns them."""
-        return tuple(days & others for days, others in zip(self.one.by_shape(), self.other.by_shape(), strict=True))
+        shapes = zip(self.day_of_month.by_shape(), self.day_of_week.by_shape(), strict=True)
+        return tuple(month_days & weekdays for month_days, weekdays in shapes)
 
 
 def month_shape(length: int, first_weekday: int) -> int:

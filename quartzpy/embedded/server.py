@@ -38,32 +38,36 @@ class EmbeddedPostgres:
     Several processes may use one directory at the same time: the first starts the server, the others join it. With
     `durable=False` the server is faster, but loses its data if the machine crashes. With `removed=True` the directory
     is deleted when the last user ends, even if that process is killed. `binaries` is the directory of `initdb` and
-    `postgres`, for a server of another version than the one that is found without it.
+    `postgres`, for a server of another version than the one that is found without it. Relative paths are relative to
+    the working directory at the time of this call.
     """
 
     def __init__(
         self,
-        directory: Path,
+        directory: str | os.PathLike[str],
         *,
         durable: bool = True,
         removed: bool = False,
         settings: Mapping[str, str] | None = None,
-        binaries: Path | None = None,
+        binaries: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._root = directory
+        # The programs of the server run in other working directories.
+        self._root = Path(directory).absolute()
         self._removed = removed
         self._settings = {
             "max_connections": "200",
             **({} if durable else _FAST_AND_FORGETFUL),
             **(settings or {}),
         }
-        self._files = DataDirectory(directory, binaries)
+        self._files = DataDirectory(self._root, None if binaries is None else Path(binaries).absolute())
         self._lease: int | None = None
 
     @classmethod
-    def temporary(cls, *, settings: Mapping[str, str] | None = None, binaries: Path | None = None) -> EmbeddedPostgres:
+    def temporary(
+        cls, *, settings: Mapping[str, str] | None = None, binaries: str | os.PathLike[str] | None = None
+    ) -> EmbeddedPostgres:
         """Return a server whose data is deleted when it stops."""
-        directory = Path(tempfile.mkdtemp(prefix="quartzpy-pg-"))
+        directory = tempfile.mkdtemp(prefix="quartzpy-pg-")
         return cls(directory, durable=False, removed=True, settings=settings, binaries=binaries)
 
     # --- what it is

@@ -14,7 +14,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan
 from quartzpy.states import TriggerState
-from quartzpy.store.differences import job_differences, trigger_differences
+from quartzpy.store.definition_differences import job_differences, trigger_differences
 from quartzpy.store.protocol import JobEntry, JobStore, NamedTriggers, PauseNote, StoredCalendar, TriggerMove
 from quartzpy.store.records import TriggerRecord
 from quartzpy.triggers.trigger import Trigger

@@ -15,7 +15,7 @@ from quartzpy.operations.schedules import short, zone_text
 from quartzpy.operations.source import attempt
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.states import TriggerState
-from quartzpy.store.findings import Severity
+from quartzpy.store.health_findings import Severity
 from quartzpy.store.queries import TriggerOrder, TriggerQuery
 from quartzpy.store.records import TriggerRecord
 

@@ -13,7 +13,7 @@ from quartzpy.operations import allowed_actions
 from quartzpy.operations.source import view_of
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import NodeMode
-from quartzpy.store import node_facts
+from quartzpy.store import node_metadata
 from quartzpy.store.records import NodeRecord, RunningRecord
 
 
@@ -108,16 +108,18 @@ def of_records(
     now: datetime,
     nodes: Sequence[NodeRecord],
     running: Sequence[RunningRecord],
-    facts: Mapping[str, Mapping[str, Any]],
+    metadata_of_nodes: Mapping[str, Mapping[str, Any]],
 ) -> Cluster:
     """Return the cluster that these records describe."""
     busy = Counter((row.instance_id, row.state) for row in running)
-    views = tuple(_node(node, now, busy, facts.get(node.instance_id, {})) for node in nodes)
-    differences = (Difference(subject, values) for subject, values in node_facts.differences(facts).items())
-    return Cluster(now, views, tuple(differences))
+    views = tuple(_node(node, now, busy, metadata_of_nodes.get(node.instance_id, {})) for node in nodes)
+    differing = node_metadata.differing_values(metadata_of_nodes)
+    return Cluster(now, views, tuple(Difference(subject, values) for subject, values in differing.items()))
 
 
-def _node(node: NodeRecord, now: datetime, busy: Mapping[tuple[str, str], int], facts: Mapping[str, Any]) -> NodeView:
+def _node(
+    node: NodeRecord, now: datetime, busy: Mapping[tuple[str, str], int], metadata: Mapping[str, Any]
+) -> NodeView:
     can = node.capabilities
     workers = sum(can.workers.values())
     executing = busy.get((node.instance_id, "EXECUTING"), 0)
@@ -127,11 +129,11 @@ def _node(node: NodeRecord, now: datetime, busy: Mapping[tuple[str, str], int], 
         node,
         node=node.instance_id,
         state=state,
-        version=facts.get(node_facts.RELEASE),
+        version=metadata.get(node_metadata.RELEASE),
         checkin_age=max(timedelta(), now - node.last_checkin),
         clock_ahead=None
-        if node_facts.CLOCK_AHEAD not in facts
-        else timedelta(seconds=float(facts[node_facts.CLOCK_AHEAD])),
+        if node_metadata.CLOCK_AHEAD not in metadata
+        else timedelta(seconds=float(metadata[node_metadata.CLOCK_AHEAD])),
         claimed=busy.get((node.instance_id, "ACQUIRED"), 0),
         executing=executing,
         workers=workers,

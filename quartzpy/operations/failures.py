@@ -16,7 +16,7 @@ from quartzpy.operations.source import attempt
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import placements
 from quartzpy.states import ExecutionState, Outcome, TriggerState
-from quartzpy.store.findings import Severity
+from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.texts import headline

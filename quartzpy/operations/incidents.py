@@ -22,8 +22,8 @@ from quartzpy.operations.source import Count
 from quartzpy.placement import Placement
 from quartzpy.scheduler.explain import obstacles
 from quartzpy.states import NodeMode
-from quartzpy.store import node_facts
-from quartzpy.store.findings import Severity
+from quartzpy.store import node_metadata
+from quartzpy.store.health_findings import Severity
 from quartzpy.store.records import NodeRecord, TriggerRecord
 from quartzpy.texts import headline, numbered
 
@@ -350,7 +350,7 @@ def of_nodes(cluster: Cluster) -> list[Incident]:
             ("Fire times follow the store's clock and are not affected, but recorded starts and ends are.",),
         )
         for node in cluster.nodes
-        if node.clock_ahead is not None and abs(node.clock_ahead.total_seconds()) > node_facts.MOST_SKEW
+        if node.clock_ahead is not None and abs(node.clock_ahead.total_seconds()) > node_metadata.REPORTED_CLOCK_SKEW
     ]
     return incidents
 

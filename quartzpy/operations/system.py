@@ -9,7 +9,7 @@ from datetime import datetime
 from quartzpy.errors import QuartzpyError
 from quartzpy.operations.render import json_value, plain
 from quartzpy.operations.source import Source
-from quartzpy.store.findings import MOST_ROWS, Finding, Severity, worst
+from quartzpy.store.health_findings import MOST_LISTED_ROWS, Finding, Severity, worst_severity
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import LockRecord, TableRecord
 from quartzpy.store.protocol import JobStore, Repairs
@@ -66,7 +66,7 @@ class Report:
     def status(self) -> int:
         """The exit status."""
         return {Severity.ERROR: ERRORS, Severity.WARNING: WARNINGS}.get(
-            worst(list(self.findings)) or Severity.INFO, HEALTHY
+            worst_severity(list(self.findings)) or Severity.INFO, HEALTHY
         )
 
 
@@ -96,7 +96,7 @@ def as_text(report: Report) -> str:
     for finding in report.findings:
         lines.append(f"{finding.severity.upper():<8} {finding.check}: {plain(finding.what)}")
         lines += [f"           {plain(row)}" for row in finding.rows]
-        if len(finding.rows) == MOST_ROWS:
+        if len(finding.rows) == MOST_LISTED_ROWS:
             lines.append("           ...")
         if finding.advice:
             lines.append(

@@ -63,10 +63,10 @@ from quartzpy.triggers.trigger import Trigger
 _YAML = (".yaml", ".yml")
 _MOST_NESTED = 64
 STORED_DATA, SCHEDULE = "stored_data", "schedule"
-_JOB_WORDS = {one.name for one in fields(JobDetail)} - {"job"} | {"type", "trigger", ARGS, KWARGS, STORED_DATA}
+_JOB_WORDS = {field.name for field in fields(JobDetail)} - {"job"} | {"type", "trigger", ARGS, KWARGS, STORED_DATA}
 _CONTINUATION_WORDS = {"job", "group", "outcomes", "data", STORED_DATA}
-_RETRY_WORDS = {one.name for one in fields(RetryPolicy)}
-_RATE_LIMIT_WORDS = {one.name for one in fields(RateLimit)}
+_RETRY_WORDS = {field.name for field in fields(RetryPolicy)}
+_RATE_LIMIT_WORDS = {field.name for field in fields(RateLimit)}
 CLASS, STORED_RULES = "class", "stored_rules"
 _COMMON = ("kind", "time_zone", "description", "base")
 _OWN_MODULES = "quartzpy.calendars."

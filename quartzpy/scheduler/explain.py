@@ -18,7 +18,7 @@ from quartzpy.placement import Placement
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import mode_of_job, placements
 from quartzpy.states import JobMode, MisfireAction, NodeMode, TriggerState
-from quartzpy.store import node_facts
+from quartzpy.store import node_metadata
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord, RunningRecord, TriggerRecord
 from quartzpy.texts import headline, numbered
@@ -395,7 +395,7 @@ class Explanation:
             job_group_paused=job_key.group in pauses.job_groups,
             manual_mode=pauses.is_manual,
             job_mode=of_job.mode(),
-            misfire_threshold=node_facts.misfire_threshold(moment.nodes().metadata) or self._threshold,
+            misfire_threshold=node_metadata.misfire_threshold(moment.nodes().metadata) or self._threshold,
             last=last,
             misfires=misfires,
             advice=self._advice,

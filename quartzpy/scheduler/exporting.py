@@ -34,7 +34,7 @@ from quartzpy.scheduler.declarations import (
 from quartzpy.triggers.trigger import Trigger
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_JOB_FIELDS = [one.name for one in fields(JobDetail) if one.name not in ("job", "name", "group", "data")]
+_JOB_FIELDS = [field.name for field in fields(JobDetail) if field.name not in ("job", "name", "group", "data")]
 _INTERNAL = {"job_key", "rescheduled_from", "data"}
 _UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1_000))
 _MAX_INTEGER = 2**63 - 1

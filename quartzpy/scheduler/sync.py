@@ -13,8 +13,8 @@ from quartzpy.calendars.calendar import BaseCalendar, Calendar
 from quartzpy.errors import InvalidTriggerError, InvalidValueError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.store.differences import (
-    Difference,
+from quartzpy.store.definition_differences import (
+    ValueDifference,
     calendar_differences,
     job_differences,
     persists_data,
@@ -65,7 +65,7 @@ class Change:
     kind: str
     key: Subject
     """The name of a calendar is its key."""
-    differences: tuple[Difference, ...] = field(default=(), compare=False)
+    differences: tuple[ValueDifference, ...] = field(default=(), compare=False)
     """The values that change if the sign is "~". Without any, only the owner changes."""
     declared: JobDetail | Trigger | Calendar | None = field(default=None, repr=False, compare=False)
     """The new definition; None if the sign is "-"."""
@@ -237,7 +237,7 @@ def _trigger_change(trigger: Trigger, stored: Stored) -> Change | None:
 
 
 def _change(
-    kind: str, key: Subject, different: list[Difference], owned: bool, declared: JobDetail | Trigger | Calendar
+    kind: str, key: Subject, different: list[ValueDifference], owned: bool, declared: JobDetail | Trigger | Calendar
 ) -> Change | None:
     return None if owned and not different else Change("~", kind, key, tuple(different), declared)
 

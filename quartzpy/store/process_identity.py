@@ -51,12 +51,12 @@ def is_process_worker() -> bool:
 def own_process() -> str:
     """Return the identity of this process. A forked child has its own."""
     pid = os.getpid()
-    found = _own.get(pid)
-    if found is None:
+    identity = _own.get(pid)
+    if identity is None:
         space, started = _pid_space(), _start_time(pid)
-        found = f"{space}/{pid}/{started}" if space and started else f"{uuid.uuid4()}//{pid}/"
-        found = _own.setdefault(pid, found)
-    return found
+        identity = f"{space}/{pid}/{started}" if space and started else f"{uuid.uuid4()}//{pid}/"
+        identity = _own.setdefault(pid, identity)
+    return identity
 
 
 def has_certainly_ended(process: str) -> bool:

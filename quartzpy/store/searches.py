@@ -75,17 +75,17 @@ def page_of_keys(
         after: the position from which the page goes on.
         last: the position of the last key that is examined; None if the store has no more.
     """
-    found = dict.fromkeys(sorted(near, key=lambda key: _place(key, search))[: search.limit])
+    page = dict.fromkeys(sorted(near, key=lambda key: _place(key, search))[: search.limit])
     end: Position | None = after
     for key in matching:
-        if key not in found:
-            if len(found) == search.limit:
+        if key not in page:
+            if len(page) == search.limit:
                 break
-            found[key] = None
+            page[key] = None
         end = key.group, key.name
     else:
         end = last
-    return sorted(found, key=lambda key: _place(key, search)), end
+    return sorted(page, key=lambda key: _place(key, search)), end
 
 
 def _place(key: Key, search: KeySearch) -> tuple[bool, bool, str, str]:

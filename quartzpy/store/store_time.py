@@ -41,13 +41,13 @@ class StoreTime:
         that of the answer that took the least time. Old answers are forgotten, because clocks drift.
         """
         at_least, at_most = now - answered, now - asked_at
-        known, before = self._earliest, self._earlier
-        if known is None or at_most < known or (before is not None and at_most < before):
+        bound, previous_bound = self._earliest, self._earlier
+        if bound is None or at_most < bound or (previous_bound is not None and at_most < previous_bound):
             # The first answer, or the store's clock was set back: no bound of an earlier answer holds any more.
             self._earliest, self._earlier, self._window_began_at = at_least, None, answered
         elif answered - self._window_began_at > WINDOW:
-            self._earliest, self._earlier, self._window_began_at = at_least, known, answered
-        elif at_least > known:
+            self._earliest, self._earlier, self._window_began_at = at_least, bound, answered
+        elif at_least > bound:
             self._earliest = at_least
 
     def now(self) -> datetime:
@@ -77,10 +77,10 @@ class StoreTime:
 
     def seconds_until_surely(self, instant: datetime) -> float:
         """Return the seconds after which the store's clock has certainly reached `instant`, as far as it is steady."""
-        known, before = self._earliest, self._earlier
-        if known is None:
+        bound, previous_bound = self._earliest, self._earlier
+        if bound is None:
             return self.seconds_until(instant)
-        ahead = known if before is None else max(known, before)
+        ahead = bound if previous_bound is None else max(bound, previous_bound)
         return instant.timestamp() - (self._clock.monotonic() + ahead)
 
     def seconds_until(self, instant: datetime) -> float:

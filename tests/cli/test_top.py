@@ -41,7 +41,7 @@ from quartzpy.operations import (
     RunningView,
 )
 from quartzpy.states import ExecutionState, NodeMode, PublicState
-from quartzpy.store.findings import Severity
+from quartzpy.store.health_findings import Severity
 from tests.cli.conftest import Terminal
 from tests.cluster.app import Quick
 

@@ -120,6 +120,21 @@ def test_what_was_stored_is_there_after_a_stop_and_start(directory: Path) -> Non
         assert connection.execute("SELECT n FROM kept").fetchone() == (42,)
 
 
+def test_a_directory_is_a_text_or_a_path_and_does_not_follow_the_working_directory(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(directory.parent)
+    binaries = os.path.relpath(find_programs().directory)
+    with EmbeddedPostgres(directory.name, binaries=binaries) as server:
+        monkeypatch.chdir("/")
+        assert select_one(server.dsn) == 1
+        pid = server.postmaster_pid
+        with EmbeddedPostgres(directory) as other:
+            assert other.postmaster_pid == pid
+    assert pid is not None
+    wait_until(lambda: not alive(pid))
+
+
 def test_a_server_that_was_killed_is_started_again(directory: Path) -> None:
     with EmbeddedPostgres(directory) as server:
         pid = server.postmaster_pid

@@ -13,7 +13,7 @@ from quartzpy.operations import Actor, Incident, Operations, Role, cluster
 from quartzpy.operations.incidents import of_nodes
 from quartzpy.placement import Capabilities
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
-from quartzpy.store.node_facts import MISFIRE_THRESHOLD, misfire_threshold
+from quartzpy.store.node_metadata import MISFIRE_THRESHOLD, misfire_threshold
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import NamedTriggers, Node
 from quartzpy.store.records import NodeRecord

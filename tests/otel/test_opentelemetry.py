@@ -33,6 +33,7 @@ from quartzpy import (
 )
 from quartzpy.errors import SchedulerStateError
 from quartzpy.job_data import TRACE_PARENT
+from quartzpy.operations import Operations
 from quartzpy.otel import OpenTelemetry
 from tests.otel import child_jobs
 from tests.waiting import wait_until
@@ -287,6 +288,29 @@ def test_a_transaction_of_the_user_carries_the_trace(
     engine.dispose()
     [span] = telemetry.executions(1)
     assert trace_id(span) == request.get_span_context().trace_id
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_an_action_of_an_operator_is_no_part_of_the_traces_of_the_jobs(
+    make: Callable[..., Scheduler], telemetry: Telemetry
+) -> None:
+    scheduler = make()
+    scheduler.start()
+    scheduler.add_job(JobDetail(Seeing, "job", durable=True))
+    actions = Operations(scheduler).actions
+    with telemetry.tracer.start_as_current_span("page"):
+        actions.trigger(JobKey("job"))
+    [span] = telemetry.executions(1)
+    assert span.parent is None
+    assert not span.links
+    with telemetry.tracer.start_as_current_span("request") as request:
+        triggered = scheduler.trigger_job(JobKey("job"))
+    fire_id = triggered.wait(SOON).fire_id
+    assert fire_id is not None
+    with telemetry.tracer.start_as_current_span("page"):
+        actions.run_again(fire_id)
+    _, first, again = telemetry.executions(3)
+    assert trace_id(first) == trace_id(again) == request.get_span_context().trace_id, "it repeats that execution"
 
 
 def test_the_awaitable_methods_carry_the_trace(url: str, telemetry: Telemetry) -> None:

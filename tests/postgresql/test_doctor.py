@@ -16,8 +16,8 @@ from quartzpy.cli.main import cli
 from quartzpy.events.events import Event, NodesDiffer
 from quartzpy.operations.system import examine
 from quartzpy.placement import Capabilities
-from quartzpy.store import node_facts
-from quartzpy.store.findings import Finding, Severity
+from quartzpy.store import node_metadata
+from quartzpy.store.health_findings import Finding, Severity
 from quartzpy.store.postgresql import migrations
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.steps import facts
@@ -171,13 +171,13 @@ def test_nodes_that_differ_are_reported_once(stored: SqlJobStore, connect: Conne
     stored.publish(first, Capabilities())
     assert told == []
     assert checks_of(stored) == {}
-    other = {node_facts.TZDATA: "1999z", node_facts.CLOCK_AHEAD: -3600.0}
+    other = {node_metadata.TZDATA: "1999z", node_metadata.CLOCK_AHEAD: -3600.0}
     connect().execute(
         "UPDATE qrtz_scheduler_state SET facts = facts || %s::jsonb WHERE instance_id = 'a'", [json.dumps(other)]
     )
     for _ in range(2):
         stored.publish(second, Capabilities())
-    assert told == [NodesDiffer(node_facts.TZDATA, {"1999z": ("a",), facts.tzdata_version(): ("b",)})]
+    assert told == [NodesDiffer(node_metadata.TZDATA, {"1999z": ("a",), facts.tzdata_version(): ("b",)})]
     assert checks_of(stored) == {"tzdata": Severity.WARNING, "clock-skew": Severity.WARNING}
 
 

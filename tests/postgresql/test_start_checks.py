@@ -16,7 +16,7 @@ from sqlalchemy import make_url
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import SchemaError, SettingsError, StoreUnavailableError
-from quartzpy.store.findings import Severity
+from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql import checks, migrations
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.connection.error_translation import LockRowMissingError

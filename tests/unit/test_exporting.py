@@ -36,7 +36,7 @@ from quartzpy.errors import SettingsError
 from quartzpy.scheduler.declarations import definitions
 from quartzpy.scheduler.exporting import exported, span_text, written
 from quartzpy.scheduler.sync import Definitions
-from quartzpy.store.differences import job_differences, trigger_differences
+from quartzpy.store.definition_differences import job_differences, trigger_differences
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import schedule_hash
 

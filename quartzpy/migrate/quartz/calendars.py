@@ -32,8 +32,8 @@ def read_calendar(data: bytes, java_zone: str | None) -> BaseCalendar:
     return _calendar(java.read_object(data), java_zone)
 
 
-def _calendar(given: Any, java_zone: str | None) -> BaseCalendar:
-    name, parts = class_name(given), fields_of(given)
+def _calendar(java_object: Any, java_zone: str | None) -> BaseCalendar:
+    name, parts = class_name(java_object), fields_of(java_object)
     base = None if parts.get("baseCalendar") is None else _calendar(parts["baseCalendar"], java_zone)
     description = parts.get("description")
     common: dict[str, Any] = {"base": base, "description": None if description is None else str(description)}
@@ -51,25 +51,25 @@ def _calendar(given: Any, java_zone: str | None) -> BaseCalendar:
 
 
 def _zone(parts: dict[str, Any], java_zone: str | None) -> str:
-    given = parts.get("timeZone")
-    if given is not None:
-        return java.zone_name(str(fields_of(given)["ID"]))
+    own_zone = parts.get("timeZone")
+    if own_zone is not None:
+        return java.zone_name(str(fields_of(own_zone)["ID"]))
     if java_zone is None:
         raise Undecided(NO_ZONE)
     return java_zone
 
 
 def _holiday(parts: dict[str, Any], time_zone: str, **common: Any) -> BaseCalendar:
-    days = (as_python(one).astimezone(zone(time_zone)).date() for one in parts["dates"] if _is_date(one))
+    days = (as_python(date).astimezone(zone(time_zone)).date() for date in parts["dates"] if _is_date(date))
     return HolidayCalendar(excluded_dates=frozenset(days), time_zone=time_zone, **common)
 
 
-def _is_date(one: object) -> bool:
-    return class_name(one) == "java.util.Date"
+def _is_date(java_object: object) -> bool:
+    return class_name(java_object) == "java.util.Date"
 
 
 def _annual(parts: dict[str, Any], **common: Any) -> BaseCalendar:
-    days = [fields_of(one)["fields"] for one in parts["excludeDays"]]
+    days = [fields_of(java_calendar)["fields"] for java_calendar in parts["excludeDays"]]
     return AnnualCalendar(excluded_days=frozenset((day[_MONTH] + 1, day[_DAY]) for day in days), **common)
 
 

@@ -37,10 +37,10 @@ _LAST_MS = 253_402_300_799_999
 
 def scheduler_names(rows: Rows, prefix: str) -> list[str]:
     """Return the names of the Quartz schedulers in a database."""
-    found = rows(
+    name_rows = rows(
         f"SELECT SCHED_NAME FROM {prefix}JOB_DETAILS UNION SELECT SCHED_NAME FROM {prefix}TRIGGERS ORDER BY 1"  # noqa: S608
     )
-    return [str(row["sched_name"]) for row in found]
+    return [str(row["sched_name"]) for row in name_rows]
 
 
 def read_quartz(
@@ -64,18 +64,18 @@ def read_quartz(
     """
     prefix = checked_prefix(prefix)
     with reading(url) as rows:
-        known = scheduler_names(rows, prefix)
-        name = scheduler if scheduler is not None else _only(known, prefix)
-        if name not in known:
-            raise SettingsError(f"--sched-name: {quoted(name)} is not in the tables; they have {', '.join(known)}")
+        names = scheduler_names(rows, prefix)
+        name = scheduler if scheduler is not None else _only(names, prefix)
+        if name not in names:
+            raise SettingsError(f"--sched-name: {quoted(name)} is not in the tables; they have {', '.join(names)}")
         return _Reader(rows, prefix, name, decisions or ClassMap(), java_zone).plan()
 
 
-def _only(known: list[str], prefix: str) -> str:
-    if len(known) != 1:
-        found = f"several schedulers: {', '.join(known)}" if known else f"no jobs (tables {prefix}...)"
-        raise SettingsError(f"--sched-name: the database has {found}")
-    return known[0]
+def _only(names: list[str], prefix: str) -> str:
+    if len(names) != 1:
+        contents = f"several schedulers: {', '.join(names)}" if names else f"no jobs (tables {prefix}...)"
+        raise SettingsError(f"--sched-name: the database has {contents}")
+    return names[0]
 
 
 class _Reader:
@@ -133,24 +133,24 @@ class _Reader:
                 yield key, row
 
     def _paused_groups(self) -> set[str]:
-        found = set()
+        groups = set()
         for row in self._table("paused_trigger_grps"):
             try:
-                found.add(check_name(required(row, "trigger_group"), "trigger group"))
+                groups.add(check_name(required(row, "trigger_group"), "trigger group"))
             except (QuartzpyError, ValueError) as error:
                 self._note(Severity.LEFT_OUT, "a paused group", str(error))
-        return found
+        return groups
 
     # --- calendars
 
     def _calendars(self) -> dict[str, BaseCalendar]:
-        found = {}
+        calendars = {}
         for row in sorted(self._table("calendars"), key=lambda row: str(row["calendar_name"])):
             name = str(row["calendar_name"])
             try:
                 check_name(required(row, "calendar_name"), "calendar name")
-                found[name] = read_calendar(bytes(row["calendar"]), self._java_zone)
-                if any(isinstance(layer, DailyCalendar) and not layer.invert for layer in found[name].chain()):
+                calendars[name] = read_calendar(bytes(row["calendar"]), self._java_zone)
+                if any(isinstance(layer, DailyCalendar) and not layer.invert for layer in calendars[name].chain()):
                     # Quartz's DailyCalendar compares with the edges of the day by "less than".
                     self._note(
                         Severity.DIFFERS,
@@ -161,7 +161,7 @@ class _Reader:
             except (UnreadableError, Undecided, QuartzpyError, *MALFORMED) as error:
                 _raise_settings(error)
                 self._note_failure(f"calendar {visible(name)}", error)
-        return found
+        return calendars
 
     # --- triggers
 
@@ -176,7 +176,7 @@ class _Reader:
         }
         # One object for equal keys: there may be a million triggers.
         keys = {key: key for key in jobs}
-        found: dict[JobKey, list[ImportedTrigger]] = defaultdict(list)
+        triggers_of_jobs: dict[JobKey, list[ImportedTrigger]] = defaultdict(list)
         for key, row in self._with_keys("trigger", self._table("triggers"), _trigger_key):
             try:
                 job_key = _job_key(row)
@@ -188,11 +188,11 @@ class _Reader:
                 _raise_settings(error)
                 self._note_failure(f"trigger {key}", error)
             else:
-                found[job_key].append(imported)
-        for triggers in found.values():
-            triggers.sort(key=lambda one: one.trigger.key)
+                triggers_of_jobs[job_key].append(imported)
+        for triggers in triggers_of_jobs.values():
+            triggers.sort(key=lambda imported: imported.trigger.key)
         self._notes.sort(key=lambda note: note.subject)
-        return found
+        return triggers_of_jobs
 
     def _trigger(
         self, key: TriggerKey, job_key: JobKey, row: Row, details: Row | None, calendars: dict[str, BaseCalendar]
@@ -229,26 +229,26 @@ class _Reader:
 
     def _jobs(self) -> dict[JobKey, JobDetail | None]:
         """Return the jobs by key; None for those that do not come over themselves."""
-        found: dict[JobKey, JobDetail | None] = {}
+        jobs: dict[JobKey, JobDetail | None] = {}
         for key, row in self._with_keys("job", self._table("job_details"), _job_key):
-            if not found and "job_class_name" not in row:
+            if not jobs and "job_class_name" not in row:
                 raise SettingsError(
                     f"--prefix: {self._prefix}JOB_DETAILS is not a table of Quartz 2.x, but of quartzpy; if Quartz's"
                     ' tables are in another schema, name it: --prefix "other.QRTZ_"'
                 )
-            found[key] = None
+            jobs[key] = None
             try:
-                found[key] = self._job(key, row)
+                jobs[key] = self._job(key, row)
             except (UnreadableError, Undecided, LeftOut, QuartzpyError, *MALFORMED) as error:
                 _raise_settings(error)
                 self._note_failure(f"job {key}", error)
-        return found
+        return jobs
 
     def _with_triggers(
         self, jobs: Mapping[JobKey, JobDetail | None], triggers: Mapping[JobKey, list[ImportedTrigger]]
     ) -> Iterator[ImportedJob]:
-        for key, job in sorted(jobs.items(), key=lambda one: one[0]):
-            own = triggers.get(key, [])
+        for key in sorted(jobs):
+            job, own = jobs[key], triggers.get(key, [])
             if job is not None and not job.durable and not own:
                 self._note_failure(f"job {key}", LeftOut("it is not durable, and none of its triggers comes over"))
             elif job is not None:
@@ -277,24 +277,24 @@ class _Reader:
         entries = java.fields_of(java.read_object(data)).get("map")
         if not isinstance(entries, Mapping):
             raise UnreadableError("its data is no JobDataMap")
-        found, open_questions = {}, []
+        values, open_questions = {}, []
         for name, value in entries.items():
             try:
-                given = {str(name): java.as_python(value)}
-                job_data.encode(given)
-                found.update(given)
+                entry = {str(name): java.as_python(value)}
+                job_data.encode(entry)
+                values.update(entry)
             except (UnreadableError, QuartzpyError, *MALFORMED) as error:
                 decision = self._decisions.decision(kind, key, str(name))
                 if decision is None:
                     open_questions.append(f"{quoted(str(name))}: {unreadable(error)}")
                 elif "value" in decision:
-                    found[str(name)] = decision["value"]
+                    values[str(name)] = decision["value"]
         if open_questions:
             raise Undecided(
                 f"its data has entries that cannot be read; decide about them by [[data]] in --map:"
                 f" {'; '.join(open_questions)}"
             )
-        return found
+        return values
 
     # --- what runs
 

@@ -33,10 +33,10 @@ CRON, SIMPLE, CALENDAR_INTERVAL, DAILY = "CRON", "SIMPLE", "CAL_INT", "DAILY_I"
 
 def misfire_of(row: Row) -> str:
     """Return the misfire instruction of a row of `triggers`."""
-    known: Mapping[int, str] = _SIMPLE_MISFIRES if row["trigger_type"] == SIMPLE else _RECURRING_MISFIRES
+    instructions: Mapping[int, str] = _SIMPLE_MISFIRES if row["trigger_type"] == SIMPLE else _RECURRING_MISFIRES
     number = int(row["misfire_instr"] or 0)
     try:
-        return known[number]
+        return instructions[number]
     except KeyError:
         raise Undecided(f"its misfire instruction {number} is none of Quartz's") from None
 
@@ -93,7 +93,7 @@ def _calendar_interval(details: Row, java_zone: str | None, common: dict[str, An
 def _daily(details: Row, java_zone: str | None, common: dict[str, Any]) -> tuple[Trigger, int]:
     count = int(details["long_prop_1"])
     # "1,30,5,18,0,0" is from 01:30:05 to 18:00:00.
-    hour, minute, second, *end = [int(one) for one in str(details["str_prop_3"]).split(",")]
+    hour, minute, second, *end = [int(number) for number in str(details["str_prop_3"]).split(",")]
     trigger = DailyTimeIntervalTrigger(
         interval=int(details["int_prop_1"]),
         unit=str(details["str_prop_1"]).lower(),

@@ -81,12 +81,15 @@ def acquire(
             result.fired.append(fire_row(tables, node, row, tables.next_number(), *to, now, coalesced_fire_times))
     spend(tables, admitted, now)
     on_time = tables.due.on_time(available_slots, now, misfire_threshold, 1, beyond=len(passed_over))
-    left = next((entry for entry in on_time if tables.triggers[entry.key].generation not in passed_over), None)
+    remaining = next((entry for entry in on_time if tables.triggers[entry.key].generation not in passed_over), None)
     return Acquisition(
         now,
         tuple(result.fired),
         tuple(result.acquired),
-        min((at for at in (left and left.at, next_turn(tables, available_slots, passed_over)) if at), default=None),
+        min(
+            (at for at in (remaining and remaining.at, next_turn(tables, available_slots, passed_over)) if at),
+            default=None,
+        ),
         tuple(result.skipped),
         tables.due.placed,
     )
@@ -112,7 +115,7 @@ def newest_first(rows: Sequence[tuple[TriggerRow, _Extra]]) -> list[tuple[Trigge
         return list(rows)
     for some in replacing.values():
         # pop() takes the last one first, so the highest priority among equals comes last.
-        some.sort(key=lambda one: (one[0].entry.at, one[0].bare.priority))
+        some.sort(key=lambda pair: (pair[0].entry.at, pair[0].bare.priority))
     ordered = []
     for row, other in rows:
         same_limit = replacing.get((row.job.key, row.concurrency_key))

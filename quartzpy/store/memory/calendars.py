@@ -46,26 +46,26 @@ def delete_calendar(tables: Tables, name: str) -> bool:
 def move_triggers(tables: Tables, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
     """Change the fire times of triggers; see `JobStore.move_triggers`."""
     moved = set()
-    for one in moves:
-        row = tables.triggers.get(one.to.trigger.key)
-        if row is None or row.generation != one.seen.generation:
+    for move in moves:
+        row = tables.triggers.get(move.to.trigger.key)
+        if row is None or row.generation != move.record.generation:
             continue
-        if row.progress.next_fire_time != one.seen.progress.next_fire_time:
+        if row.progress.next_fire_time != move.record.progress.next_fire_time:
             continue
-        if row.state is TriggerState.COMPLETE or (row.state is TriggerState.ACQUIRED and not one.releases_claim):
+        if row.state is TriggerState.COMPLETE or (row.state is TriggerState.ACQUIRED and not move.releases_claim):
             continue
         moved.add(row.key)
-        if one.to.progress.next_fire_time is None:
+        if move.to.progress.next_fire_time is None:
             tables.move(
                 row,
                 TriggerState.COMPLETE,
-                progress=one.to.progress,
+                progress=move.to.progress,
                 upcoming=UpcomingFireTimes(is_complete=True),
                 missed_policy=Missed.MISFIRE,
             )
         else:
             state = TriggerState.WAITING if row.state is TriggerState.ACQUIRED else row.state
-            tables.move(row, state, progress=one.to.progress, upcoming=one.to.upcoming, missed_policy=Missed.MISFIRE)
+            tables.move(row, state, progress=move.to.progress, upcoming=move.to.upcoming, missed_policy=Missed.MISFIRE)
     return moved
 
 

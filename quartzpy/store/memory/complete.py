@@ -143,10 +143,10 @@ def _end_trigger(tables: Tables, completion: Completion) -> None:
     if state is not None:
         job = tables.jobs.get(fired.job_key)
         about_all = completion.instruction.is_about_all_triggers and job is not None
-        for asked in list(job.triggers.values()) if job is not None and about_all else [row]:
-            if asked is not None:
-                tables.move(asked, state)
-                asked.error = (completion.error or NOT_FAILED) if state is TriggerState.ERROR else None
+        for affected in list(job.triggers.values()) if job is not None and about_all else [row]:
+            if affected is not None:
+                tables.move(affected, state)
+                affected.error = (completion.error or NOT_FAILED) if state is TriggerState.ERROR else None
     elif completion.instruction.deletes:
         if row is not None:
             tables.remove_trigger(row)

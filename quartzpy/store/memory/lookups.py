@@ -103,21 +103,21 @@ def near_keys(tables: Tables, key: _Key, limit: int) -> set[_Key]:
     """See `JobStore.near_keys`."""
     keys = [*tables.jobs] if isinstance(key, JobKey) else [*tables.triggers]
     of_group: dict[str, list[str]] = {}
-    for one in keys:
-        of_group.setdefault(one.group, []).append(one.name)
-    found = {(one.group, one.name) for one in nsmallest(limit, keys)}
+    for stored in keys:
+        of_group.setdefault(stored.group, []).append(stored.name)
+    near = {(first.group, first.name) for first in nsmallest(limit, keys)}
     for group in nsmallest(limit, of_group):
-        found |= {(group, name) for name in _beside(of_group[group], key.name, 1)}
+        near |= {(group, name) for name in _beside(of_group[group], key.name, 1)}
     own: list[str] = of_group.get(key.group, [])
-    found |= {(key.group, name) for name in [*nsmallest(limit, own), *_beside(own, key.name, limit)]}
+    near |= {(key.group, name) for name in [*nsmallest(limit, own), *_beside(own, key.name, limit)]}
     if key.group in of_group.get(key.name, ()):
-        found.add((key.name, key.group))
-    return {type(key)(name, group) for group, name in found}
+        near.add((key.name, key.group))
+    return {type(key)(name, group) for group, name in near}
 
 
 def _beside(names: list[str], name: str, limit: int) -> list[str]:
-    before = nlargest(limit, (one for one in names if one < name))
-    return before + nsmallest(limit + 1, (one for one in names if one >= name))
+    before = nlargest(limit, (other for other in names if other < name))
+    return before + nsmallest(limit + 1, (other for other in names if other >= name))
 
 
 def list_running(tables: Tables) -> list[RunningRecord]:
@@ -145,8 +145,8 @@ def execution(tables: Tables, fire_id: int) -> ExecutionRecord | None:
     fired = tables.fired.get(fire_id)
     if fired is not None:
         return replace(fired.record(), log_is_read=True)
-    found = next((record for record in reversed(tables.history) if record.fire_id == fire_id), None)
-    return None if found is None else replace(found, log_is_read=True)
+    ended = next((record for record in reversed(tables.history) if record.fire_id == fire_id), None)
+    return None if ended is None else replace(ended, log_is_read=True)
 
 
 def cluster_load(tables: Tables) -> ClusterLoad:

@@ -34,10 +34,10 @@ def recover_misfires(
             logger.exception("the next fire time of trigger %s cannot be computed; it is in ERROR", row.key)
             tables.move(row, TriggerState.ERROR)
             row.error = f"its next fire time cannot be computed: {type(error).__name__}: {error}"
-    moved = {key: one.to.progress.next_fire_time for key, one in handled.items()}
+    moved = {key: misfire.to.progress.next_fire_time for key, misfire in handled.items()}
     times = [at for at in moved.values() if at is not None]
     over = tuple(key for key, at in moved.items() if at is None)
-    missed = {key: one.missed for key, one in handled.items()}
+    missed = {key: misfire.missed for key, misfire in handled.items()}
     return MisfireOutcome(now, missed, over, min(times, default=None), more=len(late) > limit)
 
 

@@ -28,7 +28,7 @@ class Notifications:
 
     def remove(self, subscription: RamSubscription) -> None:
         with self._lock:
-            self._subscriptions = [one for one in self._subscriptions if one is not subscription]
+            self._subscriptions = [other for other in self._subscriptions if other is not subscription]
 
 
 class RamSubscription:

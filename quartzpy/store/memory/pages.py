@@ -146,8 +146,8 @@ def executions(
         since_epoch = instant - _EPOCH
         return is_to_come, since_epoch if is_to_come else -since_epoch, -fire_id, group, name
 
-    found = (record for record in _examined(records, query, after, place) if _execution_matches(record, query))
-    page = _page(found, lambda record: place(query.position(record)), limit, after and place(after))
+    selected = (record for record in _examined(records, query, after, place) if _execution_matches(record, query))
+    page = _page(selected, lambda record: place(query.position(record)), limit, after and place(after))
     # As in the database, a page does not contain the log lines.
     return [record if record.log_text is None else replace(record, log_text=None) for record in page]
 
@@ -199,7 +199,7 @@ def _scheduled(row: TriggerRow) -> ExecutionRecord:
 
 
 def misfires(tables: Tables, query: MisfireQuery, limit: int | None, after: Position | None) -> list[MisfireRecord]:
-    found = [
+    records = [
         record
         for record in tables.misfires
         if query.trigger_key in (None, record.trigger_key)
@@ -210,16 +210,16 @@ def misfires(tables: Tables, query: MisfireQuery, limit: int | None, after: Posi
     ]
     if query.walk is not None:
         examined = {record.misfire_id for record in misfires(tables, query.walk, query.among, after)}
-        found = [record for record in found if record.misfire_id in examined]
-    return _page(found, lambda record: (-record.misfire_id,), limit, after and (-after[0],))
+        records = [record for record in records if record.misfire_id in examined]
+    return _page(records, lambda record: (-record.misfire_id,), limit, after and (-after[0],))
 
 
 def _page(
     rows: Iterable[_T], place: Callable[[_T], tuple[Any, ...]], limit: int | None, after: tuple[Any, ...] | None
 ) -> list[_T]:
     """Return the first `limit` rows after `after`, in the order of their places."""
-    left = rows if after is None else (row for row in rows if place(row) > after)
-    return sorted(left, key=place) if limit is None else nsmallest(limit, left, key=place)
+    remaining = rows if after is None else (row for row in rows if place(row) > after)
+    return sorted(remaining, key=place) if limit is None else nsmallest(limit, remaining, key=place)
 
 
 def _in_group(key: Key, matcher: GroupMatcher | None) -> bool:

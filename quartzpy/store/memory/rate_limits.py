@@ -73,12 +73,12 @@ def admit(
 
 def spend(tables: Tables, admitted: Sequence[Admitted], now: datetime) -> None:
     """Charge the limits for the triggers that were taken; the others are no longer admitted."""
-    for one in admitted:
-        if one.is_taken:
-            rate = tables.rate_limits.setdefault(one.row.bucket, RateRow())
-            rate.tat = one.limit.after(rate.tat, now, 1)
-        elif one.row.admission is Admission.ADMITTED:
-            tables.set_admission(one.row, None)
+    for trigger in admitted:
+        if trigger.is_taken:
+            rate = tables.rate_limits.setdefault(trigger.row.bucket, RateRow())
+            rate.tat = trigger.limit.after(rate.tat, now, 1)
+        elif trigger.row.admission is Admission.ADMITTED:
+            tables.set_admission(trigger.row, None)
     for bucket, rate in list(islice(tables.rate_limits.items(), 100)):
         if all(at is None or at <= now for at in (rate.tat, rate.queued_until)):
             del tables.rate_limits[bucket]
@@ -150,9 +150,9 @@ def _hold_back(
     gap = limit.emission_interval
     turn = limit.after(rate.tat, now, free) - limit.tolerance - gap
     new = [row for row in rows if row.rate_limited_until is None or row.rate_limited_until <= _in_order(row)[0]]
-    known = set(map(id, new))
+    new_ids = set(map(id, new))
     for row in rows:
-        if id(row) not in known:
+        if id(row) not in new_ids:
             turn += gap
             tables.hold_back(row, turn)
     if rate.queued_until is not None and rate.queued_interval == gap:

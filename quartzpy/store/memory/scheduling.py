@@ -10,7 +10,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import FiredState
 from quartzpy.store import refusals
-from quartzpy.store.differences import refuse_other_job, refuse_other_trigger
+from quartzpy.store.definition_differences import refuse_other_job, refuse_other_trigger
 from quartzpy.store.memory.lookups import trigger_record
 from quartzpy.store.memory.rows import JobRow, TriggerRow
 from quartzpy.store.memory.tables import Pauses, Tables
@@ -24,58 +24,58 @@ def store_jobs(
 ) -> datetime | None:
     """Store jobs and triggers; see `JobStore.store_jobs`. `prepared` are the triggers of all entries."""
     jobs = [entry.job for entry in entries if entry.job is not None]
-    kept = {entry.job.key for entry in entries if entry.job is not None and entry.keeps_data}
+    keeping_data = {entry.job.key for entry in entries if entry.job is not None and entry.keeps_data}
     _check_jobs(tables, jobs, replace)
     _check_triggers(tables, prepared, {job.key for job in jobs})
     if not replace:
         _check_same_triggers(tables, prepared)
     for job in jobs:
         if replace or job.key not in tables.jobs:
-            _store_job(tables, job, keeps_data=job.key in kept)
-    for one in prepared:
-        if replace or one.trigger.key not in tables.triggers:
-            _store_trigger(tables, one)
+            _store_job(tables, job, keeps_data=job.key in keeping_data)
+    for declared in prepared:
+        if replace or declared.trigger.key not in tables.triggers:
+            _store_trigger(tables, declared)
     return _soonest(tables, prepared)
 
 
 def _check_jobs(tables: Tables, jobs: Sequence[JobDetail], replace: bool) -> None:
-    given: set[JobKey] = set()
+    checked: set[JobKey] = set()
     for job in jobs:
-        if not replace and job.key in given:
+        if not replace and job.key in checked:
             raise ObjectAlreadyExistsError(f"job {job.key} is given twice")
         if not replace and job.key in tables.jobs:
             refuse_other_job(job, tables.jobs[job.key].load())
-        given.add(job.key)
+        checked.add(job.key)
 
 
 def _check_triggers(
     tables: Tables,
     prepared: Sequence[PreparedTrigger],
-    given: Collection[JobKey],
+    new_jobs: Collection[JobKey],
 ) -> None:
-    for trigger in (one.trigger for one in prepared):
+    for trigger in (declared.trigger for declared in prepared):
         if trigger.calendar is not None and trigger.calendar not in tables.calendars:
             raise refusals.calendar_not_stored(trigger.calendar)
-        if trigger.job_key not in tables.jobs and trigger.job_key not in given:
+        if trigger.job_key not in tables.jobs and trigger.job_key not in new_jobs:
             raise refusals.job_of_trigger_not_stored(trigger.key, trigger.job_key)
 
 
 def _check_same_triggers(tables: Tables, prepared: Sequence[PreparedTrigger]) -> None:
-    for one in prepared:
-        row = tables.triggers.get(one.trigger.key)
+    for declared in prepared:
+        row = tables.triggers.get(declared.trigger.key)
         if row is not None:
-            refuse_other_trigger(one, trigger_record(row))
+            refuse_other_trigger(declared, trigger_record(row))
 
 
 def _store_job(tables: Tables, detail: JobDetail, *, keeps_data: bool, keeps_persisted: bool = True) -> None:
-    known = tables.jobs.get(detail.key)
-    if known is None:
+    row = tables.jobs.get(detail.key)
+    if row is None:
         tables.jobs[detail.key] = JobRow(detail)
         return
-    data, persisted = known.data, known.persists_data
-    tables.redefine(known, detail)
-    if keeps_data or (keeps_persisted and persisted and known.persists_data):
-        known.data = data
+    data, persisted = row.data, row.persists_data
+    tables.redefine(row, detail)
+    if keeps_data or (keeps_persisted and persisted and row.persists_data):
+        row.data = data
 
 
 def modify_job(
@@ -119,7 +119,7 @@ def _has_same_schedule(row: TriggerRow, prepared: PreparedTrigger) -> bool:
 
 
 def _soonest(tables: Tables, prepared: Sequence[PreparedTrigger]) -> datetime | None:
-    times = (tables.triggers[one.trigger.key].progress.next_fire_time for one in prepared)
+    times = (tables.triggers[declared.trigger.key].progress.next_fire_time for declared in prepared)
     return min((at for at in times if at is not None), default=None)
 
 

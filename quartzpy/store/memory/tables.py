@@ -165,15 +165,15 @@ class Tables:
         row.held_by_mode = self.pauses.hold_by_mode(row.key, row.job)
         self._enter(row)
 
-    def redefine_trigger(self, row: TriggerRow, given: Trigger) -> None:
+    def redefine_trigger(self, row: TriggerRow, definition: Trigger) -> None:
         """Replace all values of a trigger except its schedule: its progress, pause and claim do not change."""
         waits = row.state is TriggerState.WAITING
         if waits:
             self.due.remove(row.job.dispatch_key, row.part, row.entry)
-        if (row.bare.misfire, row.bare.misfire_threshold) != (given.misfire, given.misfire_threshold):
+        if (row.bare.misfire, row.bare.misfire_threshold) != (definition.misfire, definition.misfire_threshold):
             row.catch_up_until = None
         key = row.concurrency_key
-        row.become(row.bare.with_values_of(given))
+        row.become(row.bare.with_values_of(definition))
         if waits:
             self.due.add(row.job.dispatch_key, row.part, row.entry)
         if row.concurrency_key != key:

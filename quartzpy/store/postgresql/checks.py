@@ -8,7 +8,7 @@ import psycopg
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import QuartzpyError, SchemaError, SettingsError, StoreUnavailableError
-from quartzpy.store.findings import Finding, Severity
+from quartzpy.store.health_findings import Finding, Severity
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.connection.servers import READ_ONLY
 from quartzpy.store.postgresql.schema import privileges

@@ -19,8 +19,8 @@ from quartzpy.events.events import Event, NodesDiffer
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
-from quartzpy.store import node_facts
-from quartzpy.store.findings import Finding
+from quartzpy.store import node_metadata
+from quartzpy.store.health_findings import Finding
 from quartzpy.store.postgresql import calendars as sql_calendars
 from quartzpy.store.postgresql import (
     checks,
@@ -242,11 +242,14 @@ class SqlJobStore:
     def publish(self, node: Node, capabilities: Capabilities) -> None:
         checkin.publish(self._steps, node, capabilities)
         of_nodes = facts.publish(self._steps, node, facts.of_this_process(self._config))
-        for subject, values in node_facts.differences(of_nodes).items():
+        for subject, values in node_metadata.differing_values(of_nodes).items():
             if (subject, *values) not in self._differences:
                 self._differences.add((subject, *values))
                 logger.warning(
-                    "nodes of scheduler %s differ in %s: %s", self._config.name, subject, node_facts.described(values)
+                    "nodes of scheduler %s differ in %s: %s",
+                    self._config.name,
+                    subject,
+                    node_metadata.listed_by_value(values),
                 )
                 self._emit(NodesDiffer(subject, values))
 

@@ -29,7 +29,7 @@ from quartzpy.errors import InvalidJobTypeError, JobStoreError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import MAIN, JobKey, TriggerKey
 from quartzpy.store import refusals
-from quartzpy.store.differences import refuse_other_job, refuse_other_trigger
+from quartzpy.store.definition_differences import refuse_other_job, refuse_other_trigger
 from quartzpy.store.postgresql import batches
 from quartzpy.store.postgresql.batches import CHUNK_BYTES, bound, chunks, computed_ahead
 from quartzpy.store.postgresql.calendars import held_revisions

@@ -46,7 +46,7 @@ class TriggerMove:
     node does not fire it.
     """
 
-    seen: TriggerRecord
+    record: TriggerRecord
     to: PreparedTrigger
     releases_claim: bool = False
 

@@ -17,8 +17,8 @@ from sqlalchemy.schema import CreateIndex
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.placement import Capabilities, placement_from_text
-from quartzpy.store import node_facts
-from quartzpy.store.findings import MOST_ROWS, Finding, Severity
+from quartzpy.store import node_metadata
+from quartzpy.store.health_findings import MOST_LISTED_ROWS, Finding, Severity
 from quartzpy.store.postgresql.connection.listen import news
 from quartzpy.store.postgresql.connection.locks import MAKE, LockName
 from quartzpy.store.postgresql.connection.pipeline import Result
@@ -58,7 +58,7 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
         (UNKNOWN_EPOCHS, {}, _unknown_epochs),
         (STUCK, {}, _stuck),
         (COPIES, {}, _copies),
-        (IN_ERROR, {"limit": MOST_ROWS}, _in_error),
+        (IN_ERROR, {"limit": MOST_LISTED_ROWS}, _in_error),
         (INDEXES, prefix, partial(_indexes, config.table_prefix)),
         (CONSTRAINTS, prefix, partial(_constraints, config.table_prefix)),
         (DEAD, prefix, _dead),
@@ -101,7 +101,7 @@ def repair(session: SqlSession) -> Repairs:
 
 
 def _listed(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(names[:MOST_ROWS])
+    return tuple(names[:MOST_LISTED_ROWS])
 
 
 def _lock_rows(result: Result) -> list[Finding]:
@@ -291,19 +291,19 @@ def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
         found.append(
             Finding(Severity.INFO, "no-nodes", "no node is running", "start one: quartzpy node --app module:name")
         )
-    for subject, values in node_facts.differences(answer.metadata).items():
-        check = "tzdata" if subject == node_facts.TZDATA else "nodes-differ"
+    for subject, values in node_metadata.differing_values(answer.metadata).items():
+        check = "tzdata" if subject == node_metadata.TZDATA else "nodes-differ"
         advice = (
             "fire times may differ: bring all nodes to one version"
             if check == "tzdata"
             else "use the same value everywhere"
         )
-        what = f"nodes differ in {subject}: {node_facts.described(values)}"
+        what = f"nodes differ in {subject}: {node_metadata.listed_by_value(values)}"
         found.append(Finding(Severity.WARNING, check, what, advice))
     skewed = [
         f"{name}: {ahead:+.1f} s"
         for name, one in answer.metadata.items()
-        if abs(ahead := float(one.get(node_facts.CLOCK_AHEAD, 0))) > node_facts.MOST_SKEW
+        if abs(ahead := float(one.get(node_metadata.CLOCK_AHEAD, 0))) > node_metadata.REPORTED_CLOCK_SKEW
     ]
     if skewed:
         what = numbered(len(skewed), "node has a clock", "nodes have clocks") + " that differs from the database's"

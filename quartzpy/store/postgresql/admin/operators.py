@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.store.findings import Finding, Severity
+from quartzpy.store.health_findings import Finding, Severity
 from quartzpy.store.postgresql import checks, pages, schema_version
 from quartzpy.store.postgresql.admin import audit_log, history, integrity, search, server, usage
 from quartzpy.store.postgresql.connection.session import SqlSession, calls

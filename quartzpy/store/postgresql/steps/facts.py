@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.store.node_facts import CLOCK_AHEAD, RELEASE, SETTING, TZDATA
+from quartzpy.store.node_metadata import CLOCK_AHEAD, RELEASE, SETTING, TZDATA
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import Node

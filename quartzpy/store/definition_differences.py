@@ -25,7 +25,7 @@ _REPLACE = "pass replace=True to replace it"
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ValueDifference:
     """A value of a job, trigger or calendar whose stored and declared forms differ."""
 
     name: str
@@ -42,20 +42,20 @@ def _shown(value: object) -> str:
     return str(value) if isinstance(value, timedelta) else quoted(value)
 
 
-def job_differences(declared: JobDetail, stored: JobDetail) -> list[Difference]:
+def job_differences(declared: JobDetail, stored: JobDetail) -> list[ValueDifference]:
     """Return the values in which a declared job differs from the stored one.
 
     The data of a job that persists its data, both as declared and as stored, is not compared: executions change it.
     """
     left_out = {"job", "data"} if persists_data(declared, stored) else {"job"}
-    found = [
-        Difference(one.name, getattr(stored, one.name), getattr(declared, one.name))
-        for one in fields(declared)
-        if one.name not in left_out and _differs(declared, stored, one.name)
+    differences = [
+        ValueDifference(field.name, getattr(stored, field.name), getattr(declared, field.name))
+        for field in fields(declared)
+        if field.name not in left_out and _differs(declared, stored, field.name)
     ]
     if declared.job_type != stored.job_type:
-        found.insert(0, Difference("job", stored.job_type, declared.job_type))
-    return found
+        differences.insert(0, ValueDifference("job", stored.job_type, declared.job_type))
+    return differences
 
 
 def persists_data(declared: JobDetail, stored: JobDetail | None) -> bool:
@@ -65,7 +65,7 @@ def persists_data(declared: JobDetail, stored: JobDetail | None) -> bool:
 
 def trigger_differences(
     declared: Trigger, stored: Trigger, declared_hash: int | None, stored_hash: int | None
-) -> list[Difference]:
+) -> list[ValueDifference]:
     """Return the values in which a declared trigger differs from the stored one.
 
     If the hashes show that the same schedule was declared before, a start time and a repeat count that a misfire has
@@ -74,10 +74,10 @@ def trigger_differences(
     """
     same_schedule = declared_hash is not None and declared_hash == stored_hash
     if not same_schedule and type(declared) is not type(stored):
-        return [Difference("kind", stored.kind, declared.kind)]
-    names = [one.name for one in fields(declared) if one.compare or one.name == "data"]
+        return [ValueDifference("kind", stored.kind, declared.kind)]
+    names = [field.name for field in fields(declared) if field.compare or field.name == "data"]
     return [
-        Difference(name, getattr(stored, name), getattr(declared, name))
+        ValueDifference(name, getattr(stored, name), getattr(declared, name))
         for name in names
         if not (same_schedule and name not in _NOT_SCHEDULE)
         and not (name == "start_time" and declared.start_time is None)
@@ -85,7 +85,7 @@ def trigger_differences(
     ]
 
 
-def calendar_differences(declared: Calendar, stored: Calendar | None) -> list[Difference]:
+def calendar_differences(declared: Calendar, stored: Calendar | None) -> list[ValueDifference]:
     """Return the values in which a declared calendar differs from the stored one, in their stored form.
 
     Of lists that differ, such as dates, only the elements that are not in both are returned. `stored` is None for a
@@ -96,28 +96,28 @@ def calendar_differences(declared: Calendar, stored: Calendar | None) -> list[Di
     """
     new = storable_json(declared)
     if stored is None:
-        return [Difference("kind", None, new["kind"])]
+        return [ValueDifference("kind", None, new["kind"])]
     old = calendar_to_json(stored)
     names = dict.fromkeys((*new, *old))
-    return [_part(name, old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)]
+    return [_value_difference(name, old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)]
 
 
-def _part(name: str, stored: Any, declared: Any) -> Difference:
+def _value_difference(name: str, stored: Any, declared: Any) -> ValueDifference:
     if not isinstance(stored, list) or not isinstance(declared, list):
-        return Difference(name, stored, declared)
-    return Difference(name, _without(stored, declared), _without(declared, stored))
+        return ValueDifference(name, stored, declared)
+    return ValueDifference(name, _without(stored, declared), _without(declared, stored))
 
 
-def _without(some: list[Any], others: list[Any]) -> list[Any]:
-    known = set(map(json.dumps, others))
-    return [one for one in some if json.dumps(one) not in known]
+def _without(elements: list[Any], others: list[Any]) -> list[Any]:
+    excluded = set(map(json.dumps, others))
+    return [element for element in elements if json.dumps(element) not in excluded]
 
 
-def _differs(one: object, other: object, name: str) -> bool:
-    left, right = getattr(one, name), getattr(other, name)
+def _differs(declared: object, stored: object, name: str) -> bool:
+    declared_value, stored_value = getattr(declared, name), getattr(stored, name)
     if name == "data":
-        return without_trace(left or {}) != without_trace(right or {})
-    return bool(left != right)
+        return without_trace(declared_value or {}) != without_trace(stored_value or {})
+    return bool(declared_value != stored_value)
 
 
 def refuse_other_job(declared: JobDetail, stored: JobDetail | None) -> None:
@@ -137,12 +137,12 @@ def refuse_other_trigger(declared: PreparedTrigger, stored: TriggerRecord | None
     key = declared.trigger.key
     if stored is None:
         raise ObjectAlreadyExistsError(f"trigger {key} was stored by another program at the same time; try again")
-    found = trigger_differences(declared.declared, stored.trigger, declared.schedule_hash, stored.schedule_hash)
-    _refuse("trigger", key, found)
+    differences = trigger_differences(declared.declared, stored.trigger, declared.schedule_hash, stored.schedule_hash)
+    _refuse("trigger", key, differences)
 
 
-def _refuse(kind: str, key: object, found: Sequence[Difference]) -> None:
-    if found:
+def _refuse(kind: str, key: object, differences: Sequence[ValueDifference]) -> None:
+    if differences:
         raise ObjectAlreadyExistsError(
-            f"{kind} {key} exists already and is different: {'; '.join(map(str, found))}; {_REPLACE}"
+            f"{kind} {key} exists already and is different: {'; '.join(map(str, differences))}; {_REPLACE}"
         )

@@ -1,4 +1,4 @@
-"""Findings about a store: the results of `quartzpy doctor`, and of the checks at the start of a node."""
+"""Findings about the health of a store: of `quartzpy doctor`, and of the checks at the start of a node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Finding:
     what: str
     advice: str
     rows: tuple[str, ...] = ()
-    """The affected objects, at most the first 20."""
+    """The affected objects, at most the first `MOST_LISTED_ROWS`."""
     repairable: bool = False
     """True if `JobStore.repair` repairs it."""
 
@@ -34,9 +34,10 @@ class Finding:
         return f"{self.what}; {self.advice}" if self.advice else self.what
 
 
-MOST_ROWS = 20
+MOST_LISTED_ROWS = 20
+"""The largest number of affected objects that a finding lists."""
 
 
-def worst(findings: list[Finding]) -> Severity | None:
+def worst_severity(findings: list[Finding]) -> Severity | None:
     """Return the severity of the worst finding, or None if there are no findings."""
-    return next((severity for severity in Severity if any(one.severity is severity for one in findings)), None)
+    return next((severity for severity in Severity if any(finding.severity is severity for finding in findings)), None)

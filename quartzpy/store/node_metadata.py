@@ -1,0 +1,46 @@
+"""The metadata that nodes publish about themselves, and the entries in which the nodes of a cluster differ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+TZDATA, RELEASE, CLOCK_AHEAD = "time zone data", "release", "clock_ahead"
+"""The names of entries: the version of the time zone data, the release of quartzpy, and the seconds by which the node's
+clock is ahead of the store's."""
+SETTING = "setting "
+"""The names of entries that are settings begin with this; their values are texts."""
+MISFIRE_THRESHOLD = f"{SETTING}misfire_threshold"
+_SPAN = re.compile(r"(?:(\d+) days?, )?(\d+):(\d\d):(\d\d(?:\.\d+)?)")
+"""The text of a timedelta."""
+REPORTED_CLOCK_SKEW = 1.0
+"""The difference between clocks, in seconds, from which it is reported."""
+
+
+def differing_values(metadata_of_nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return, for each entry in which nodes differ, its values with the nodes that have them."""
+    values_of_entries: dict[str, dict[str, tuple[str, ...]]] = {}
+    for node, metadata in metadata_of_nodes.items():
+        for name, value in metadata.items():
+            if name != CLOCK_AHEAD:
+                values = values_of_entries.setdefault(name, {})
+                values[str(value)] = (*values.get(str(value), ()), node)
+    return {name: values for name, values in sorted(values_of_entries.items()) if len(values) > 1}
+
+
+def misfire_threshold(metadata_of_nodes: Mapping[str, Mapping[str, Any]]) -> timedelta | None:
+    """Return the misfire threshold by which the nodes judge, the shortest if they differ; None if none has one."""
+    matches = [_SPAN.fullmatch(str(metadata.get(MISFIRE_THRESHOLD))) for metadata in metadata_of_nodes.values()]
+    return min((_span(match) for match in matches if match is not None), default=None)
+
+
+def _span(match: re.Match[str]) -> timedelta:
+    days, hours, minutes, seconds = match.groups()
+    return timedelta(days=int(days or 0), hours=int(hours), minutes=int(minutes), seconds=float(seconds))
+
+
+def listed_by_value(nodes_by_value: Mapping[str, tuple[str, ...]]) -> str:
+    """Return each value with the first nodes that have it, as a text: `2025b on a b, 2024a on c`."""
+    return ", ".join(f"{value} on {' '.join(nodes[:5])}" for value, nodes in sorted(nodes_by_value.items()))
