@@ -79,7 +79,7 @@ def thumbnail(context: JobExecutionContext) -> None:
     context.wait_cancelled(0.25)
 
 
-def _detail(function: JobFunction[..., object], key: JobKey) -> JobDetail:
+def _detail(function: JobFunction[..., Any], key: JobKey) -> JobDetail:
     _, description = LABELS[key]
     return function.detail(key.name, key.group, description=description)
 

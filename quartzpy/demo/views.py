@@ -89,13 +89,14 @@ class Scene:
     def lengthen_lanes(self, ended: Sequence[ExecutionRecord]) -> None:
         """Add one moment to the lane of each node: the letter of a job that ran there, and its colour."""
         priority = list(jobs.LABELS).index
+        records: list[RunningRecord | ExecutionRecord] = [*self.running, *ended]
         for node in self.nodes:
             lane = self.lanes[node]
             if node in self.killed:
                 lane.append(("·", "dead") if ("✗", "killed") in lane else ("✗", "killed"))
                 continue
-            records = [record for record in (*self.running, *ended) if record.instance_id == node]
-            shown = min(records, key=lambda record: priority(record.job_key), default=None)
+            here = [record for record in records if record.instance_id == node]
+            shown = min(here, key=lambda record: priority(record.job_key), default=None)
             lane.append(("·", "idle") if shown is None else (jobs.LABELS[shown.job_key][0], _style(shown)))
 
 
