@@ -15,9 +15,10 @@ import sys
 import tempfile
 import threading
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from copy import deepcopy
 from datetime import timedelta
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from rich.console import Console
@@ -26,7 +27,7 @@ from rich.text import Text
 from quartzpy.demo import jobs
 from quartzpy.demo.audit import Summary
 from quartzpy.demo.screen import draw, draw_summary
-from quartzpy.demo.stage import Demo
+from quartzpy.demo.stage import run_demo
 from quartzpy.demo.views import Scene
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.postgresql import migrations
@@ -65,9 +66,9 @@ class Camera:
 
     def scene(self, scene: Scene) -> None:
         export = scene.running_job(jobs.LONG_EXPORT)
-        if scene.burst is None and export is not None and export.recovering:
-            # The lanes grow with each scene.
-            self.best = replace(scene, lanes={node: list(lane) for node, lane in scene.lanes.items()})
+        if scene.burst_due is None and export is not None and export.recovering:
+            # The demo goes on in the same scene.
+            self.best = deepcopy(scene)
 
     def summary(self, summary: Summary) -> None:
         self.result = summary
@@ -76,7 +77,7 @@ class Camera:
 def record_demo() -> None:
     """Run the demo, and draw its best scene and its last panel."""
     camera = Camera()
-    Demo(camera, nodes=3, duration=timedelta(seconds=22), dsn=None, keep=False).run()
+    run_demo(camera, SimpleQueue(), nodes=3, duration=timedelta(seconds=22), dsn=None, keep=False)
     assert camera.best is not None
     assert camera.result is not None
     console = recording()

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -67,18 +68,18 @@ def demo(duration: str, nodes: int, json_output: bool, keep: bool, stop: bool, d
     """
     from quartzpy.cli.keyboard import Keyboard
     from quartzpy.demo.cluster import stop_database
-    from quartzpy.demo.stage import Demo
+    from quartzpy.demo.stage import run_demo
 
     if stop:
         click.echo("stopped" if stop_database() else "no database of the demo is running")
         return
     seconds = f"{duration}s" if duration.isdigit() else duration
     length = as_span(seconds, "--duration", SettingsError)
-    show = Demo(chosen_audience(json_output), nodes=nodes, duration=length, dsn=dsn, keep=keep)
-    handler = interrupting(show.interrupt)
+    keys: SimpleQueue[str] = SimpleQueue()
+    handler = interrupting(lambda: keys.put("q"))
     signal.signal(signal.SIGTERM, handler)
     signal.signal(signal.SIGINT, handler)
-    with Keyboard(sys.stdin, show.press):
-        summary = show.run()
+    with Keyboard(sys.stdin, keys.put):
+        summary = run_demo(chosen_audience(json_output), keys, nodes=nodes, duration=length, dsn=dsn, keep=keep)
     if not summary.promises_kept:
         sys.exit(NOT_OK)

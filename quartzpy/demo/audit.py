@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from itertools import pairwise
+from datetime import datetime
+from itertools import pairwise, takewhile
 
 from quartzpy.demo.jobs import GROUP
-from quartzpy.keys import RECOVERING_JOBS, JobKey
-from quartzpy.store.records import ExecutionRecord, TriggerRecord
+from quartzpy.keys import JobKey
+from quartzpy.store.records import LATE_AFTER, ExecutionRecord, TriggerRecord
 from quartzpy.triggers.trigger import Trigger
-
-LATE = timedelta(seconds=5)
-"""A fire counts as lost if its trigger still waits this long after the fire time."""
 
 
 @dataclass(slots=True)
@@ -43,14 +40,9 @@ def overlaps(executions: Iterable[ExecutionRecord], job: JobKey) -> int:
     return sum(later[0] < earlier[1] for earlier, later in pairwise(spans))
 
 
-def expected(trigger: Trigger, until: datetime | None) -> list[datetime]:
+def expected(trigger: Trigger, until: datetime | None) -> Iterable[datetime]:
     """Return the instants of a trigger before `until`, or all of them if `until` is None."""
-    instants: list[datetime] = []
-    progress = trigger.started()
-    while progress.next_fire_time is not None and (until is None or progress.next_fire_time < until):
-        instants.append(progress.next_fire_time)
-        progress = trigger.triggered(progress)
-    return instants
+    return takewhile(lambda instant: until is None or instant < until, trigger.fire_times())
 
 
 def summarize(
@@ -63,32 +55,28 @@ def summarize(
 ) -> Summary:
     """Compare the executions with the fire times of the `planned` triggers, each up to its stored next fire time.
 
-    A trigger that is no longer stored has fired for the last time.
+    A trigger that is no longer stored has fired for the last time, and one that waits although its fire time passed
+    more than `LATE_AFTER` before `paused_at` has lost a fire.
     """
-    summary = Summary(nodes)
-    fired: Counter[tuple[JobKey, str, datetime]] = Counter()
-    recovered: Counter[tuple[JobKey, datetime]] = Counter()
-    for execution in executions:
-        by_job = summary.fires_by_job
-        by_job[execution.job_key.name] = by_job.get(execution.job_key.name, 0) + 1
-        summary.failed += execution.outcome == "FAILED"
-        summary.retried += execution.attempt > 1 and execution.outcome == "SUCCEEDED"
-        if execution.trigger_key.group == RECOVERING_JOBS:
-            summary.recovered += 1
-            recovered[execution.job_key, execution.scheduled_fire_time] += 1
-        elif execution.trigger_key.group == GROUP:
-            fired[execution.job_key, execution.trigger_key.name, execution.scheduled_fire_time] += 1
-    summary.fires = len(executions)
-    summary.overlaps = overlaps(executions, serial_job)
-    summary.duplicated = sum(count - 1 for count in fired.values()) + sum(count - 1 for count in recovered.values())
-    reached = {record.key: record.progress.next_fire_time for record in stored}
+    fired = Counter((e.trigger_key, e.scheduled_fire_time) for e in executions if e.trigger_key.group == GROUP)
+    recovered = Counter((e.job_key, e.scheduled_fire_time) for e in executions if e.recovering)
+    summary = Summary(
+        nodes,
+        fires=len(executions),
+        fires_by_job=dict(Counter(e.job_key.name for e in executions)),
+        failed=sum(e.outcome == "FAILED" for e in executions),
+        retried=sum(e.attempt > 1 and e.outcome == "SUCCEEDED" for e in executions),
+        recovered=recovered.total(),
+        overlaps=overlaps(executions, serial_job),
+        duplicated=sum(count - 1 for count in (*fired.values(), *recovered.values())),
+    )
+    reached = {record.key: record.next_fire_time for record in stored}
     for trigger in planned:
         assert trigger.job_key is not None
         following = reached.get(trigger.key)
-        if following is not None and following < paused_at - LATE:
+        if following is not None and following < paused_at - LATE_AFTER:
             summary.lost += 1
         for instant in expected(trigger, following):
             # The history has a fire whose node died as its recovery.
-            happened = fired[trigger.job_key, trigger.key.name, instant] or recovered[trigger.job_key, instant]
-            summary.lost += not happened
+            summary.lost += not (fired[trigger.key, instant] or recovered[trigger.job_key, instant])
     return summary

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -25,40 +24,39 @@ class Cluster:
     def __init__(self, dsn: str, logs: Path) -> None:
         self._dsn = dsn
         self._logs = logs
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.killed: dict[str, datetime] = {}
         """The instant at which each node was killed, by the database's clock."""
 
     def start_another(self) -> str:
         """Start one more node and return its instance id. Its output goes to a log file."""
-        instance_id = f"node-{len(self.processes) + 1}"
+        instance_id = f"node-{len(self._processes) + 1}"
         environment = {**os.environ, jobs.DSN_VARIABLE: self._dsn, jobs.INSTANCE_VARIABLE: instance_id}
         command = [sys.executable, "-m", "quartzpy", "node", "--app", f"{jobs.__name__}:make_scheduler"]
         with (self._logs / f"{instance_id}.log").open("wb") as log:
             # Ctrl-C must reach the demo alone, which then stops its nodes: they get a process group of their own.
-            self.processes[instance_id] = subprocess.Popen(
+            self._processes[instance_id] = subprocess.Popen(
                 command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
         return instance_id
 
     def alive(self) -> list[str]:
         """Return the instance ids of the nodes that run."""
-        return [name for name, process in self.processes.items() if process.poll() is None]
+        return [name for name, process in self._processes.items() if process.poll() is None]
 
     def kill(self, instance_id: str, now: datetime) -> int:
         """Kill a node with SIGKILL and return its process id."""
-        process = self.processes[instance_id]
-        process.send_signal(signal.SIGKILL)
+        process = self._processes[instance_id]
+        process.kill()
         process.wait()
         self.killed[instance_id] = now
         return process.pid
 
     def stop(self) -> None:
         """Drain and stop all nodes; kill those that take longer than 15 seconds."""
-        for process in self.processes.values():
-            if process.poll() is None:
-                process.terminate()
-        for process in self.processes.values():
+        for process in self._processes.values():
+            process.terminate()
+        for process in self._processes.values():
             try:
                 process.wait(DRAIN_SECONDS)
             except subprocess.TimeoutExpired:
@@ -71,15 +69,12 @@ class Cluster:
 
 
 @contextmanager
-def demo_database(dsn: str | None, keep: bool, report: Callable[..., None]) -> Iterator[str]:
-    """Yield the URL of a database: `dsn` itself, or a new database on the embedded server.
+def new_database(keep: bool, report: Callable[..., None]) -> Iterator[str]:
+    """Yield the URL of a new database on the embedded server.
 
-    The new database is dropped at the end, unless `keep` is True: then its server also keeps running.
-    `report` is called with the name of an event, its text, and its facts by keyword.
+    It is dropped at the end, unless `keep` is True: then its server also keeps running. `report` is called with the
+    name of an event, its text, and its facts by keyword.
     """
-    if dsn is not None:
-        yield dsn
-        return
     report("starting", "starting PostgreSQL")
     with EmbeddedPostgres(data_directory(), durable=True) as server:
         report("postgres", f"PostgreSQL {server.version} is running", version=server.version)
@@ -99,8 +94,7 @@ def data_home() -> Path:
     """
     if os.geteuid() == 0:
         return Path("/var/tmp/quartzpy/demo")  # noqa: S108 - its parent is checked by the server's wrapper
-    base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
-    return Path(base) / "quartzpy" / "demo"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "quartzpy" / "demo"
 
 
 def data_directory() -> Path:

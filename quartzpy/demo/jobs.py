@@ -8,7 +8,8 @@ from typing import Any
 
 from quartzpy.factory import Scheduler
 from quartzpy.jobs.context import JobExecutionContext
-from quartzpy.jobs.job import Job, JobDetail, disallow_concurrent_execution
+from quartzpy.jobs.function_job import JobFunction, job
+from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import JobKey
 from quartzpy.scheduler.scheduler import BaseScheduler
@@ -22,6 +23,15 @@ SERIAL_REPORT = JobKey("serial-report", GROUP)
 LONG_EXPORT = JobKey("long-export", GROUP)
 FLAKY_IMPORT = JobKey("flaky-import", GROUP)
 THUMBNAILS = JobKey("thumbnails", GROUP)
+LABELS = {
+    LONG_EXPORT: ("E", "outlives its node"),
+    FLAKY_IMPORT: ("i", "fails on purpose"),
+    SERIAL_REPORT: ("s", "never overlaps"),
+    THUMBNAILS: ("t", "a burst"),
+    HEARTBEAT: ("h", "every 2 s"),
+}
+"""The letter of each job in the lanes, and its description. If several ran in one moment, a lane shows the first."""
+BURST_SIZE = 60
 
 DSN_VARIABLE = "QUARTZPY_DEMO_DSN"
 INSTANCE_VARIABLE = "QUARTZPY_DEMO_INSTANCE"
@@ -37,93 +47,69 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-class Heartbeat(Job):
-    """Runs every two seconds and takes no time."""
+@job
+def heartbeat(context: JobExecutionContext) -> datetime:
+    """Takes no time."""
+    return context.scheduled_fire_time
 
-    def execute(self, context: JobExecutionContext) -> None:
-        context.result = context.scheduled_fire_time
 
-
-@disallow_concurrent_execution
-class SerialReport(Job):
+@job(disallow_concurrent=True)
+def serial_report(context: JobExecutionContext) -> None:
     """Has two triggers that fire at the same instant, but its executions must not overlap."""
-
-    def execute(self, context: JobExecutionContext) -> None:
-        context.wait_cancelled(0.7)
+    context.wait_cancelled(0.7)
 
 
-class LongExport(Job):
+@job(requests_recovery=True, durable=True)
+def long_export(context: JobExecutionContext) -> None:
     """Runs for several seconds. If its node dies, another node runs it again."""
-
-    def execute(self, context: JobExecutionContext) -> None:
-        context.wait_cancelled(float(context.job_data["seconds"]))
-        context.raise_if_cancelled()
+    context.wait_cancelled(context.job_data["seconds"])
+    context.raise_if_cancelled()
 
 
-class FlakyImport(Job):
+@job(retry=RetryPolicy(attempts=2, delay=timedelta(seconds=1)))
+def flaky_import(context: JobExecutionContext) -> None:
     """Fails on purpose at its first attempt; its retry succeeds."""
-
-    def execute(self, context: JobExecutionContext) -> None:
-        if context.attempt == 1:
-            raise RuntimeError("failed on purpose: the supplier's server answered 503")
+    if context.attempt == 1:
+        raise RuntimeError("failed on purpose: the supplier's server answered 503")
 
 
-class Thumbnail(Job):
+@job(durable=True)
+def thumbnail(context: JobExecutionContext) -> None:
     """One of many that are due at the same instant."""
+    context.wait_cancelled(0.25)
 
-    def execute(self, context: JobExecutionContext) -> None:
-        context.wait_cancelled(0.25)
+
+def _detail(function: JobFunction[..., Any], key: JobKey) -> JobDetail:
+    _, description = LABELS[key]
+    return function.detail(key.name, key.group, description=description)
 
 
 def schedule_all(scheduler: BaseScheduler, now: datetime) -> None:
     """Schedule all jobs except the burst. They begin two seconds after `now`."""
     soon = now + timedelta(seconds=2)
-    serial: list[Trigger] = [
+    twins = [
         SimpleTrigger(name, GROUP, interval=timedelta(seconds=2), repeat_count=None, start_time=soon)
         for name in ("every-2s-a", "every-2s-b")
     ]
     export = SimpleTrigger("once", GROUP, start_time=soon, data={"seconds": 6})
     scheduler.schedule_jobs(
         [
-            (
-                JobDetail(Heartbeat, HEARTBEAT.name, GROUP, description="every 2 s"),
-                [CronTrigger("*/2 * * * * ?", "every-2s", GROUP, start_time=soon)],
-            ),
-            (JobDetail(SerialReport, SERIAL_REPORT.name, GROUP, description="never overlaps itself"), serial),
-            (
-                JobDetail(
-                    LongExport,
-                    LONG_EXPORT.name,
-                    GROUP,
-                    description="runs again when its node dies",
-                    requests_recovery=True,
-                    durable=True,
-                ),
-                [export],
-            ),
-            (
-                JobDetail(
-                    FlakyImport,
-                    FLAKY_IMPORT.name,
-                    GROUP,
-                    description="fails on purpose, then its retry succeeds",
-                    retry=RetryPolicy(attempts=2, delay=timedelta(seconds=1)),
-                ),
-                [CronTrigger("*/5 * * * * ?", "every-5s", GROUP, start_time=soon)],
-            ),
+            (_detail(heartbeat, HEARTBEAT), [CronTrigger("*/2 * * * * ?", "every-2s", GROUP, start_time=soon)]),
+            (_detail(serial_report, SERIAL_REPORT), twins),
+            (_detail(long_export, LONG_EXPORT), [export]),
+            (_detail(flaky_import, FLAKY_IMPORT), [CronTrigger("*/5 * * * * ?", "every-5s", GROUP, start_time=soon)]),
         ]
     )
 
 
-def schedule_burst(scheduler: BaseScheduler, now: datetime, size: int) -> list[Trigger]:
-    """Schedule `size` fires of one job for the same instant, half a second after `now`. Returns their triggers."""
+def schedule_burst(scheduler: BaseScheduler, now: datetime) -> list[Trigger]:
+    """Schedule the fires of one job for the same instant, half a second after `now`. Returns their triggers."""
     due = now + timedelta(milliseconds=500)
     triggers: list[Trigger] = [
-        SimpleTrigger(f"thumbnail-{number:03}", GROUP, job_key=THUMBNAILS, start_time=due, repeat_count=0)
-        for number in range(1, size + 1)
+        SimpleTrigger(f"thumbnail-{number:03}", GROUP, job_key=THUMBNAILS, start_time=due)
+        for number in range(1, BURST_SIZE + 1)
     ]
-    detail = JobDetail(Thumbnail, THUMBNAILS.name, GROUP, description="all due at the same instant", durable=True)
-    scheduler.schedule_jobs([(detail, triggers)])
+    scheduler.schedule_jobs([(_detail(thumbnail, THUMBNAILS), triggers)])
     return triggers
 
 

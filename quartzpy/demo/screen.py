@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -16,7 +14,7 @@ from rich.text import Text
 
 from quartzpy.demo import jobs
 from quartzpy.demo.audit import Summary
-from quartzpy.demo.views import LETTERS, NEXT_STEPS, Audience, Scene, headline, summary_rows, verdict
+from quartzpy.demo.views import NEXT_STEPS, Audience, Scene, headline, summary_rows, verdict
 
 KEYS = "k kill a node   n start a node   q quit"
 LANE_MARGIN = 33
@@ -38,35 +36,26 @@ class LiveScreen(Audience):
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
-        self._live: Live | None = None
+        self._live = Live(console=self._console, screen=True, auto_refresh=False, transient=True)
         self._texts: list[str] = []
-        self._last_text = ""
         self._is_showing = False
 
-    @contextmanager
-    def opened(self) -> Iterator[None]:
-        with Live(console=self._console, screen=True, auto_refresh=False, transient=True) as self._live:
-            yield
+    def opened(self) -> Live:
+        return self._live
 
     def event(self, name: str, text: str, **facts: Any) -> None:
-        if name == "kept":
-            self._last_text = text
+        if not self._live.is_started:
+            self._console.print(text, highlight=False, soft_wrap=True)
         elif name == "paused" or not self._is_showing:
             self._texts = [*self._texts, text] if not self._is_showing else [text]
-            self._draw(Panel("\n".join(self._texts), title="quartzpy demo"))
+            self._live.update(Panel("\n".join(self._texts), title="quartzpy demo"), refresh=True)
 
     def scene(self, scene: Scene) -> None:
         self._is_showing = True
-        self._draw(draw(scene, self._console.width))
+        self._live.update(draw(scene, self._console.width), refresh=True)
 
     def summary(self, summary: Summary) -> None:
-        if self._last_text:
-            self._console.print(self._last_text, highlight=False, soft_wrap=True)
         self._console.print(draw_summary(summary))
-
-    def _draw(self, picture: RenderableType) -> None:
-        assert self._live is not None
-        self._live.update(picture, refresh=True)
 
 
 def draw(scene: Scene, width: int) -> RenderableType:
@@ -96,14 +85,14 @@ def draw_lanes(scene: Scene, width: int) -> RenderableType:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(min_width=10)
     grid.add_column(min_width=20)
-    for name in sorted({*scene.alive, *scene.killed}, key=lambda name: (len(name), name)):
-        busy = sum(record.instance_id == name and record.state == "EXECUTING" for record in scene.running)
-        state = Text(f"alive, runs {busy}", "green")
+    for name in scene.nodes:
         if name in scene.killed:
             wait = scene.until_removal(name)
             text = "dead, removed" if wait is None else f"silent, {wait.total_seconds():.1f} s left"
-            state = Text(text, "red")
-        mark = Text(f"✗ {name}", "bold red") if name in scene.killed else Text(f"● {name}", "bold green")
+            mark, state = Text(f"✗ {name}", "bold red"), Text(text, "red")
+        else:
+            busy = sum(record.instance_id == name for record in scene.running)
+            mark, state = Text(f"● {name}", "bold green"), Text(f"alive, runs {busy}", "green")
         lane = Text.assemble(*((letter, STYLES[style]) for letter, style in scene.lanes.get(name, ())[-width:]))
         grid.add_row(mark, state, lane)
     return grid
@@ -112,8 +101,8 @@ def draw_lanes(scene: Scene, width: int) -> RenderableType:
 def legend() -> Text:
     """Return the meaning of the letters and colours."""
     text = Text("  ", "dim")
-    for name, letter in LETTERS.items():
-        text.append(letter, "bold").append(f" {name}  ", "dim")
+    for job, (letter, _) in jobs.LABELS.items():
+        text.append(letter, "bold").append(f" {job.name}  ", "dim")
     for style in ("failed", "killed", "again"):
         text.append(f" {style} ", STYLES[style]).append(" ")
     return text.append("\n")
@@ -124,19 +113,11 @@ def draw_jobs(scene: Scene) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold dim")
     for name in ("job", "", "runs on", "done", "failed"):
         table.add_column(name, no_wrap=True, justify="right" if name in ("done", "failed") else "left")
-    for job, text in (
-        (jobs.HEARTBEAT, "every 2 s"),
-        (jobs.SERIAL_REPORT, "never overlaps"),
-        (jobs.LONG_EXPORT, "outlives its node"),
-        (jobs.FLAKY_IMPORT, "fails on purpose"),
-        (jobs.THUMBNAILS, "a burst"),
-    ):
+    for job, (_, text) in jobs.LABELS.items():
         ended = [record for record in scene.history if record.job_key == job]
         failed = sum(record.outcome == "FAILED" for record in ended)
-        running = [record for record in scene.running if record.job_key == job and record.state == "EXECUTING"]
-        nodes = {record.instance_id for record in running}
-        style = "green" if nodes & set(scene.alive) else "red"
-        on = Text(", ".join(sorted(nodes)), style)
+        nodes = {record.instance_id for record in scene.running if record.job_key == job}
+        on = Text(", ".join(sorted(nodes)), "green" if nodes & set(scene.alive) else "red")
         table.add_row(job.name, Text(text, "dim"), on, str(len(ended) - failed), str(failed))
     return table
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TextIO
@@ -13,20 +14,11 @@ from quartzpy.demo import jobs
 from quartzpy.demo.audit import Summary
 from quartzpy.keys import JobKey
 from quartzpy.operations.render import json_line
-from quartzpy.states import FiredState
 from quartzpy.store.protocol import CheckIn
-from quartzpy.store.records import ExecutionRecord, RunningRecord, TriggerRecord
+from quartzpy.store.records import ExecutionRecord, RunningRecord
 
 KILL_AFTER = timedelta(seconds=2)
 """The run time of a long export after which its node is killed."""
-LETTERS = {
-    jobs.LONG_EXPORT.name: "E",
-    jobs.FLAKY_IMPORT.name: "i",
-    jobs.SERIAL_REPORT.name: "s",
-    jobs.THUMBNAILS.name: "t",
-    jobs.HEARTBEAT.name: "h",
-}
-"""The letter of each job in a lane. If several ran in one moment, the first in this order is shown."""
 NEXT_STEPS = (
     ("quartzpy demo --keep", "leaves this database running, so that quartzpy triggers can show it"),
     ("quartzpy db upgrade --dsn URL", "creates the tables in a database of yours"),
@@ -35,31 +27,42 @@ NEXT_STEPS = (
 """The three commands to try after the demo, and their descriptions."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Scene:
-    """The cluster at one moment."""
+    """The cluster as the demo sees it at the moment."""
 
-    elapsed: float
     duration: float
-    alive: Sequence[str]
-    killed: Mapping[str, datetime]
     cluster: CheckIn
-    triggers: Sequence[TriggerRecord]
-    running: Sequence[RunningRecord]
-    history: Sequence[ExecutionRecord]
-    burst: Mapping[str, int] | None
-    """How many executions of the burst each node has ended; None before it begins."""
-    burst_size: int
-    notes: Sequence[str] = ()
-    lanes: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    killed: Mapping[str, datetime]
+    """The instant at which each dead node was killed."""
+    elapsed: float = 0.0
+    alive: Sequence[str] = ()
+    running: Sequence[RunningRecord] = ()
+    history: list[ExecutionRecord] = field(default_factory=list)
+    burst_due: datetime | None = None
+    """The instant at which all thumbnails are due; None before they are scheduled."""
+    notes: list[str] = field(default_factory=list)
+    lanes: defaultdict[str, list[tuple[str, str]]] = field(default_factory=lambda: defaultdict(list))
     """Of each node, the letter and the colour of each moment so far."""
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that run or were killed, in the order of their starts."""
+        return sorted({*self.alive, *self.killed}, key=lambda name: (len(name), name))
+
+    @property
+    def burst(self) -> list[ExecutionRecord]:
+        """The thumbnails that have been made."""
+        return [record for record in self.history if record.job_key == jobs.THUMBNAILS]
+
+    @property
+    def is_bursting(self) -> bool:
+        return self.burst_due is not None and len(self.burst) < jobs.BURST_SIZE
 
     def running_job(self, job: JobKey) -> RunningRecord | None:
         """Return an execution of a job that runs on a living node."""
-        for record in self.running:
-            if record.job_key == job and record.state == FiredState.EXECUTING and record.instance_id in self.alive:
-                return record
-        return None
+        running = (record for record in self.running if record.job_key == job and record.instance_id in self.alive)
+        return next(running, None)
 
     def until_removal(self, node: str) -> timedelta | None:
         """Return the time until a dead node is removed, or None if it is removed already."""
@@ -76,21 +79,39 @@ class Scene:
         export = self.running_job(jobs.LONG_EXPORT)
         if export is not None and export.recovering:
             return f"{export.instance_id} runs long-export again, which {', '.join(self.killed) or 'a dead node'} left"
-        if self.burst is not None and sum(self.burst.values()) < self.burst_size:
-            return f"burst: {self.burst_size} thumbnails are due at the same instant, and each runs once"
+        if self.is_bursting:
+            return f"burst: {jobs.BURST_SIZE} thumbnails are due at the same instant, and each runs once"
         if export is not None and not self.killed and len(self.alive) > 1:
             wait = max(timedelta(), KILL_AFTER - (self.cluster.now - export.fire_time))
             return f"{export.instance_id} runs long-export and will be killed in {wait.total_seconds():.1f} s"
         return f"{len(self.alive)} nodes share one schedule: there is no leader"
 
+    def lengthen_lanes(self, ended: Sequence[ExecutionRecord]) -> None:
+        """Add one moment to the lane of each node: the letter of a job that ran there, and its colour."""
+        priority = list(jobs.LABELS).index
+        records: list[RunningRecord | ExecutionRecord] = [*self.running, *ended]
+        for node in self.nodes:
+            lane = self.lanes[node]
+            if node in self.killed:
+                lane.append(("·", "dead") if ("✗", "killed") in lane else ("✗", "killed"))
+                continue
+            here = [record for record in records if record.instance_id == node]
+            shown = min(here, key=lambda record: priority(record.job_key), default=None)
+            lane.append(("·", "idle") if shown is None else (jobs.LABELS[shown.job_key][0], _style(shown)))
+
+
+def _style(record: RunningRecord | ExecutionRecord) -> str:
+    if isinstance(record, RunningRecord):
+        return "again" if record.recovering else "runs"
+    return "failed" if record.outcome == "FAILED" else "ended"
+
 
 class Audience:
     """A view of the demo. This one shows nothing."""
 
-    @contextmanager
-    def opened(self) -> Iterator[None]:
+    def opened(self) -> AbstractContextManager[object]:
         """Return the context in which the demo runs."""
-        yield
+        return nullcontext()
 
     def event(self, name: str, text: str, **facts: Any) -> None: ...
 

@@ -25,8 +25,7 @@ from rich.console import Console
 from quartzpy.demo import jobs
 from quartzpy.demo.audit import Summary
 from quartzpy.demo.screen import LiveScreen, draw
-from quartzpy.demo.stage import Demo
-from quartzpy.demo.views import NEXT_STEPS, Audience, JsonLines, PlainLines, Scene
+from quartzpy.demo.views import NEXT_STEPS, JsonLines, PlainLines, Scene
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.states import ExecutionState
 from quartzpy.store.protocol import CheckIn
@@ -78,11 +77,8 @@ def scene(seconds: float, *, live: tuple[RunningRecord, ...] = (), history: tupl
         alive=["node-1", "node-2"],
         killed={},
         cluster=CheckIn(at(seconds), (node("node-1", seconds), node("node-2", seconds))),
-        triggers=(),
         running=live,
-        history=history,
-        burst=None,
-        burst_size=60,
+        history=list(history),
     )
 
 
@@ -96,23 +92,24 @@ def picture(shown: Scene, width: int = 120) -> str:
 
 
 def test_one_sees_the_killed_job_move_from_lane_to_lane() -> None:
-    demo = Demo(Audience(), nodes=2, duration=timedelta(seconds=20), dsn="", keep=False)
     first = running(jobs.LONG_EXPORT, "node-1", 2)
     quick = ended(jobs.HEARTBEAT, "node-2", 2, 2, 2, fire_id=7)
     failed = ended(jobs.FLAKY_IMPORT, "node-2", 3, 3, 3, fire_id=8, state="FAILED")
-    demo.lengthen_lanes(scene(1), [])
-    demo.lengthen_lanes(scene(2, live=(first,)), [quick])
-    demo.lengthen_lanes(scene(3, live=(first,)), [failed, quick])
-    dead = replace(scene(4, live=(first,)), alive=["node-2"], killed={"node-1": at(4)})
-    demo.lengthen_lanes(dead, [])
-    demo.lengthen_lanes(dead, [])
+    shown = scene(1)
+    shown.lengthen_lanes([])
+    shown.running = (first,)
+    shown.lengthen_lanes([quick])
+    shown.lengthen_lanes([failed, quick])
+    shown.alive, shown.killed = ["node-2"], {"node-1": at(4)}
+    shown.lengthen_lanes([])
+    shown.lengthen_lanes([])
     again = running(jobs.LONG_EXPORT, "node-2", 7, group=RECOVERING_JOBS, fire_id=2)
-    shown = replace(dead, running=(first, again), cluster=CheckIn(at(10), (node("node-2", 10),)), lanes=demo.lanes)
-    demo.lengthen_lanes(shown, [])
-    assert "".join(letter for letter, _ in demo.lanes["node-1"]) == "·EE✗··"
-    assert "".join(letter for letter, _ in demo.lanes["node-2"]) == "·hi··E"
-    assert [style for _, style in demo.lanes["node-2"]][1:3] == ["ended", "failed"]
-    assert demo.lanes["node-2"][-1] == ("E", "again")
+    shown.running, shown.cluster = (first, again), CheckIn(at(10), (node("node-2", 10),))
+    shown.lengthen_lanes([])
+    assert "".join(letter for letter, _ in shown.lanes["node-1"]) == "·EE✗··"
+    assert "".join(letter for letter, _ in shown.lanes["node-2"]) == "·hi··E"
+    assert [style for _, style in shown.lanes["node-2"]][1:3] == ["ended", "failed"]
+    assert shown.lanes["node-2"][-1] == ("E", "again")
     assert "·EE✗··" in picture(shown)
     assert shown.narrate() == "node-2 runs long-export again, which node-1 left"
 
@@ -125,12 +122,16 @@ def test_each_phase_has_its_sentence() -> None:
     silent = replace(scene(5), alive=["node-2"], killed={"node-1": at(4)})
     silent = replace(silent, cluster=CheckIn(at(5), (node("node-1", 4), node("node-2", 5))))
     assert silent.narrate() == "node-1 is silent: 2.0 s to its removal by the others"
-    assert replace(quiet, burst={"node-1": 3}).narrate().startswith("burst: 60 thumbnails are due")
+    thumbnail = ended(jobs.THUMBNAILS, "node-1", 1, 1, 1.1, fire_id=1)
+    burst = replace(quiet, burst_due=at(1), history=[thumbnail] * 59)
+    assert burst.narrate().startswith("burst: 60 thumbnails are due")
+    burst.history.append(thumbnail)
+    assert burst.narrate() == "2 nodes share one schedule: there is no leader"
 
 
 def test_the_picture_has_all_its_parts_and_fits_a_narrow_terminal() -> None:
     failed = ended(jobs.FLAKY_IMPORT, "node-1", 1, 1, 1.1, fire_id=1, state="FAILED")
-    shown = replace(scene(4, history=(failed,)), notes=("killed node-1 (pid 11) with SIGKILL",))
+    shown = replace(scene(4, history=(failed,)), notes=["killed node-1 (pid 11) with SIGKILL"])
     text = picture(shown)
     for part in ("● node-1", "fails on purpose", "a burst", "killed node-1", "q quit", "4 s of 20 s"):
         assert part in text

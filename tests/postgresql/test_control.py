@@ -77,7 +77,7 @@ def test_of_several_servers_one_that_swallows_packets_is_not_the_first_each_time
     proxy.black_hole()
     host, port = place_of(make_url(postgres_dsn))
     both = {"host": f"127.0.0.1,{host}", "port": f"{proxy.port},{port}"}
-    remote._connections._source._url = replace(url, host=None, port=None, query=both)
+    remote._connections._source._url = replace(url, parameters={**url.parameters, **both})
     with pytest.raises(StoreUnavailableError):
         remote.check_in(node, within=0.5)
     assert remote.check_in(node, within=10).nodes
@@ -94,7 +94,8 @@ def test_an_expired_epoch_costs_no_connection(store: SqlJobStore) -> None:
 def test_a_wrong_password_is_named_as_such(make_store: Make, postgres_dsn: str) -> None:
     store = make_store()
     node = register(store)
-    store._connections._source._url = replace(parse_dsn(postgres_dsn), username="nobody_of_this_name")
+    url = parse_dsn(postgres_dsn)
+    store._connections._source._url = replace(url, parameters={**url.parameters, "user": "nobody_of_this_name"})
     with pytest.raises((AuthenticationError, StoreUnavailableError), match="nobody_of_this_name"):
         store.check_in(node)
 

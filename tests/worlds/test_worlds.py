@@ -127,7 +127,7 @@ def test_a_link_out_of_a_package_is_refused(tmp_path: Path) -> None:
 def test_the_url_of_a_unix_socket_means_the_same_to_all(tmp_path: Path) -> None:
     with way(DIRECT, WORLDS["unix18"], tmp_path) as url:
         text = url.render_as_string(hide_password=False)
-        assert parse_dsn(text).libpq_parameters() == {
+        assert parse_dsn(text).parameters == {
             "host": str(tmp_path),
             "port": "5433",
             "user": "super",

@@ -144,7 +144,7 @@ def _sync(scheduler: Scheduler, url: str, definitions: list[tuple[JobDetail, lis
         trigger.key for _, triggers in definitions for trigger in triggers if isinstance(trigger, SimpleTrigger)
     }
     # In one transaction, so that no other beat sends the first one.
-    with psycopg.connect(**parse_dsn(url).libpq_parameters()) as connection:
+    with psycopg.connect(**parse_dsn(url).parameters) as connection:
         inside = scheduler.using(connection)
         plan = inside.sync(definitions, owner=OWNER, prune=True, version=version)
         for change in plan.changes:

@@ -83,7 +83,7 @@ def _connected(dsn: str, schema: str | None, prefix: str) -> Iterator[Connection
     checked_table_prefix(prefix)
     arguments = {"client_encoding": "UTF8", "application_name": "quartzpy:db"}
     url = parse_dsn(dsn)
-    if "connect_timeout" not in url.query:
+    if "connect_timeout" not in url.parameters:
         arguments["connect_timeout"] = "5"
     engine = create_engine(
         url.as_sqlalchemy(), poolclass=NullPool, isolation_level="READ COMMITTED", connect_args=arguments

@@ -106,7 +106,7 @@ def apply(dsn: str, found: list[str]) -> None:
     Raises:
         SchemaError: the tables do not exist, or this role lacks the privilege.
     """
-    parameters = parse_dsn(dsn).libpq_parameters() | {"application_name": "quartzpy:db", "client_encoding": "utf8"}
+    parameters = {**parse_dsn(dsn).parameters, "application_name": "quartzpy:db", "client_encoding": "utf8"}
     try:
         with psycopg.connect(**parameters) as connection:
             for statement in found:

@@ -83,8 +83,10 @@ def connect_arguments(
     Raises:
         SettingsError: the URL asks for something that is not supported.
     """
-    given = url.query
-    _check_encoding(given.get("client_encoding"))
+    parameters = url.parameters
+    encoding = parameters.get("client_encoding", "UTF8")
+    if encoding.lower() not in _ENCODINGS:
+        raise SettingsError(f"database URL: client_encoding={encoding}: quartzpy uses UTF8; leave it out")
     arguments: dict[str, Any] = {
         "connect_timeout": max(2, round(config.connect_timeout.total_seconds())),
         "keepalives_idle": 10,
@@ -92,28 +94,23 @@ def connect_arguments(
         "keepalives_count": 3,
         "tcp_user_timeout": 15_000,
         "application_name": session_name(config, role),
+        **parameters,
+        # Our statements are UTF-8, whatever the database's encoding or PGCLIENTENCODING is.
+        "client_encoding": "UTF8",
     }
-    arguments |= url.libpq_parameters()
-    if "connect_timeout" in given:
-        arguments["connect_timeout"] = _connect_timeout(given["connect_timeout"])
-    # Our statements are UTF-8, whatever the database's encoding or PGCLIENTENCODING is.
-    arguments["client_encoding"] = "UTF8"
+    if "connect_timeout" in parameters:
+        arguments["connect_timeout"] = _connect_timeout(parameters["connect_timeout"])
     if pooled:
-        if given.get("options"):
+        if parameters.get("options"):
             raise SettingsError(
                 "database URL: options have no effect behind a transaction-pooling pooler"
                 " (pooled=True); use schema=... or ALTER ROLE ... SET"
             )
         # A statement that the driver prepared would be on another server connection the next time.
         return arguments | {"prepare_threshold": None}
-    options = given.get("options", os.environ.get("PGOPTIONS", ""))
+    options = parameters.get("options", os.environ.get("PGOPTIONS", ""))
     # libpq ignores PGOPTIONS if options are given, and we give them, so they are merged here.
     return arguments | {"options": _joined(options, settings or session_settings(config))}
-
-
-def _check_encoding(encoding: str | None) -> None:
-    if encoding is not None and encoding.lower() not in _ENCODINGS:
-        raise SettingsError(f"database URL: client_encoding={encoding}: quartzpy uses UTF8; leave it out")
 
 
 def _connect_timeout(value: str) -> int:
@@ -122,20 +119,20 @@ def _connect_timeout(value: str) -> int:
     return max(2, int(value))
 
 
-def _joined(given: str, settings: Mapping[str, str]) -> str:
+def _joined(options: str, settings: Mapping[str, str]) -> str:
     """Append our settings to the user's options."""
     ours = {**settings, "default_transaction_isolation": "read committed"}
-    for name, value in _settings_of(given).items():
+    for name, value in _settings_of(options).items():
         if ours.get(name, value) != value:
             advice = _OURS.get(name, "leave it out; a job can set it on its own connection")
             raise SettingsError(f"database URL: options set {name}, which quartzpy sets for its sessions: {advice}")
-    options = " ".join(f"-c {name}={_escaped(value)}" for name, value in ours.items())
-    return f"{given.strip()} {options}" if given.strip() else options
+    words = " ".join(f"-c {name}={_escaped(value)}" for name, value in ours.items())
+    return f"{options.strip()} {words}" if options.strip() else words
 
 
 def _settings_of(options: str) -> Mapping[str, str]:
     """Parse the session settings in a text of command-line options, as the server splits it."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     words = iter([_ESCAPED.sub(r"\1", word) for word in _WORDS.findall(options)])
     for word in words:
         if word == "-c":
@@ -148,8 +145,8 @@ def _settings_of(options: str) -> Mapping[str, str]:
         if setting is None:
             # The message does not show the value, which may be a secret.
             raise SettingsError("database URL: options: -c name=value is expected, with blanks in a value as '\\ '")
-        found[setting[1].lower().replace("-", "_")] = setting[2]
-    return found
+        settings[setting[1].lower().replace("-", "_")] = setting[2]
+    return settings
 
 
 def _escaped(value: str) -> str:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote, unquote, urlencode
+from urllib.parse import parse_qs, quote, unquote, urlencode
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -44,34 +44,20 @@ _PASSWORD = re.compile(r"password\s*=\s*('(?:[^'\\]|\\.)*'|\"[^\"]*\"|[^\s&'\"]+
 
 @dataclass(frozen=True, slots=True)
 class DatabaseUrl:
-    """The parts of a URL, unescaped. Several hosts and ports are the parameters `host` and `port`, with commas."""
+    """A URL as libpq's parameters, unescaped. Several hosts and ports are separated by commas."""
 
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
-    host: str | None = None
-    port: int | None = None
-    database: str | None = None
-    query: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    def libpq_parameters(self) -> dict[str, Any]:
-        """Return libpq's parameters; those of the query override the parts before it."""
-        parts = {
-            "host": self.host,
-            "dbname": self.database,
-            "user": self.username,
-            "password": self.password,
-            "port": self.port,
-        }
-        return {name: value for name, value in parts.items() if value} | dict(self.query)
+    parameters: Mapping[str, Any] = field(repr=False)
 
     def as_sqlalchemy(self) -> URL:
         from sqlalchemy import URL
 
-        query, port = dict(self.query), self.port
-        if query.get("port", "").isdecimal():
-            # SQLAlchemy takes a port for all hosts only from before the path.
-            port = int(query.pop("port"))
-        return URL.create(DRIVER, self.username, self.password, self.host, port, self.database, query=query)
+        query = dict(self.parameters)
+        user, password, database = (query.pop(name, None) for name in ("user", "password", "dbname"))
+        # SQLAlchemy takes several hosts and their ports, and the directory of a socket, only from the query.
+        places = query.get("host", "")
+        host = None if "," in places or places.startswith("/") else query.pop("host", None)
+        port = int(query.pop("port")) if query.get("port", "").isdecimal() else None
+        return URL.create(DRIVER, user, password, host, port, database, query=query)
 
 
 def parse_dsn(text: str) -> DatabaseUrl:
@@ -111,16 +97,22 @@ def parse_dsn(text: str) -> DatabaseUrl:
     userinfo = "" if user is None else f"{user}@" if password is None else f"{user}:{password}@"
     path = f"/{database or ''}?{urlencode(query, quote_via=quote)}"
     try:
-        return _url_of(conninfo_to_dict(f"postgresql://{userinfo}{places}{path}"))
+        parameters = conninfo_to_dict(f"postgresql://{userinfo}{places}{path}")
     except psycopg.Error as error:
         # Neither the message nor its cause shows a password.
         reason = scrubbed(str(error).strip())
+    else:
+        # PGHOST and the like take the place of an empty value.
+        return DatabaseUrl(_with_places({name: value for name, value in parameters.items() if value}))
     raise SettingsError(f"database URL: {reason}; {EXAMPLE} is expected")
 
 
-def _url_of(parameters: dict[str, Any]) -> DatabaseUrl:
-    """Return the URL of libpq's parameters. Raises SettingsError if a port is wrong or their number does not match."""
-    user, password, database = (parameters.pop(name, None) for name in ("user", "password", "dbname"))
+def _with_places(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return libpq's parameters with what several hosts need.
+
+    Raises:
+        SettingsError: a port is wrong, or the number of ports is not that of the hosts.
+    """
     hosts, ports = parameters.get("host", "").split(","), parameters.get("port", "").split(",")
     for port in filter(None, ports):
         if not (port.isdecimal() and 1 <= int(port) <= 65_535):
@@ -129,45 +121,26 @@ def _url_of(parameters: dict[str, Any]) -> DatabaseUrl:
         if len(ports) != len(hosts):
             raise SettingsError(f"database URL: {len(hosts)} hosts and {len(ports)} ports; give a port for each host")
         parameters["port"] = ",".join(port or "5432" for port in ports)
-    if len(hosts) > 1:
-        return DatabaseUrl(user, password, database=database, query={"target_session_attrs": "read-write"} | parameters)
-    if hosts[0].startswith("/"):
-        # SQLAlchemy writes the directory of a socket as a parameter.
-        return DatabaseUrl(user, password, database=database, query=parameters)
-    host, port = parameters.pop("host", None), parameters.pop("port", None)
-    return DatabaseUrl(user, password, host, int(port) if port else None, database, parameters)
+    return {"target_session_attrs": "read-write"} | parameters if len(hosts) > 1 else parameters
 
 
 def _query_of(text: str) -> dict[str, str]:
-    """Return the parameters, with repeated hosts and ports joined.
+    """Return the parameters, with repeated hosts and ports joined, and the ports split off hosts such as `h1:5432`.
 
     Raises:
         SettingsError: another parameter is given twice.
     """
-    query: dict[str, str] = {}
-    hosts, ports = [], []
-    for name, value in parse_qsl(text):
-        if name == "host":
-            hosts.append(value)
-        elif name == "port":
-            ports.append(value)
-        elif name in query:
+    query = parse_qs(text)
+    for name, values in query.items():
+        if len(values) > 1 and name not in ("host", "port"):
             raise SettingsError(f"database URL: the parameter {name} is given twice")
-        else:
-            query[name] = value
-    if not ports:
-        hosts, ports = _split_off_ports(hosts)
-    return query | {name: ",".join(values) for name, values in (("host", hosts), ("port", ports)) if values}
-
-
-def _split_off_ports(hosts: list[str]) -> tuple[list[str], list[str]]:
-    """Split the ports off hosts of the form `host=h1:5432&host=h2:5433`; there are no ports if no host has one."""
-    names, ports = [], []
-    for given in hosts:
-        found = _NAME_AND_PORT.fullmatch(given)
-        names.append(found["host"] if found else given)
-        ports.append(found["port"] if found else "")
-    return (names, ports) if any(ports) else (names, [])
+    if "host" in query and "port" not in query:
+        matches = [_NAME_AND_PORT.fullmatch(host) for host in query["host"]]
+        query["host"] = [match["host"] if match else host for match, host in zip(matches, query["host"], strict=True)]
+        ports = [match["port"] if match else "" for match in matches]
+        if any(ports):
+            query["port"] = ports
+    return {name: ",".join(values) for name, values in query.items()}
 
 
 def url_of_async_engine(url: URL) -> str:
