@@ -1,4 +1,4 @@
-"""PLACEHOLDER"""
+"""Jobs: the class to extend, the detail that is stored, the types that a process knows, and how instances are made."""
 
 from __future__ import annotations
 

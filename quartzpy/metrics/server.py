@@ -1,4 +1,4 @@
-"""PLACEHOLDER"""
+"""The probes and the metrics over HTTP: a server of their own, or an ASGI or WSGI application to mount."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 from tests.docs.generate import DOCS
@@ -30,3 +31,11 @@ def test_every_package_has_a_floor() -> None:
 def test_every_file_that_the_page_names_is_there() -> None:
     named = re.findall(r"`([a-z_/]+\.(?:py|sql))`", PAGE.read_text(encoding="utf-8"))
     assert [name for name in named if not (ROOT / "quartzpy" / name).exists()] == []
+
+
+def test_every_module_begins_with_a_sentence_about_itself() -> None:
+    first = {
+        path.relative_to(ROOT): (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n\n")[0]
+        for path in (ROOT / "quartzpy").rglob("*.py")
+    }
+    assert {path: line for path, line in first.items() if len(line.split()) < 3 or line[-1] not in ".:"} == {}
