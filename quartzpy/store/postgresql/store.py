@@ -343,7 +343,7 @@ class SqlJobStore:
             self._connections.connect_apart("listen"),
             self._session.channel,
             is_current=self._connections.is_current,
-            on_triggers=self._session.next_due.look_at_everything,
+            on_triggers=self._session.next_due.require_full_read,
             on_due=self._session.next_due.note_announcement,
         )
 

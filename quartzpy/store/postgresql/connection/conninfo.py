@@ -83,8 +83,8 @@ def connect_arguments(
     Raises:
         SettingsError: the URL asks for something that is not supported.
     """
-    given = url.query
-    _check_encoding(given.get("client_encoding"))
+    query = url.query
+    _check_encoding(query.get("client_encoding"))
     arguments: dict[str, Any] = {
         "connect_timeout": max(2, round(config.connect_timeout.total_seconds())),
         "keepalives_idle": 10,
@@ -94,19 +94,19 @@ def connect_arguments(
         "application_name": session_name(config, role),
     }
     arguments |= url.libpq_parameters()
-    if "connect_timeout" in given:
-        arguments["connect_timeout"] = _connect_timeout(given["connect_timeout"])
+    if "connect_timeout" in query:
+        arguments["connect_timeout"] = _connect_timeout(query["connect_timeout"])
     # Our statements are UTF-8, whatever the database's encoding or PGCLIENTENCODING is.
     arguments["client_encoding"] = "UTF8"
     if pooled:
-        if given.get("options"):
+        if query.get("options"):
             raise SettingsError(
                 "database URL: options have no effect behind a transaction-pooling pooler"
                 " (pooled=True); use schema=... or ALTER ROLE ... SET"
             )
         # A statement that the driver prepared would be on another server connection the next time.
         return arguments | {"prepare_threshold": None}
-    options = given.get("options", os.environ.get("PGOPTIONS", ""))
+    options = query.get("options", os.environ.get("PGOPTIONS", ""))
     # libpq ignores PGOPTIONS if options are given, and we give them, so they are merged here.
     return arguments | {"options": _joined(options, settings or session_settings(config))}
 
@@ -122,20 +122,20 @@ def _connect_timeout(value: str) -> int:
     return max(2, int(value))
 
 
-def _joined(given: str, settings: Mapping[str, str]) -> str:
+def _joined(user_options: str, settings: Mapping[str, str]) -> str:
     """Append our settings to the user's options."""
     ours = {**settings, "default_transaction_isolation": "read committed"}
-    for name, value in _settings_of(given).items():
+    for name, value in _settings_of(user_options).items():
         if ours.get(name, value) != value:
             advice = _OURS.get(name, "leave it out; a job can set it on its own connection")
             raise SettingsError(f"database URL: options set {name}, which quartzpy sets for its sessions: {advice}")
     options = " ".join(f"-c {name}={_escaped(value)}" for name, value in ours.items())
-    return f"{given.strip()} {options}" if given.strip() else options
+    return f"{user_options.strip()} {options}" if user_options.strip() else options
 
 
 def _settings_of(options: str) -> Mapping[str, str]:
     """Parse the session settings in a text of command-line options, as the server splits it."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     words = iter([_ESCAPED.sub(r"\1", word) for word in _WORDS.findall(options)])
     for word in words:
         if word == "-c":
@@ -148,8 +148,8 @@ def _settings_of(options: str) -> Mapping[str, str]:
         if setting is None:
             # The message does not show the value, which may be a secret.
             raise SettingsError("database URL: options: -c name=value is expected, with blanks in a value as '\\ '")
-        found[setting[1].lower().replace("-", "_")] = setting[2]
-    return found
+        settings[setting[1].lower().replace("-", "_")] = setting[2]
+    return settings
 
 
 def _escaped(value: str) -> str:

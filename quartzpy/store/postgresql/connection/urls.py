@@ -163,10 +163,10 @@ def _query_of(text: str) -> dict[str, str]:
 def _split_off_ports(hosts: list[str]) -> tuple[list[str], list[str]]:
     """Split the ports off hosts of the form `host=h1:5432&host=h2:5433`; there are no ports if no host has one."""
     names, ports = [], []
-    for given in hosts:
-        found = _NAME_AND_PORT.fullmatch(given)
-        names.append(found["host"] if found else given)
-        ports.append(found["port"] if found else "")
+    for host in hosts:
+        match = _NAME_AND_PORT.fullmatch(host)
+        names.append(match["host"] if match else host)
+        ports.append(match["port"] if match else "")
     return (names, ports) if any(ports) else (names, [])
 
 
