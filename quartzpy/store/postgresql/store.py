@@ -250,7 +250,7 @@ class SqlJobStore:
                 )
                 self._emit(NodesDiffer(subject, values))
 
-    forgive = _steps(checkin.forgive)
+    subtract_node_deaths = _steps(checkin.subtract_node_deaths)
 
     def connections(self) -> ConnectionUsage:
         return self._connections.usage
