@@ -193,10 +193,10 @@ class SqlJobStore:
     def _check_server(self) -> None:
         """Check the server's settings that matter to a node; warn once per process."""
         with self._connections.checked_out() as connection:
-            found = checks.of_node(connection, self._as_connected)
+            findings = checks.of_node(connection, self._as_connected)
             self._described = _described(connection, self._config.schema)
-        checks.raise_first(found)
-        for finding in found:
+        checks.raise_first(findings)
+        for finding in findings:
             if finding not in self._warned:
                 self._warned.add(finding)
                 logger.warning("scheduler %s: %s", self._config.name, finding)
