@@ -92,7 +92,7 @@ class Reactions:
         self._signals.scheduler.look_again()
         # The recovering node counted these jobs as suspects for the death of this one, which is alive.
         suspected, self._suspected_jobs = self._suspected_jobs, set()
-        self._store.forgive(suspected)
+        self._store.subtract_node_deaths(suspected)
 
     # --- news
 

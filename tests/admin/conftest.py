@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.conftest import _every_look_sees_everything as _every_look_sees_everything
+from tests.contract.conftest import _every_read_is_full as _every_read_is_full
 from tests.contract.conftest import sql_backends as sql_backends
 from tests.contract.conftest import store as store
 

@@ -41,9 +41,9 @@ def sql_of_nodes() -> Iterator[dict[str, _Sql]]:
 
 
 @pytest.fixture(autouse=True)
-def _every_look_sees_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine a look may take so long that the next ones see less, by a clock that the tests do not move."""
-    monkeypatch.setattr(next_due, "WORTH_SPARING", math.inf)
+def _every_read_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a read may take so long that the next are partial, by a clock that the tests do not move."""
+    monkeypatch.setattr(next_due, "EXPENSIVE_READ", math.inf)
 
 
 @pytest.fixture(params=["memory", "postgresql"])

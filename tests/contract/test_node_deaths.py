@@ -113,7 +113,7 @@ def test_a_death_that_was_none_is_taken_back(store: Harness) -> None:
     store.schedule(job(), every(10))
     for name in "abcde":
         assert die_of_it(store, name) == []
-        store.store.forgive([job_key(), job_key("unknown")])
+        store.store.subtract_node_deaths([job_key(), job_key("unknown")])
         store.clock.advance(10 * SECOND)
 
 

@@ -22,7 +22,7 @@ from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import FiredTrigger, NamedTriggers, Node
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
-from tests.contract.conftest import _every_look_sees_everything as _every_look_sees_everything
+from tests.contract.conftest import _every_read_is_full as _every_read_is_full
 from tests.contract.conftest import sql_backends as sql_backends
 from tests.contract.harness import (
     HOUR,

@@ -18,9 +18,9 @@ NAME = "store-sql"
 
 
 @pytest.fixture(autouse=True)
-def _every_look_sees_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine a look may take so long that the next ones see less; here each change is looked for at once."""
-    monkeypatch.setattr(next_due, "WORTH_SPARING", math.inf)
+def _every_read_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a read may take so long that the next are partial; here each change is looked for at once."""
+    monkeypatch.setattr(next_due, "EXPENSIVE_READ", math.inf)
 
 
 @pytest.fixture

@@ -65,6 +65,7 @@
 \set exact_name n
 \set executions {5,6}
 \set executors {default}
+\set expected {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set facts '{"release": "1.0"}'
 \set fire_id 9
 \set fire_ids {1,2}
@@ -104,8 +105,8 @@
 \set kinds {simple,cron}
 \set last {false,true}
 \set late_after '10 s'
+\set late_fire_times {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set latest 2999-01-01T00:00:00Z
-\set left {8}
 \set limit 10
 \set limits {NULL,1}
 \set lock TRIGGER_ACCESS
@@ -172,7 +173,6 @@
 \set schedules '{"{}","{}"}'
 \set schema public
 \set scope TRIGGER
-\set seen {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set silent_for '60 s'
 \set since -infinity
 \set start '2026-01-01 00:00:00+00'

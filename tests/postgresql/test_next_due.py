@@ -139,15 +139,15 @@ def test_a_claim_whose_job_has_got_a_limit_since_fires_within_the_limit(store: S
     assert connect().execute("SELECT max_concurrent FROM qrtz_fired_triggers").fetchall() == [(1,)]
 
 
-def test_a_backlog_is_taken_without_a_look_after_each_batch_and_nothing_is_left(
+def test_a_backlog_is_taken_without_a_read_after_each_batch_and_nothing_is_left(
     store: SqlJobStore, make_store: Callable[..., SqlJobStore], pipelines: list[list[str]]
 ) -> None:
     node = register(store)
     add(store, PLAIN, *[f"t{n}" for n in range(7 * BACKLOG + 3)])
     pipelines.clear()
     took = [take(store, node, limit=BACKLOG) for _ in range(3)]
-    assert [len(pipeline) for pipeline in pipelines] == [3, 2, 2], "the lock, and a look after the first"
-    # Before those that were taken: found by the next batch that is followed by a look.
+    assert [len(pipeline) for pipeline in pipelines] == [3, 2, 2], "the lock, and a read after the first"
+    # Before those that were taken: found by the next batch that is followed by a read.
     add(make_store(), PLAIN, "soonest", due_in=-10 * SECOND)
     for _ in range(5):
         took.append(take(store, node, limit=BACKLOG))
@@ -170,18 +170,18 @@ def test_a_node_that_was_declared_dead_takes_nothing_of_a_backlog(store: SqlJobS
 
 
 @pytest.fixture
-def dear(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each look is dear, as with a million dead entries in the index."""
-    monkeypatch.setattr(next_due, "WORTH_SPARING", 0.0)
-    monkeypatch.setattr(next_due, "SHARE_OF_LOOKS", 1e-9)
+def expensive_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each full read is expensive, as with a million dead entries in the index."""
+    monkeypatch.setattr(next_due, "EXPENSIVE_READ", 0.0)
+    monkeypatch.setattr(next_due, "FULL_READ_SHARE", 1e-9)
 
 
-@pytest.mark.usefixtures("dear")
-def test_after_a_dear_look_the_next_ones_begin_at_the_front_until_it_is_time_for_another(
+@pytest.mark.usefixtures("expensive_reads")
+def test_after_an_expensive_read_the_next_ones_begin_at_the_front_until_it_is_time_for_another(
     store: SqlJobStore, make_store: Callable[..., SqlJobStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Longer than what follows takes on a busy machine.
-    monkeypatch.setattr(next_due, "RAREST", 3.0)
+    monkeypatch.setattr(next_due, "MOST_SECONDS_BETWEEN_FULL_READS", 3.0)
     node = register(store)
     add(store, PLAIN, "later", due_in=timedelta(hours=1))
     assert not names(take(store, node))
@@ -189,12 +189,12 @@ def test_after_a_dear_look_the_next_ones_begin_at_the_front_until_it_is_time_for
     add(make_store(), PLAIN, "now", due_in=timedelta())
     assert names(took := take(store, node)) == ["now"], "it is due after the front"
     assert took.next_due is not None
-    assert took.next_due <= took.now + 3 * SECOND, "the node looks at everything soon"
-    assert wait_until(lambda: names(take(store, node)), "the next look", every=0.1) == ["earlier"]
+    assert took.next_due <= took.now + 3 * SECOND, "a full read follows soon"
+    assert wait_until(lambda: names(take(store, node)), "the next full read", every=0.1) == ["earlier"]
 
 
-@pytest.mark.usefixtures("dear")
-def test_a_notification_or_a_change_of_ones_own_is_followed_by_a_look_at_everything(
+@pytest.mark.usefixtures("expensive_reads")
+def test_a_notification_or_a_change_of_ones_own_is_followed_by_a_full_read(
     store: SqlJobStore, make_store: Callable[..., SqlJobStore]
 ) -> None:
     node = register(store)
@@ -210,47 +210,47 @@ def test_a_notification_or_a_change_of_ones_own_is_followed_by_a_look_at_everyth
     assert names(take(store, node)) == ["own"]
 
 
-@pytest.mark.usefixtures("dear")
-def test_a_look_that_was_overtaken_by_a_change_sets_no_front(store: SqlJobStore) -> None:
+@pytest.mark.usefixtures("expensive_reads")
+def test_a_read_that_was_overtaken_by_a_change_sets_no_front(store: SqlJobStore) -> None:
     expected = store._session.next_due
-    before = expected.next_look("slots", sees_all=False)
-    expected.look_at_everything()
-    expected.note_look(before, "slots", datetime.now(UTC), 1.0)
-    assert expected.next_look("slots", sees_all=False).since is None
+    before = expected.next_read("slots", full=False)
+    expected.require_full_read()
+    expected.note_read(before, "slots", datetime.now(UTC), 1.0)
+    assert expected.next_read("slots", full=False).since is None
 
 
-@pytest.mark.usefixtures("dear")
+@pytest.mark.usefixtures("expensive_reads")
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_change_that_another_thread_notes_at_the_same_moment_is_looked_for(
     monkeypatch: pytest.MonkeyPatch, is_first: bool
 ) -> None:
     expected, at = next_due.NextDueCache(), datetime.now(UTC)
     if not is_first:
-        expected.note_look(expected.next_look("slots", sees_all=False), "slots", at, 1.0)
-    look = expected.next_look("slots", sees_all=False)
-    assert (look.since is None) is is_first
+        expected.note_read(expected.next_read("slots", full=False), "slots", at, 1.0)
+    read = expected.next_read("slots", full=False)
+    assert (read.since is None) is is_first
     # The change comes after the comparison of the changes and before the front is stored.
     name = "_Floor" if is_first else "replace"
     make = getattr(next_due, name)
-    monkeypatch.setattr(next_due, name, lambda *a, **k: (expected.look_at_everything(), make(*a, **k))[1])
-    expected.note_look(look, "slots", at + SECOND, 1.0)
-    assert expected.next_look("slots", sees_all=False).since is None
+    monkeypatch.setattr(next_due, name, lambda *a, **k: (expected.require_full_read(), make(*a, **k))[1])
+    expected.note_read(read, "slots", at + SECOND, 1.0)
+    assert expected.next_read("slots", full=False).since is None
 
 
-@pytest.mark.usefixtures("dear")
+@pytest.mark.usefixtures("expensive_reads")
 def test_the_front_is_that_of_the_same_slots(store: SqlJobStore) -> None:
     expected = store._session.next_due
     at = datetime.now(UTC)
-    expected.note_look(expected.next_look("slots", sees_all=False), "slots", at, 1.0)
-    assert expected.next_look("slots", sees_all=False).since == at
-    assert expected.next_look("slots", sees_all=True).since is None
-    assert expected.next_look("others", sees_all=False).since is None
+    expected.note_read(expected.next_read("slots", full=False), "slots", at, 1.0)
+    assert expected.next_read("slots", full=False).since == at
+    assert expected.next_read("slots", full=True).since is None
+    assert expected.next_read("others", full=False).since is None
     later = at + SECOND
-    expected.note_look(expected.next_look("slots", sees_all=False), "slots", later, 0.0)
-    assert expected.next_look("slots", sees_all=False).since == later
+    expected.note_read(expected.next_read("slots", full=False), "slots", later, 0.0)
+    assert expected.next_read("slots", full=False).since == later
 
 
-def test_a_quick_look_sets_no_front(store: SqlJobStore) -> None:
+def test_a_quick_read_sets_no_front(store: SqlJobStore) -> None:
     expected = store._session.next_due
-    expected.note_look(expected.next_look("slots", sees_all=False), "slots", datetime.now(UTC), 0.0001)
-    assert expected.next_look("slots", sees_all=False).since is None
+    expected.note_read(expected.next_read("slots", full=False), "slots", datetime.now(UTC), 0.0001)
+    assert expected.next_read("slots", full=False).since is None

@@ -1,4 +1,4 @@
-"""A trigger that was claimed during a look, and then waits before the instant of that look, is seen."""
+"""A trigger that was claimed during a read, and then waits before the instant of that read, is found."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SLOTS = "slots"
 
 
 @pytest.mark.parametrize(("moved_by", "begins"), [(-0.05, False), (0.05, True), (None, True)])
-def test_the_next_look_sees_what_was_moved(
+def test_the_next_read_finds_what_was_moved(
     moved_by: float | None, begins: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(next_due, "WORTH_SPARING", 0.001)
+    monkeypatch.setattr(next_due, "EXPENSIVE_READ", 0.001)
     expected, at = NextDueCache(), datetime.now(UTC)
-    expected.note_look(expected.next_look(SLOTS, sees_all=False), SLOTS, at, 1.0)
-    assert expected.next_look(SLOTS, sees_all=False).since == at
+    expected.note_read(expected.next_read(SLOTS, full=False), SLOTS, at, 1.0)
+    assert expected.next_read(SLOTS, full=False).since == at
     moved_to = None if moved_by is None else at + timedelta(seconds=moved_by)
     fired: Any = SimpleNamespace(next_fire_time=moved_to, max_concurrent=None)
     expected.note_moved([fired])
-    assert (expected.next_look(SLOTS, sees_all=False).since == at) is begins
+    assert (expected.next_read(SLOTS, full=False).since == at) is begins

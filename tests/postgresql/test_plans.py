@@ -105,7 +105,7 @@ def of_rows(connection: psycopg.Connection[Any]) -> dict[str, Any]:
         "groups": groups,
         "names": names,
         "generations": generations,
-        "seen": instants,
+        "late_fire_times": instants,
         "next": instants,
         "previous": none,
         "times": zeros,

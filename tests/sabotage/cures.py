@@ -41,8 +41,8 @@ CURES = (
         (
             Edit(
                 f"{_SQL}.steps.holdings",
-                "    _, still_claimed, _ = require_epoch(node, left)\n    return frozenset(still_claimed)\n",
-                "    _, still_claimed, _ = require_epoch(node, left)\n    return frozenset()\n",
+                "    _, still_claimed, _ = require_epoch(node, remaining)\n    return frozenset(still_claimed)\n",
+                "    _, still_claimed, _ = require_epoch(node, remaining)\n    return frozenset()\n",
             ),
         ),
         ("tests/postgresql/test_faults.py::test_a_claim_whose_row_is_locked_stays_claimed_until_it_can_be_released",),

@@ -140,7 +140,7 @@ FEATURES = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/completion_effects.sql",
-                "AND o.generation = e.generation AND o.next_fire_time = w.seen\n       AND",
+                "AND o.generation = e.generation AND o.next_fire_time = w.expected\n       AND",
                 "AND",
             ),
         ),

@@ -11,7 +11,13 @@ PROTECTIONS = (
     Sabotage(
         "no_lock_on_acquire",
         "nodes claim without holding TRIGGER_ACCESS",
-        (Edit(f"{_SQL}.steps.acquire", "*results, left = session.locked(", "*results, left = session.unlocked("),),
+        (
+            Edit(
+                f"{_SQL}.steps.acquire",
+                "session.locked(*self._statements(text, read.since or ANY_TIME), keeps_next_due=True)",
+                "session.unlocked(*self._statements(text, read.since or ANY_TIME))",
+            ),
+        ),
         ("tests/postgresql/test_locks.py::test_two_nodes_that_claim_at_once_keep_the_limit_of_a_job",),
     ),
     Sabotage(
@@ -191,7 +197,7 @@ PROTECTIONS = (
         (Edit(f"{_SQL}.connection.next_due", " or backlog.passes > MOST_BLIND_PASSES:", ":"),),
         (
             "tests/postgresql/test_next_due.py"
-            "::test_a_backlog_is_taken_without_a_look_after_each_batch_and_nothing_is_left",
+            "::test_a_backlog_is_taken_without_a_read_after_each_batch_and_nothing_is_left",
         ),
     ),
     Sabotage(
@@ -221,7 +227,8 @@ PROTECTIONS = (
             Edit(
                 f"{_SQL}.connection.checkin_connection",
                 "        deadline = time.monotonic() + (self._connections.seconds if within is None else within)\n",
-                "        return self._connections.execute(statements)\n"
+                "        from quartzpy.store.postgresql.connection.shares import PoolShare\n"
+                "        return self._connections.execute(statements, PoolShare())\n"
                 "        deadline = time.monotonic() + (self._connections.seconds if within is None else within)\n",
             ),
         ),
@@ -234,7 +241,7 @@ PROTECTIONS = (
         (
             Edit(
                 f"{_SQL}.connection.pipeline",
-                "        if left <= 0 or not self._poller.poll(left * 1000):\n",
+                "        if remaining <= 0 or not self._poller.poll(remaining * 1000):\n",
                 "        if not self._poller.poll(None if left < 1e9 else 0):\n",
             ),
         ),

@@ -62,7 +62,7 @@ ROWS = (
     Sabotage(
         "all_rows_are_blamed",
         "an error that every row meets, as of a wrong table, puts every trigger into ERROR",
-        (Edit(f"{_SQL}.steps.bad_rows", "return found if succeeded else {}", "return found"),),
+        (Edit(f"{_SQL}.steps.bad_rows", "return blamed if succeeded else {}", "return blamed"),),
         (f"{_BAD_ROWS}::test_a_step_that_fails_for_all_rows_puts_none_of_them_into_error",),
     ),
     Sabotage(

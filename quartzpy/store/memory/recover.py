@@ -88,8 +88,8 @@ def leave(tables: Tables, node: Node) -> None:
         del tables.nodes[node.instance_id]
 
 
-def forgive(tables: Tables, jobs: Collection[JobKey]) -> None:
-    """Subtract node deaths; see `JobStore.forgive`."""
+def subtract_node_deaths(tables: Tables, jobs: Collection[JobKey]) -> None:
+    """Subtract node deaths; see `JobStore.subtract_node_deaths`."""
     for key in jobs:
         job = tables.jobs.get(key)
         if job is not None and job.node_deaths:
@@ -117,8 +117,8 @@ def recover(
 
 def _quarantine(tables: Tables, max_node_deaths: int) -> tuple[JobKey, ...]:
     """Put the triggers of jobs into ERROR during whose executions too many nodes have died."""
-    poison = [job for job in tables.jobs.values() if job.node_deaths >= max_node_deaths]
-    for job in poison:
+    quarantined = [job for job in tables.jobs.values() if job.node_deaths >= max_node_deaths]
+    for job in quarantined:
         reason = f"{job.node_deaths} nodes died in a row while they executed its job (max_node_deaths)"
         job.node_deaths = 0
         for row in list(job.triggers.values()):
@@ -129,7 +129,7 @@ def _quarantine(tables: Tables, max_node_deaths: int) -> tuple[JobKey, ...]:
                 tables.drop(claim)
             tables.move(row, TriggerState.ERROR)
             row.error = reason
-    return tuple(sorted(job.key for job in poison))
+    return tuple(sorted(job.key for job in quarantined))
 
 
 def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, int, int]:

@@ -119,7 +119,7 @@ class RamJobStore:
     check_in = _locked(recover_step.check_in)
     publish = _locked(recover_step.publish)
     recover = _locked(recover_step.recover)
-    forgive = _locked(recover_step.forgive)
+    subtract_node_deaths = _locked(recover_step.subtract_node_deaths)
     leave = _locked(recover_step.leave)
     list_nodes = _locked(recover_step.list_nodes)
     set_node_mode = _locked(recover_step.set_node_mode)

@@ -57,6 +57,6 @@ SELECT id, at, ended_at, actor, role, action, subject, reason, state, count, bef
 \endif
  ORDER BY id DESC LIMIT :'limit'::int
 \if :count
-) AS found
+) AS matching
 \endif
 ;

@@ -58,8 +58,8 @@ def calendars(session: SqlSession, names: Collection[str]) -> dict[str, StoredCa
     """Return the stored ones of these calendars; see `JobStore.calendars`."""
     if not names:
         return {}
-    found = session.read_one(CALENDARS, names=list(names))
-    return {name: StoredCalendar(calendar_from_json(json.loads(text)), revision) for name, text, revision in found}
+    rows = session.read_one(CALENDARS, names=list(names))
+    return {name: StoredCalendar(calendar_from_json(json.loads(text)), revision) for name, text, revision in rows}
 
 
 def held_revisions(session: SqlSession, transaction: Transaction, names: Collection[str]) -> dict[str, int]:
@@ -81,7 +81,7 @@ def move_triggers(session: SqlSession, moves: Sequence[TriggerMove]) -> set[Trig
     """Change the fire times of triggers; see `JobStore.move_triggers`."""
     if not moves:
         return set()
-    targets = [one.to for one in moves]
+    targets = [move.to for move in moves]
 
     def work(transaction: Transaction) -> set[TriggerKey]:
         moved = transaction.execute(
@@ -89,14 +89,14 @@ def move_triggers(session: SqlSession, moves: Sequence[TriggerMove]) -> set[Trig
                 MOVE,
                 groups=[to.trigger.group for to in targets],
                 names=[to.trigger.name for to in targets],
-                generations=[one.record.generation for one in moves],
-                seen=[one.record.progress.next_fire_time for one in moves],
+                generations=[move.record.generation for move in moves],
+                expected=[move.record.progress.next_fire_time for move in moves],
                 next=[to.progress.next_fire_time for to in targets],
                 previous=[to.progress.previous_fire_time for to in targets],
                 upcoming=[to.upcoming.instants for to in targets],
                 complete=[to.upcoming.is_complete for to in targets],
                 times=[to.progress.times_triggered for to in targets],
-                releases=[one.releases_claim for one in moves],
+                releases=[move.releases_claim for move in moves],
             )
         )[0].rows
         transaction.commit(news(session))

@@ -36,14 +36,14 @@ SELECT calendar_name, revision FROM qrtz_calendars
 -- name: move
 WITH affected AS MATERIALIZED (
     SELECT w.*, t.fire_id AS claim
-      FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[], :'seen'::timestamptz[],
+      FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[], :'expected'::timestamptz[],
                   :'next'::timestamptz[], :'previous'::timestamptz[], :'upcoming'::text[], :'complete'::bool[],
                   :'times'::bigint[], :'releases'::bool[])
-           AS w(trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, upcoming, is_complete,
+           AS w(trigger_group, trigger_name, generation, expected, next_fire_time, prev_fire_time, upcoming, is_complete,
                 times, releases)
       JOIN qrtz_triggers t
         ON t.sched_name = :'sched' AND t.trigger_group = w.trigger_group AND t.trigger_name = w.trigger_name
-       AND t.generation = w.generation AND t.next_fire_time = w.seen
+       AND t.generation = w.generation AND t.next_fire_time = w.expected
        AND t.trigger_state <> 'COMPLETE' AND (w.releases OR t.trigger_state <> 'ACQUIRED')
        FOR UPDATE OF t
 ),

@@ -53,32 +53,36 @@ def refuse(connection: psycopg.Connection[Any], config: SchedulerConfig) -> None
         SchemaError: the server is too old, or the role may not read our tables.
         SettingsError: an undeclared pooler is in front of the server.
     """
-    found = facts(connection)
-    for one in (*_version(found), *_pooler(found, connection, config), *_privileges(connection, config, Use.READER)):
-        if one.severity is Severity.ERROR:
-            raise _error(one)
+    server = facts(connection)
+    for finding in (
+        *_version(server),
+        *_pooler(server, connection, config),
+        *_privileges(connection, config, Use.READER),
+    ):
+        if finding.severity is Severity.ERROR:
+            raise _error(finding)
 
 
 def of_node(connection: psycopg.Connection[Any], config: SchedulerConfig) -> list[Finding]:
     """Return all findings about the server that concern a node."""
-    found = facts(connection)
-    lacking = () if found.standby else _privileges(connection, config, Use.NODE)
+    server = facts(connection)
+    lacking = () if server.standby else _privileges(connection, config, Use.NODE)
     return [
-        *_version(found),
-        *_pooler(found, connection, config),
-        *_writable(found),
+        *_version(server),
+        *_pooler(server, connection, config),
+        *_writable(server),
         *lacking,
-        *_durability(found),
-        *_encoding(found),
-        *_connections(found, config),
+        *_durability(server),
+        *_encoding(server),
+        *_connections(server, config),
     ]
 
 
 def raise_first(findings: list[Finding]) -> None:
     """Raise the first finding of severity ERROR, if there is one."""
-    for one in findings:
-        if one.severity is Severity.ERROR:
-            raise _error(one)
+    for finding in findings:
+        if finding.severity is Severity.ERROR:
+            raise _error(finding)
 
 
 def _error(finding: Finding) -> QuartzpyError:
@@ -90,31 +94,31 @@ def _error(finding: Finding) -> QuartzpyError:
     return SchemaError(str(finding))
 
 
-def _version(found: Facts) -> list[Finding]:
-    if found.version >= OLDEST_SERVER:
+def _version(server: Facts) -> list[Finding]:
+    if server.version >= OLDEST_SERVER:
         return []
-    what = f"the server is PostgreSQL {found.version_text}"
+    what = f"the server is PostgreSQL {server.version_text}"
     return [Finding(Severity.ERROR, "server-version", what, f"quartzpy needs {OLDEST_SERVER // 10_000} or later")]
 
 
-def _pooler(found: Facts, connection: psycopg.Connection[Any], config: SchedulerConfig) -> list[Finding]:
+def _pooler(server: Facts, connection: psycopg.Connection[Any], config: SchedulerConfig) -> list[Finding]:
     if config.pooled:
         return []
-    if str(found.lock_timeout) != session_settings(config)["lock_timeout"]:
+    if str(server.lock_timeout) != session_settings(config)["lock_timeout"]:
         what = "the settings of our sessions are lost: a pooler is in front of the server, or has reset them"
         return [Finding(Severity.ERROR, "pooler", what, "set pooled=True, or connect to the server itself")]
-    if found.backend != connection.info.backend_pid:
+    if server.backend != connection.info.backend_pid:
         what = "a pooler is in front of the server"
         advice = "if it pools transactions (pool_mode=transaction), set pooled=True"
         return [Finding(Severity.WARNING, "pooler", what, advice)]
     return []
 
 
-def _writable(found: Facts) -> list[Finding]:
-    if found.standby:
+def _writable(server: Facts) -> list[Finding]:
+    if server.standby:
         advice = "connect to the primary; with several hosts in the URL add target_session_attrs=read-write"
         return [Finding(Severity.ERROR, "standby", "the server is read-only: it is a standby", advice)]
-    if found.read_only:
+    if server.read_only:
         advice = "reset default_transaction_read_only of the server, the database or the role"
         return [Finding(Severity.ERROR, "read-only", "the server is read-only: transactions cannot write", advice)]
     return []
@@ -128,8 +132,8 @@ def _privileges(connection: psycopg.Connection[Any], config: SchedulerConfig, us
     return [Finding(Severity.ERROR, "privileges", what, "`quartzpy db roles` prints what each role needs")]
 
 
-def _durability(found: Facts) -> list[Finding]:
-    off = [name for name, on in (("fsync", found.fsync), ("full_page_writes", found.full_page_writes)) if not on]
+def _durability(server: Facts) -> list[Finding]:
+    off = [name for name, on in (("fsync", server.fsync), ("full_page_writes", server.full_page_writes)) if not on]
     if not off:
         return []
     are = "are" if len(off) > 1 else "is"
@@ -141,21 +145,21 @@ def _durability(found: Facts) -> list[Finding]:
     ]
 
 
-def _encoding(found: Facts) -> list[Finding]:
-    if found.encoding == "UTF8":
+def _encoding(server: Facts) -> list[Finding]:
+    if server.encoding == "UTF8":
         return []
-    what = f"the database's encoding is {found.encoding}: names, data and errors with other characters are refused"
+    what = f"the database's encoding is {server.encoding}: names, data and errors with other characters are refused"
     return [Finding(Severity.WARNING, "encoding", what, "create the database with ENCODING 'UTF8'")]
 
 
-def _connections(found: Facts, config: SchedulerConfig) -> list[Finding]:
+def _connections(server: Facts, config: SchedulerConfig) -> list[Finding]:
     needed = config.pool_size + OURS_BESIDES_THE_POOL
-    free = found.connections - found.used
+    free = server.connections - server.used
     findings = []
     if free < needed:
-        what = f"the server has {max(0, free)} of {found.connections} connections free, and a node uses up to {needed}"
+        what = f"the server has {max(0, free)} of {server.connections} connections free, and a node uses up to {needed}"
         findings.append(Finding(Severity.WARNING, "max-connections", what, "raise max_connections or lower pool_size"))
-    if 0 <= found.role_limit < needed:
-        what = f"role {found.role} may have {found.role_limit} connections, and a node uses up to {needed}"
+    if 0 <= server.role_limit < needed:
+        what = f"role {server.role} may have {server.role_limit} connections, and a node uses up to {needed}"
         findings.append(Finding(Severity.WARNING, "max-connections", what, "raise its CONNECTION LIMIT"))
     return findings

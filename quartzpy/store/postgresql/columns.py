@@ -34,14 +34,16 @@ def job_columns(jobs: Sequence[JobDetail]) -> dict[str, list[Any]]:
 def trigger_columns(prepared: Sequence[PreparedTrigger], *, are_settled_later: bool) -> dict[str, Any]:
     """Return all values of triggers; no step takes those that are settled later (see the acquire step)."""
     return {
-        **_by_column([TriggerColumns.of(one.trigger) for one in prepared], TriggerColumns._fields),
-        "next": [one.progress.next_fire_time for one in prepared],
-        "previous": [one.progress.previous_fire_time for one in prepared],
-        "upcoming": [one.upcoming.instants for one in prepared],
-        "complete": [one.upcoming.is_complete for one in prepared],
-        "times": [one.progress.times_triggered for one in prepared],
+        **_by_column(
+            [TriggerColumns.of(prepared_trigger.trigger) for prepared_trigger in prepared], TriggerColumns._fields
+        ),
+        "next": [prepared_trigger.progress.next_fire_time for prepared_trigger in prepared],
+        "previous": [prepared_trigger.progress.previous_fire_time for prepared_trigger in prepared],
+        "upcoming": [prepared_trigger.upcoming.instants for prepared_trigger in prepared],
+        "complete": [prepared_trigger.upcoming.is_complete for prepared_trigger in prepared],
+        "times": [prepared_trigger.progress.times_triggered for prepared_trigger in prepared],
         "unreconciled": Unreconciled.NEW if are_settled_later else None,
-        "hashes": [one.schedule_hash for one in prepared],
+        "hashes": [prepared_trigger.schedule_hash for prepared_trigger in prepared],
     }
 
 
@@ -50,7 +52,7 @@ def size_of_job(job: JobDetail) -> int:
     return len(job_data.encode(job.data) or "") + len(job.continuations_text or "")
 
 
-def size_of_trigger(one: PreparedTrigger | UnpreparedTrigger) -> int:
+def size_of_trigger(new_trigger: PreparedTrigger | UnpreparedTrigger) -> int:
     """Return roughly the number of bytes of a trigger's largest value."""
-    data = one.trigger.data
+    data = new_trigger.trigger.data
     return len(job_data.encode(data) or "") if data else 0

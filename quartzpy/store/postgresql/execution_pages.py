@@ -62,8 +62,8 @@ def last_examined(session: SqlSession, query: ExecutionQuery, after: Position | 
     if query.among is None or (after is not None and after[0]):
         return None
     text = _SQL("last", since=query.since is not None, until=query.until is not None, after=after is not None)
-    found = session.read_one(text, **values_of_executions(query, after))
-    return (False, *found[0], "", "") if found else None
+    rows = session.read_one(text, **values_of_executions(query, after))
+    return (False, *rows[0], "", "") if rows else None
 
 
 def values_of_executions(query: ExecutionQuery, after: Position | None) -> dict[str, Any]:

@@ -449,7 +449,7 @@ SELECT *
           coalesce(ended_at, fired_time, scheduled_time) DESC, fire_id DESC, trigger_group, trigger_name
  LIMIT :'limit'::int
 \if :count
-) AS found
+) AS matching
 \endif
 ;
 

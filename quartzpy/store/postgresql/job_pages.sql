@@ -56,7 +56,7 @@ SELECT s.trigger_count, s.next_fire_time, s.previous_fire_time, j.mode,
              LIMIT :'most_triggers'::int + 1) AS t) AS s
  ORDER BY j.job_group, j.job_name
 \if :count
-) AS found
+) AS matching
 \endif
 ;
 

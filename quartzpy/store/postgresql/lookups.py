@@ -55,8 +55,8 @@ def match_values(matcher: GroupMatcher) -> dict[str, str]:
 
 
 def jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
-    found = [JobColumns._make(row).job() for row in session.read_one(JOBS, **key_columns(keys))]
-    return {job.key: job for job in found}
+    details = [JobColumns._make(row).job() for row in session.read_one(JOBS, **key_columns(keys))]
+    return {job.key: job for job in details}
 
 
 class TriggerProgressColumns(NamedTuple):
@@ -112,8 +112,8 @@ def trigger_record(row: tuple[Any, ...]) -> TriggerRecord:
 
 
 def triggers(session: SqlSession, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
-    found = [trigger_record(row) for row in session.read_one(TRIGGERS, **key_columns(keys))]
-    return {record.key: record for record in found}
+    records = [trigger_record(row) for row in session.read_one(TRIGGERS, **key_columns(keys))]
+    return {record.key: record for record in records}
 
 
 def job_headers(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, JobHeader]:

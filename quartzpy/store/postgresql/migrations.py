@@ -69,8 +69,8 @@ def _config(
 def _apply_prefix(connection: Connection, prefix: str) -> None:
     """Replace the default prefix, which the scripts use in all names, by this one."""
 
-    def with_prefix(*given: Any) -> tuple[str, Any]:
-        _, _, statement, parameters, *_ = given
+    def with_prefix(*arguments: Any) -> tuple[str, Any]:
+        _, _, statement, parameters, *_ = arguments
         return renamed_sql(statement, prefix), parameters
 
     event.listen(connection, "before_cursor_execute", with_prefix, retval=True)
@@ -185,8 +185,8 @@ def in_words(difference: Any) -> str:
             return f"index {index.name} of table {index.table.name} is missing or different"
         case ("remove_index", index):
             return f"index {index.name} of table {index.table.name} does not belong there or is different"
-        case [(str(kind), _, table, column, _, found, wanted), *_]:
-            return f"{kind.removeprefix('modify_')} of column {column} of table {table} is {found}, not {wanted}"
+        case [(str(kind), _, table, column, _, actual, expected), *_]:
+            return f"{kind.removeprefix('modify_')} of column {column} of table {table} is {actual}, not {expected}"
         case _:
             return str(difference)
 
@@ -229,10 +229,10 @@ def sql(schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> str
 
 
 def _verify_views(connection: psycopg.Connection[Any], schema: str | None, prefix: str) -> None:
-    found = columns(connection, schema, prefix, _VIEW_KINDS)
+    columns_of = columns(connection, schema, prefix, _VIEW_KINDS)
     for view, described in VIEWS.items():
         name = renamed(view, prefix)
-        if found.get(name) != set(described.columns):
+        if columns_of.get(name) != set(described.columns):
             raise SchemaError(
                 f"view {name} is missing, or is not this release's; create it with the statement that"
                 " `quartzpy db sql` prints"

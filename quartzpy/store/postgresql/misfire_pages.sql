@@ -37,7 +37,7 @@ SELECT id, trigger_group, trigger_name, job_group, job_name, instance_id, handle
 \endif
  ORDER BY id DESC LIMIT :'limit'::int
 \if :count
-) AS found
+) AS matching
 \endif
 ;
 

@@ -25,12 +25,12 @@ def owned(session: SqlSession, owner: str) -> Owned:
     """Return the jobs, triggers and calendars of an owner; see `JobStore.owned`."""
     texts = OWNED_JOBS, OWNED_TRIGGERS, OWNED_CALENDARS, VERSION_OF_OWNER
     jobs, triggers, calendars, version = session.read(*(session.bind(text, owner=owner) for text in texts))
-    found = version.first()
+    version_row = version.first()
     return Owned(
         frozenset(JobKey(row[1], row[0]) for row in jobs.rows),
         frozenset(TriggerKey(row[1], row[0]) for row in triggers.rows),
         frozenset(name for (name,) in calendars.rows),
-        None if found is None else found[0],
+        None if version_row is None else version_row[0],
     )
 
 

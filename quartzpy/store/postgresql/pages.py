@@ -100,8 +100,8 @@ def last_examined(session: SqlSession, query: AnyQuery, after: Position | None) 
             text, values = action_pages.text(query, after, last=True), {**action_pages.values(query, after), "limit": 1}
         case _:
             return None
-    found = session.read_one(text, **values) if text else []
-    return tuple(found[0]) if found else None
+    rows = session.read_one(text, **values) if text else []
+    return tuple(rows[0]) if rows else None
 
 
 def count(session: SqlSession, query: AnyQuery) -> int:

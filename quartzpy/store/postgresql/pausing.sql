@@ -59,11 +59,13 @@ paused AS (
            -- end
            paused_by = :'by'::text, pause_reason = :'reason'::text
       FROM affected
+     -- include: own_of_affected
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row FROM qrtz_triggers o
          WHERE o.sched_name = :'sched' AND o.trigger_group = affected.trigger_group
            AND o.trigger_name = affected.trigger_name
          LIMIT 1) AS own
+     -- end
      WHERE t.ctid = own.row
        AND
            -- include: may_be_paused
@@ -181,11 +183,13 @@ UPDATE qrtz_triggers t
        -- end
        resumed_at = CASE :'missed'::text WHEN 'skip' THEN :now END
   FROM affected
+ -- include: own_of_affected
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row FROM qrtz_triggers o
      WHERE o.sched_name = :'sched' AND o.trigger_group = affected.trigger_group
        AND o.trigger_name = affected.trigger_name
      LIMIT 1) AS own
+ -- end
  WHERE t.ctid = own.row AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
 RETURNING t.job_group, t.job_name, t.next_fire_time, affected.is_forbidden;
 

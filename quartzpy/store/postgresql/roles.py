@@ -73,34 +73,34 @@ def statements(
     checked_table_prefix(prefix)
     roles = {use: _identifier(role_name(name)) for use, name in names.items()}
     place = f'"{schema}"' if schema else "public"
-    found = [_creation(role) for role in roles.values()]
+    commands = [_creation(role) for role in roles.values()]
     if OWNER in roles:
         owner = roles[OWNER]
-        found.append(f"GRANT USAGE, CREATE ON SCHEMA {place} TO {owner}")
-        found += [f"ALTER TABLE {place}.{renamed(table, prefix)} OWNER TO {owner}" for table in TABLES]
-        found += [f"ALTER VIEW {place}.{renamed(view, prefix)} OWNER TO {owner}" for view in VIEWS]
-        found += [f"ALTER SEQUENCE {place}.{renamed(sequence, prefix)} OWNER TO {owner}" for sequence in SEQUENCES]
+        commands.append(f"GRANT USAGE, CREATE ON SCHEMA {place} TO {owner}")
+        commands += [f"ALTER TABLE {place}.{renamed(table, prefix)} OWNER TO {owner}" for table in TABLES]
+        commands += [f"ALTER VIEW {place}.{renamed(view, prefix)} OWNER TO {owner}" for view in VIEWS]
+        commands += [f"ALTER SEQUENCE {place}.{renamed(sequence, prefix)} OWNER TO {owner}" for sequence in SEQUENCES]
     for use in Use:
         if use not in roles:
             continue
         role = roles[use]
-        found.append(f"GRANT USAGE ON SCHEMA {place} TO {role}")
+        commands.append(f"GRANT USAGE ON SCHEMA {place} TO {role}")
         views = dict.fromkeys(VIEWS, VIEW)
         for kind, things in (("TABLE", {**TABLES, **views}), ("SEQUENCE", SEQUENCES)):
             for name, uses in things.items():
                 thing = f"{kind} {place}.{renamed(name, prefix)}"
                 # Privileges that only an earlier release needed are revoked.
-                found.append(f"REVOKE ALL ON {thing} FROM {role}")
+                commands.append(f"REVOKE ALL ON {thing} FROM {role}")
                 if uses[use]:
-                    found.append(f"GRANT {', '.join(uses[use])} ON {thing} TO {role}")
-    return found
+                    commands.append(f"GRANT {', '.join(uses[use])} ON {thing} TO {role}")
+    return commands
 
 
-def as_script(found: list[str]) -> str:
-    return "BEGIN;\n" + "".join(f"{statement};\n" for statement in found) + "COMMIT;\n"
+def as_script(commands: list[str]) -> str:
+    return "BEGIN;\n" + "".join(f"{statement};\n" for statement in commands) + "COMMIT;\n"
 
 
-def apply(dsn: str, found: list[str]) -> None:
+def apply(dsn: str, commands: list[str]) -> None:
     """Run the statements in one transaction.
 
     Raises:
@@ -109,7 +109,7 @@ def apply(dsn: str, found: list[str]) -> None:
     parameters = {**parse_dsn(dsn).parameters, "application_name": "quartzpy:db", "client_encoding": "utf8"}
     try:
         with psycopg.connect(**parameters) as connection:
-            for statement in found:
+            for statement in commands:
                 connection.execute(statement.encode())
     except psycopg.Error as error:
         raise translate(error) from error

@@ -37,8 +37,8 @@ def version_place(schema: str | None, prefix: str) -> str:
 def stamped(connection: psycopg.Connection[Any], schema: str | None, prefix: str) -> str | None:
     """Return the revision of the database's tables; None if there are none."""
     place = version_place(schema, prefix)
-    found = connection.execute(_TABLE_EXISTS, {"table": place}).fetchone()
-    if found is None or found[0] is None:
+    table = connection.execute(_TABLE_EXISTS, {"table": place}).fetchone()
+    if table is None or table[0] is None:
         return None
     row = connection.execute(f"SELECT version_num FROM {place}".encode()).fetchone()  # noqa: S608
     return None if row is None else str(row[0])
@@ -52,12 +52,12 @@ def verify(connection: psycopg.Connection[Any], schema: str | None, prefix: str 
             repairs it.
     """
     where, option = verify_revision(connection, schema, prefix)
-    found = columns(connection, schema, prefix, _TABLE_KINDS)
+    columns_of = columns(connection, schema, prefix, _TABLE_KINDS)
     for table, names in TABLES.items():
         name = renamed(table, prefix)
-        if name not in found:
+        if name not in columns_of:
             raise SchemaError(f"table {name} is missing in {where}; run `quartzpy db check{option}`")
-        missing = set(names) - found[name]
+        missing = set(names) - columns_of[name]
         if missing:
             raise SchemaError(
                 f"table {name} in {where} lacks {', '.join(sorted(missing))}; run `quartzpy db check{option}`"
@@ -100,8 +100,8 @@ def usable_from(connection: psycopg.Connection[Any], revision: str, schema: str 
     that of an earlier revision: then the migration has not said that older releases can use its tables.
     """
     name = renamed("qrtz_scheduler_state", prefix)
-    found = connection.execute(_COMMENT, {"table": f'"{schema}".{name}' if schema else name}).fetchone()
-    mark = _MARK.fullmatch((found and found[0]) or "")
+    comment = connection.execute(_COMMENT, {"table": f'"{schema}".{name}' if schema else name}).fetchone()
+    mark = _MARK.fullmatch((comment and comment[0]) or "")
     return mark[2] if mark is not None and mark[1] == revision else None
 
 
@@ -109,7 +109,7 @@ def columns(
     connection: psycopg.Connection[Any], schema: str | None, prefix: str, kinds: list[str]
 ) -> dict[str, set[str]]:
     """Return the columns of the tables or views of our prefix, by their names; `kinds` are those of pg_class."""
-    found: dict[str, set[str]] = {}
+    columns_of: dict[str, set[str]] = {}
     for name, column in connection.execute(_COLUMNS, {"prefix": prefix, "kinds": kinds, "schema": schema}):
-        found.setdefault(name, set()).add(column)
-    return found
+        columns_of.setdefault(name, set()).add(column)
+    return columns_of

@@ -193,10 +193,10 @@ class SqlJobStore:
     def _check_server(self) -> None:
         """Check the server's settings that matter to a node; warn once per process."""
         with self._connections.checked_out() as connection:
-            found = checks.of_node(connection, self._as_connected)
+            findings = checks.of_node(connection, self._as_connected)
             self._described = _described(connection, self._config.schema)
-        checks.raise_first(found)
-        for finding in found:
+        checks.raise_first(findings)
+        for finding in findings:
             if finding not in self._warned:
                 self._warned.add(finding)
                 logger.warning("scheduler %s: %s", self._config.name, finding)
@@ -253,7 +253,7 @@ class SqlJobStore:
                 )
                 self._emit(NodesDiffer(subject, values))
 
-    forgive = _steps(checkin.forgive)
+    subtract_node_deaths = _steps(checkin.subtract_node_deaths)
 
     def connections(self) -> ConnectionUsage:
         return self._connections.usage
@@ -346,7 +346,7 @@ class SqlJobStore:
             self._connections.connect_apart("listen"),
             self._session.channel,
             is_current=self._connections.is_current,
-            on_triggers=self._session.next_due.look_at_everything,
+            on_triggers=self._session.next_due.require_full_read,
             on_due=self._session.next_due.note_announcement,
         )
 

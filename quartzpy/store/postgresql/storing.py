@@ -102,13 +102,15 @@ def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: boo
         if entry.job is not None:
             _refuse_types_of_main(entry.job)
     # All programs lock the rows in the same order, so that two that store the same triggers do not deadlock.
-    triggers = sorted((one for entry in entries for one in entry.triggers), key=_order)
+    triggers = sorted((new_trigger for entry in entries for new_trigger in entry.triggers), key=_order)
     start = _start_time(session, triggers)
     if not replace:
         if _may_be_new(session, entries, triggers):
             jobs = sorted((entry.job for entry in entries if entry.job is not None), key=lambda job: job.key)
             with contextlib.suppress(NotNewError):
-                return store_in_one_round_trip(session, jobs, [one.prepared(start.at) for one in triggers], start)
+                return store_in_one_round_trip(
+                    session, jobs, [new_trigger.prepared(start.at) for new_trigger in triggers], start
+                )
         # Unless it finds something stored.
         session.expects_new = True
     return _store_in_several_round_trips(session, entries, triggers, start, replace=replace)
@@ -162,13 +164,13 @@ def replace_trigger(session: SqlSession, old: TriggerKey, new: PreparedTrigger) 
     return session.transaction(work)
 
 
-def _order(one: PreparedTrigger | UnpreparedTrigger) -> tuple[str, str | None]:
+def _order(new_trigger: PreparedTrigger | UnpreparedTrigger) -> tuple[str, str | None]:
     """Return the key by which triggers are sorted before they are stored."""
-    return one.trigger.group, one.trigger.name
+    return new_trigger.trigger.group, new_trigger.trigger.name
 
 
 def _start_time(session: SqlSession, triggers: Sequence[PreparedTrigger | UnpreparedTrigger]) -> StartTime:
-    if not any(one.needs_now for one in triggers):
+    if not any(new_trigger.needs_now for new_trigger in triggers):
         return StartTime(None, is_estimate=False)
     # The estimate saves a round trip. It is checked by the answer to the statement that stores the triggers.
     estimate = session.clock.now()
@@ -178,9 +180,9 @@ def _start_time(session: SqlSession, triggers: Sequence[PreparedTrigger | Unprep
 def _fire_times(prepared: Sequence[PreparedTrigger]) -> list[tuple[JobKey, datetime]]:
     """Return the next fire times of triggers, each with the key of its job."""
     return [
-        (one.trigger.job_key, one.progress.next_fire_time)
-        for one in prepared
-        if one.trigger.job_key is not None and one.progress.next_fire_time is not None
+        (prepared_trigger.trigger.job_key, prepared_trigger.progress.next_fire_time)
+        for prepared_trigger in prepared
+        if prepared_trigger.trigger.job_key is not None and prepared_trigger.progress.next_fire_time is not None
     ]
 
 
@@ -198,9 +200,9 @@ def _may_be_new(
         and max(len(triggers), len(entries)) <= MOST_IN_ONE_ROUND_TRIP
         and not any(entry.keeps_data for entry in entries)
         and _are_distinct([job.key for job in jobs])
-        and _are_distinct([_order(one) for one in triggers])
+        and _are_distinct([_order(new_trigger) for new_trigger in triggers])
         # Calendars have to be held before the fire times that depend on them are stored.
-        and all(one.trigger.calendar is None for one in triggers)
+        and all(new_trigger.trigger.calendar is None for new_trigger in triggers)
         and sum(map(size_of_job, jobs)) + sum(map(size_of_trigger, triggers)) <= CHUNK_BYTES
     )
 
@@ -217,7 +219,7 @@ def store_in_one_round_trip(
     Raises:
         NotNewError: not everything is new, or the estimate of the time was wrong; nothing was stored.
     """
-    keys = key_columns(one.trigger.key for one in prepared)
+    keys = key_columns(prepared_trigger.trigger.key for prepared_trigger in prepared)
     job_keys = key_columns(job.key for job in jobs)
     now = session.clock.now()
     due = _fire_times(prepared)
@@ -250,7 +252,7 @@ def store_in_one_round_trip(
         return None
     stored = [_StoredTrigger.of(row) for row in written.rows]
     session.clock.learn(stored[-1].now)
-    return min((one.next_fire_time for one in stored if one.next_fire_time is not None), default=None)
+    return min((row.next_fire_time for row in stored if row.next_fire_time is not None), default=None)
 
 
 # --- several round trips
@@ -268,7 +270,7 @@ def _store_in_several_round_trips(
 
     def attempt(start: StartTime, *, assumes_ordinary: bool) -> datetime | None:
         # The triggers of a bulk store are prepared in the transaction, one batch ahead.
-        ready = triggers if is_bulk else [one.prepared(start.at) for one in triggers]
+        ready = triggers if is_bulk else [new_trigger.prepared(start.at) for new_trigger in triggers]
 
         def work(transaction: Transaction) -> datetime | None:
             storing = _Storing(session, transaction, replace=replace, assumes_ordinary=assumes_ordinary)
@@ -379,7 +381,7 @@ class _Storing:
             WrongEstimateError: the estimate of the time was wrong.
         """
         session = self._session
-        names = {one.trigger.calendar for one in triggers if one.trigger.calendar is not None}
+        names = {new_trigger.trigger.calendar for new_trigger in triggers if new_trigger.trigger.calendar is not None}
         revisions = held_revisions(session, self._transaction, names)
         parts = list(chunks(triggers, size_of_trigger))
         many = len(parts) > 1
@@ -389,7 +391,7 @@ class _Storing:
             are_settled_later = not (self._assumes_ordinary and self._is_ordinary())
 
         def batch(some: Sequence[PreparedTrigger | UnpreparedTrigger]) -> _Batch:
-            prepared = [_with_current_calendar(one.prepared(start.at), revisions) for one in some]
+            prepared = [_with_current_calendar(new_trigger.prepared(start.at), revisions) for new_trigger in some]
             columns = trigger_columns(prepared, are_settled_later=are_settled_later)
             return _Batch(prepared, bound(session.bind(STORE_TRIGGERS, **columns, replace=self._replace)))
 
@@ -397,10 +399,10 @@ class _Storing:
         copies: set[tuple[Any, ...]] = set()
         for prepared, write in computed_ahead(batch, parts):
             stored = self._write_batch(prepared, write, start)
-            times = [one.next_fire_time for one in stored if one.next_fire_time is not None]
+            times = [row.next_fire_time for row in stored if row.next_fire_time is not None]
             earliest = min(times if earliest is None else [earliest, *times], default=None)
             if many:
-                copies.update(one.copies for one in stored if one.copies)
+                copies.update(row.copies for row in stored if row.copies)
             elif not are_settled_later:
                 self._reconcile = self._settle(prepared, stored)
         if many and not are_settled_later:
@@ -415,7 +417,7 @@ class _Storing:
 
     def _settle(self, prepared: Sequence[PreparedTrigger], stored: Sequence[_StoredTrigger]) -> list[BoundStatement]:
         # Those that were kept keep their state.
-        begun = [one.key for one in stored if not one.is_kept]
+        begun = [row.key for row in stored if not row.is_kept]
         if not begun:
             return []
         settle = self._session.bind(SETTLE_NEW, **key_columns(begun))
@@ -427,7 +429,9 @@ class _Storing:
         session = self._session
         statements = [write]
         if self._replace:
-            statements.append(session.bind(VOID_CLAIMS, **key_columns(one.trigger.key for one in prepared)))
+            statements.append(
+                session.bind(VOID_CLAIMS, **key_columns(prepared_trigger.trigger.key for prepared_trigger in prepared))
+            )
         before = session.clock.now()
         written = self._transaction.execute(*statements)[0]
         stored = [_StoredTrigger.of(row) for row in written.rows]
@@ -436,8 +440,10 @@ class _Storing:
             if start.is_estimate and not agrees:
                 raise WrongEstimateError("the estimate of the database's clock was wrong")
         if len(stored) < len(prepared):
-            there = {(one.group, one.name) for one in stored}
-            stored += self._check_triggers([one for one in prepared if _order(one) not in there])
+            there = {(row.group, row.name) for row in stored}
+            stored += self._check_triggers(
+                [prepared_trigger for prepared_trigger in prepared if _order(prepared_trigger) not in there]
+            )
         return stored
 
     def _check_triggers(self, others: Sequence[PreparedTrigger]) -> list[_StoredTrigger]:
@@ -445,18 +451,20 @@ class _Storing:
         session = self._session
         session.expects_new = False
         jobs, triggers = self._transaction.execute(
-            session.bind(HOLD_JOBS, **key_columns({one.trigger.job_key for one in others if one.trigger.job_key})),
-            session.bind(TRIGGERS, **key_columns(one.trigger.key for one in others)),
+            session.bind(
+                HOLD_JOBS, **key_columns({other.trigger.job_key for other in others if other.trigger.job_key})
+            ),
+            session.bind(TRIGGERS, **key_columns(other.trigger.key for other in others)),
         )
         present = {JobKey(name, group) for group, name in jobs.rows}
         records = {record.key: record for record in map(trigger_record, triggers.rows)}
         same = []
-        for one in others:
-            key = one.trigger.key
-            if one.trigger.job_key not in present:
-                raise refusals.job_of_trigger_not_stored(key, one.trigger.job_key)
+        for other in others:
+            key = other.trigger.key
+            if other.trigger.job_key not in present:
+                raise refusals.job_of_trigger_not_stored(key, other.trigger.job_key)
             record = records.get(key)
-            refuse_other_trigger(one, record)
+            refuse_other_trigger(other, record)
             at = None if record is None else record.progress.next_fire_time
             same.append(_StoredTrigger(key.group, key.name, is_kept=True, next_fire_time=at))
         return same

@@ -56,8 +56,8 @@ SELECT j.job_group, j.job_name,
           FROM unnest(:'job_group_list'::text[], :'job_name_list'::text[], :'job_type_list'::text[],
                       :'max_concurrent_list'::int[], :'overlap_policy_list'::text[], :'placement_list'::text[],
                       :'key_entry_list'::text[], :'rate_limit_list'::text[]::jsonb[])
-               AS given(job_group, job_name, job_type, max_concurrent, overlap_policy, placement, concurrency_key,
-                        rate_limit)
+               AS replacement(job_group, job_name, job_type, max_concurrent, overlap_policy, placement,
+                              concurrency_key, rate_limit)
          ORDER BY job_group, job_name) AS w
  CROSS JOIN LATERAL (
     SELECT * FROM qrtz_job_details o
@@ -360,7 +360,7 @@ SELECT 1 / count(*)
 -- name: lock_if_new
 -- Takes the lock, or fails without it if a row was not made by this transaction, or if the time is not the expected
 -- one. Nobody else sees the new rows yet, so a wait for the lock does not make the check out of date.
-WITH given AS MATERIALIZED (
+WITH checked AS MATERIALIZED (
     SELECT (SELECT count(*)
               FROM unnest(:'job_groups'::text[], :'job_names'::text[]) AS k(job_group, job_name)
              CROSS JOIN LATERAL (
@@ -387,7 +387,7 @@ SELECT CASE WHEN is_new THEN (
              FROM held
            -- end
        ) ELSE repeat('quartzpy: not everything is new, so it is stored step by step', 1 + is_new::int)::int END
-  FROM given;
+  FROM checked;
 
 -- name: copy_job
 -- Corrects the copies that triggers have of their jobs' values. A claim was made for what the job was before, perhaps

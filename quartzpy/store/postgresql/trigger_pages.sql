@@ -245,7 +245,7 @@ SELECT
  ORDER BY t.trigger_group, t.trigger_name LIMIT :'limit'::int
 \endif
 \if :count
-) AS found
+) AS matching
 \endif
 ;
 
@@ -511,6 +511,6 @@ SELECT
  LIMIT :'limit'::int
 \endif
 \if :count
-) AS found
+) AS matching
 \endif
 ;

@@ -181,7 +181,7 @@ class ClusterStore(Protocol):
         """
         ...
 
-    def forgive(self, jobs: Collection[JobKey]) -> None:
+    def subtract_node_deaths(self, jobs: Collection[JobKey]) -> None:
         """Subtract one node death from each job: the node that executed it was silent, but is alive."""
         ...
 

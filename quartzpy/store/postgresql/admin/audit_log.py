@@ -33,16 +33,16 @@ def _recorded(session: SqlSession, entries: Sequence[ActionEntry]) -> list[int]:
     [added] = session.unlocked(
         session.bind(
             RECORD,
-            actors=[one.actor for one in entries],
-            roles=[one.role for one in entries],
-            action_names=[one.action for one in entries],
-            subjects=[one.subject for one in entries],
-            reasons=[one.reason for one in entries],
-            action_states=[str(one.state) for one in entries],
-            changed=[one.count for one in entries],
-            befores=[one.before_text for one in entries],
-            afters=[one.after_text for one in entries],
-            errors=[one.error for one in entries],
+            actors=[entry.actor for entry in entries],
+            roles=[entry.role for entry in entries],
+            action_names=[entry.action for entry in entries],
+            subjects=[entry.subject for entry in entries],
+            reasons=[entry.reason for entry in entries],
+            action_states=[str(entry.state) for entry in entries],
+            changed=[entry.count for entry in entries],
+            befores=[entry.before_text for entry in entries],
+            afters=[entry.after_text for entry in entries],
+            errors=[entry.error for entry in entries],
         )
     )
     return [int(number) for (number,) in added.rows]

@@ -26,23 +26,23 @@ ATTEMPTS = _SQL("attempts")
 
 
 def minutes(session: SqlSession, since: datetime, *, most: int) -> Minutes:
-    found = session.read_one(MINUTES, since=since, most=most)
+    rows = session.read_one(MINUTES, since=since, most=most)
     records = [
         MinuteRecord(at, {Outcome(name): number for name, number in json.loads(outcomes).items()}, p50, p99)
-        for at, outcomes, p50, p99, _ in found
+        for at, outcomes, p50, p99, _ in rows
     ]
-    return Minutes(records, found[0][-1] if found else since)
+    return Minutes(records, rows[0][-1] if rows else since)
 
 
 def last_executions(
     session: SqlSession, keys: Collection[TriggerKey], limit: int
 ) -> dict[TriggerKey, list[ExecutionRecord]]:
     values = {"groups": [key.group for key in keys], "names": [key.name for key in keys], "limit": limit}
-    found: dict[TriggerKey, list[ExecutionRecord]] = {}
+    records: dict[TriggerKey, list[ExecutionRecord]] = {}
     for row in session.read_one(LAST, **values):
         record = ExecutionColumns._make(row).record()
-        found.setdefault(record.trigger_key, []).append(record)
-    return found
+        records.setdefault(record.trigger_key, []).append(record)
+    return records
 
 
 def last_executions_of_job(session: SqlSession, key: JobKey, limit: int, *, among: int) -> list[ExecutionRecord]:
@@ -51,10 +51,10 @@ def last_executions_of_job(session: SqlSession, key: JobKey, limit: int, *, amon
 
 
 def attempts(session: SqlSession, fire_ids: Collection[int], limit: int) -> dict[int, list[ExecutionRecord]]:
-    found: dict[int, list[ExecutionRecord]] = {}
+    chains: dict[int, list[ExecutionRecord]] = {}
     for root, _, *row in session.read_one(ATTEMPTS, fire_ids=list(fire_ids), limit=limit):
-        found.setdefault(root, []).append(ExecutionColumns._make(row).record())
-    return {root: chain[:limit] for root, chain in found.items()}
+        chains.setdefault(root, []).append(ExecutionColumns._make(row).record())
+    return {root: chain[:limit] for root, chain in chains.items()}
 
 
 def executions_between(

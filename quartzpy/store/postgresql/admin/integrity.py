@@ -65,10 +65,10 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
         (AUTOVACUUM, {}, _autovacuum),
         (TRANSACTIONS, {"long": LONG_TRANSACTION}, _transactions),
     ]
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for text, values, judged in questions:
-        found += judged(session.read(session.bind(text, **values))[0])
-    return found + _overdue(session, late) + _nodes(session, config) + _holders(session)
+        findings += judged(session.read(session.bind(text, **values))[0])
+    return findings + _overdue(session, late) + _nodes(session, config) + _holders(session)
 
 
 def repair(session: SqlSession) -> Repairs:
@@ -160,13 +160,15 @@ _HELD = {
 
 
 def _stuck(result: Result) -> list[Finding]:
-    found = []
-    for state, (check, one, several) in _HELD.items():
+    findings = []
+    for state, (check, singular, plural) in _HELD.items():
         rows = sorted(f"{group}.{name}" for group, name, is_in, *_ in result.rows if is_in == state)
         if rows:
-            what = numbered(len(rows), one, several)
-            found.append(Finding(Severity.ERROR, check, what, "--repair releases such triggers", _listed(rows), True))
-    return found
+            what = numbered(len(rows), singular, plural)
+            findings.append(
+                Finding(Severity.ERROR, check, what, "--repair releases such triggers", _listed(rows), True)
+            )
+    return findings
 
 
 def _copies(result: Result) -> list[Finding]:
@@ -192,23 +194,25 @@ def _in_error(result: Result) -> list[Finding]:
 def _indexes(prefix: str, result: Result) -> list[Finding]:
     there = dict(result.rows)
     wanted = {renamed(str(index.name), prefix): index for table in metadata.sorted_tables for index in table.indexes}
-    found = []
+    findings = []
     missing = sorted(wanted.keys() - there.keys())
     if missing:
         made = [renamed_sql(str(CreateIndex(wanted[name]).compile(dialect=_DIALECT)), prefix) for name in missing]
         what = f"{numbered(len(missing), 'index is', 'indexes are')} missing: {', '.join(missing)}"
-        found.append(Finding(Severity.ERROR, "missing-index", what, "create what is missing", _listed(made)))
+        findings.append(Finding(Severity.ERROR, "missing-index", what, "create what is missing", _listed(made)))
     invalid = sorted(name for name, valid in there.items() if not valid)
     if invalid:
         what = f"{numbered(len(invalid), 'index is', 'indexes are')} invalid: {', '.join(invalid)}"
         advice = "repair each by REINDEX INDEX CONCURRENTLY"
-        found.append(Finding(Severity.ERROR, "invalid-index", what, advice, _listed(invalid)))
-    return found
+        findings.append(Finding(Severity.ERROR, "invalid-index", what, advice, _listed(invalid)))
+    return findings
 
 
 def _constraints(prefix: str, result: Result) -> list[Finding]:
     there = dict(result.rows)
-    wanted = {renamed(str(one.name), prefix) for table in metadata.sorted_tables for one in table.constraints}
+    wanted = {
+        renamed(str(constraint.name), prefix) for table in metadata.sorted_tables for constraint in table.constraints
+    }
     missing = sorted(name for name in wanted if not there.get(name))
     if not missing:
         return []
@@ -251,20 +255,20 @@ def _overdue(session: SqlSession, late: timedelta) -> list[Finding]:
         return []
     nodes = [record.capabilities for record in list_nodes(session).nodes]
     homeless: list[str] = []
-    left: list[str] = []
+    runnable: list[str] = []
     for job_type, placement, count, since in waiting:
         row = f"{count} of type {job_type}{' at ' + placement if placement else ''}, due since {since.isoformat()}"
-        (left if any(_runs(one, job_type, placement) for one in nodes) else homeless).append(row)
-    found = []
+        (runnable if any(_runs(capabilities, job_type, placement) for capabilities in nodes) else homeless).append(row)
+    findings = []
     if homeless:
         what = f"triggers of {numbered(len(homeless), 'kind', 'kinds')} are overdue, and no node can run them"
         advice = "start a node that knows the job type and has the executor and labels"
-        found.append(Finding(Severity.ERROR, "no-node", what, advice, _listed(homeless)))
-    if left:
-        what = f"triggers of {numbered(len(left), 'kind', 'kinds')} are overdue, although nodes can run them"
+        findings.append(Finding(Severity.ERROR, "no-node", what, advice, _listed(homeless)))
+    if runnable:
+        what = f"triggers of {numbered(len(runnable), 'kind', 'kinds')} are overdue, although nodes can run them"
         advice = "run `quartzpy why TRIGGER`, and check for busy nodes, wrong clocks and a slow database"
-        found.append(Finding(Severity.WARNING, "overdue", what, advice, _listed(left)))
-    return found
+        findings.append(Finding(Severity.WARNING, "overdue", what, advice, _listed(runnable)))
+    return findings
 
 
 def _runs(node: Capabilities, job_type: str, placement: str) -> bool:
@@ -273,7 +277,7 @@ def _runs(node: Capabilities, job_type: str, placement: str) -> bool:
 
 def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
     answer = list_nodes(session)
-    found = []
+    findings = []
     silent = [
         f"{record.instance_id} on {record.host}, since {record.last_checkin.isoformat()}"
         for record in answer.nodes
@@ -286,9 +290,9 @@ def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
             "nodes are silent, and none of the others has recovered their work",
         )
         advice = "start a node: it recovers the work within its failure_window"
-        found.append(Finding(Severity.WARNING, "silent-node", what, advice, _listed(silent)))
+        findings.append(Finding(Severity.WARNING, "silent-node", what, advice, _listed(silent)))
     if not answer.nodes:
-        found.append(
+        findings.append(
             Finding(Severity.INFO, "no-nodes", "no node is running", "start one: quartzpy node --app module:name")
         )
     for subject, values in node_metadata.differing_values(answer.metadata).items():
@@ -299,17 +303,17 @@ def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
             else "use the same value everywhere"
         )
         what = f"nodes differ in {subject}: {node_metadata.listed_by_value(values)}"
-        found.append(Finding(Severity.WARNING, check, what, advice))
+        findings.append(Finding(Severity.WARNING, check, what, advice))
     skewed = [
         f"{name}: {ahead:+.1f} s"
-        for name, one in answer.metadata.items()
-        if abs(ahead := float(one.get(node_metadata.CLOCK_AHEAD, 0))) > node_metadata.REPORTED_CLOCK_SKEW
+        for name, metadata in answer.metadata.items()
+        if abs(ahead := float(metadata.get(node_metadata.CLOCK_AHEAD, 0))) > node_metadata.REPORTED_CLOCK_SKEW
     ]
     if skewed:
         what = numbered(len(skewed), "node has a clock", "nodes have clocks") + " that differs from the database's"
         advice = "synchronize the nodes by NTP; fire times follow the database's clock and are not affected"
-        found.append(Finding(Severity.WARNING, "clock-skew", what, advice, _listed(skewed)))
-    return found
+        findings.append(Finding(Severity.WARNING, "clock-skew", what, advice, _listed(skewed)))
+    return findings
 
 
 def _holders(session: SqlSession) -> list[Finding]:

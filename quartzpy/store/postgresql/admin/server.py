@@ -16,8 +16,8 @@ def tables(session: SqlSession) -> list[TableRecord]:
 
 
 def locks(session: SqlSession, limit: int) -> list[LockRecord]:
-    found = session.read_one(LOCKS, limit=limit, prefix=session.names.prefix)
+    rows = session.read_one(LOCKS, limit=limit, prefix=session.names.prefix)
     return [
         LockRecord(table or "", mode, granted, pid, application, state, since, tuple(blockers))
-        for table, mode, granted, pid, application, state, since, blockers in found
+        for table, mode, granted, pid, application, state, since, blockers in rows
     ]

@@ -8,7 +8,7 @@ WITH held AS MATERIALIZED (
      WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
      LIMIT 2 * :'most'::int + 1
 ),
-all_held AS (SELECT count(*) <= 2 * :'most'::int AS seen FROM held)
+all_held AS (SELECT count(*) <= 2 * :'most'::int AS is_complete FROM held)
 SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                                WHERE sched_name = :'sched' LIMIT :'most'::int + 1) AS counted),
        (SELECT count(*) FROM (SELECT FROM qrtz_fired_triggers
@@ -26,11 +26,11 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
        (SELECT count(*) FROM (SELECT FROM qrtz_triggers
                                WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
                                LIMIT :'most'::int + 1) AS counted),
-       CASE WHEN (SELECT seen FROM all_held) THEN (SELECT count(*) FROM held WHERE trigger_state = 'ACQUIRED')
+       CASE WHEN (SELECT is_complete FROM all_held) THEN (SELECT count(*) FROM held WHERE trigger_state = 'ACQUIRED')
             ELSE (SELECT count(*) FROM (SELECT FROM qrtz_triggers
                                          WHERE sched_name || '' = :'sched' AND trigger_state = 'ACQUIRED'
                                          LIMIT :'most'::int + 1) AS counted) END,
-       CASE WHEN (SELECT seen FROM all_held) THEN (SELECT count(*) FROM held WHERE trigger_state = 'BLOCKED')
+       CASE WHEN (SELECT is_complete FROM all_held) THEN (SELECT count(*) FROM held WHERE trigger_state = 'BLOCKED')
             ELSE (SELECT count(*) FROM (SELECT FROM qrtz_triggers
                                          WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
                                          LIMIT :'most'::int + 1) AS counted) END,
@@ -40,7 +40,7 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
        (SELECT count(*) FROM (SELECT FROM qrtz_triggers
                                WHERE sched_name = :'sched' AND trigger_state = 'PAUSED_BLOCKED'
                                LIMIT :'most'::int + 1) AS counted),
-       CASE WHEN (SELECT seen FROM all_held) THEN (SELECT count(*) FROM held WHERE trigger_state = 'COMPLETE')
+       CASE WHEN (SELECT is_complete FROM all_held) THEN (SELECT count(*) FROM held WHERE trigger_state = 'COMPLETE')
             ELSE (SELECT count(*) FROM (SELECT FROM qrtz_triggers
                                          WHERE sched_name || '' = :'sched' AND trigger_state = 'COMPLETE'
                                          LIMIT :'most'::int + 1) AS counted) END,

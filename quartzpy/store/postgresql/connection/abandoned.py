@@ -68,7 +68,7 @@ class AbandonedBackends:
                 given_up = list(self._given_up)
             now = time.monotonic()
             # After a failover the process id belongs to a session of another server.
-            backends = [one.backend for one in given_up if self._is_current(one.connection)]
+            backends = [session.backend for session in given_up if self._is_current(session.connection)]
             if backends:
                 ages = [timedelta(seconds=now - backend.connected_at) for backend in backends]
                 execute(BoundStatement(_END, {"pids": [backend.pid for backend in backends], "ages": ages}))

@@ -55,9 +55,9 @@ class ControlConnection:
                 connection = None
             if connection is None:
                 connection = self._connect(deadline)
-            left = max(0.001, deadline - time.monotonic())
+            remaining = max(0.001, deadline - time.monotonic())
             try:
-                results = self._connections.execute_on(connection, statements, seconds=left)
+                results = self._connections.execute_on(connection, statements, seconds=remaining)
             except BaseException:
                 connection.close()
                 raise
@@ -150,7 +150,7 @@ def _finish_connecting(pgconn: pq.abc.PGconn, deadline: float) -> None:
             raise psycopg.OperationalError(f"connection failed: {message}")
         poller = select.poll()
         poller.register(pgconn.socket, select.POLLIN if status == pq.PollingStatus.READING else select.POLLOUT)
-        left = deadline - time.monotonic()
-        if left <= 0 or not poller.poll(left * 1000):
+        remaining = deadline - time.monotonic()
+        if remaining <= 0 or not poller.poll(remaining * 1000):
             raise psycopg.errors.ConnectionTimeout("no connection to the database in time")
         status = pq.PollingStatus(pgconn.connect_poll())

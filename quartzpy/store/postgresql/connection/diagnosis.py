@@ -96,13 +96,13 @@ class Diagnosis:
     def _end_stalled(self) -> None:
         """Terminate quartzpy's sessions, of any node, that are stalled in the middle of a transaction."""
         try:
-            [found] = self._connections.execute(
+            [terminated] = self._connections.execute(
                 [BoundStatement(END_STALLED, {"patience": self._patience})], self._connections.steps
             )
         except QuartzpyError as error:
             logger.info("cannot check for stalled sessions that hold the lock: %s", error)
             return
-        for pid, application, _ in found.rows:
+        for pid, application, _ in terminated.rows:
             logger.warning(
                 "terminated session %s (pid %d), which was stalled in the middle of a transaction", application, pid
             )
@@ -114,7 +114,7 @@ class Diagnosis:
     def held(self) -> list[tuple[str, float]]:
         """Return the holders with the seconds that their transactions have lasted."""
         try:
-            [found] = self._connections.execute([BoundStatement(self._holders, {})], self._connections.steps)
+            [holders] = self._connections.execute([BoundStatement(self._holders, {})], self._connections.steps)
         except QuartzpyError:
             return []
         return [
@@ -123,7 +123,7 @@ class Diagnosis:
                 f" {state or 'state unknown'}, transaction {_age(seconds)})",
                 seconds or 0.0,
             )
-            for pid, user, application, host, state, seconds in found.rows
+            for pid, user, application, host, state, seconds in holders.rows
         ]
 
 

@@ -119,7 +119,7 @@ class OwnJobEngine(JobEngine):
         super().__init__(engine)
         self._is_current = is_current
         self._is_closed = False
-        event.listen(engine, "do_connect", lambda _, record, given, arguments: connect(arguments.get("context")))
+        event.listen(engine, "do_connect", lambda _, record, positional, arguments: connect(arguments.get("context")))
         event.listen(engine, "checkout", self._on_checkout)
         event.listen(engine, "checkin", self._on_checkin)
         self._sessions_are_ours = not config.pooled

@@ -36,9 +36,9 @@ AUTOCOMMIT = (
 )
 
 
-def shown(given: object) -> str:
+def shown(refused: object) -> str:
     """Return a refused object for a message; not a text, which may be a URL with its password."""
-    return "a str" if isinstance(given, str) else quoted(given)
+    return "a str" if isinstance(refused, str) else quoted(refused)
 
 
 class ExternalTransaction(ABC):
@@ -145,26 +145,26 @@ def check_psycopg(driver: AnyConnection) -> None:
         raise InvalidValueError(f"using: the connection's client_encoding must be UTF8 (it is {driver.info.encoding})")
 
 
-def external_transaction(given: Any, seconds: float) -> ExternalTransaction:
+def external_transaction(using: Any, seconds: float) -> ExternalTransaction:
     """Return the transaction of a caller's connection or session; begin one if the driver has none yet.
 
     A transaction that was joined already is returned unchanged. Django is not a dependency, so its connection is
     recognised by its attributes: `ensure_connection` opens it, and `connection` is the driver's connection.
 
     Raises:
-        InvalidValueError: `given` has another type, or is in autocommit mode.
+        InvalidValueError: `using` has another type, or is in autocommit mode.
     """
-    if isinstance(given, ExternalTransaction):
-        return given
+    if isinstance(using, ExternalTransaction):
+        return using
     # An object is one of SQLAlchemy's only if that has been imported, and most nodes do not need its memory.
-    driver = _driver_of_sqlalchemy(given) if "sqlalchemy.engine" in sys.modules else given
+    driver = _driver_of_sqlalchemy(using) if "sqlalchemy.engine" in sys.modules else using
     if callable(getattr(driver, "ensure_connection", None)):
         driver.ensure_connection()
         driver = driver.connection
-    if isinstance(driver, psycopg.AsyncConnection) and driver is not given:
+    if isinstance(driver, psycopg.AsyncConnection) and driver is not using:
         raise InvalidValueError(f"{ACCEPTED}; inside run_sync, pass the AsyncSession or AsyncConnection itself")
     if not isinstance(driver, psycopg.Connection):
-        raise InvalidValueError(f"{ACCEPTED} (got {shown(given)})")
+        raise InvalidValueError(f"{ACCEPTED} (got {shown(using)})")
     if driver.pgconn.transaction_status == pq.TransactionStatus.IDLE:
         if driver.autocommit:
             raise InvalidValueError(AUTOCOMMIT)
@@ -174,7 +174,7 @@ def external_transaction(given: Any, seconds: float) -> ExternalTransaction:
     return PsycopgTransaction(driver, seconds)
 
 
-def _driver_of_sqlalchemy(given: Any) -> Any:
+def _driver_of_sqlalchemy(using: Any) -> Any:
     """Return the driver's connection of a SQLAlchemy connection or session, in a transaction that SQLAlchemy has begun.
 
     Any other object is returned unchanged.
@@ -184,11 +184,11 @@ def _driver_of_sqlalchemy(given: Any) -> Any:
     if "sqlalchemy.orm" in sys.modules:
         from sqlalchemy.orm import Session, scoped_session
 
-        given = given() if isinstance(given, scoped_session) else given
-        given = given.connection() if isinstance(given, Session) else given
-    if not isinstance(given, Connection):
-        return given
-    if not given.in_transaction():
+        using = using() if isinstance(using, scoped_session) else using
+        using = using.connection() if isinstance(using, Session) else using
+    if not isinstance(using, Connection):
+        return using
+    if not using.in_transaction():
         # SQLAlchemy must know about the transaction as well; otherwise its `commit` does nothing.
-        given.exec_driver_sql("SELECT 1")
-    return given.connection.driver_connection
+        using.exec_driver_sql("SELECT 1")
+    return using.connection.driver_connection

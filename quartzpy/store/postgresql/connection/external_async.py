@@ -35,14 +35,14 @@ _TOUCHED = re.compile(r"(\d+)$")
 _JSON = frozenset({"json", "jsonb"})
 
 
-async def external_transaction(given: Any, seconds: float) -> AsyncPsycopgTransaction | AsyncpgTransaction:
+async def external_transaction(using: Any, seconds: float) -> AsyncPsycopgTransaction | AsyncpgTransaction:
     """Return the transaction of a caller's asynchronous connection or session; begin one if the driver has none yet.
 
     Raises:
-        InvalidValueError: `given` has another type, or is in autocommit mode.
+        InvalidValueError: `using` has another type, or is in autocommit mode.
     """
     # An object is one of SQLAlchemy's only if that has been imported; a caller with another driver need not have it.
-    driver = await _driver_of_sqlalchemy(given) if "sqlalchemy.ext.asyncio" in sys.modules else given
+    driver = await _driver_of_sqlalchemy(using) if "sqlalchemy.ext.asyncio" in sys.modules else using
     if isinstance(driver, psycopg.AsyncConnection):
         if driver.pgconn.transaction_status == pq.TransactionStatus.IDLE:
             if driver.autocommit:
@@ -52,20 +52,20 @@ async def external_transaction(given: Any, seconds: float) -> AsyncPsycopgTransa
         check_psycopg(driver)
         return AsyncPsycopgTransaction(driver, seconds)
     if not is_asyncpg(driver):
-        raise InvalidValueError(f"{ACCEPTED} (got {shown(given)})")
+        raise InvalidValueError(f"{ACCEPTED} (got {shown(using)})")
     if not driver.is_in_transaction():
         raise InvalidValueError(AUTOCOMMIT)
     return AsyncpgTransaction(driver, asyncio.get_running_loop(), seconds)
 
 
-async def _driver_of_sqlalchemy(given: Any) -> Any:
+async def _driver_of_sqlalchemy(using: Any) -> Any:
     """Return the driver's connection of a SQLAlchemy connection or session, in a transaction that SQLAlchemy has begun.
 
     Any other object is returned unchanged.
     """
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 
-    session = given() if isinstance(given, async_scoped_session) else given
+    session = using() if isinstance(using, async_scoped_session) else using
     connection = await session.connection() if isinstance(session, AsyncSession) else session
     if not isinstance(connection, AsyncConnection):
         return connection
@@ -109,8 +109,8 @@ class AsyncpgTransaction(ExternalTransaction):
         self, statements: Sequence[BoundStatement], *, begin: bytes | None, commit: bytes | None
     ) -> list[Result]:
         """See `ExternalTransaction.execute`."""
-        found: list[Result] = self._on_loop(self._execute(statements, begin, commit))
-        return found
+        results: list[Result] = self._on_loop(self._execute(statements, begin, commit))
+        return results
 
     def undo(self) -> None:
         """See `ExternalTransaction.undo`."""
@@ -157,9 +157,9 @@ class AsyncpgTransaction(ExternalTransaction):
         prepared = await self._connection.prepare(with_texts(statement.sql.decode()))
         rows = await prepared.fetch(*[None if value is None else value.decode() for value in values])
         json_columns = {n for n, column in enumerate(prepared.get_attributes()) if column.type.name in _JSON}
-        found = [tuple(_loaded(value, n in json_columns) for n, value in enumerate(row.values())) for row in rows]
+        decoded = [tuple(_loaded(value, n in json_columns) for n, value in enumerate(row.values())) for row in rows]
         touched = _TOUCHED.search(prepared.get_statusmsg() or "")
-        return Result(found, int(touched[1]) if touched else 0)
+        return Result(decoded, int(touched[1]) if touched else 0)
 
 
 def _loaded(value: Any, is_json: bool) -> Any:
@@ -175,6 +175,6 @@ def _as_psycopg(error: Any) -> psycopg.Error:
     try:
         return psycopg.errors.lookup(sqlstate)(str(error))
     except KeyError:
-        found = psycopg.DatabaseError(str(error))
-        found.sqlstate = sqlstate
-        return found
+        translated = psycopg.DatabaseError(str(error))
+        translated.sqlstate = sqlstate
+        return translated

@@ -168,8 +168,8 @@ class _Wire:
 
     def _poll(self, events: int) -> None:
         self._poller.register(self._pgconn.socket, events)
-        left = self._deadline - time.monotonic()
-        if left <= 0 or not self._poller.poll(left * 1000):
+        remaining = self._deadline - time.monotonic()
+        if remaining <= 0 or not self._poller.poll(remaining * 1000):
             with socket.socket(fileno=socket.dup(self._pgconn.socket)) as cut:  # the driver closes its own descriptor
                 cut.shutdown(socket.SHUT_RDWR)
             raise DeadlineError("the database did not answer in time; the connection was closed")
@@ -206,8 +206,8 @@ AnyConnection: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any
 
 def prepared_on(connection: AnyConnection) -> set[bytes]:
     """Return the names of our statements that are prepared on a connection, unless somebody discarded them."""
-    known: set[bytes] = connection.__dict__.setdefault("_quartzpy_prepared", set())
-    return known
+    names: set[bytes] = connection.__dict__.setdefault("_quartzpy_prepared", set())
+    return names
 
 
 def execute_pipelined(
@@ -233,7 +233,7 @@ def execute_pipelined(
             executed COMMIT, `outcome_unknown` is set on the error.
     """
     pgconn = connection.pgconn
-    known = prepared_on(connection)
+    already_prepared = prepared_on(connection)
     bound = [_Encoded(statement, statement.encode(values)) for statement, values in statements]
     wire = _Wire(pgconn, time.monotonic() + seconds)
     is_large = sum(map(_size, bound)) > LARGE
@@ -253,7 +253,7 @@ def execute_pipelined(
             pgconn.send_query_params(_STAGE, [name, value])
         for statement, _, types in bound if prepared else ():
             name = b"q_" + statement.name.encode()
-            if types is None and name not in known and name not in newly:
+            if types is None and name not in already_prepared and name not in newly:
                 pgconn.send_prepare(name, statement.sql)
                 newly.append(name)
         for statement, values, types in bound:
@@ -284,7 +284,7 @@ def execute_pipelined(
     pgconn.exit_pipeline_mode()
     # A statement remains prepared even if its transaction is rolled back.
     preparations = results[preparing:first]
-    known.update(
+    already_prepared.update(
         name for name, result in zip(newly, preparations, strict=False) if result.status == pq.ExecStatus.COMMAND_OK
     )
     failed = next((result for result in results if result.status in _FAILED), None)

@@ -123,14 +123,14 @@ class OwnPool(Pool):
     def end(self, lease: OwnLease, *, usable: bool) -> None:
         """Count a lease as ended, and keep its connection if it is usable."""
         connection: psycopg.Connection[Any] | None = getattr(lease, "connection", None)
-        kept = usable and connection is not None and not self._is_closed and self._is_current(connection)
-        if connection is not None and not kept:
+        reusable = usable and connection is not None and not self._is_closed and self._is_current(connection)
+        if connection is not None and not reusable:
             # This precedes the end of the lease, so that the server never has more than `size` connections.
             _close(connection)
         with self._changed:
             if lease.pool is None:
                 return
-            if connection is not None and kept:
+            if connection is not None and reusable:
                 self._idle.append(connection)
             # Here too.
             lease.pool = None

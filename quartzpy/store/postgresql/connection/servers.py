@@ -67,7 +67,7 @@ class Servers:
         self._lock = threading.Lock()
         self._primary: Server | None = None
         self._generation = 0
-        self._tells_all = True
+        self._reveals_identity = True
 
     def connect(self, **arguments: Any) -> psycopg.Connection[Any]:
         """Connect to the current primary; of several hosts, others are skipped.
@@ -126,41 +126,41 @@ class Servers:
             StoreUnavailableError: it is not the current primary.
         """
         place = f"{connection.info.host}:{connection.info.port}"
-        standby, timeline, system = self._asked(connection, self._seconds if seconds is None else seconds)
+        standby, timeline, system = self._identify(connection, self._seconds if seconds is None else seconds)
         before = None
         with self._lock:
-            known, found = self._primary, Server(system, timeline, place)
+            primary, server = self._primary, Server(system, timeline, place)
             if standby:
-                if known is not None and not standby_will_do:
+                if primary is not None and not standby_will_do:
                     raise WrongServerError(
-                        f"the server at {place} is a standby; the primary was last seen at {known.place}",
+                        f"the server at {place} is a standby; the primary was last seen at {primary.place}",
                         sqlstate=READ_ONLY,
                     )
-            elif known is not None and found.is_superseded_by(known):
+            elif primary is not None and server.is_superseded_by(primary):
                 raise WrongServerError(
-                    f"the server at {place} is on timeline {found.timeline}, which a failover to timeline"
-                    f" {known.timeline} at {known.place} has superseded; if that is wrong, as after restoring a"
+                    f"the server at {place} is on timeline {server.timeline}, which a failover to timeline"
+                    f" {primary.timeline} at {primary.place} has superseded; if that is wrong, as after restoring a"
                     " backup, restart this process",
                     sqlstate=READ_ONLY,
                 )
             else:
-                if known is not None and known.identity != found.identity:
-                    before = known
+                if primary is not None and primary.identity != server.identity:
+                    before = primary
                     self._generation += 1
-                self._primary = found
+                self._primary = server
             connection.__dict__[_GENERATION] = self._generation
         if before is not None:
-            self._tell(before, found)
+            self._report_failover(before, server)
 
-    def _asked(self, connection: psycopg.Connection[Any], seconds: float) -> tuple[bool, int | None, int | None]:
-        if self._tells_all:
+    def _identify(self, connection: psycopg.Connection[Any], seconds: float) -> tuple[bool, int | None, int | None]:
+        if self._reveals_identity:
             try:
                 return self._answer(connection, _WHO, seconds)
             except psycopg.Error as error:
                 if error.sqlstate not in _NOT_AVAILABLE:
                     raise
                 logger.info("the server does not reveal its identity (%s): failovers cannot be detected", error)
-                self._tells_all = False
+                self._reveals_identity = False
         return self._answer(connection, _STANDBY_ONLY, seconds)
 
     def _answer(
@@ -172,7 +172,7 @@ class Servers:
         standby, timeline, system = result.rows[0]
         return standby, timeline, system
 
-    def _tell(self, before: Server, after: Server) -> None:
+    def _report_failover(self, before: Server, after: Server) -> None:
         logger.warning(
             "the database failed over: from %s (system %s, timeline %s) to %s (system %s, timeline %s);"
             " dropping the connections to the former",
@@ -197,7 +197,11 @@ def _without(arguments: dict[str, Any], host: str, port: str) -> dict[str, Any] 
     ports = str(arguments.get("port", "")).split(",")
     ports = ports if len(ports) == len(hosts) else ports * len(hosts)
     places = list(zip(hosts, ports, strict=True))
-    left = [place for place in places if (place[0], place[1] or "5432") != (host, port)]
-    if not left or len(left) == len(places):
+    remaining = [place for place in places if (place[0], place[1] or "5432") != (host, port)]
+    if not remaining or len(remaining) == len(places):
         return None
-    return {**arguments, "host": ",".join(host for host, _ in left), "port": ",".join(port for _, port in left)}
+    return {
+        **arguments,
+        "host": ",".join(host for host, _ in remaining),
+        "port": ",".join(port for _, port in remaining),
+    }

@@ -95,11 +95,11 @@ def missing(
         for verb in uses[use]
     ]
     kinds, columns, names, verbs = (list(column) for column in zip(*wanted, strict=True))
-    found: dict[str, list[str]] = {}
+    lacking: dict[str, list[str]] = {}
     values = {"kinds": kinds, "names": names, "verbs": verbs, "columns": columns, "schema": schema}
     for name, verb in connection.execute(_MISSING, values):
-        found.setdefault(name, []).append(verb)
-    return found
+        lacking.setdefault(name, []).append(verb)
+    return lacking
 
 
 def _checked(kind: str, verb: str) -> tuple[str, str]:

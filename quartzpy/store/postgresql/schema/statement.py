@@ -47,10 +47,10 @@ def prepare(name: str, text: str, names: Names = DEFAULT_NAMES) -> Statement:
     """Return the statement of a text for the database with these names."""
     numbers: dict[str, int] = {}
 
-    def substitute(found: re.Match[str]) -> str:
-        if found[1]:
-            return f"${numbers.setdefault(found[1], len(numbers) + 1)}"
-        return names.now if found[0] == ":now" else names.before_each
+    def substitute(match: re.Match[str]) -> str:
+        if match[1]:
+            return f"${numbers.setdefault(match[1], len(numbers) + 1)}"
+        return names.now if match[0] == ":now" else names.before_each
 
     sql = _PLACE.sub(substitute, text)
     return Statement(name, sql.encode(), tuple(numbers))
@@ -76,11 +76,11 @@ def with_values_as(sql: str, expressions: Mapping[int, str]) -> str:
         if kind:
             types.setdefault(number, kind)
 
-    def cast(found: re.Match[str]) -> str:
-        expression = expressions.get(int(found[1]))
+    def cast(match: re.Match[str]) -> str:
+        expression = expressions.get(int(match[1]))
         if expression is None:
-            return found[0]
-        kind = found[2] or types.get(found[1], "text")
+            return match[0]
+        kind = match[2] or types.get(match[1], "text")
         return f"({expression})" if kind == "text" else f"({expression})::{kind}"
 
     return _PARAMETER.sub(cast, sql)

@@ -4,8 +4,8 @@ There are two statements. `ACQUIRE_UNLIMITED` takes triggers of jobs without a l
 them; `ACQUIRE` takes all. The first leaves triggers of jobs with a limit where they are, and `NEXT_DUE`, which follows
 in the same round trip, tells that they are due. So a wrong expectation costs a second round trip, and never a fire.
 
-A node that expects nothing looks first, without the lock. If it was told that a trigger is due, it claims at once, in a
-round trip that takes the lock only if a trigger is due and the lock is free, and looks afterwards.
+A node that expects nothing reads first, without the lock. If it was notified that a trigger is due, it claims at once,
+in a round trip that takes the lock only if a trigger is due and the lock is free, and reads afterwards.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
-from quartzpy.store.postgresql.connection.next_due import Look
+from quartzpy.store.postgresql.connection.next_due import NextDueRead
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
 from quartzpy.store.postgresql.schema.rows import CLAIMED, by_outcome
@@ -72,12 +72,12 @@ def _acquire(session: SqlSession, step: _Step, limit: int, look_ahead: timedelta
     if not session.has_new and not session.has_rate_limits:
         if not session.next_due.is_due(slots, look_ahead):
             if is_announced and (taken := step.claim_if_due()):
-                return _outcome_without_look(taken)
-            # This look takes no lock and writes nothing, so it costs the cluster much less than a step that finds
+                return _outcome_without_read(taken)
+            # This read takes no lock and writes nothing, so it costs the cluster much less than a step that finds
             # nothing.
-            found = step.peek()
-            if not found.is_due(look_ahead):
-                return found.outcome()
+            round_trip = step.peek()
+            if not round_trip.is_due(look_ahead):
+                return round_trip.outcome()
         elif (since := session.next_due.backlog(slots)) is not None:
             # At high load: what is left need not be looked up after each batch.
             taken = step.claim_backlog(since)
@@ -92,8 +92,8 @@ def _acquire(session: SqlSession, step: _Step, limit: int, look_ahead: timedelta
         applied = needed
         done = step.claim(ACQUIRE)
     if session.has_rate_limits and not applied[1]:
-        done = replace(done, turn=done.left.now)
-    if len(done.taken) == limit >= BACKLOG and not done.limited_is_due(look_ahead) and done.left.new is None:
+        done = replace(done, turn=done.waiting.now)
+    if len(done.taken) == limit >= BACKLOG and not done.limited_is_due(look_ahead) and done.waiting.new is None:
         session.next_due.note_backlog(slots, done.taken[-1][_SCHEDULED_TIME])
     return done.outcome()
 
@@ -135,23 +135,23 @@ class _Step:
         self.unlimited = ACQUIRE_UNLIMITED_OF_ONE_POOL if of_one_pool else ACQUIRE_UNLIMITED
         self.slots = (tuple(self._due["job_types"]), tuple(self._due["placements"]), tuple(self._due["passed_over"]))
 
-    def _next_look(self) -> Look:
+    def _next_read(self) -> NextDueRead:
         session = self._session
         # What is reconciled, or released by a rate limit, may be due at any time.
-        return session.next_due.next_look(self.slots, sees_all=session.has_new or session.has_rate_limits)
+        return session.next_due.next_read(self.slots, full=session.has_new or session.has_rate_limits)
 
     def peek(self, taken: Sequence[tuple[Any, ...]] = ()) -> _RoundTrip:
-        """Look at what waits, without a lock. `taken` are triggers that this step has claimed already."""
-        session, look = self._session, self._next_look()
-        [left] = session.read(session.bind(NEXT_DUE, **self._due, since=look.since or ANY_TIME))
-        return _noted(session, self.slots, _RoundTrip(_Left(*require_epoch(self._node, left)), taken, None, look))
+        """Read what waits, without a lock. `taken` are triggers that this step has claimed already."""
+        session, read = self._session, self._next_read()
+        [answer] = session.read(session.bind(NEXT_DUE, **self._due, since=read.since or ANY_TIME))
+        return _noted(session, self.slots, _RoundTrip(_Waiting(*require_epoch(self._node, answer)), taken, None, read))
 
     def claim_if_due(self) -> Sequence[tuple[Any, ...]]:
         """Claim triggers if the soonest is due and its job has no limit, unless another transaction has the lock.
 
-        What is left is not looked at: that would delay the start of the jobs.
+        What is left is not read: that would delay the start of the jobs.
         """
-        session, since = self._session, self._next_look().since or ANY_TIME
+        session, since = self._session, self._next_read().since or ANY_TIME
         _, taken = session.unlocked(
             session.bind(LOCK_IF_DUE, **self._due, look_ahead=self._take["look_ahead"], since=since),
             session.bind(_IF_LOCKED[self.unlimited], **self._due, **self._take, since=since),
@@ -159,13 +159,13 @@ class _Step:
         return taken.rows
 
     def claim(self, text: str) -> _RoundTrip:
-        """Claim triggers, and look at what waits then."""
-        session, look = self._session, self._next_look()
+        """Claim triggers, and read what waits then."""
+        session, read = self._session, self._next_read()
         limits = session.has_rate_limits
-        *results, left = session.locked(*self._statements(text, look.since or ANY_TIME), keeps_next_due=True)
+        *results, answer = session.locked(*self._statements(text, read.since or ANY_TIME), keeps_next_due=True)
         taken, turn = (results[-4], results[-1].rows[0][0]) if limits else (results[-1], None)
-        found = _RoundTrip(_Left(*require_epoch(self._node, left)), taken.rows, turn, look)
-        return _noted(session, self.slots, found)
+        round_trip = _RoundTrip(_Waiting(*require_epoch(self._node, answer)), taken.rows, turn, read)
+        return _noted(session, self.slots, round_trip)
 
     def _statements(self, text: str, since: datetime | str, **values: Any) -> list[BoundStatement]:
         session, due = self._session, {**self._due, **values, "since": since}
@@ -190,7 +190,7 @@ class _Step:
         )
 
     def claim_backlog(self, since: datetime) -> Sequence[tuple[Any, ...]]:
-        """Claim triggers that are due since `since`, and do not look at what is left."""
+        """Claim triggers that are due since `since`, and do not read what is left."""
         claim = self._session.bind(self.unlimited, **self._due, **self._take, since=since)
         [taken] = self._session.locked(claim, keeps_next_due=True)
         return taken.rows
@@ -198,16 +198,16 @@ class _Step:
 
 def _outcome_of_backlog(session: SqlSession, slots: Hashable, taken: Sequence[tuple[Any, ...]]) -> Acquisition:
     session.next_due.note_backlog(slots, taken[-1][_SCHEDULED_TIME])
-    return _outcome_without_look(taken)
+    return _outcome_without_read(taken)
 
 
-def _outcome_without_look(taken: Sequence[tuple[Any, ...]]) -> Acquisition:
-    """Return what was taken: the next trigger is due when the last one was, as far as is known without a look."""
+def _outcome_without_read(taken: Sequence[tuple[Any, ...]]) -> Acquisition:
+    """Return what was taken: the next trigger is due when the last one was, as far as is known without a read."""
     fired, acquired, skipped = by_outcome(taken)
     return Acquisition(taken[-1][_AT], fired, acquired, taken[-1][_SCHEDULED_TIME], skipped)
 
 
-class _Left(NamedTuple):
+class _Waiting(NamedTuple):
     """The answer of `NEXT_DUE`: what waits after the statements before it."""
 
     now: datetime
@@ -220,51 +220,55 @@ class _Left(NamedTuple):
     placed_job_types: list[str]
     placements: list[str]
     took: float
-    """The time of this look on the server, in seconds."""
+    """The time of this read on the server, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class _RoundTrip:
-    """What is left, the rows of the statement before it, the next turn by a rate limit, and where the look began."""
+    """What waits, the rows of the statement before it, the next turn by a rate limit, and where the read began."""
 
-    left: _Left
+    waiting: _Waiting
     taken: Sequence[tuple[Any, ...]]
     turn: datetime | None
-    look: Look
+    read: NextDueRead
 
     def is_due(self, look_ahead: timedelta) -> bool:
         """Return whether a trigger is left that is due, has yet to be reconciled, or may wait for a rate limit."""
-        left = self.left
+        waiting = self.waiting
         return (
-            left.new is not None
-            or left.has_rate_limits
-            or (left.soonest is not None and left.soonest <= left.now + look_ahead)
+            waiting.new is not None
+            or waiting.has_rate_limits
+            or (waiting.soonest is not None and waiting.soonest <= waiting.now + look_ahead)
         )
 
     def limited_is_due(self, look_ahead: timedelta) -> bool:
         """Return whether a trigger of a job with a limit is left that is due."""
-        return self.left.soonest_limited is not None and self.left.soonest_limited <= self.left.now + look_ahead
+        return (
+            self.waiting.soonest_limited is not None and self.waiting.soonest_limited <= self.waiting.now + look_ahead
+        )
 
     def outcome(self) -> Acquisition:
-        left = self.left
+        waiting = self.waiting
         fired, acquired, skipped = by_outcome(self.taken)
-        # What a look did not see, the next one that sees everything does.
-        next_look = None if self.look.since is None else left.now + timedelta(seconds=self.look.valid_for)
+        # What a partial read did not find, the next full one does.
+        next_full_read = None if self.read.since is None else waiting.now + timedelta(seconds=self.read.valid_for)
         return Acquisition(
-            left.now,
+            waiting.now,
             fired,
             acquired,
-            min((at for at in (left.new, left.soonest, self.turn, next_look) if at is not None), default=None),
+            min(
+                (at for at in (waiting.new, waiting.soonest, self.turn, next_full_read) if at is not None), default=None
+            ),
             skipped,
-            {DispatchKey(*key) for key in zip(left.placed_job_types, left.placements, strict=True)},
+            {DispatchKey(*key) for key in zip(waiting.placed_job_types, waiting.placements, strict=True)},
         )
 
 
 def _noted(session: SqlSession, slots: Hashable, done: _RoundTrip) -> _RoundTrip:
     """Keep what the next acquire step may expect."""
-    left = done.left
-    session.has_new = left.new is not None
-    session.has_rate_limits = left.has_rate_limits
-    session.next_due.note(slots, left.now, left.soonest, left.soonest_limited)
-    session.next_due.note_look(done.look, slots, min(left.now, left.soonest or left.now), left.took)
+    waiting = done.waiting
+    session.has_new = waiting.new is not None
+    session.has_rate_limits = waiting.has_rate_limits
+    session.next_due.note(slots, waiting.now, waiting.soonest, waiting.soonest_limited)
+    session.next_due.note_read(done.read, slots, min(waiting.now, waiting.soonest or waiting.now), waiting.took)
     return done

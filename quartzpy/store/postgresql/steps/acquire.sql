@@ -78,7 +78,7 @@ candidates AS MATERIALIZED (
                      ORDER BY t.next_fire_time, t.priority DESC
                      LIMIT least(:'limit'::int, slots.workers, slots.group_slots)
                        FOR NO KEY UPDATE OF t SKIP LOCKED
-                 ) AS of_key) AS found
+                 ) AS of_key) AS ranked
          WHERE executor_rank <= workers AND group_rank <= group_slots
          ORDER BY scheduled_time, priority DESC
          LIMIT :'limit'::int) AS due
@@ -361,7 +361,7 @@ candidates AS MATERIALIZED (
                  ORDER BY t.next_fire_time, t.priority DESC
                  LIMIT least(:'limit'::int, slots.workers, slots.group_slots)
                    FOR NO KEY UPDATE OF t SKIP LOCKED
-             ) AS of_key) AS found
+             ) AS of_key) AS ranked
 \if :several_pools
      WHERE executor_rank <= workers AND group_rank <= group_slots
 \endif
@@ -506,7 +506,7 @@ placed AS (
 SELECT node.at,
        -- triggers that users' transactions have stored, and that no step has reconciled yet
        (SELECT min(n.next_fire_time) FROM qrtz_triggers n WHERE n.sched_name = :'sched' AND n.unreconciled = 'NEW'),
-       known.soonest, known.soonest_limited,
+       waiting.soonest, waiting.soonest_limited,
        EXISTS (SELECT FROM qrtz_job_details WHERE sched_name = :'sched' AND rate_limit IS NOT NULL),
        ARRAY(SELECT job_type FROM placed), ARRAY(SELECT placement FROM placed),
        extract(epoch FROM clock_timestamp() - node.began)::float8
@@ -535,7 +535,7 @@ SELECT node.at,
            -- end
          ORDER BY t.next_fire_time
          LIMIT 1
-     ) AS first_of_key) AS known;
+     ) AS first_of_key) AS waiting;
 
 -- name: reconcile_new
 -- Compares the triggers that users' transactions have committed since with the current pauses, running executions and

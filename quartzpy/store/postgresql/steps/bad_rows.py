@@ -41,20 +41,20 @@ def to_blame(suspects: Sequence[_S], attempt: Callable[[Sequence[_S]], None]) ->
     """
     if _error_of(attempt, ()) is not None:
         return {}
-    found: dict[_S, RefusedRowError] = {}
+    blamed: dict[_S, RefusedRowError] = {}
     succeeded = False
     parts = [suspects]
-    while parts and len(found) < MOST_BLAMED:
+    while parts and len(blamed) < MOST_BLAMED:
         part = parts.pop()
         error = _error_of(attempt, part) if part else None
         if error is None:
             succeeded |= len(part) > 0
         elif len(part) == 1:
-            found[part[0]] = error
+            blamed[part[0]] = error
         else:
             middle = len(part) // 2
             parts += [part[middle:], part[:middle]]
-    return found if succeeded else {}
+    return blamed if succeeded else {}
 
 
 def _error_of(attempt: Callable[[Sequence[_S]], None], part: Sequence[_S]) -> RefusedRowError | None:
@@ -95,10 +95,10 @@ def set_aside_waiting(
 
     `statements` returns the statements of the step for the generations that are passed over.
     """
-    found = session.read_one(
+    suspects = session.read_one(
         SUSPECTS, job_types=list(job_types), look_ahead=look_ahead, passed_over=list(passed_over), most=MOST_SUSPECTS
     )
-    named = {generation: (group, name) for generation, group, name in found}
+    named = {generation: (group, name) for generation, group, name in suspects}
 
     def attempt(part: Sequence[int]) -> None:
         rehearse(session, statements([*passed_over, *named.keys() - part]))
@@ -110,8 +110,8 @@ def set_aside_waiting(
         session.bind(
             SET_ASIDE,
             **at_node,
-            groups=[named[one][0] for one in blamed],
-            names=[named[one][1] for one in blamed],
+            groups=[named[generation][0] for generation in blamed],
+            names=[named[generation][1] for generation in blamed],
             generations=list(blamed),
             reasons=[reason_of(error) for error in blamed.values()],
         )

@@ -27,7 +27,7 @@ PUBLISH = _SQL("publish")
 REPLACE_SILENT = _SQL("replace_silent")
 REGISTER = _SQL("register")
 LEAVE = _SQL("leave")
-FORGIVE = _SQL("forgive")
+SUBTRACT_NODE_DEATHS = _SQL("subtract_node_deaths")
 SET_MODE = _SQL("set_mode")
 
 
@@ -95,10 +95,12 @@ def publish(session: SqlSession, node: Node, capabilities: Capabilities) -> None
     session.unlocked(session.bind(PUBLISH, **values))
 
 
-def forgive(session: SqlSession, jobs: Collection[JobKey]) -> None:
-    """Subtract node deaths; see `JobStore.forgive`."""
+def subtract_node_deaths(session: SqlSession, jobs: Collection[JobKey]) -> None:
+    """Subtract node deaths; see `JobStore.subtract_node_deaths`."""
     if jobs:
-        session.unlocked(session.bind(FORGIVE, groups=[key.group for key in jobs], names=[key.name for key in jobs]))
+        session.unlocked(
+            session.bind(SUBTRACT_NODE_DEATHS, groups=[key.group for key in jobs], names=[key.name for key in jobs])
+        )
 
 
 def set_node_mode(session: SqlSession, instance_id: str, mode: NodeMode) -> datetime | None:

@@ -38,7 +38,7 @@ RETURNING epoch;
 DELETE FROM qrtz_scheduler_state
  WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint;
 
--- name: forgive
+-- name: subtract_node_deaths
 -- Subtracts node deaths.
 UPDATE qrtz_job_details j SET node_deaths = j.node_deaths - 1
   FROM (SELECT o.ctid AS row

@@ -98,7 +98,7 @@ countable AS MATERIALIZED (
 -- for the same reason as those of the jobs that run again; an execution with more links than followers is ended by a
 -- later try.
 links AS MATERIALIZED (
-    SELECT e.fire_id, link.place, target.row, link.spec -> 'data' AS given
+    SELECT e.fire_id, link.place, target.row, link.spec -> 'data' AS link_data
       FROM (SELECT e.fire_id, f.job_group, f.job_name, e.outcome
               FROM ended e
              CROSS JOIN LATERAL (
@@ -117,7 +117,7 @@ links AS MATERIALIZED (
      WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome)
 ),
 followers AS MATERIALIZED (
-    SELECT l.fire_id, l.place, l.given, j.*
+    SELECT l.fire_id, l.place, l.link_data, j.*
       FROM links l
      CROSS JOIN LATERAL (
         SELECT o.job_group, o.job_name, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode,
@@ -316,7 +316,7 @@ continued AS (
            j.job_group, j.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
            CASE WHEN j.concurrency_key IS NULL THEN ''
                 ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                        FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(j.given, '{}'))
+                        FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(j.link_data, '{}'))
                                               ->> j.concurrency_key, '') AS value) AS k) END,
            'simple', '{"interval_us": 0, "repeat_count": 0}',
            CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
@@ -328,7 +328,7 @@ continued AS (
                'QRTZ_PREDECESSOR_FIRE_ID', f.fire_id,
                'QRTZ_PREDECESSOR_OUTCOME', f.outcome,
                'QRTZ_PREDECESSOR_RESULT', f.result::jsonb)
-           || coalesce(j.given, '{}')
+           || coalesce(j.link_data, '{}')
       FROM followers AS j
      CROSS JOIN LATERAL (
         SELECT EXISTS (SELECT FROM qrtz_paused_trigger_groups p

@@ -14,12 +14,12 @@ from quartzpy.store.protocol.outcomes import NOT_FAILED
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 _SQL = SqlFile("steps/completion_effects.sql")
-ACQUIT = _SQL("acquit")
+RESET_NODE_DEATHS = _SQL("reset_node_deaths")
 REFILL = _SQL("refill")
 REFILL_OF_LIMITED = _SQL("refill", of_limited=True)
 MOVE_BY_END = _SQL("move_by_end")
 SET_STATES = _SQL("set_states")
-DELETE_ASKED = _SQL("delete_asked")
+DELETE_TRIGGERS = _SQL("delete_triggers")
 
 
 def effects(session: SqlSession, node: Node, completions: Sequence[Completion]) -> list[BoundStatement]:
@@ -39,10 +39,10 @@ def effects(session: SqlSession, node: Node, completions: Sequence[Completion]) 
         )
     deleting = [c.fired.fire_id for c in completions if c.instruction.deletes]
     if deleting:
-        more.append(session.bind(DELETE_ASKED, epoch=node.epoch, fire_ids=deleting))
+        more.append(session.bind(DELETE_TRIGGERS, epoch=node.epoch, fire_ids=deleting))
     survived = [c.fired.fire_id for c in completions if c.fired.node_deaths and c.outcome is Outcome.SUCCEEDED]
     if survived:
-        more.append(session.bind(ACQUIT, epoch=node.epoch, fire_ids=survived))
+        more.append(session.bind(RESET_NODE_DEATHS, epoch=node.epoch, fire_ids=survived))
     ending = {(c.fired.job_group, c.fired.job_name) for c in completions if c.ends_its_trigger or c.instruction.deletes}
     more += orphans(session, ending)
     moving = [c for c in completions if c.moves_its_trigger()]
@@ -52,7 +52,7 @@ def effects(session: SqlSession, node: Node, completions: Sequence[Completion]) 
                 MOVE_BY_END,
                 epoch=node.epoch,
                 fire_ids=[c.fired.fire_id for c in moving],
-                seen=[c.fired.next_fire_time for c in moving],
+                expected=[c.fired.next_fire_time for c in moving],
                 next=[c.next_by_end() for c in moving],
             )
         )

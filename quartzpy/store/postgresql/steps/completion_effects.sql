@@ -1,4 +1,4 @@
--- name: acquit
+-- name: reset_node_deaths
 -- Resets the node deaths of jobs of which an execution has now succeeded.
 UPDATE qrtz_job_details j SET node_deaths = 0
   FROM (SELECT DISTINCT e.job_group, e.job_name
@@ -51,13 +51,13 @@ UPDATE qrtz_triggers t
 UPDATE qrtz_triggers t
    SET next_fire_time = w.next_fire_time,
        trigger_state = CASE WHEN w.next_fire_time IS NULL THEN 'COMPLETE' ELSE t.trigger_state END
-  FROM unnest(:'fire_ids'::bigint[], :'seen'::timestamptz[], :'next'::timestamptz[])
-           AS w(fire_id, seen, next_fire_time)
+  FROM unnest(:'fire_ids'::bigint[], :'expected'::timestamptz[], :'next'::timestamptz[])
+           AS w(fire_id, expected, next_fire_time)
   JOIN qrtz_executions e ON e.fire_id = w.fire_id AND e.epoch = :'epoch'::bigint AND e.outcome <> 'TERMINATED'
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row FROM qrtz_triggers o
      WHERE o.sched_name = :'sched' AND o.trigger_group = e.trigger_group AND o.trigger_name = e.trigger_name
-       AND o.generation = e.generation AND o.next_fire_time = w.seen
+       AND o.generation = e.generation AND o.next_fire_time = w.expected
        AND o.trigger_state || '' NOT IN ('ACQUIRED', 'COMPLETE')
        FOR NO KEY UPDATE SKIP LOCKED) AS own
  WHERE t.ctid = own.row;
@@ -104,7 +104,7 @@ DELETE FROM qrtz_fired_triggers f
        FOR UPDATE SKIP LOCKED) AS void
  WHERE f.ctid = void.row;
 
--- name: delete_asked
+-- name: delete_triggers
 -- Deletes the triggers that ended jobs asked to delete, with the claims on them. As above, only the generation that
 -- fired, and no claim whose row is locked.
 WITH deleted AS (
@@ -115,8 +115,8 @@ WITH deleted AS (
         SELECT o.ctid AS row FROM qrtz_triggers o
          WHERE o.sched_name = :'sched' AND o.trigger_group = e.trigger_group AND o.trigger_name = e.trigger_name
            AND o.generation = e.generation
-           FOR UPDATE SKIP LOCKED) AS asked
-     WHERE t.ctid = asked.row
+           FOR UPDATE SKIP LOCKED) AS own
+     WHERE t.ctid = own.row
     RETURNING t.fire_id
 )
 DELETE FROM qrtz_fired_triggers f

@@ -44,14 +44,16 @@ def fire(
     """
     knows_limits = knows_limits or any(move.acquired.max_concurrent is not None for move in moves)
     try:
-        fired, _, left = session.locked(*_statements(session, node, moves, early, knows_limits), keeps_next_due=True)
+        fired, _, remaining = session.locked(
+            *_statements(session, node, moves, early, knows_limits), keeps_next_due=True
+        )
     except RefusedRowError:
         rejected = _reject_bad_rows(session, node, moves, early)
         if not rejected:
             raise
         others = [move for move in moves if move.acquired.fire_id not in rejected]
         return fire(session, node, others, early=early, knows_limits=knows_limits)
-    now, still_claimed, limit_was_added = require_epoch(node, left)
+    now, still_claimed, limit_was_added = require_epoch(node, remaining)
     ran, _, skipped = by_outcome(fired.rows)
     session.next_due.note_moved(ran)
     if limit_was_added and not knows_limits:
@@ -88,7 +90,7 @@ def _reject_bad_rows(
     of_claim = {move.acquired.fire_id: move for move in moves}
 
     def attempt(part: Sequence[int]) -> None:
-        rehearse(session, _statements(session, node, [of_claim[one] for one in part], early, knows_limits=True))
+        rehearse(session, _statements(session, node, [of_claim[fire_id] for fire_id in part], early, knows_limits=True))
 
     blamed = to_blame(list(of_claim), attempt)
     for fire_id, error in blamed.items():

@@ -29,12 +29,12 @@ def release(session: SqlSession, node: Node, fire_ids: Collection[int]) -> froze
         session.unlocked(news(session))
         return frozenset()
     values = {"epoch": node.epoch, "fire_ids": list(fire_ids)}
-    *_, left = session.locked(
+    *_, remaining = session.locked(
         session.bind(RELEASE, **values, channel=session.channel),
         session.bind(FORGET, **values),
         session.bind(STILL_CLAIMED, **values, instance=node.instance_id),
     )
-    _, still_claimed, _ = require_epoch(node, left)
+    _, still_claimed, _ = require_epoch(node, remaining)
     return frozenset(still_claimed)
 
 
@@ -53,12 +53,12 @@ def reject(session: SqlSession, node: Node, reasons: Mapping[int, str]) -> None:
 
 def holdings(session: SqlSession, node: Node) -> Holdings:
     """Return the claims and executions of an epoch; see `JobStore.holdings`."""
-    [found] = session.read(session.bind(HOLDINGS, instance=node.instance_id, epoch=node.epoch))
-    return _holdings(node, found)
+    [held] = session.read(session.bind(HOLDINGS, instance=node.instance_id, epoch=node.epoch))
+    return _holdings(node, held)
 
 
-def _holdings(node: Node, found: Result) -> Holdings:
-    now, claims, executions = require_epoch(node, found)
+def _holdings(node: Node, held: Result) -> Holdings:
+    now, claims, executions = require_epoch(node, held)
     return Holdings(now, frozenset(claims), frozenset(executions))
 
 
@@ -67,12 +67,12 @@ def reconcile(
 ) -> Reconciliation:
     """Reconcile the store's rows with the node's; see `JobStore.reconcile`."""
     values = {"epoch": node.epoch, "claims": list(claims)}
-    fires, released, _, found = session.locked(
+    fires, released, _, held = session.locked(
         session.bind(UNKNOWN_FIRES, epoch=node.epoch, executions=list(executions)),
         session.bind(RELEASE_OTHERS, **values, channel=session.channel),
         session.bind(FORGET_ALL, epoch=node.epoch),
         session.bind(HOLDINGS, instance=node.instance_id, epoch=node.epoch),
     )
     return Reconciliation(
-        by_outcome(fires.rows)[0], frozenset(fire_id for fire_id, _ in released.rows), _holdings(node, found)
+        by_outcome(fires.rows)[0], frozenset(fire_id for fire_id, _ in released.rows), _holdings(node, held)
     )

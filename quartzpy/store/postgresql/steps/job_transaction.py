@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 SAVEPOINT, BACK = b"SAVEPOINT quartzpy_end", b"ROLLBACK TO SAVEPOINT quartzpy_end"
 # Our names and rights are those of the beginning of the transaction, whatever the job has set since. What it has set is
 # kept in settings of the transaction, and restored for its deferred constraint triggers, which run at the COMMIT.
-_KEPT = ("search_path", "role")
+_SAVED_SETTINGS = ("search_path", "role")
 
 _SQL = SqlFile("steps/job_transaction.sql")
 GO_BACK = _SQL("go_back")
@@ -53,9 +53,9 @@ class WorkTransaction:
         patience = f"{int(connections.seconds * 900)}ms"
         settings = dict(zip(SESSION_VALUES, values, strict=True))
         settings |= {"lock_timeout": patience, "statement_timeout": patience}
-        kept = [f"set_config('quartzpy.{name}', current_setting('{name}'), true)" for name in _KEPT]
+        saved = [f"set_config('quartzpy.{name}', current_setting('{name}'), true)" for name in _SAVED_SETTINGS]
         entered = [f"set_config('{name}', {literal(value)}, true)" for name, value in settings.items()]
-        self._enter = f"SELECT {', '.join([*kept, *entered])}".encode()
+        self._enter = f"SELECT {', '.join([*saved, *entered])}".encode()
         """Precedes everything else of a pipeline, also the preparation of its statements, which looks the tables up."""
 
     @property

@@ -37,7 +37,7 @@ GUARD = _SQL("guard")
 MOVE = _SQL("move")
 SPOIL = _SQL("spoil")
 
-MOST_LEFT = 10_000
+MOST_PASSED_OVER = 10_000
 
 
 class _LateColumns(NamedTuple):
@@ -102,28 +102,28 @@ def recover_misfires(
     limit: int,
 ) -> MisfireOutcome:
     """Handle one batch; see `JobStore.recover_misfires`."""
-    left = session.left_to_others
+    passed_over = session.left_to_others
     at_node = {"instance": node.instance_id, "epoch": node.epoch}
-    found, standing = session.read(
+    batch, standing = session.read(
         session.bind(
             LATE,
             job_types=[dispatch_key.job_type for dispatch_key in dispatch_keys],
             placements=[dispatch_key.placement for dispatch_key in dispatch_keys],
             threshold=threshold,
             limit=limit + 1,
-            left=sorted(left),
+            passed_over=sorted(passed_over),
         ),
         session.bind(GUARD, **at_node),
     )
     (now,) = require_epoch(node, standing)
-    if not found.rows:
+    if not batch.rows:
         return MisfireOutcome(now)
-    rows = [_Row.of(row) for row in found.rows]
+    rows = [_Row.of(row) for row in batch.rows]
     at = rows[0].late.at
-    late, misfires, spoiled = _computed(rows[:limit], left, at)
-    if len(left) > MOST_LEFT:
-        left.clear()
-    more = len(found.rows) > limit
+    late, misfires, spoiled = _computed(rows[:limit], passed_over, at)
+    if len(passed_over) > MOST_PASSED_OVER:
+        passed_over.clear()
+    more = len(batch.rows) > limit
     try:
         written = _write(session, at_node, late, misfires, spoiled, at)
     except RefusedRowError:
@@ -135,22 +135,25 @@ def recover_misfires(
         late = [read for read in late if read.row not in blamed]
         written = _write(session, at_node, late, misfires, spoiled, at)
     done = {(group, name) for group, name in written}
-    handled = [one for one in misfires if (one.to.trigger.group, one.to.trigger.name) in done]
+    handled = [misfire for misfire in misfires if (misfire.to.trigger.group, misfire.to.trigger.name) in done]
     return MisfireOutcome(
         now,
-        {one.to.trigger.key: one.missed for one in handled},
-        tuple(one.to.trigger.key for one in handled if one.to.progress.next_fire_time is None),
-        min((following for one in handled if (following := one.to.progress.next_fire_time) is not None), default=None),
+        {misfire.to.trigger.key: misfire.missed for misfire in handled},
+        tuple(misfire.to.trigger.key for misfire in handled if misfire.to.progress.next_fire_time is None),
+        min(
+            (following for misfire in handled if (following := misfire.to.progress.next_fire_time) is not None),
+            default=None,
+        ),
         more=more,
     )
 
 
 def _computed(
-    rows: Sequence[_Row], left: set[int], at: datetime
+    rows: Sequence[_Row], passed_over: set[int], at: datetime
 ) -> tuple[list[_Late], list[Misfire], list[tuple[_Row, str]]]:
     """Return the triggers that can be handled, what becomes of each, and the rows that cannot with the reasons.
 
-    Generations that this node has to leave to others are added to `left`.
+    Generations that this node has to leave to others are added to `passed_over`.
     """
     late, misfires, spoiled = [], [], []
     patterns: dict[tuple[Any, ...], SimpleTrigger] = {}
@@ -167,7 +170,7 @@ def _computed(
             )
         except (UnsupportedKindError, UnknownTimeZoneError) as error:
             logger.warning("trigger %s.%s is left to other nodes: %s", *_names(row), error)
-            left.add(row.late.generation)
+            passed_over.add(row.late.generation)
         except Exception as error:
             logger.exception("the next fire time of trigger %s.%s cannot be computed; it is in ERROR", *_names(row))
             spoiled.append((row, f"its next fire time cannot be computed: {type(error).__name__}: {error}"))
@@ -230,33 +233,33 @@ def _move(
 ) -> list[BoundStatement]:
     if not misfires:
         return []
-    moves = [one.to for one in misfires]
+    moves = [misfire.to for misfire in misfires]
     return [
         session.bind(
             MOVE,
             **at_node,
-            rows=[one.row for one in late],
+            rows=[read.row for read in late],
             groups=[m.trigger.group for m in moves],
             names=[m.trigger.name for m in moves],
-            generations=[one.generation for one in late],
-            seen=[one.progress.next_fire_time for one in late],
+            generations=[read.generation for read in late],
+            late_fire_times=[read.progress.next_fire_time for read in late],
             next=[m.progress.next_fire_time for m in moves],
             previous=[m.progress.previous_fire_time for m in moves],
             times=[m.progress.times_triggered for m in moves],
             starts=[m.trigger.start_time for m in moves],
             schedules=[
-                one.schedule if m.trigger is one.trigger else schedule_text(m.trigger)
-                for one, m in zip(late, moves, strict=True)
+                read.schedule if m.trigger is read.trigger else schedule_text(m.trigger)
+                for read, m in zip(late, moves, strict=True)
             ],
             upcoming=[m.upcoming.instants for m in moves],
             complete=[m.upcoming.is_complete for m in moves],
-            revisions=[one.revision for one in late],
+            revisions=[read.revision for read in late],
             at=at,
-            missed_times=[one.missed for one in misfires],
-            more=[one.has_more for one in misfires],
-            caught_up=[one.caught_up for one in misfires],
-            actions=[one.action for one in misfires],
-            coalesces=[one.coalesces for one in misfires],
+            missed_times=[misfire.missed for misfire in misfires],
+            more=[misfire.has_more for misfire in misfires],
+            caught_up=[misfire.caught_up for misfire in misfires],
+            actions=[misfire.action for misfire in misfires],
+            coalesces=[misfire.coalesces for misfire in misfires],
         ),
     ]
 

@@ -8,7 +8,7 @@
 WITH node AS MATERIALIZED (SELECT :now AS at)
 SELECT late.*, node.at
   FROM node
- CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[]) AS known(job_type, placement)
+ CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[]) AS dispatch_key(job_type, placement)
  CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('LATE')) AS rule(name)
  CROSS JOIN LATERAL (
     SELECT t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
@@ -18,11 +18,12 @@ SELECT late.*, node.at
            t.ctid::text AS place, t.missed_policy, CASE t.missed_policy WHEN 'skip' THEN t.resumed_at END AS resumed_at
       FROM qrtz_triggers t
       LEFT JOIN qrtz_calendars c ON c.sched_name = t.sched_name AND c.calendar_name = t.calendar_name
-     WHERE t.sched_name = :'sched' AND t.job_type = known.job_type AND t.placement = known.placement
+     WHERE t.sched_name = :'sched' AND t.job_type = dispatch_key.job_type
+       AND t.placement = dispatch_key.placement
        AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
        AND t.next_fire_time < CASE rule.name WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE node.at END
        AND (rule.name <> 'OWN' OR t.next_fire_time < node.at - t.misfire_threshold)
-       AND t.generation <> ALL(:'left'::bigint[])
+       AND t.generation <> ALL(:'passed_over'::bigint[])
      ORDER BY t.next_fire_time, t.priority DESC
      LIMIT :'limit'::int
  ) AS late
@@ -50,12 +51,12 @@ node AS MATERIALIZED (
 -- The new values of each trigger, with those that were read.
 moves AS (
     SELECT * FROM unnest(:'rows'::tid[], :'groups'::text[], :'names'::text[], :'generations'::bigint[],
-                         :'seen'::timestamptz[], :'next'::timestamptz[], :'previous'::timestamptz[],
+                         :'late_fire_times'::timestamptz[], :'next'::timestamptz[], :'previous'::timestamptz[],
                          :'times'::bigint[], :'starts'::timestamptz[], :'schedules'::text[], :'upcoming'::text[],
                          :'complete'::bool[], :'revisions'::bigint[], :'missed_times'::text[], :'more'::bool[],
                          :'caught_up'::bigint[], :'actions'::text[], :'coalesces'::bool[])
-        AS m(row, trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
-             start_time, schedule, upcoming, is_complete, revision, missed, has_more, caught_up, action, coalesces)
+        AS m(row, trigger_group, trigger_name, generation, late_fire_time, next_fire_time, prev_fire_time,
+             times_triggered, start_time, schedule, upcoming, is_complete, revision, missed, has_more, caught_up, action, coalesces)
 ),
 -- The triggers that have not changed since they were read; rows that another transaction has locked are left.
 late AS MATERIALIZED (
@@ -67,7 +68,7 @@ late AS MATERIALIZED (
           FROM qrtz_triggers t
          WHERE t.ctid = m.row
            AND t.sched_name = :'sched' AND t.trigger_group = m.trigger_group AND t.trigger_name = m.trigger_name
-           AND t.generation = m.generation AND t.next_fire_time = m.seen AND t.trigger_state = 'WAITING'
+           AND t.generation = m.generation AND t.next_fire_time = m.late_fire_time AND t.trigger_state = 'WAITING'
            AND t.catch_up_until IS NULL
            AND (t.calendar_name IS NULL
                 OR EXISTS (SELECT FROM qrtz_calendars c WHERE c.sched_name = t.sched_name
@@ -107,8 +108,8 @@ recorded AS (
         instance_id, handled_at, misfire_instruction, action, scheduled_time, missed, has_more, caught_up,
         next_fire_time)
     SELECT nextval('qrtz_fire_ids'), :'sched', trigger_group, trigger_name, generation, job_group, job_name,
-           :'instance', :'at'::timestamptz, misfire_instruction, action, seen, missed::timestamptz[], has_more,
-           caught_up, next_fire_time
+           :'instance', :'at'::timestamptz, misfire_instruction, action, late_fire_time, missed::timestamptz[],
+           has_more, caught_up, next_fire_time
       FROM (SELECT * FROM moved UNION ALL SELECT * FROM finalized) AS handled
 )
 SELECT trigger_group, trigger_name FROM moved UNION ALL SELECT trigger_group, trigger_name FROM finalized;

@@ -133,5 +133,5 @@ def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tu
     now, done = ended.rows[0]
     if len(done) == len(plain):
         return now, []
-    found = set(done)
-    return now, [c for c in plain if c.fired.fire_id not in found]
+    ended_fire_ids = set(done)
+    return now, [c for c in plain if c.fired.fire_id not in ended_fire_ids]

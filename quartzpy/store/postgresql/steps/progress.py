@@ -24,8 +24,8 @@ def report_progress(
         REPORT_PROGRESS,
         epoch=node.epoch,
         fire_ids=fire_ids,
-        fractions=[None if one is None else one.fraction for one in progress],
-        messages=[None if one is None else one.message for one in progress],
+        fractions=[None if report is None else report.fraction for report in progress],
+        messages=[None if report is None else report.message for report in progress],
         logs=[logs.get(fire_id) for fire_id in fire_ids],
     )
     [stored] = session.unlocked(statement)

@@ -76,7 +76,7 @@ def recover(
     if not dead and not stuck.rows[0][0]:
         return RecoveryOutcome()
     end_sessions(session, dead)
-    removed, given_back, poison, repaired = session.locked(
+    removed, given_back, quarantine, repaired = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
         session.bind(REMOVE_DEAD, **_identified(dead)),
         session.bind(FREE, died=[record.epoch for record in dead]),
@@ -91,7 +91,7 @@ def recover(
     if jobs:
         session.locked(*orphans(session, jobs))
     recovered, lost, released = given_back.rows[0]
-    quarantined = [JobKey(name, group) for group, name in poison.rows]
+    quarantined = [JobKey(name, group) for group, name in quarantine.rows]
     return RecoveryOutcome([name for (name,) in removed.rows], recovered, lost, released, odd, quarantined)
 
 
@@ -130,7 +130,9 @@ def register(
     )
     row = registered.first()
     if row is None:
-        raise refusals.instance_id_in_use(next(one for one in records(nodes.rows) if one.instance_id == instance_id))
+        raise refusals.instance_id_in_use(
+            next(record for record in records(nodes.rows) if record.instance_id == instance_id)
+        )
     return Node(instance_id, row[0])
 
 

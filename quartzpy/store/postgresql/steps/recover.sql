@@ -58,7 +58,7 @@ repeatable AS MATERIALIZED (
 -- The jobs to run after the executions that do not run again. An execution with more links than followers, whose rows
 -- nobody else holds, is recovered by a later pass.
 links AS MATERIALIZED (
-    SELECT e.fire_id, link.place, target.row, link.spec -> 'data' AS given
+    SELECT e.fire_id, link.place, target.row, link.spec -> 'data' AS link_data
       FROM (SELECT fire_id, job_group, job_name, 'TERMINATED' AS outcome
               FROM abandoned WHERE state = 'EXECUTING' AND NOT runs_again) AS e
 -- include: followers
@@ -73,7 +73,7 @@ links AS MATERIALIZED (
      WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome)
 ),
 followers AS MATERIALIZED (
-    SELECT l.fire_id, l.place, l.given, j.*
+    SELECT l.fire_id, l.place, l.link_data, j.*
       FROM links l
      CROSS JOIN LATERAL (
         SELECT o.job_group, o.job_name, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode,
@@ -171,7 +171,7 @@ continued AS (
            j.job_group, j.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
            CASE WHEN j.concurrency_key IS NULL THEN ''
                 ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                        FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(j.given, '{}'))
+                        FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(j.link_data, '{}'))
                                               ->> j.concurrency_key, '') AS value) AS k) END,
            'simple', '{"interval_us": 0, "repeat_count": 0}',
            CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
@@ -183,7 +183,7 @@ continued AS (
                'QRTZ_PREDECESSOR_FIRE_ID', f.fire_id,
                'QRTZ_PREDECESSOR_OUTCOME', f.outcome,
                'QRTZ_PREDECESSOR_RESULT', f.result::jsonb)
-           || coalesce(j.given, '{}')
+           || coalesce(j.link_data, '{}')
       FROM followers AS j
      CROSS JOIN LATERAL (
         SELECT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
@@ -227,7 +227,7 @@ SELECT (SELECT count(*) FROM reruns), (SELECT count(*) FROM terminated), (SELECT
 -- name: quarantine
 -- A separate statement after `free`, because it changes triggers that `free` has just stored or released. A recovery
 -- trigger becomes ERROR as well, and runs when somebody resets it, so that no fire is lost. The count restarts.
-WITH poison AS (
+WITH quarantined_jobs AS (
     UPDATE qrtz_job_details j SET node_deaths = 0
       FROM (SELECT o.ctid AS row, o.node_deaths AS deaths FROM qrtz_job_details o
              WHERE o.sched_name = :'sched' AND o.node_deaths > 0 AND o.node_deaths >= :'max_deaths'::int
@@ -235,22 +235,22 @@ WITH poison AS (
      WHERE j.ctid = deadly.row
     RETURNING j.job_group, j.job_name, deadly.deaths
 ),
-of_poison AS (
-    SELECT t.*, p.deaths
-      FROM poison p
+quarantined_triggers AS (
+    SELECT t.*, q.deaths
+      FROM quarantined_jobs q
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row, o.fire_id FROM qrtz_triggers o
-         WHERE o.sched_name = :'sched' AND o.job_group = p.job_group AND o.job_name = p.job_name
+         WHERE o.sched_name = :'sched' AND o.job_group = q.job_group AND o.job_name = q.job_name
            AND o.trigger_state || '' NOT IN ('COMPLETE', 'ERROR')
            FOR NO KEY UPDATE SKIP LOCKED) AS t
 ),
 stopped AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'ERROR', fire_id = NULL,
-           error = of_poison.deaths || ' nodes died in a row while they executed its job (max_node_deaths)'
-      FROM of_poison
-     WHERE t.ctid = of_poison.row
-    RETURNING of_poison.fire_id
+           error = quarantined_triggers.deaths || ' nodes died in a row while they executed its job (max_node_deaths)'
+      FROM quarantined_triggers
+     WHERE t.ctid = quarantined_triggers.row
+    RETURNING quarantined_triggers.fire_id
 ),
 -- The claims on them are void; one whose row another transaction has locked stays, and never fires.
 unclaimed AS (
@@ -262,7 +262,7 @@ unclaimed AS (
            FOR UPDATE SKIP LOCKED) AS void
      WHERE f.ctid = void.row
 )
-SELECT job_group, job_name FROM poison ORDER BY 1, 2;
+SELECT job_group, job_name FROM quarantined_jobs ORDER BY 1, 2;
 
 -- name: stuck
 -- Triggers in a state that says that something holds them, when nothing does. This is possible only by editing tables,
