@@ -101,14 +101,11 @@ def _count_failures(tables: Tables, ended: Sequence[Completion]) -> set[JobKey]:
     grown: dict[JobKey, bool] = {}
     for completion in ended:
         job = tables.jobs.get(completion.fired.job_key)
-        if job is None or completion.fired.pause_after_failures is None or completion.retry_after is not None:
+        if job is None or not completion.counts_for_pause:
             continue
-        if completion.outcome is Outcome.SUCCEEDED:
-            job.consecutive_failures = 0
-            grown[job.key] = False
-        elif completion.outcome is Outcome.FAILED:
-            job.consecutive_failures += 1
-            grown[job.key] = True
+        has_failed = completion.outcome is Outcome.FAILED
+        job.consecutive_failures = job.consecutive_failures + 1 if has_failed else 0
+        grown[job.key] = has_failed
     paused = set()
     for key in (key for key, has_failed_last in grown.items() if has_failed_last):
         job = tables.jobs[key]

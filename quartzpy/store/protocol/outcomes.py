@@ -104,6 +104,15 @@ class Completion:
         """True where this was the trigger's last fire and the job gave no other instruction; the trigger is removed."""
         return self.fired.next_fire_time is None and self.instruction is CompletionInstruction.NOOP
 
+    @property
+    def counts_for_pause(self) -> bool:
+        """True if the end counts for `pause_after_failures` of its job: one that is retried does not yet."""
+        return (
+            self.fired.pause_after_failures is not None
+            and self.outcome in (Outcome.SUCCEEDED, Outcome.FAILED)
+            and self.retry_after is None
+        )
+
     def moves_its_trigger(self) -> bool:
         """Return whether the trigger's next fire time follows from the end of this execution."""
         fired = self.fired

@@ -74,7 +74,7 @@ def _complete_with_lock(
     now, done, twice, earliest, _, *more = results[0].rows[0]
     repeating = {c.fired.fire_id for c in completions if c.retry_after is not None}
     stopped = repeating.intersection(more[0]) if repeating else repeating
-    is_counted = any(failures.counts(c) for c in completions)
+    is_counted = any(c.counts_for_pause for c in completions)
     paused = tuple(JobKey(name, group) for group, name in results[1].rows) if is_counted else ()
     for fire_id in twice:
         logger.error("the instant of fire %s was executed before; please report this", fire_id)
@@ -97,7 +97,7 @@ def statements(
 ) -> list[BoundStatement]:
     """Return the statements that end executions, to be sent under TRIGGER_ACCESS."""
     asking = [c for c in completions if c.instruction is not CompletionInstruction.NOOP or c.moves_its_trigger()]
-    counted = [c for c in completions if failures.counts(c)]
+    counted = [c for c in completions if c.counts_for_pause]
     counts: dict[str, Any] = {"count_fire_ids": [c.fired.fire_id for c in counted]} if counted else {}
     retries = any(c.retry_after is not None for c in completions)
     again: dict[str, Any] = {"handed_back": [c.is_handed_back for c in completions]} if retries else {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quartzpy.states import Outcome
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
@@ -12,15 +11,6 @@ from quartzpy.store.protocol import Completion
 
 _SQL = SqlFile("steps/failures.sql")
 COUNT = _SQL("count")
-
-
-def counts(completion: Completion) -> bool:
-    """Return whether an execution's end counts for `pause_after_failures`: one that is retried does not yet."""
-    return (
-        completion.fired.pause_after_failures is not None
-        and completion.outcome in (Outcome.SUCCEEDED, Outcome.FAILED)
-        and completion.retry_after is None
-    )
 
 
 def count(session: SqlSession, completions: Sequence[Completion]) -> BoundStatement:

@@ -19,7 +19,7 @@ from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.statement import literal
-from quartzpy.store.postgresql.steps import complete, failures
+from quartzpy.store.postgresql.steps import complete
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class WorkTransaction:
             completion.job_data is not None
             or completion.retry_after is not None
             or changes_triggers
-            or failures.counts(completion)
+            or completion.counts_for_pause
         ):
             held.append(self._session.bind(HOLD_JOB, **job))
         if completion.fired.continues:

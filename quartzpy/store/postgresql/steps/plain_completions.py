@@ -41,7 +41,6 @@ from quartzpy.errors import JobStoreError
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.postgresql.steps import failures
 from quartzpy.store.postgresql.steps.completion_effects import refills
 from quartzpy.store.postgresql.steps.orphans import orphans
 from quartzpy.store.protocol import Completion, Node
@@ -72,7 +71,7 @@ def is_plain(completion: Completion) -> bool:
         and completion.retry_after is None
         and not fired.continues
         and (fired.job_is_durable or not completion.ends_its_trigger)
-        and not failures.counts(completion)
+        and not completion.counts_for_pause
         and not (fired.node_deaths and completion.outcome is Outcome.SUCCEEDED)
         and not completion.moves_its_trigger()
     )
