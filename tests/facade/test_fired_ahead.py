@@ -36,7 +36,8 @@ class Short(Job):
 
 
 @pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
+def _fresh(make_scheduler: MakeScheduler) -> Iterator[None]:
+    """The jobs end before their schedulers, which would wait for them."""
     go_on.clear()
     ran.clear()
     while began.acquire(blocking=False):

@@ -229,6 +229,7 @@ def test_a_listener_that_hangs_does_not_stop_the_threads_of_the_node(
         hangs.wait(0.05) and poison.go_on.wait(0.05)
     else:
         pytest.fail("the scheduler thread waits for a listener")
+    poison.go_on.set()
 
 
 # --- what is reported
