@@ -589,6 +589,7 @@ SELECT
                -- The front of each range of the held triggers. The first query finds the ranges, the second one those whose
                -- triggers can be wanted: the limit of their job decides for all of them.
                (WITH RECURSIVE held AS (
+                    -- include: held_ranges
                     (SELECT job_group, job_name, concurrency_key, trigger_state, misfire_rule FROM qrtz_triggers
                       WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
                       ORDER BY job_group, job_name, concurrency_key, trigger_state, misfire_rule LIMIT 1)
@@ -603,6 +604,7 @@ SELECT
                                > (h.job_group, h.job_name, h.concurrency_key, h.trigger_state, h.misfire_rule)
                          ORDER BY t.job_group, t.job_name, t.concurrency_key, t.trigger_state, t.misfire_rule
                          LIMIT 1) AS other
+                    -- end
                 )
                 SELECT of_range.*
                   FROM (SELECT t.*
