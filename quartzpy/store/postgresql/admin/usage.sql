@@ -105,9 +105,13 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                        END
                        -- end
                        AS state
-                  FROM qrtz_triggers t
-                 WHERE t.sched_name = :'sched' AND t.trigger_state = 'PAUSED'
-                 ORDER BY t.trigger_group, t.trigger_name LIMIT :'most'::int + 1) AS paused
+                  FROM ((SELECT * FROM qrtz_triggers
+                          WHERE sched_name = :'sched' AND trigger_state = 'PAUSED'
+                          ORDER BY trigger_group, trigger_name LIMIT :'most'::int + 1)
+                        UNION ALL
+                        (SELECT * FROM qrtz_triggers
+                          WHERE sched_name = :'sched' AND trigger_state = 'PAUSED_BLOCKED'
+                          ORDER BY trigger_group, trigger_name LIMIT :'most'::int + 1)) AS t) AS paused
          WHERE next_fire_time < :now AND state = 'PAUSED'),
        -- The triggers by state, in the order of `TriggerState`.
        CASE WHEN (SELECT are_all FROM hidden)

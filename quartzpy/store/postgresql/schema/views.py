@@ -21,8 +21,8 @@ _TRIGGER = {"sched_name": "", "trigger_group": "", "trigger_name": "", "job_grou
 
 VIEWS: Mapping[str, View] = {
     "qrtz_full_jobs": View(
-        "A job, and one of its concurrency keys, at its limit. Its triggers wait until an execution ends: a scheduler calls"
-        " them BLOCKED or PAUSED_BLOCKED, whatever their rows say.",
+        "A job, and one of its concurrency keys, at its limit. Its triggers wait until an execution ends: a scheduler"
+        " calls them BLOCKED or PAUSED_BLOCKED, whatever their rows say.",
         {
             "sched_name": "",
             "job_group": "",
