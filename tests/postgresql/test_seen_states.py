@@ -480,3 +480,20 @@ def test_slots_are_reported_with_the_triggers_that_wait(
     rows = Rows([TriggerRow(f"t{number}", job, WAITING, at(1)) for number in range(4)], Counter({(job, ""): 2}))
     write(connection, rows)
     assert admin(store).slot_usage(10) == [SlotUsage(job.key, "", 2, 2, 4)]
+
+
+def test_numbers_of_many_find_the_triggers_of_other_job_types(
+    store: SqlJobStore, connection: psycopg.Connection[Any]
+) -> None:
+    full, other = JobRow("full", 1), JobRow("other", 2)
+    rows = Rows(
+        [
+            *(TriggerRow(f"a{number}", full, WAITING, at(1)) for number in range(50)),
+            *(TriggerRow(f"b{number}", other, WAITING, at(2)) for number in range(2)),
+        ],
+        Counter({(full, ""): 1}),
+    )
+    write(connection, rows)
+    found = admin(store).tallies(1).triggers
+    assert found[WAITING] == 2
+    assert found[BLOCKED] > 1

@@ -40,7 +40,7 @@ def triggers_text(query: TriggerQuery, after: Position | None, *, last: bool = F
         "count": count,
         "last": last,
         "few": query.few is not None,
-        "examined": query.walk is not None,
+        "examined": is_examined(query),
         "in_group": in_group,
         "group_like": group is not None and not in_group,
         "some_states": query.states is not None,
@@ -57,16 +57,26 @@ def triggers_text(query: TriggerQuery, after: Position | None, *, last: bool = F
     if query.order is TriggerOrder.KEY:
         stopped = query.states is not None and query.states <= STOPPED
         held = query.few is not None and query.job_key is None and query.calendar is None
-        return _SQL("by_key", **switches, stopped=stopped, held=held, named=_is_named(query) and not last)
+        of_full = held and bool(_states(query) & {TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED})
+        named = _is_named(query) and not last
+        return _SQL("by_key", **switches, stopped=stopped, held=held, of_full=of_full, named=named)
     stored = _stored(query)
     return _SQL(
         "by_next_fire_time",
         **switches,
         waiting=TriggerState.WAITING in stored,
-        blocked=TriggerState.WAITING in stored - _states(query),
+        of_full=TriggerState.WAITING in stored - _states(query),
         held=bool(stored & HELD),
         stopped=bool(stored & {TriggerState.ERROR, TriggerState.PAUSED}),
     )
+
+
+def is_examined(query: TriggerQuery) -> bool:
+    """Return whether a page has those that match among the first `among` of some walk.
+
+    Where running executions decide what is seen, a walk over rows in the states of the query has others too.
+    """
+    return query.walk is not None or (query.among is not None and _is_derived(query))
 
 
 def _is_named(query: TriggerQuery) -> bool:

@@ -27,11 +27,13 @@ full_jobs AS MATERIALIZED (
 )
 -- end
 -- include: few_held
--- They are few if both those whose rows say that they are held and all of the jobs at their limits are.
+-- They are few if those whose rows say that they are held are, and all those of the jobs at their limits, if some of
+-- these can be wanted.
 , few_held AS MATERIALIZED (
     SELECT count(*) <= :'most_few'::int AS holds
       FROM ((SELECT 1 FROM qrtz_triggers WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
               LIMIT :'most_few'::int + 1)
+\if :of_full
             UNION ALL
             (SELECT 1
                FROM full_keys k
@@ -39,7 +41,9 @@ full_jobs AS MATERIALIZED (
                  SELECT FROM qrtz_triggers o
                   WHERE o.job_group = k.job_group AND o.job_name = k.job_name AND o.concurrency_key = k.concurrency_key
                  OFFSET 0) AS of_key
-              LIMIT :'most_few'::int + 1)) AS counted)
+              LIMIT :'most_few'::int + 1)
+\endif
+           ) AS counted)
 -- end
 \endif
 \if :count
@@ -109,7 +113,7 @@ SELECT
            AND (SELECT holds FROM few) OFFSET 0)
         UNION ALL
        -- end
-       \if :held
+       \if :of_full
        -- include: few_of_full
        (SELECT t.*
           FROM full_keys k
@@ -380,11 +384,13 @@ full_jobs AS MATERIALIZED (
 )
 -- end
 -- include: few_held
--- They are few if both those whose rows say that they are held and all of the jobs at their limits are.
+-- They are few if those whose rows say that they are held are, and all those of the jobs at their limits, if some of
+-- these can be wanted.
 , few_held AS MATERIALIZED (
     SELECT count(*) <= :'most_few'::int AS holds
       FROM ((SELECT 1 FROM qrtz_triggers WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
               LIMIT :'most_few'::int + 1)
+\if :of_full
             UNION ALL
             (SELECT 1
                FROM full_keys k
@@ -392,7 +398,9 @@ full_jobs AS MATERIALIZED (
                  SELECT FROM qrtz_triggers o
                   WHERE o.job_group = k.job_group AND o.job_name = k.job_name AND o.concurrency_key = k.concurrency_key
                  OFFSET 0) AS of_key
-              LIMIT :'most_few'::int + 1)) AS counted)
+              LIMIT :'most_few'::int + 1)
+\endif
+           ) AS counted)
 -- end
 \endif
 \if :count
@@ -562,7 +570,7 @@ SELECT
 \endif
                      ORDER BY t.next_fire_time, t.priority DESC, t.trigger_group, t.trigger_name
                      LIMIT :'walked'::int) AS t
-\if :blocked
+\if :of_full
                  WHERE NOT (SELECT holds FROM few_held)
 \endif
                )
@@ -573,7 +581,7 @@ SELECT
                  WHERE sched_name || '' = :'sched' AND trigger_state = ANY(:'stored'::text[])
                    AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
                    AND (SELECT holds FROM few_held))
-\if :blocked
+\if :of_full
                 UNION ALL
                 -- include: few_of_full
                 (SELECT t.*

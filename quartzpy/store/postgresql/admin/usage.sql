@@ -3,8 +3,9 @@
 -- ACQUIRED, BLOCKED and COMPLETE, so the first ones are read once; with the scheduler as an expression, only that index
 -- can serve. The paused triggers that are overdue are looked for among the first ones by key. Of the triggers that wait
 -- for a slot although their rows are WAITING or PAUSED, the first ones are found by their jobs. If these are all, an index
--- counts that many too many as WAITING or PAUSED; otherwise, only the first ones of these states are counted.
-WITH
+-- counts that many too many as WAITING or PAUSED; otherwise, only the first ones of these states are counted, and those
+-- that wait only among the first ones of each range of the due index.
+WITH RECURSIVE
 -- include: full_jobs
 -- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
 -- own limit is among them waits for a slot, whatever its row says.
@@ -40,7 +41,7 @@ full_jobs AS MATERIALIZED (
            AS state
       FROM qrtz_triggers t
      WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-     LIMIT 5 * :'most'::int
+     LIMIT 2 * :'most'::int
 ),
 of_full AS MATERIALIZED (
     SELECT t.trigger_state,
@@ -59,13 +60,28 @@ of_full AS MATERIALIZED (
         SELECT * FROM qrtz_triggers o
          WHERE o.sched_name || '' = :'sched' AND o.job_group = k.job_group AND o.job_name = k.job_name
            AND o.concurrency_key = k.concurrency_key OFFSET 0) AS t
-     LIMIT 5 * :'most'::int
+     LIMIT 2 * :'most'::int
 ),
 hidden AS MATERIALIZED (
-    SELECT count(*) < 5 * :'most'::int AS are_all,
+    SELECT count(*) < 2 * :'most'::int AS are_all,
            count(*) FILTER (WHERE trigger_state = 'WAITING' AND state = 'BLOCKED') AS waiting,
            count(*) FILTER (WHERE trigger_state = 'PAUSED' AND state = 'PAUSED_BLOCKED') AS paused
       FROM of_full
+),
+waiting AS (
+    -- include: waiting
+    -- A loose index scan: one step per dispatch key, so the cost does not depend on the number of triggers.
+    (SELECT job_type, placement FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
+      ORDER BY job_type, placement LIMIT 1)
+    UNION ALL
+    SELECT other.job_type, other.placement
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT t.job_type, t.placement FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING'
+           AND (t.job_type, t.placement) > (w.job_type, w.placement)
+         ORDER BY t.job_type, t.placement LIMIT 1) AS other
+    -- end
 ),
 examined AS MATERIALIZED (
     SELECT
@@ -79,11 +95,20 @@ examined AS MATERIALIZED (
            END
            -- end
            AS state
-      FROM ((SELECT * FROM qrtz_triggers
-              WHERE sched_name = :'sched' AND trigger_state = 'WAITING' LIMIT 5 * :'most'::int)
+      FROM ((SELECT of_key.*
+               FROM waiting w
+              CROSS JOIN
+                 -- include: each_rule
+                 (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
+                 -- end
+              CROSS JOIN LATERAL (
+                 SELECT * FROM qrtz_triggers t
+                  WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.job_type = w.job_type
+                    AND t.placement = w.placement AND t.misfire_rule = rule.name
+                  LIMIT 2 * :'most'::int) AS of_key)
             UNION ALL
             (SELECT * FROM qrtz_triggers
-              WHERE sched_name = :'sched' AND trigger_state = 'PAUSED' LIMIT 5 * :'most'::int)) AS t
+              WHERE sched_name = :'sched' AND trigger_state = 'PAUSED' LIMIT 2 * :'most'::int)) AS t
 )
 SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                                WHERE sched_name = :'sched' LIMIT :'most'::int + 1) AS counted),
@@ -119,7 +144,7 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                     FROM (SELECT FROM qrtz_triggers
                            WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
                            LIMIT :'most'::int + 1 + (SELECT waiting FROM hidden)) AS counted)
-            ELSE (SELECT count(*) FROM examined WHERE state = 'WAITING') END
+            ELSE (SELECT count(*) FROM (SELECT FROM examined WHERE state = 'WAITING' LIMIT :'most'::int + 1) AS counted) END
        + (SELECT count(*) FROM held WHERE state = 'WAITING'),
        (SELECT count(*) FROM held WHERE state = 'ACQUIRED'),
        (SELECT waiting FROM hidden) + (SELECT count(*) FROM held WHERE state = 'BLOCKED'),
@@ -128,7 +153,7 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                     FROM (SELECT FROM qrtz_triggers
                            WHERE sched_name = :'sched' AND trigger_state = 'PAUSED'
                            LIMIT :'most'::int + 1 + (SELECT paused FROM hidden)) AS counted)
-            ELSE (SELECT count(*) FROM examined WHERE state = 'PAUSED') END
+            ELSE (SELECT count(*) FROM (SELECT FROM examined WHERE state = 'PAUSED' LIMIT :'most'::int + 1) AS counted) END
        + (SELECT count(*) FROM held WHERE state = 'PAUSED'),
        (SELECT paused FROM hidden) + (SELECT count(*) FROM held WHERE state = 'PAUSED_BLOCKED'),
        (SELECT count(*) FROM held WHERE state = 'COMPLETE'),
@@ -137,7 +162,8 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                                LIMIT :'most'::int + 1) AS counted);
 
 -- name: slots
--- Of the triggers that wait, the first ones whose rows say so, and the first ones of jobs at their limits.
+-- The triggers that wait are counted among the first ones whose rows say so, where an overlap policy let them wait, and
+-- among the first ones of jobs at their limits.
 WITH
 -- include: full_jobs
 -- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
@@ -166,10 +192,12 @@ SELECT job_group, job_name, concurrency_key, max(max_concurrent), sum(executing)
          WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
          UNION ALL
         SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, 0, 1
-          FROM ((SELECT * FROM qrtz_triggers
-                  WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
-                    AND max_concurrent IS NOT NULL
-                  LIMIT 10000)
+          FROM (SELECT *
+                  FROM (SELECT * FROM qrtz_triggers
+                         WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+                           AND max_concurrent IS NOT NULL
+                         LIMIT 10000) AS held
+                 WHERE overlap_policy <> 'block'
                 UNION ALL
                 (SELECT o.*
                    FROM full_keys k
@@ -177,7 +205,6 @@ SELECT job_group, job_name, concurrency_key, max(max_concurrent), sum(executing)
                      SELECT * FROM qrtz_triggers
                       WHERE sched_name || '' = :'sched' AND job_group = k.job_group AND job_name = k.job_name
                         AND concurrency_key = k.concurrency_key OFFSET 0) AS o
-                  WHERE o.trigger_state IN ('WAITING', 'ACQUIRED', 'PAUSED')
                   LIMIT 10000)) AS t
          WHERE
                -- include: seen_state
