@@ -317,6 +317,15 @@ CREATE INDEX qrtz_triggers_owner ON qrtz_triggers (sched_name, owner) WHERE owne
 
 CREATE INDEX qrtz_triggers_job ON qrtz_triggers (job_group, job_name, concurrency_key);
 
+CREATE VIEW qrtz_full_jobs AS
+SELECT j.sched_name, j.job_group, j.job_name, f.concurrency_key, j.max_concurrent, f.executing
+  FROM (SELECT sched_name, job_group, job_name, concurrency_key, count(*) AS executing
+          FROM qrtz_fired_triggers
+         WHERE state = 'EXECUTING' AND max_concurrent IS NOT NULL
+         GROUP BY sched_name, job_group, job_name, concurrency_key) AS f
+  JOIN qrtz_job_details j USING (sched_name, job_group, job_name)
+ WHERE j.overlap_policy = 'block' AND f.executing >= j.max_concurrent;
+
 CREATE VIEW qrtz_due_now AS
 WITH RECURSIVE waiting AS (
     (SELECT sched_name, job_type, placement, misfire_rule FROM qrtz_triggers
@@ -331,17 +340,28 @@ WITH RECURSIVE waiting AS (
            AND (t.sched_name, t.job_type, t.placement, t.misfire_rule)
                > (w.sched_name, w.job_type, w.placement, w.misfire_rule)
          ORDER BY t.sched_name, t.job_type, t.placement, t.misfire_rule LIMIT 1) AS following
+),
+full_jobs AS MATERIALIZED (
+    SELECT sched_name, job_group, job_name, concurrency_key FROM qrtz_full_jobs
 )
-SELECT due.sched_name, due.trigger_group, due.trigger_name, due.job_group, due.job_name, due.job_type, due.placement,
-       due.priority, due.next_fire_time, statement_timestamp() - due.next_fire_time AS due_for
-  FROM waiting w
- CROSS JOIN LATERAL (
-        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority
-          FROM qrtz_triggers t
-         WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.job_type = w.job_type
+SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.placement, t.priority,
+       t.next_fire_time, statement_timestamp() - t.next_fire_time AS due_for
+  FROM (SELECT of_key.*
+          FROM waiting w
+         CROSS JOIN LATERAL (
+                SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key
+                  FROM qrtz_triggers t
+                 WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.job_type = w.job_type
            AND t.placement = w.placement AND t.misfire_rule = w.misfire_rule
-           AND t.next_fire_time <= statement_timestamp()
-           AND (t.rate_limited_until IS NULL OR t.rate_limited_until <= statement_timestamp()) OFFSET 0) AS due;
+                   AND t.next_fire_time <= statement_timestamp() OFFSET 0) AS of_key
+        UNION ALL
+        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key
+          FROM qrtz_triggers t
+         WHERE t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block'
+           AND t.next_fire_time <= statement_timestamp()) AS t
+ WHERE (t.rate_limited_until IS NULL OR t.rate_limited_until <= statement_timestamp())
+   AND NOT (t.max_concurrent IS NOT NULL AND t.overlap_policy = 'block'
+             AND (t.sched_name, t.job_group, t.job_name, t.concurrency_key) IN (SELECT * FROM full_jobs));
 
 CREATE VIEW qrtz_running AS
 SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type, f.instance_id,
@@ -369,6 +389,9 @@ WITH RECURSIVE waiting AS (
                > (w.sched_name, w.job_type, w.placement, w.misfire_rule)
          ORDER BY t.sched_name, t.job_type, t.placement, t.misfire_rule LIMIT 1) AS following
 ),
+full_jobs AS MATERIALIZED (
+    SELECT sched_name, job_group, job_name, concurrency_key FROM qrtz_full_jobs
+),
 alive AS (
     SELECT n.sched_name, n.capabilities -> 'job_types' AS job_types FROM qrtz_scheduler_state n
      WHERE n.last_checkin >= statement_timestamp() - n.failure_window
@@ -377,16 +400,24 @@ late AS (
     SELECT of_key.*
       FROM waiting w
      CROSS JOIN LATERAL (
-        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until
+        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key
           FROM qrtz_triggers t
          WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.job_type = w.job_type
            AND t.placement = w.placement AND t.misfire_rule = w.misfire_rule
            AND t.next_fire_time < statement_timestamp() - interval '5 seconds' OFFSET 0) AS of_key
     UNION ALL
-    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until
+    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key
       FROM qrtz_triggers t
      WHERE t.trigger_state IN ('ACQUIRED', 'BLOCKED')
        AND t.next_fire_time < statement_timestamp() - interval '5 seconds'
+),
+seen AS (
+    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.rate_limited_until,
+       CASE WHEN (t.max_concurrent IS NOT NULL AND t.overlap_policy = 'block'
+             AND (t.sched_name, t.job_group, t.job_name, t.concurrency_key) IN (SELECT * FROM full_jobs)) THEN 'BLOCKED'
+            WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block' THEN 'WAITING'
+            ELSE t.trigger_state END AS trigger_state
+      FROM late t
 )
 SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.trigger_state,
        t.next_fire_time, statement_timestamp() - t.next_fire_time AS late_by,
@@ -397,7 +428,7 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t
             WHEN NOT EXISTS (SELECT FROM alive a WHERE a.sched_name = t.sched_name AND a.job_types ? t.job_type)
                  THEN 'no live node knows its job type'
             ELSE 'no worker that can run it is free' END AS reason
-  FROM late t;
+  FROM seen t;
 
 CREATE VIEW qrtz_errors AS
 SELECT 'TRIGGER' AS kind, t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name,

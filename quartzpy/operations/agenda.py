@@ -17,9 +17,11 @@ from quartzpy.states import TriggerState
 from quartzpy.store.queries import TriggerOrder, TriggerQuery
 from quartzpy.store.records import TriggerRecord
 
-WAITING = frozenset({TriggerState.WAITING})
 HELD = frozenset({TriggerState.ACQUIRED, TriggerState.BLOCKED})
 """The states of triggers that wait for a fire which has begun, and then follow their schedules."""
+FIRES = HELD | {TriggerState.WAITING}
+"""The states of triggers that fire. The row of one that is blocked may say WAITING or ACQUIRED: so a store finds the
+triggers of all these states off their index, and those of some only among them."""
 _BY_TIME = TriggerOrder.NEXT_FIRE_TIME
 
 
@@ -49,13 +51,13 @@ class Agenda:
     ) -> None:
         self._reading = reading
         self._since, self._until, self._limit = since or now, until, limit
-        spans = [(WAITING, self._since, until)]
+        spans = [(self._since, until)]
         if self._since > now:
             # A trigger that fires before `since` may fire again after it.
-            spans.append((WAITING, now, self._since))
+            spans.append((now, self._since))
         queries = [
-            *(TriggerQuery(states=states, since=begin, until=end, order=_BY_TIME) for states, begin, end in spans),
-            TriggerQuery(states=HELD, until=until, order=_BY_TIME),
+            *(TriggerQuery(states=FIRES, since=begin, until=end, order=_BY_TIME) for begin, end in spans),
+            TriggerQuery(states=HELD, until=min(now, self._since), order=_BY_TIME),
         ]
         self._due = [_triggers(reading, query, limit) for query in queries]
         self._fires: Fires | None = None

@@ -10,11 +10,11 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from quartzpy.keys import TriggerKey
+from quartzpy.operations.agenda import FIRES
 from quartzpy.operations.incidents import MOST_REMEDIES, Incident, Remedy, instant_text
 from quartzpy.operations.schedules import short, zone_text
 from quartzpy.operations.source import attempt
 from quartzpy.scheduler.reading import Answer, Reading
-from quartzpy.states import TriggerState
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.queries import TriggerOrder, TriggerQuery
 from quartzpy.store.records import TriggerRecord
@@ -58,7 +58,7 @@ def upcoming_changes(reading: Reading, now: datetime) -> Callable[[], list[Clock
 
 def _around(reading: Reading, at: datetime, now: datetime) -> Answer[list[TriggerRecord]]:
     query = TriggerQuery(
-        states=frozenset({TriggerState.WAITING}),
+        states=FIRES,
         since=max(now, at - AROUND),
         until=at + AROUND,
         order=TriggerOrder.NEXT_FIRE_TIME,

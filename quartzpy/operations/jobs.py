@@ -13,7 +13,7 @@ from quartzpy.jobs.continuation import as_continuations
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
 from quartzpy.operations import allowed_actions
-from quartzpy.operations.agenda import HELD, Fires, PlannedRun
+from quartzpy.operations.agenda import FIRES, Fires, PlannedRun
 from quartzpy.operations.executions import ExecutionSummary, RunningView, running_view
 from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.schedules import short
@@ -33,7 +33,7 @@ from quartzpy.operations.triggers import summary as trigger_summary
 from quartzpy.scheduler.exporting import definition_of
 from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Reading
-from quartzpy.states import JobMode, TriggerState
+from quartzpy.states import JobMode
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.queries import JobQuery, TriggerOrder, TriggerQuery
 from quartzpy.store.records import JobRecord
@@ -187,5 +187,4 @@ def _rules(job: JobDetail | None) -> dict[str, Any]:
 
 
 def _next_of(key: JobKey) -> TriggerQuery:
-    states = frozenset({TriggerState.WAITING, *HELD})
-    return TriggerQuery(job_key=key, states=states, order=TriggerOrder.NEXT_FIRE_TIME)
+    return TriggerQuery(job_key=key, states=FIRES, order=TriggerOrder.NEXT_FIRE_TIME)

@@ -49,22 +49,62 @@ WITH RECURSIVE waiting AS (
 TRIGGER = """t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time"""
 OF_WAITING_KEY = """t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.job_type = w.job_type
            AND t.placement = w.placement AND t.misfire_rule = w.misfire_rule"""
+OF_LIMIT = """, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key"""
+# The triggers of these jobs and concurrency keys wait for a slot, whatever their rows say.
+FULL_JOBS = """,
+full_jobs AS MATERIALIZED (
+    SELECT sched_name, job_group, job_name, concurrency_key FROM {place}qrtz_full_jobs
+)"""
+IS_BLOCKED = """(t.max_concurrent IS NOT NULL AND t.overlap_policy = 'block'
+             AND (t.sched_name, t.job_group, t.job_name, t.concurrency_key) IN (SELECT * FROM full_jobs))"""
+SEEN = (
+    """CASE WHEN """
+    + IS_BLOCKED
+    + """ THEN 'BLOCKED'
+            WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block' THEN 'WAITING'
+            ELSE t.trigger_state END"""
+)
 VIEWS = {
+    "qrtz_full_jobs": """
+SELECT j.sched_name, j.job_group, j.job_name, f.concurrency_key, j.max_concurrent, f.executing
+  FROM (SELECT sched_name, job_group, job_name, concurrency_key, count(*) AS executing
+          FROM {place}qrtz_fired_triggers
+         WHERE state = 'EXECUTING' AND max_concurrent IS NOT NULL
+         GROUP BY sched_name, job_group, job_name, concurrency_key) AS f
+  JOIN {place}qrtz_job_details j USING (sched_name, job_group, job_name)
+ WHERE j.overlap_policy = 'block' AND f.executing >= j.max_concurrent
+""",
     "qrtz_due_now": WAITING_KEYS
+    + FULL_JOBS
     + """
-SELECT due.sched_name, due.trigger_group, due.trigger_name, due.job_group, due.job_name, due.job_type, due.placement,
-       due.priority, due.next_fire_time, statement_timestamp() - due.next_fire_time AS due_for
-  FROM waiting w
- CROSS JOIN LATERAL (
-        SELECT """
+SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.placement, t.priority,
+       t.next_fire_time, statement_timestamp() - t.next_fire_time AS due_for
+  FROM (SELECT of_key.*
+          FROM waiting w
+         CROSS JOIN LATERAL (
+                SELECT """
     + TRIGGER
-    + """, t.placement, t.priority
-          FROM {place}qrtz_triggers t
-         WHERE """
+    + """, t.placement, t.priority"""
+    + OF_LIMIT
+    + """
+                  FROM {place}qrtz_triggers t
+                 WHERE """
     + OF_WAITING_KEY
     + """
-           AND t.next_fire_time <= statement_timestamp()
-           AND (t.rate_limited_until IS NULL OR t.rate_limited_until <= statement_timestamp()) OFFSET 0) AS due
+                   AND t.next_fire_time <= statement_timestamp() OFFSET 0) AS of_key
+        UNION ALL
+        SELECT """
+    + TRIGGER
+    + """, t.placement, t.priority"""
+    + OF_LIMIT
+    + """
+          FROM {place}qrtz_triggers t
+         WHERE t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block'
+           AND t.next_fire_time <= statement_timestamp()) AS t
+ WHERE (t.rate_limited_until IS NULL OR t.rate_limited_until <= statement_timestamp())
+   AND NOT """
+    + IS_BLOCKED
+    + """
 """,
     "qrtz_running": """
 SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type, f.instance_id,
@@ -78,6 +118,7 @@ SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.job_group, f.
  WHERE f.state = 'EXECUTING'
 """,
     "qrtz_late": WAITING_KEYS
+    + FULL_JOBS
     + """,
 alive AS (
     SELECT n.sched_name, n.capabilities -> 'job_types' AS job_types FROM {place}qrtz_scheduler_state n
@@ -89,7 +130,9 @@ late AS (
      CROSS JOIN LATERAL (
         SELECT """
     + TRIGGER
-    + """, t.trigger_state, t.rate_limited_until
+    + """, t.trigger_state"""
+    + OF_LIMIT
+    + """
           FROM {place}qrtz_triggers t
          WHERE """
     + OF_WAITING_KEY
@@ -98,10 +141,21 @@ late AS (
     UNION ALL
     SELECT """
     + TRIGGER
-    + """, t.trigger_state, t.rate_limited_until
+    + """, t.trigger_state"""
+    + OF_LIMIT
+    + """
       FROM {place}qrtz_triggers t
      WHERE t.trigger_state IN ('ACQUIRED', 'BLOCKED')
        AND t.next_fire_time < statement_timestamp() - interval '5 seconds'
+),
+seen AS (
+    SELECT """
+    + TRIGGER
+    + """, t.rate_limited_until,
+       """
+    + SEEN
+    + """ AS trigger_state
+      FROM late t
 )
 SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.trigger_state,
        t.next_fire_time, statement_timestamp() - t.next_fire_time AS late_by,
@@ -112,7 +166,7 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t
             WHEN NOT EXISTS (SELECT FROM alive a WHERE a.sched_name = t.sched_name AND a.job_types ? t.job_type)
                  THEN 'no live node knows its job type'
             ELSE 'no worker that can run it is free' END AS reason
-  FROM late t
+  FROM seen t
 """,
     "qrtz_errors": """
 SELECT 'TRIGGER' AS kind, t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name,
@@ -732,7 +786,7 @@ def _place(schema: str | None) -> str:
 
 def downgrade() -> None:
     schema = context.config.attributes["schema"]
-    for view in VIEWS:
+    for view in reversed(VIEWS):
         op.execute(f"DROP VIEW {_place(schema)}{view}")
     for table in TABLES:
         op.drop_table(table, schema=schema)

@@ -324,7 +324,7 @@ def test_a_trigger_that_nothing_holds_is_repaired(store: Harness, state: Trigger
     node = store.node()
     store.schedule(serial(), once(when=at(100)), once("other", at(100)))
     store.set_state(key("once"), state)
-    assert store.state("once") == state
+    assert store.state("once") in (state, freed), "a store may tell already what the repair makes of it"
     assert store.store.recover(node, []).repaired == 1
     assert store.states("once", "other") == [freed, "WAITING"]
     assert not store.store.recover(node, []).changed_anything

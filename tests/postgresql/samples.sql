@@ -182,6 +182,7 @@
 \set starts {2030-01-01T00:00:00Z,2030-01-01T00:00:00Z}
 \set state FAILED
 \set states {PAUSED,ERROR}
+\set stored {BLOCKED,ERROR,PAUSED,WAITING}
 \set stores_data {false,true}
 \set subject everything
 \set subjects {everything,everything}

@@ -18,7 +18,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ENDED, ActionState, ExecutionState, TriggerState
 from quartzpy.store.postgresql import lookups, migrations, pages
-from quartzpy.store.postgresql.admin import history, search
+from quartzpy.store.postgresql.admin import history, search, usage
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.pausing import BY_JOB, passes
 from quartzpy.store.postgresql.schema.statement import as_text, prepare
@@ -380,6 +380,59 @@ def test_jobs_that_are_stored_again_are_looked_up_one_by_one(explain: Callable[.
     plan = explain(COMPARE_JOBS, **copied)
     assert plan[0]["Actual Rows"] == len(names)
     assert read(plan) <= 2 * len(names)
+
+
+# The job of 6,000 of the 9,000 triggers is at its limit; no row of these says so.
+FULL_JOB = """
+UPDATE qrtz_job_details SET max_concurrent = 1 WHERE job_name = 'known';
+UPDATE qrtz_triggers SET max_concurrent = 1 WHERE job_name = 'known' AND sched_name = 'plans';
+INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+    job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent, requests_recovery)
+VALUES (1, 'plans', 'DEFAULT', 'another', 1, 'DEFAULT', 'known', 'known', 'node', 1, 'EXECUTING', now(), now(), 5, 1,
+    false);
+"""
+_SOME = 100
+_BLOCKED = frozenset({TriggerState.BLOCKED})
+_FIRES = frozenset({TriggerState.WAITING, TriggerState.ACQUIRED, TriggerState.BLOCKED})
+_WAITING = frozenset({TriggerState.WAITING})
+_PAUSED = frozenset({TriggerState.PAUSED})
+_TIME = TriggerOrder.NEXT_FIRE_TIME
+SEEN: dict[str, tuple[TriggerQuery, int]] = {
+    "blocked": (TriggerQuery(states=_BLOCKED, among=_SOME), 2 * _SOME + LIMIT),
+    "blocked, any number": (TriggerQuery(states=_BLOCKED), 3_000 + 2 * _SOME),
+    "blocked, by time": (TriggerQuery(states=_BLOCKED, order=_TIME, among=_SOME), 8 * _SOME),
+    "blocked, by time, any number": (TriggerQuery(states=_BLOCKED, order=_TIME), 3_000 + 8 * _SOME),
+    "waiting, by time": (TriggerQuery(states=_WAITING, order=_TIME, among=_SOME), 8 * _SOME),
+    "waiting": (TriggerQuery(states=_WAITING, among=_SOME), 2 * _SOME),
+    "in all states that fire, by time": (TriggerQuery(states=_FIRES, order=_TIME), _EVERY_RULE * 2 * LIMIT),
+    "paused": (TriggerQuery(states=_PAUSED), 0),
+}
+
+
+@filled(Fill(then=FULL_JOB), Fill(statistics="good", then=FULL_JOB))
+@pytest.mark.parametrize(("query", "most"), SEEN.values(), ids=SEEN)
+def test_a_page_of_a_state_reads_few_of_the_triggers_that_wait_for_a_slot(
+    explain: Callable[..., list[dict[str, Any]]], query: TriggerQuery, most: int
+) -> None:
+    """A page that may examine any number of triggers reads the 3,000 of the other job too if they come first."""
+    text, values = pages.text_and_values(query, None, LIMIT)
+    assert read(explain(text, **{**values, "most_few": _SOME})) <= most
+
+
+@filled(Fill(then=FULL_JOB), Fill(statistics="good", then=FULL_JOB))
+@pytest.mark.parametrize(
+    ("text", "values", "most"),
+    [
+        (lookups.TRIGGERS, {"groups": ["DEFAULT"], "names": ["t5000"]}, 2),
+        (lookups.LOAD, {"most": _SOME, "late_after": "5 s"}, 8 * _SOME),
+        (usage.TALLIES, {"most": _SOME}, 12 * _SOME),
+    ],
+    ids=["a trigger", "the load", "the numbers by state"],
+)
+def test_other_reads_read_few_of_the_triggers_that_wait_for_a_slot(
+    explain: Callable[..., list[dict[str, Any]]], text: str, values: dict[str, Any], most: int
+) -> None:
+    assert 0 < read(explain(text, **values)) <= most
 
 
 @filled(Fill(FILL_HISTORY), Fill(FILL_HISTORY, "good"))

@@ -26,6 +26,12 @@ Look = Callable[..., list[dict[str, Any]]]
 NAME = "views"
 HOUR = timedelta(hours=1)
 SOON = timedelta(seconds=30)
+RUNNING = """
+INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+    job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent, requests_recovery)
+VALUES (1, '{name}', 'DEFAULT', 'another', 1, 'DEFAULT', '{job}', '{type}', 'node', 1, 'EXECUTING', now(), now(), 5, 1,
+    false)
+"""
 gate = threading.Event()
 
 
@@ -90,7 +96,7 @@ def test_due_now_has_the_triggers_that_the_api_finds_due(client: Scheduler, look
 def test_late_names_the_reason_of_each(client: Scheduler, look: Look) -> None:
     ago = datetime.now(UTC) - 3 * SOON
     for name in ("blocked", "claimed", "limited", "unknown", "waits", "paused"):
-        job = JobDetail("a-type-of-nobody" if name == "unknown" else Held, name)
+        job = JobDetail("a-type-of-nobody" if name == "unknown" else Held, name, disallow_concurrent=name == "blocked")
         client.schedule_job(job, SimpleTrigger(name, start_time=ago, misfire="ignore"))
     client.schedule_job(JobDetail(Held, "in-time"), SimpleTrigger("in-time"))
     client.pause_trigger(TriggerKey("paused"))
@@ -103,7 +109,7 @@ def test_late_names_the_reason_of_each(client: Scheduler, look: Look) -> None:
         "late",
         f"""UPDATE qrtz_scheduler_state SET capabilities = '{{"job_types": ["{known}"]}}' WHERE epoch = {node.epoch}""",
     )
-    look("late", "UPDATE qrtz_triggers SET trigger_state = 'BLOCKED' WHERE trigger_name = 'blocked'")
+    look("late", RUNNING.format(name=NAME, job="blocked", type=known))
     look("late", "UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED', fire_id = 1 WHERE trigger_name = 'claimed'")
     look(
         "late",

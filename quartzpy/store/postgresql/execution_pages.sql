@@ -2,6 +2,17 @@
 -- The executions that match all filters, the latest first, then those that are to come, the soonest first. The history
 -- is walked from its end; with `examined` only over the first `among`. The first part is always empty: it names the
 -- columns and gives them their types.
+WITH
+-- include: full_jobs
+-- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
+-- own limit is among them waits for a slot, whatever its row says.
+full_jobs AS MATERIALIZED (
+    SELECT job_group, job_name, concurrency_key,
+           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
+      FROM qrtz_fired_triggers
+     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
+)
+-- end
 \if :count
 SELECT count(*) FROM (
 \endif
@@ -283,8 +294,19 @@ SELECT *
                next_fire_time, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, attempt, NULL::text,
                job_data::text, NULL::text, NULL::timestamptz
                -- end
-          FROM qrtz_triggers
-         WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
+          FROM qrtz_triggers t
+         WHERE sched_name = :'sched' AND trigger_state IN ('WAITING', 'BLOCKED')
+           AND
+               -- include: seen_state
+               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                    WHEN t.max_concurrent IS NOT NULL
+                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                              ELSE t.trigger_state END
+               END
+               -- end
+               = 'WAITING'
            -- include: is_of
            \if :of_job
                       AND job_group = :'job_group' AND job_name = :'job_name'
@@ -333,8 +355,19 @@ SELECT *
                        next_fire_time, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, attempt, NULL::text,
                        job_data::text, NULL::text, NULL::timestamptz
                        -- end
-                  FROM qrtz_triggers
-                 WHERE sched_name || '' = :'sched' AND trigger_state = 'WAITING'
+                  FROM qrtz_triggers t
+                 WHERE sched_name || '' = :'sched' AND trigger_state IN ('WAITING', 'BLOCKED')
+                   AND
+                       -- include: seen_state
+                       CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                            WHEN t.max_concurrent IS NOT NULL
+                                 AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                            THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                            ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                                      ELSE t.trigger_state END
+                       END
+                       -- end
+                       = 'WAITING'
                    -- include: is_of
                    \if :of_job
                               AND job_group = :'job_group' AND job_name = :'job_name'
@@ -372,7 +405,8 @@ SELECT *
         UNION ALL
        (SELECT * FROM (
 \endif
-        -- The front of the due index, for each dispatch key and misfire rule.
+        -- The front of the due index, for each dispatch key and misfire rule, without the triggers that wait for a slot,
+        -- and those that have one again, of each job whose rows still say that they are blocked.
         WITH RECURSIVE waiting AS (
             -- include: waiting
             -- A loose index scan: one step per dispatch key, so the cost does not depend on the number of triggers.
@@ -387,6 +421,24 @@ SELECT *
                    AND (t.job_type, t.placement) > (w.job_type, w.placement)
                  ORDER BY t.job_type, t.placement LIMIT 1) AS other
             -- end
+        ),
+        held AS (
+            -- include: held_ranges
+            (SELECT job_group || '' AS job_group, job_name, concurrency_key, trigger_state, misfire_rule FROM qrtz_triggers
+              WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+              ORDER BY job_group || '', job_name, concurrency_key, trigger_state, misfire_rule LIMIT 1)
+            UNION ALL
+            SELECT other.*
+              FROM held h
+             CROSS JOIN LATERAL (
+                SELECT t.job_group || '' AS job_group, t.job_name, t.concurrency_key, t.trigger_state, t.misfire_rule
+                  FROM qrtz_triggers t
+                 WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+                   AND (t.job_group || '', t.job_name, t.concurrency_key, t.trigger_state, t.misfire_rule)
+                       > (h.job_group, h.job_name, h.concurrency_key, h.trigger_state, h.misfire_rule)
+                 ORDER BY t.job_group || '', t.job_name, t.concurrency_key, t.trigger_state, t.misfire_rule
+                 LIMIT 1) AS other
+            -- end
         )
         SELECT
                -- include: scheduled_columns
@@ -394,49 +446,122 @@ SELECT *
                next_fire_time, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, attempt, NULL::text,
                job_data::text, NULL::text, NULL::timestamptz
                -- end
-          FROM waiting w
-         CROSS JOIN
-            -- include: each_rule
-            (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
-            -- end
-         CROSS JOIN LATERAL (
-            SELECT trigger_group, trigger_name, job_group, job_name, next_fire_time, attempt, job_data
-              FROM qrtz_triggers
-             WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
-               -- include: is_of
-               \if :of_job
-                          AND job_group = :'job_group' AND job_name = :'job_name'
-               \endif
-               \if :in_group
-                          AND CASE :'operator'
-                                  WHEN 'equals' THEN job_group = :'group'
-                                  WHEN 'starts_with' THEN starts_with(job_group, :'group')
-                                  WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
-                                  ELSE strpos(job_group, :'group') > 0
-                              END
-               \endif
-               \if :of_type
-                          AND job_type = :'job_type'
-               \endif
-               \if :of_trigger
-                          AND trigger_group = :'trigger_group' AND trigger_name = :'trigger_name'
-               \endif
-               -- end
-               -- include: is_in_span
-               \if :since
-                          AND next_fire_time >= :'since'::timestamptz
-               \endif
-               \if :until
-                          AND next_fire_time < :'until'::timestamptz
-               \endif
-               \if :after_scheduled
-                          AND next_fire_time >= :'after_at'::timestamptz
-                          AND (next_fire_time, trigger_group, trigger_name)
-                              > (:'after_at'::timestamptz, :'after_group', :'after_name')
-               \endif
-               -- end
-               AND job_type = w.job_type AND placement = w.placement AND misfire_rule = rule.name
-             ORDER BY next_fire_time, trigger_group, trigger_name LIMIT :'limit'::int) AS t
+          FROM ((SELECT of_key.*
+                   FROM waiting w
+                  CROSS JOIN
+                     -- include: each_rule
+                     (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
+                     -- end
+                  CROSS JOIN LATERAL (
+                     SELECT * FROM qrtz_triggers t
+                      WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
+                        AND
+                            -- include: seen_state
+                            CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                                 WHEN t.max_concurrent IS NOT NULL
+                                      AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                                 THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                                 ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                                           ELSE t.trigger_state END
+                            END
+                            -- end
+                            = 'WAITING'
+                        -- include: is_of
+                        \if :of_job
+                                   AND job_group = :'job_group' AND job_name = :'job_name'
+                        \endif
+                        \if :in_group
+                                   AND CASE :'operator'
+                                           WHEN 'equals' THEN job_group = :'group'
+                                           WHEN 'starts_with' THEN starts_with(job_group, :'group')
+                                           WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
+                                           ELSE strpos(job_group, :'group') > 0
+                                       END
+                        \endif
+                        \if :of_type
+                                   AND job_type = :'job_type'
+                        \endif
+                        \if :of_trigger
+                                   AND trigger_group = :'trigger_group' AND trigger_name = :'trigger_name'
+                        \endif
+                        -- end
+                        -- include: is_in_span
+                        \if :since
+                                   AND next_fire_time >= :'since'::timestamptz
+                        \endif
+                        \if :until
+                                   AND next_fire_time < :'until'::timestamptz
+                        \endif
+                        \if :after_scheduled
+                                   AND next_fire_time >= :'after_at'::timestamptz
+                                   AND (next_fire_time, trigger_group, trigger_name)
+                                       > (:'after_at'::timestamptz, :'after_group', :'after_name')
+                        \endif
+                        -- end
+                        AND job_type = w.job_type AND placement = w.placement AND misfire_rule = rule.name
+                      ORDER BY next_fire_time, trigger_group, trigger_name LIMIT :'limit'::int) AS of_key)
+                UNION ALL
+                (SELECT of_key.*
+                   FROM (SELECT t.*
+                           FROM held h
+                          CROSS JOIN LATERAL (
+                             SELECT h.*, j.overlap_policy, j.max_concurrent
+                               FROM qrtz_job_details j
+                              WHERE j.sched_name = :'sched' AND j.job_group = h.job_group AND j.job_name = h.job_name
+                              LIMIT 1) AS t
+                          WHERE t.trigger_state = 'BLOCKED'
+                            AND
+                                -- include: seen_state
+                                CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                                     WHEN t.max_concurrent IS NOT NULL
+                                          AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                                     THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                                     ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                                               ELSE t.trigger_state END
+                                END
+                                -- end
+                                = 'WAITING'
+                         OFFSET 0) AS k
+                  CROSS JOIN LATERAL (
+                     SELECT * FROM qrtz_triggers t
+                      WHERE t.sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
+                        AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
+                        AND job_group || '' = k.job_group AND job_name = k.job_name
+                        AND concurrency_key = k.concurrency_key
+                        AND misfire_rule = k.misfire_rule
+                        -- include: is_of
+                        \if :of_job
+                                   AND job_group = :'job_group' AND job_name = :'job_name'
+                        \endif
+                        \if :in_group
+                                   AND CASE :'operator'
+                                           WHEN 'equals' THEN job_group = :'group'
+                                           WHEN 'starts_with' THEN starts_with(job_group, :'group')
+                                           WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
+                                           ELSE strpos(job_group, :'group') > 0
+                                       END
+                        \endif
+                        \if :of_type
+                                   AND job_type = :'job_type'
+                        \endif
+                        \if :of_trigger
+                                   AND trigger_group = :'trigger_group' AND trigger_name = :'trigger_name'
+                        \endif
+                        -- end
+                        -- include: is_in_span
+                        \if :since
+                                   AND next_fire_time >= :'since'::timestamptz
+                        \endif
+                        \if :until
+                                   AND next_fire_time < :'until'::timestamptz
+                        \endif
+                        \if :after_scheduled
+                                   AND next_fire_time >= :'after_at'::timestamptz
+                                   AND (next_fire_time, trigger_group, trigger_name)
+                                       > (:'after_at'::timestamptz, :'after_group', :'after_name')
+                        \endif
+                        -- end
+                      ORDER BY next_fire_time, trigger_group, trigger_name LIMIT :'limit'::int) AS of_key)) AS t
          ORDER BY next_fire_time, trigger_group, trigger_name LIMIT :'limit'::int
 \if :of_job
        ) AS t WHERE NOT (SELECT holds FROM few))

@@ -14,13 +14,36 @@ SELECT
     ON j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name;
 
 -- name: triggers
+WITH
+-- include: full_jobs
+-- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
+-- own limit is among them waits for a slot, whatever its row says.
+full_jobs AS MATERIALIZED (
+    SELECT job_group, job_name, concurrency_key,
+           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
+      FROM qrtz_fired_triggers
+     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
+)
+-- end
 SELECT
     -- include: trigger_columns
     t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
     t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold,
-    t.calendar_name, t.job_data::text AS trigger_data, t.job_type, t.trigger_state, t.next_fire_time,
-    t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until, t.schedule_hash,
-    t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
+    t.calendar_name, t.job_data::text AS trigger_data, t.job_type,
+    -- end
+    -- include: seen_state
+    CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+         WHEN t.max_concurrent IS NOT NULL
+              AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+         THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+         ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                   ELSE t.trigger_state END
+    END
+    -- end
+    AS trigger_state,
+    -- include: trigger_progress
+    t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until,
+    t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
     -- end
   FROM qrtz_triggers t
   JOIN unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
@@ -216,7 +239,18 @@ SELECT beside.*
 -- name: load
 -- The first limit keeps the planner to a range of the due index, whose order it has, and OFFSET 0 from joining in
 -- another order. The second limit bounds the sum of all ranges.
-WITH RECURSIVE waiting AS (
+WITH RECURSIVE
+-- include: full_jobs
+-- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
+-- own limit is among them waits for a slot, whatever its row says.
+full_jobs AS MATERIALIZED (
+    SELECT job_group, job_name, concurrency_key,
+           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
+      FROM qrtz_fired_triggers
+     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
+)
+-- end
+, waiting AS (
     -- include: waiting
     -- A loose index scan: one step per dispatch key, so the cost does not depend on the number of triggers.
     (SELECT job_type, placement FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
@@ -245,33 +279,81 @@ due AS (
       FROM clock
      CROSS JOIN dispatched d
      CROSS JOIN LATERAL (
-        SELECT t.next_fire_time, t.rate_limited_until FROM qrtz_triggers t
+        SELECT t.next_fire_time, t.rate_limited_until,
+               -- include: seen_state
+               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                    WHEN t.max_concurrent IS NOT NULL
+                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                              ELSE t.trigger_state END
+               END
+               -- end
+               AS state
+          FROM qrtz_triggers t
          WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.job_type = d.job_type
            AND t.placement = d.placement AND t.misfire_rule = d.misfire_rule AND t.next_fire_time <= clock.at
          ORDER BY t.next_fire_time LIMIT :'most'::int OFFSET 0) AS of_key
      LIMIT :'most'::int
 ),
+-- The first one that waits for no slot.
 earliest AS (
-    SELECT min(of_key.next_fire_time) AS next_fire_time
-      FROM dispatched d
+    SELECT of_key.next_fire_time
+      FROM clock
+     CROSS JOIN dispatched d
      CROSS JOIN LATERAL (
-        SELECT t.next_fire_time FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.job_type = d.job_type
-           AND t.placement = d.placement AND t.misfire_rule = d.misfire_rule
-         ORDER BY t.next_fire_time LIMIT 1) AS of_key
+        SELECT front.next_fire_time
+          FROM (SELECT t.next_fire_time,
+                       -- include: seen_state
+                       CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                            WHEN t.max_concurrent IS NOT NULL
+                                 AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                            THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                            ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                                      ELSE t.trigger_state END
+                       END
+                       -- end
+                       AS state
+                  FROM qrtz_triggers t
+                 WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.job_type = d.job_type
+                   AND t.placement = d.placement AND t.misfire_rule = d.misfire_rule AND t.next_fire_time <= clock.at
+                 ORDER BY t.next_fire_time LIMIT :'most'::int OFFSET 0) AS front
+         WHERE front.state = 'WAITING' ORDER BY front.next_fire_time LIMIT 1) AS of_key
+),
+held AS MATERIALIZED (
+    SELECT t.next_fire_time, t.rate_limited_until,
+           -- include: seen_state
+           CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                WHEN t.max_concurrent IS NOT NULL
+                     AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                          ELSE t.trigger_state END
+           END
+           -- end
+           AS state
+      FROM qrtz_triggers t
+     WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
+     LIMIT :'most'::int
+),
+-- The triggers that count as due, or as late at least.
+counted AS (
+    SELECT * FROM due
+    UNION ALL
+    SELECT * FROM held WHERE state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
 )
-SELECT waiting_due.due, waiting_due.late + held.late,
-       (SELECT clock.at - e.next_fire_time FROM earliest e, clock WHERE e.next_fire_time <= clock.at),
+SELECT number.due, number.late,
+       (SELECT clock.at - min(first.next_fire_time)
+          FROM (SELECT next_fire_time FROM earliest
+                UNION ALL
+                SELECT h.next_fire_time FROM held h, clock
+                 WHERE h.state = 'WAITING' AND h.next_fire_time <= clock.at) AS first, clock
+         GROUP BY clock.at),
        in_error.number, fired.claimed, fired.executing, nodes.alive, nodes.silent
-  FROM (SELECT count(*) FILTER (WHERE rate_limited_until IS NULL OR rate_limited_until <= clock.at) AS due,
+  FROM (SELECT count(*) FILTER (WHERE state = 'WAITING' AND next_fire_time <= clock.at
+                                  AND (rate_limited_until IS NULL OR rate_limited_until <= clock.at)) AS due,
                count(*) FILTER (WHERE next_fire_time < clock.at - :'late_after'::interval) AS late
-          FROM due, clock) AS waiting_due,
-       (SELECT count(*) FILTER (WHERE trigger_state IN ('ACQUIRED', 'BLOCKED')
-                                  AND next_fire_time < clock.at - :'late_after'::interval) AS late
-          FROM (SELECT trigger_state, next_fire_time FROM qrtz_triggers
-                 WHERE sched_name || '' = :'sched'
-                   AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-                 LIMIT :'most'::int) AS held_row, clock) AS held,
+          FROM counted, clock) AS number,
        (SELECT count(*) AS number
           FROM (SELECT FROM qrtz_triggers
                  WHERE sched_name || '' = :'sched' AND trigger_state = 'ERROR'

@@ -71,7 +71,7 @@ def text_and_values(
         case TriggerQuery():
             text = trigger_pages.triggers_text(query, after, count=count)
             values = trigger_pages.values_of_triggers(query, after)
-            values["walked"] = limit if query.walk is None else query.among
+            values["walked"] = query.among if trigger_pages.is_examined(query) else limit
         case ExecutionQuery():
             text = execution_pages.executions_text(query, after, count=count)
             values = execution_pages.values_of_executions(query, after)
@@ -90,7 +90,7 @@ def last_examined(session: SqlSession, query: AnyQuery, after: Position | None) 
             return execution_pages.last_examined(session, query, after)
         case JobQuery(walk=JobQuery()):
             text, values = job_pages.last_text(query, after), job_pages.values_of_jobs(query, after)
-        case TriggerQuery(walk=TriggerQuery()):
+        case TriggerQuery() if trigger_pages.is_examined(query):
             text = trigger_pages.triggers_text(query, after, last=True)
             values = trigger_pages.values_of_triggers(query, after)
             values["walked"] = query.among

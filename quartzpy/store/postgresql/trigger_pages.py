@@ -8,15 +8,24 @@ are few, read through it and sorted. Otherwise the page walks as if there were n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from quartzpy.matchers import MatchOperator
-from quartzpy.states import TriggerState
+from quartzpy.states import PAUSED_STATES, TriggerState
 from quartzpy.store.postgresql.lookups import group_matcher
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import HELD, STOPPED, Position, TriggerOrder, TriggerQuery
 
 _SQL = SqlFile("trigger_pages.sql")
+_SEEN: Mapping[TriggerState, frozenset[TriggerState]] = {
+    TriggerState.WAITING: frozenset({TriggerState.WAITING, TriggerState.BLOCKED}),
+    TriggerState.ACQUIRED: frozenset({TriggerState.ACQUIRED, TriggerState.BLOCKED}),
+    TriggerState.BLOCKED: frozenset({TriggerState.WAITING, TriggerState.BLOCKED}),
+    TriggerState.PAUSED: frozenset(PAUSED_STATES),
+    TriggerState.PAUSED_BLOCKED: frozenset(PAUSED_STATES),
+}
+"""The states in which the running executions of its job let a trigger be seen, by the state of its row."""
 FEW = 10_000
 """The number up to which triggers are sorted by a page that may examine any number of them."""
 
@@ -31,10 +40,11 @@ def triggers_text(query: TriggerQuery, after: Position | None, *, last: bool = F
         "count": count,
         "last": last,
         "few": query.few is not None,
-        "examined": query.walk is not None,
+        "examined": is_examined(query),
         "in_group": in_group,
         "group_like": group is not None and not in_group,
         "some_states": query.states is not None,
+        "seen": _is_derived(query),
         "contains": query.contains is not None,
         "of_job": query.job_key is not None,
         "of_calendar": query.calendar is not None,
@@ -46,15 +56,27 @@ def triggers_text(query: TriggerQuery, after: Position | None, *, last: bool = F
     }
     if query.order is TriggerOrder.KEY:
         stopped = query.states is not None and query.states <= STOPPED
-        return _SQL("by_key", **switches, stopped=stopped, named=_is_named(query) and not last)
-    states = _states(query)
+        held = query.few is not None and query.job_key is None and query.calendar is None
+        of_full = held and bool(_states(query) & {TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED})
+        named = _is_named(query) and not last
+        return _SQL("by_key", **switches, stopped=stopped, held=held, of_full=of_full, named=named)
+    stored = _stored(query)
     return _SQL(
         "by_next_fire_time",
         **switches,
-        waiting=TriggerState.WAITING in states,
-        held=bool(states & HELD),
-        stopped=bool(states & {TriggerState.ERROR, TriggerState.PAUSED}),
+        waiting=TriggerState.WAITING in stored,
+        of_full=TriggerState.WAITING in stored - _states(query),
+        held=bool(stored & HELD),
+        stopped=bool(stored & {TriggerState.ERROR, TriggerState.PAUSED}),
     )
+
+
+def is_examined(query: TriggerQuery) -> bool:
+    """Return whether a page has those that match among the first `among` of some walk.
+
+    Where running executions decide what is seen, a walk over rows in the states of the query has others too.
+    """
+    return query.walk is not None or (query.among is not None and _is_derived(query))
 
 
 def _is_named(query: TriggerQuery) -> bool:
@@ -65,6 +87,22 @@ def _is_named(query: TriggerQuery) -> bool:
 
 def _states(query: TriggerQuery) -> frozenset[TriggerState]:
     return frozenset(TriggerState) if query.states is None else query.states
+
+
+def _stored(query: TriggerQuery) -> frozenset[TriggerState]:
+    """Return the states of the rows of triggers that can be seen in the states of a query."""
+    states = _states(query)
+    return frozenset(state for state in TriggerState if _seen(state) & states)
+
+
+def _is_derived(query: TriggerQuery) -> bool:
+    """Return whether rows of these states may be seen in other states than those of the query."""
+    states = _states(query)
+    return any(not _seen(state) <= states for state in _stored(query))
+
+
+def _seen(stored: TriggerState) -> frozenset[TriggerState]:
+    return _SEEN.get(stored, frozenset({stored}))
 
 
 def values_of_triggers(query: TriggerQuery, after: Position | None) -> dict[str, Any]:
@@ -80,6 +118,7 @@ def values_of_triggers(query: TriggerQuery, after: Position | None) -> dict[str,
         "job_type": query.job_type,
         "kind": query.kind,
         "states": sorted(_states(query)),
+        "stored": sorted(_stored(query)),
         "since": query.since,
         "until": query.until,
         "after_at": at,

@@ -3,6 +3,50 @@
 -- group if it is one, or in ERROR or paused if only such are wanted; with `last`, the position of the last of those.
 -- `few` are the triggers of a job, of a calendar, or of some states, which an index finds in no order: if they are few,
 -- they are sorted, and otherwise they are found as if there were no such index.
+WITH
+-- include: full_jobs
+-- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
+-- own limit is among them waits for a slot, whatever its row says.
+full_jobs AS MATERIALIZED (
+    SELECT job_group, job_name, concurrency_key,
+           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
+      FROM qrtz_fired_triggers
+     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
+)
+-- end
+\if :held
+-- include: full_keys
+-- The jobs and concurrency keys that wait for a slot, by which an index finds their triggers.
+, full_keys AS MATERIALIZED (
+    SELECT f.job_group, f.job_name, f.concurrency_key
+      FROM full_jobs f
+     CROSS JOIN LATERAL (
+        SELECT FROM qrtz_job_details j
+         WHERE j.sched_name = :'sched' AND j.job_group = f.job_group AND j.job_name = f.job_name
+           AND j.max_concurrent = f.max_concurrent AND j.overlap_policy = 'block' LIMIT 1) AS of_job
+)
+-- end
+-- include: few_held
+-- They are few if those whose rows say that they are held are, and all those of the jobs at their limits, if some of
+-- these can be wanted.
+, few_held AS MATERIALIZED (
+    SELECT count(*) <= :'most_few'::int AS holds
+      FROM ((SELECT 1 FROM qrtz_triggers
+              WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+              LIMIT :'most_few'::int + 1)
+\if :of_full
+            UNION ALL
+            (SELECT 1
+               FROM full_keys k
+              CROSS JOIN LATERAL (
+                 SELECT FROM qrtz_triggers o
+                  WHERE o.job_group = k.job_group AND o.job_name = k.job_name AND o.concurrency_key = k.concurrency_key
+                 OFFSET 0) AS of_key
+              LIMIT :'most_few'::int + 1)
+\endif
+           ) AS counted)
+-- end
+\endif
 \if :count
 SELECT count(*) FROM (
 \endif
@@ -13,9 +57,21 @@ SELECT
        -- include: trigger_columns
        t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
        t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold,
-       t.calendar_name, t.job_data::text AS trigger_data, t.job_type, t.trigger_state, t.next_fire_time,
-       t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until, t.schedule_hash,
-       t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
+       t.calendar_name, t.job_data::text AS trigger_data, t.job_type,
+       -- end
+       -- include: seen_state
+       CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+            WHEN t.max_concurrent IS NOT NULL
+                 AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+            THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+            ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                      ELSE t.trigger_state END
+       END
+       -- end
+       AS trigger_state,
+       -- include: trigger_progress
+       t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until,
+       t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
        -- end
 \endif
   FROM (
@@ -23,18 +79,20 @@ SELECT
         -- include: few
         -- They are counted along their index first, without a look at their rows.
         WITH few AS MATERIALIZED (
+        \if :of_job
             SELECT count(*) <= :'most_few'::int AS holds
-              FROM (SELECT FROM qrtz_triggers
-\if :of_job
-                     WHERE job_group = :'job_group' AND job_name = :'job_name'
-\else
-\if :of_calendar
-                     WHERE sched_name = :'sched' AND calendar_name = :'calendar'
-\else
-                     WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-\endif
-\endif
-                     LIMIT :'most_few'::int + 1) AS counted)
+              FROM (SELECT FROM qrtz_triggers WHERE job_group = :'job_group' AND job_name = :'job_name'
+                     LIMIT :'most_few'::int + 1) AS counted
+        \else
+        \if :of_calendar
+            SELECT count(*) <= :'most_few'::int AS holds
+              FROM (SELECT FROM qrtz_triggers WHERE sched_name = :'sched' AND calendar_name = :'calendar'
+                     LIMIT :'most_few'::int + 1) AS counted
+        \else
+            SELECT holds FROM few_held
+        \endif
+        \endif
+        )
         -- end
 \if :last
 \else
@@ -43,19 +101,31 @@ SELECT
        -- another index that has the order of the query. With the scheduler as an expression, only the index of the few
        -- can serve.
        (SELECT * FROM qrtz_triggers t
-\if :of_job
+       \if :of_job
          WHERE t.sched_name || '' = :'sched' AND job_group = :'job_group' AND job_name = :'job_name'
-\else
-\if :of_calendar
+       \else
+       \if :of_calendar
          WHERE t.sched_name = :'sched' AND calendar_name = :'calendar'
-\else
+       \else
          WHERE t.sched_name || '' = :'sched'
            AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-\endif
-\endif
+       \endif
+       \endif
            AND (SELECT holds FROM few) OFFSET 0)
         UNION ALL
        -- end
+       \if :of_full
+       -- include: few_of_full
+       (SELECT t.*
+          FROM full_keys k
+         CROSS JOIN LATERAL (
+            SELECT * FROM qrtz_triggers o
+             WHERE o.sched_name || '' = :'sched' AND o.job_group = k.job_group AND o.job_name = k.job_name
+               AND o.concurrency_key = k.concurrency_key AND o.trigger_state IN ('WAITING', 'PAUSED')
+               AND (SELECT holds FROM few_held) OFFSET 0) AS t)
+       -- end
+        UNION ALL
+       \endif
 \endif
        (SELECT * FROM (
 \endif
@@ -92,7 +162,7 @@ SELECT
 \else
 \if :stopped
         SELECT o.*
-          FROM unnest(:'states'::text[]) AS s(state)
+          FROM unnest(:'stored'::text[]) AS s(state)
          CROSS JOIN LATERAL (
             SELECT * FROM qrtz_triggers t
              WHERE t.sched_name = :'sched' AND t.trigger_state = s.state
@@ -104,7 +174,7 @@ SELECT
 \else
                -- include: matches
 \if :some_states
-               AND t.trigger_state = ANY(:'states'::text[])
+               AND t.trigger_state = ANY(:'stored'::text[])
 \endif
 \if :in_group
                AND t.trigger_group = :'group'
@@ -138,6 +208,19 @@ SELECT
                AND t.next_fire_time < :'until'::timestamptz
 \endif
                -- end
+\if :seen
+               AND
+                   -- include: seen_state
+                   CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                        WHEN t.max_concurrent IS NOT NULL
+                             AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                        THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                        ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                                  ELSE t.trigger_state END
+                   END
+                   -- end
+                   = ANY(:'states'::text[])
+\endif
 \endif
 \if :after
                AND (t.trigger_group, t.trigger_name) > (:'after_group', :'after_name')
@@ -154,7 +237,7 @@ SELECT
 \else
            -- include: matches
            \if :some_states
-                          AND t.trigger_state = ANY(:'states'::text[])
+                          AND t.trigger_state = ANY(:'stored'::text[])
            \endif
            \if :in_group
                           AND t.trigger_group = :'group'
@@ -188,6 +271,19 @@ SELECT
                           AND t.next_fire_time < :'until'::timestamptz
            \endif
            -- end
+\if :seen
+           AND
+               -- include: seen_state
+               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                    WHEN t.max_concurrent IS NOT NULL
+                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                              ELSE t.trigger_state END
+               END
+               -- end
+               = ANY(:'states'::text[])
+\endif
 \endif
 \if :after
            AND (t.trigger_group, t.trigger_name) > (:'after_group', :'after_name')
@@ -205,7 +301,7 @@ SELECT
  WHERE t.sched_name = :'sched'
    -- include: matches
    \if :some_states
-                  AND t.trigger_state = ANY(:'states'::text[])
+                  AND t.trigger_state = ANY(:'stored'::text[])
    \endif
    \if :in_group
                   AND t.trigger_group = :'group'
@@ -239,6 +335,19 @@ SELECT
                   AND t.next_fire_time < :'until'::timestamptz
    \endif
    -- end
+\if :seen
+   AND
+       -- include: seen_state
+       CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+            WHEN t.max_concurrent IS NOT NULL
+                 AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+            THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+            ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                      ELSE t.trigger_state END
+       END
+       -- end
+       = ANY(:'states'::text[])
+\endif
 \if :after
    AND (t.trigger_group, t.trigger_name) > (:'after_group', :'after_name')
 \endif
@@ -252,6 +361,50 @@ SELECT
 -- name: by_next_fire_time
 -- As `by_key`, but the soonest first, then the highest priority; those without a next fire time come last. With
 -- `examined` they are those among the first `among` of the states and the span of time. The first part is always empty.
+WITH
+-- include: full_jobs
+-- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
+-- own limit is among them waits for a slot, whatever its row says.
+full_jobs AS MATERIALIZED (
+    SELECT job_group, job_name, concurrency_key,
+           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
+      FROM qrtz_fired_triggers
+     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
+)
+-- end
+\if :held
+-- include: full_keys
+-- The jobs and concurrency keys that wait for a slot, by which an index finds their triggers.
+, full_keys AS MATERIALIZED (
+    SELECT f.job_group, f.job_name, f.concurrency_key
+      FROM full_jobs f
+     CROSS JOIN LATERAL (
+        SELECT FROM qrtz_job_details j
+         WHERE j.sched_name = :'sched' AND j.job_group = f.job_group AND j.job_name = f.job_name
+           AND j.max_concurrent = f.max_concurrent AND j.overlap_policy = 'block' LIMIT 1) AS of_job
+)
+-- end
+-- include: few_held
+-- They are few if those whose rows say that they are held are, and all those of the jobs at their limits, if some of
+-- these can be wanted.
+, few_held AS MATERIALIZED (
+    SELECT count(*) <= :'most_few'::int AS holds
+      FROM ((SELECT 1 FROM qrtz_triggers
+              WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+              LIMIT :'most_few'::int + 1)
+\if :of_full
+            UNION ALL
+            (SELECT 1
+               FROM full_keys k
+              CROSS JOIN LATERAL (
+                 SELECT FROM qrtz_triggers o
+                  WHERE o.job_group = k.job_group AND o.job_name = k.job_name AND o.concurrency_key = k.concurrency_key
+                 OFFSET 0) AS of_key
+              LIMIT :'most_few'::int + 1)
+\endif
+           ) AS counted)
+-- end
+\endif
 \if :count
 SELECT count(*) FROM (
 \endif
@@ -262,48 +415,62 @@ SELECT
        -- include: trigger_columns
        t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
        t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold,
-       t.calendar_name, t.job_data::text AS trigger_data, t.job_type, t.trigger_state, t.next_fire_time,
-       t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until, t.schedule_hash,
-       t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
+       t.calendar_name, t.job_data::text AS trigger_data, t.job_type,
+       -- end
+       -- include: seen_state
+       CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+            WHEN t.max_concurrent IS NOT NULL
+                 AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+            THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+            ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                      ELSE t.trigger_state END
+       END
+       -- end
+       AS trigger_state,
+       -- include: trigger_progress
+       t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until,
+       t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
        -- end
 \endif
   FROM (
 \if :few
         -- include: few
-                -- They are counted along their index first, without a look at their rows.
-                WITH few AS MATERIALIZED (
-                    SELECT count(*) <= :'most_few'::int AS holds
-                      FROM (SELECT FROM qrtz_triggers
+        -- They are counted along their index first, without a look at their rows.
+        WITH few AS MATERIALIZED (
         \if :of_job
-                             WHERE job_group = :'job_group' AND job_name = :'job_name'
+            SELECT count(*) <= :'most_few'::int AS holds
+              FROM (SELECT FROM qrtz_triggers WHERE job_group = :'job_group' AND job_name = :'job_name'
+                     LIMIT :'most_few'::int + 1) AS counted
         \else
         \if :of_calendar
-                             WHERE sched_name = :'sched' AND calendar_name = :'calendar'
+            SELECT count(*) <= :'most_few'::int AS holds
+              FROM (SELECT FROM qrtz_triggers WHERE sched_name = :'sched' AND calendar_name = :'calendar'
+                     LIMIT :'most_few'::int + 1) AS counted
         \else
-                             WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+            SELECT holds FROM few_held
         \endif
         \endif
-                             LIMIT :'most_few'::int + 1) AS counted)
+        )
         -- end
 \if :last
 \else
        -- include: few_rows
-              -- The condition on `few` needs no row, so that only one part is executed. OFFSET 0 keeps the planner from walking
-              -- another index that has the order of the query. With the scheduler as an expression, only the index of the few
-              -- can serve.
-              (SELECT * FROM qrtz_triggers t
+       -- The condition on `few` needs no row, so that only one part is executed. OFFSET 0 keeps the planner from walking
+       -- another index that has the order of the query. With the scheduler as an expression, only the index of the few
+       -- can serve.
+       (SELECT * FROM qrtz_triggers t
        \if :of_job
-                WHERE t.sched_name || '' = :'sched' AND job_group = :'job_group' AND job_name = :'job_name'
+         WHERE t.sched_name || '' = :'sched' AND job_group = :'job_group' AND job_name = :'job_name'
        \else
        \if :of_calendar
-                WHERE t.sched_name = :'sched' AND calendar_name = :'calendar'
+         WHERE t.sched_name = :'sched' AND calendar_name = :'calendar'
        \else
-                WHERE t.sched_name || '' = :'sched'
-                  AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+         WHERE t.sched_name || '' = :'sched'
+           AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
        \endif
        \endif
-                  AND (SELECT holds FROM few) OFFSET 0)
-               UNION ALL
+           AND (SELECT holds FROM few) OFFSET 0)
+        UNION ALL
        -- end
 \endif
        (SELECT * FROM (
@@ -348,7 +515,7 @@ SELECT
 \else
                        -- include: matches
                        \if :some_states
-                                      AND t.trigger_state = ANY(:'states'::text[])
+                                      AND t.trigger_state = ANY(:'stored'::text[])
                        \endif
                        \if :in_group
                                       AND t.trigger_group = :'group'
@@ -382,6 +549,19 @@ SELECT
                                       AND t.next_fire_time < :'until'::timestamptz
                        \endif
                        -- end
+\if :seen
+                       AND
+                           -- include: seen_state
+                           CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                                WHEN t.max_concurrent IS NOT NULL
+                                     AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                                THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                                ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                                          ELSE t.trigger_state END
+                           END
+                           -- end
+                           = ANY(:'states'::text[])
+\endif
 \endif
 \if :after
                        AND t.next_fire_time >= coalesce(:'after_at'::timestamptz, 'infinity')
@@ -391,18 +571,149 @@ SELECT
                            > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')
 \endif
                      ORDER BY t.next_fire_time, t.priority DESC, t.trigger_group, t.trigger_name
-                     LIMIT :'walked'::int) AS t)
+                     LIMIT :'walked'::int) AS t
+\if :of_full
+                 WHERE NOT (SELECT holds FROM few_held)
+\endif
+               )
 \endif
 \if :held
                 UNION ALL
                (SELECT * FROM qrtz_triggers
-                 WHERE sched_name || '' = :'sched' AND trigger_state = ANY(:'states'::text[])
-                   AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED'))
+                 WHERE sched_name || '' = :'sched' AND trigger_state = ANY(:'stored'::text[])
+                   AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+                   AND (SELECT holds FROM few_held))
+\if :of_full
+                UNION ALL
+                -- include: few_of_full
+                (SELECT t.*
+                   FROM full_keys k
+                  CROSS JOIN LATERAL (
+                     SELECT * FROM qrtz_triggers o
+                      WHERE o.sched_name || '' = :'sched' AND o.job_group = k.job_group AND o.job_name = k.job_name
+                        AND o.concurrency_key = k.concurrency_key AND o.trigger_state IN ('WAITING', 'PAUSED')
+                        AND (SELECT holds FROM few_held) OFFSET 0) AS t)
+                -- end
+\endif
+                UNION ALL
+               -- The front of each range of the held triggers. The first query finds the ranges, the second one those whose
+               -- triggers can be wanted: the limit of their job decides for all of them.
+               (WITH RECURSIVE held AS (
+                    -- include: held_ranges
+                    (SELECT job_group || '' AS job_group, job_name, concurrency_key, trigger_state, misfire_rule FROM qrtz_triggers
+                      WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+                      ORDER BY job_group || '', job_name, concurrency_key, trigger_state, misfire_rule LIMIT 1)
+                    UNION ALL
+                    SELECT other.*
+                      FROM held h
+                     CROSS JOIN LATERAL (
+                        SELECT t.job_group || '' AS job_group, t.job_name, t.concurrency_key, t.trigger_state, t.misfire_rule
+                          FROM qrtz_triggers t
+                         WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+                           AND (t.job_group || '', t.job_name, t.concurrency_key, t.trigger_state, t.misfire_rule)
+                               > (h.job_group, h.job_name, h.concurrency_key, h.trigger_state, h.misfire_rule)
+                         ORDER BY t.job_group || '', t.job_name, t.concurrency_key, t.trigger_state, t.misfire_rule
+                         LIMIT 1) AS other
+                    -- end
+                )
+                SELECT of_range.*
+                  FROM (SELECT t.*
+                          FROM held h
+                         CROSS JOIN LATERAL (
+                            SELECT h.*, j.overlap_policy, j.max_concurrent
+                              FROM qrtz_job_details j
+                             WHERE j.sched_name = :'sched' AND j.job_group = h.job_group AND j.job_name = h.job_name
+                             LIMIT 1) AS t
+                         WHERE NOT (SELECT holds FROM few_held) AND t.trigger_state = ANY(:'stored'::text[])
+\if :seen
+                           AND
+                               -- include: seen_state
+                               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                                    WHEN t.max_concurrent IS NOT NULL
+                                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                                              ELSE t.trigger_state END
+                               END
+                               -- end
+                               = ANY(:'states'::text[])
+\endif
+                        OFFSET 0) AS r
+                 CROSS JOIN LATERAL (
+                    SELECT * FROM qrtz_triggers t
+                     WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = r.job_group AND t.job_name = r.job_name
+                       AND t.concurrency_key = r.concurrency_key AND t.trigger_state = r.trigger_state
+                       AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+                       AND t.misfire_rule = r.misfire_rule
+\if :examined
+\if :since
+                       AND t.next_fire_time >= :'since'::timestamptz
+\endif
+\if :until
+                       AND t.next_fire_time < :'until'::timestamptz
+\endif
+\else
+                       -- include: matches
+                       \if :some_states
+                                      AND t.trigger_state = ANY(:'stored'::text[])
+                       \endif
+                       \if :in_group
+                                      AND t.trigger_group = :'group'
+                       \endif
+                       \if :group_like
+                                      AND CASE :'operator'
+                                              WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
+                                              WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
+                                              ELSE strpos(t.trigger_group, :'group') > 0
+                                          END
+                       \endif
+                       \if :contains
+                                      AND strpos(t.trigger_name, :'contains') > 0
+                       \endif
+                       \if :of_job
+                                      AND t.job_group = :'job_group' AND t.job_name = :'job_name'
+                       \endif
+                       \if :of_calendar
+                                      AND t.calendar_name = :'calendar'
+                       \endif
+                       \if :of_type
+                                      AND t.job_type = :'job_type'
+                       \endif
+                       \if :of_kind
+                                      AND t.kind = :'kind'
+                       \endif
+                       \if :since
+                                      AND t.next_fire_time >= :'since'::timestamptz
+                       \endif
+                       \if :until
+                                      AND t.next_fire_time < :'until'::timestamptz
+                       \endif
+                       -- end
+\if :seen
+                       AND
+                           -- include: seen_state
+                           CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                                WHEN t.max_concurrent IS NOT NULL
+                                     AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                                THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                                ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                                          ELSE t.trigger_state END
+                           END
+                           -- end
+                           = ANY(:'states'::text[])
+\endif
+\endif
+\if :after
+                       AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
+                           > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')
+\endif
+                     ORDER BY t.next_fire_time, t.priority DESC, t.trigger_group, t.trigger_name
+                     LIMIT :'walked'::int) AS of_range)
 \endif
 \if :stopped
                 UNION ALL
                (SELECT * FROM qrtz_triggers
-                 WHERE sched_name || '' = :'sched' AND trigger_state = ANY(:'states'::text[])
+                 WHERE sched_name || '' = :'sched' AND trigger_state = ANY(:'stored'::text[])
                    AND trigger_state IN ('ERROR', 'PAUSED'))
 \endif
                ) AS t
@@ -417,7 +728,7 @@ SELECT
 \else
            -- include: matches
            \if :some_states
-                          AND t.trigger_state = ANY(:'states'::text[])
+                          AND t.trigger_state = ANY(:'stored'::text[])
            \endif
            \if :in_group
                           AND t.trigger_group = :'group'
@@ -451,6 +762,19 @@ SELECT
                           AND t.next_fire_time < :'until'::timestamptz
            \endif
            -- end
+\if :seen
+           AND
+               -- include: seen_state
+               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                    WHEN t.max_concurrent IS NOT NULL
+                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                              ELSE t.trigger_state END
+               END
+               -- end
+               = ANY(:'states'::text[])
+\endif
 \endif
 \if :after
            AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
@@ -469,7 +793,7 @@ SELECT
  WHERE t.sched_name = :'sched'
    -- include: matches
    \if :some_states
-                  AND t.trigger_state = ANY(:'states'::text[])
+                  AND t.trigger_state = ANY(:'stored'::text[])
    \endif
    \if :in_group
                   AND t.trigger_group = :'group'
@@ -503,6 +827,19 @@ SELECT
                   AND t.next_fire_time < :'until'::timestamptz
    \endif
    -- end
+\if :seen
+   AND
+       -- include: seen_state
+       CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+            WHEN t.max_concurrent IS NOT NULL
+                 AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+            THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+            ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                      ELSE t.trigger_state END
+       END
+       -- end
+       = ANY(:'states'::text[])
+\endif
 \if :after
    AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
        > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')

@@ -73,7 +73,18 @@ SELECT outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_na
 -- name: attempts
 -- The trigger of a retry or of a recovery is named after the execution that it repeats. So each step to the attempt
 -- before, or to the next one at any stage, is a look-up by an index. The expressions leave only that index.
-WITH RECURSIVE before AS (
+WITH RECURSIVE
+-- include: full_jobs
+-- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
+-- own limit is among them waits for a slot, whatever its row says.
+full_jobs AS MATERIALIZED (
+    SELECT job_group, job_name, concurrency_key,
+           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
+      FROM qrtz_fired_triggers
+     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
+)
+-- end
+, before AS (
     SELECT root.fire_id AS root, 0 AS place, e.*
       FROM unnest(:'fire_ids'::bigint[]) AS root(fire_id)
      CROSS JOIN LATERAL (
@@ -146,9 +157,19 @@ following AS (
                 SELECT 'SCHEDULED', NULL::bigint, trigger_group, trigger_name, job_group, job_name, job_type,
                        NULL::text, next_fire_time, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, attempt,
                        NULL::text, job_data::text, NULL::text, NULL::timestamptz
-                  FROM qrtz_triggers
+                  FROM qrtz_triggers t
                  WHERE sched_name = :'sched' AND trigger_group = k.of_group AND trigger_name = k.of_name
-                   AND trigger_state || '' = 'WAITING') AS any_stage
+                   AND
+                       -- include: seen_state
+                       CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                            WHEN t.max_concurrent IS NOT NULL
+                                 AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                            THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                            ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                                      ELSE t.trigger_state END
+                       END
+                       -- end
+                       = 'WAITING') AS any_stage
          ORDER BY outcome = 'SCHEDULED', coalesce(ended_at, fired_time, scheduled_time) DESC, fire_id DESC
          LIMIT 1) AS e
      WHERE f.place < :'limit'::int

@@ -1,14 +1,115 @@
 -- name: tallies
 -- The conditions are those of the partial indexes on `triggers`. The index of the held triggers does not distinguish
--- ACQUIRED, BLOCKED and COMPLETE, so all of them are read once, if they are as few as usual. Otherwise, with the scheduler
--- as an expression, only that index can serve. The paused triggers that are overdue are looked for among the first ones
--- by key.
-WITH held AS MATERIALIZED (
-    SELECT trigger_state FROM qrtz_triggers
-     WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-     LIMIT 2 * :'most'::int + 1
+-- ACQUIRED, BLOCKED and COMPLETE, so the first ones are read once; with the scheduler as an expression, only that index
+-- can serve. The paused triggers that are overdue are looked for among the first ones by key. Of the triggers that wait
+-- for a slot although their rows are WAITING or PAUSED, the first ones are found by their jobs. If these are all, an index
+-- counts that many too many as WAITING or PAUSED; otherwise, only the first ones of these states are counted, and those
+-- that wait only among the first ones of each range of the due index.
+WITH RECURSIVE
+-- include: full_jobs
+-- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
+-- own limit is among them waits for a slot, whatever its row says.
+full_jobs AS MATERIALIZED (
+    SELECT job_group, job_name, concurrency_key,
+           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
+      FROM qrtz_fired_triggers
+     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
+)
+-- end
+-- include: full_keys
+-- The jobs and concurrency keys that wait for a slot, by which an index finds their triggers.
+, full_keys AS MATERIALIZED (
+    SELECT f.job_group, f.job_name, f.concurrency_key
+      FROM full_jobs f
+     CROSS JOIN LATERAL (
+        SELECT FROM qrtz_job_details j
+         WHERE j.sched_name = :'sched' AND j.job_group = f.job_group AND j.job_name = f.job_name
+           AND j.max_concurrent = f.max_concurrent AND j.overlap_policy = 'block' LIMIT 1) AS of_job
+)
+-- end
+, held AS MATERIALIZED (
+    SELECT
+           -- include: seen_state
+           CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                WHEN t.max_concurrent IS NOT NULL
+                     AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                          ELSE t.trigger_state END
+           END
+           -- end
+           AS state
+      FROM qrtz_triggers t
+     WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+     LIMIT 2 * :'most'::int
 ),
-all_held AS (SELECT count(*) <= 2 * :'most'::int AS is_complete FROM held)
+of_full AS MATERIALIZED (
+    SELECT t.trigger_state,
+           -- include: seen_state
+           CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                WHEN t.max_concurrent IS NOT NULL
+                     AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                          ELSE t.trigger_state END
+           END
+           -- end
+           AS state
+      FROM full_keys k
+     CROSS JOIN LATERAL (
+        SELECT * FROM qrtz_triggers o
+         WHERE o.sched_name || '' = :'sched' AND o.job_group = k.job_group AND o.job_name = k.job_name
+           AND o.concurrency_key = k.concurrency_key OFFSET 0) AS t
+     LIMIT 2 * :'most'::int
+),
+hidden AS MATERIALIZED (
+    SELECT count(*) < 2 * :'most'::int AS are_all,
+           count(*) FILTER (WHERE trigger_state = 'WAITING' AND state = 'BLOCKED') AS waiting,
+           count(*) FILTER (WHERE trigger_state = 'PAUSED' AND state = 'PAUSED_BLOCKED') AS paused
+      FROM of_full
+),
+waiting AS (
+    -- include: waiting
+    -- A loose index scan: one step per dispatch key, so the cost does not depend on the number of triggers.
+    (SELECT job_type, placement FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
+      ORDER BY job_type, placement LIMIT 1)
+    UNION ALL
+    SELECT other.job_type, other.placement
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT t.job_type, t.placement FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING'
+           AND (t.job_type, t.placement) > (w.job_type, w.placement)
+         ORDER BY t.job_type, t.placement LIMIT 1) AS other
+    -- end
+),
+examined AS MATERIALIZED (
+    SELECT
+           -- include: seen_state
+           CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                WHEN t.max_concurrent IS NOT NULL
+                     AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                          ELSE t.trigger_state END
+           END
+           -- end
+           AS state
+      FROM ((SELECT of_key.*
+               FROM waiting w
+              CROSS JOIN
+                 -- include: each_rule
+                 (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
+                 -- end
+              CROSS JOIN LATERAL (
+                 SELECT * FROM qrtz_triggers t
+                  WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.job_type = w.job_type
+                    AND t.placement = w.placement AND t.misfire_rule = rule.name
+                  LIMIT 2 * :'most'::int) AS of_key)
+            UNION ALL
+            (SELECT * FROM qrtz_triggers
+              WHERE sched_name = :'sched' AND trigger_state = 'PAUSED' LIMIT 2 * :'most'::int)) AS t
+)
 SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                                WHERE sched_name = :'sched' LIMIT :'most'::int + 1) AS counted),
        (SELECT count(*) FROM (SELECT FROM qrtz_fired_triggers
@@ -18,47 +119,104 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                                WHERE sched_name = :'sched' AND state = 'EXECUTING'
                                LIMIT :'most'::int + 1) AS counted),
        (SELECT count(*)
-          FROM (SELECT next_fire_time FROM qrtz_triggers
-                 WHERE sched_name = :'sched' AND trigger_state = 'PAUSED'
-                 ORDER BY trigger_group, trigger_name LIMIT :'most'::int + 1) AS paused
-         WHERE next_fire_time < :now),
+          FROM (SELECT t.next_fire_time,
+                       -- include: seen_state
+                       CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                            WHEN t.max_concurrent IS NOT NULL
+                                 AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                            THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                            ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                                      ELSE t.trigger_state END
+                       END
+                       -- end
+                       AS state
+                  FROM ((SELECT * FROM qrtz_triggers
+                          WHERE sched_name = :'sched' AND trigger_state = 'PAUSED'
+                          ORDER BY trigger_group, trigger_name LIMIT :'most'::int + 1)
+                        UNION ALL
+                        (SELECT * FROM qrtz_triggers
+                          WHERE sched_name = :'sched' AND trigger_state = 'PAUSED_BLOCKED'
+                          ORDER BY trigger_group, trigger_name LIMIT :'most'::int + 1)) AS t) AS paused
+         WHERE next_fire_time < :now AND state = 'PAUSED'),
        -- The triggers by state, in the order of `TriggerState`.
-       (SELECT count(*) FROM (SELECT FROM qrtz_triggers
-                               WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
-                               LIMIT :'most'::int + 1) AS counted),
-       CASE WHEN (SELECT is_complete FROM all_held) THEN (SELECT count(*) FROM held WHERE trigger_state = 'ACQUIRED')
-            ELSE (SELECT count(*) FROM (SELECT FROM qrtz_triggers
-                                         WHERE sched_name || '' = :'sched' AND trigger_state = 'ACQUIRED'
-                                         LIMIT :'most'::int + 1) AS counted) END,
-       CASE WHEN (SELECT is_complete FROM all_held) THEN (SELECT count(*) FROM held WHERE trigger_state = 'BLOCKED')
-            ELSE (SELECT count(*) FROM (SELECT FROM qrtz_triggers
-                                         WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
-                                         LIMIT :'most'::int + 1) AS counted) END,
-       (SELECT count(*) FROM (SELECT FROM qrtz_triggers
-                               WHERE sched_name = :'sched' AND trigger_state = 'PAUSED'
-                               LIMIT :'most'::int + 1) AS counted),
-       (SELECT count(*) FROM (SELECT FROM qrtz_triggers
-                               WHERE sched_name = :'sched' AND trigger_state = 'PAUSED_BLOCKED'
-                               LIMIT :'most'::int + 1) AS counted),
-       CASE WHEN (SELECT is_complete FROM all_held) THEN (SELECT count(*) FROM held WHERE trigger_state = 'COMPLETE')
-            ELSE (SELECT count(*) FROM (SELECT FROM qrtz_triggers
-                                         WHERE sched_name || '' = :'sched' AND trigger_state = 'COMPLETE'
-                                         LIMIT :'most'::int + 1) AS counted) END,
+       CASE WHEN (SELECT are_all FROM hidden)
+            THEN (SELECT count(*) - (SELECT waiting FROM hidden)
+                    FROM (SELECT FROM qrtz_triggers
+                           WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
+                           LIMIT :'most'::int + 1 + (SELECT waiting FROM hidden)) AS counted)
+            ELSE (SELECT count(*) FROM (SELECT FROM examined WHERE state = 'WAITING' LIMIT :'most'::int + 1) AS counted) END
+       + (SELECT count(*) FROM held WHERE state = 'WAITING'),
+       (SELECT count(*) FROM held WHERE state = 'ACQUIRED'),
+       (SELECT waiting FROM hidden) + (SELECT count(*) FROM held WHERE state = 'BLOCKED'),
+       CASE WHEN (SELECT are_all FROM hidden)
+            THEN (SELECT count(*) - (SELECT paused FROM hidden)
+                    FROM (SELECT FROM qrtz_triggers
+                           WHERE sched_name = :'sched' AND trigger_state = 'PAUSED'
+                           LIMIT :'most'::int + 1 + (SELECT paused FROM hidden)) AS counted)
+            ELSE (SELECT count(*) FROM (SELECT FROM examined WHERE state = 'PAUSED' LIMIT :'most'::int + 1) AS counted) END
+       + (SELECT count(*) FROM held WHERE state = 'PAUSED'),
+       (SELECT paused FROM hidden) + (SELECT count(*) FROM held WHERE state = 'PAUSED_BLOCKED'),
+       (SELECT count(*) FROM held WHERE state = 'COMPLETE'),
        (SELECT count(*) FROM (SELECT FROM qrtz_triggers
                                WHERE sched_name = :'sched' AND trigger_state = 'ERROR'
                                LIMIT :'most'::int + 1) AS counted);
 
 -- name: slots
+-- The triggers that wait are counted among the first ones whose rows say so, where an overlap policy let them wait, and
+-- among the first ones of jobs at their limits.
+WITH
+-- include: full_jobs
+-- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
+-- own limit is among them waits for a slot, whatever its row says.
+full_jobs AS MATERIALIZED (
+    SELECT job_group, job_name, concurrency_key,
+           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
+      FROM qrtz_fired_triggers
+     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
+)
+-- end
+-- include: full_keys
+-- The jobs and concurrency keys that wait for a slot, by which an index finds their triggers.
+, full_keys AS MATERIALIZED (
+    SELECT f.job_group, f.job_name, f.concurrency_key
+      FROM full_jobs f
+     CROSS JOIN LATERAL (
+        SELECT FROM qrtz_job_details j
+         WHERE j.sched_name = :'sched' AND j.job_group = f.job_group AND j.job_name = f.job_name
+           AND j.max_concurrent = f.max_concurrent AND j.overlap_policy = 'block' LIMIT 1) AS of_job
+)
+-- end
 SELECT job_group, job_name, concurrency_key, max(max_concurrent), sum(executing)::int, sum(blocked)::int
   FROM (SELECT job_group, job_name, concurrency_key, max_concurrent, 1 AS executing, 0 AS blocked
           FROM qrtz_fired_triggers
          WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
          UNION ALL
-        (SELECT job_group, job_name, concurrency_key, max_concurrent, 0, 1
-           FROM qrtz_triggers
-          WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
-            AND max_concurrent IS NOT NULL
-          LIMIT 10000)) AS used
+        SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, 0, 1
+          FROM (SELECT *
+                  FROM (SELECT * FROM qrtz_triggers
+                         WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+                           AND max_concurrent IS NOT NULL
+                         LIMIT 10000) AS held
+                 WHERE overlap_policy <> 'block'
+                UNION ALL
+                (SELECT o.*
+                   FROM full_keys k
+                  CROSS JOIN LATERAL (
+                     SELECT * FROM qrtz_triggers
+                      WHERE sched_name || '' = :'sched' AND job_group = k.job_group AND job_name = k.job_name
+                        AND concurrency_key = k.concurrency_key OFFSET 0) AS o
+                  LIMIT 10000)) AS t
+         WHERE
+               -- include: seen_state
+               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                    WHEN t.max_concurrent IS NOT NULL
+                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                              ELSE t.trigger_state END
+               END
+               -- end
+               IN ('BLOCKED', 'PAUSED_BLOCKED')) AS used
  GROUP BY job_group, job_name, concurrency_key
  ORDER BY job_group, job_name, concurrency_key LIMIT :'limit'::int;
 

@@ -20,8 +20,21 @@ class View:
 _TRIGGER = {"sched_name": "", "trigger_group": "", "trigger_name": "", "job_group": "", "job_name": "", "job_type": ""}
 
 VIEWS: Mapping[str, View] = {
+    "qrtz_full_jobs": View(
+        "A job, and one of its concurrency keys, at its limit. Its triggers wait until an execution ends: a scheduler"
+        " calls them BLOCKED or PAUSED_BLOCKED, whatever their rows say.",
+        {
+            "sched_name": "",
+            "job_group": "",
+            "job_name": "",
+            "concurrency_key": "",
+            "max_concurrent": "",
+            "executing": "The number of executions that run.",
+        },
+    ),
     "qrtz_due_now": View(
-        "A trigger that could fire now: it waits, its fire time has come, and no rate limit holds it back.",
+        "A trigger that could fire now: it waits, its fire time has come, its job is below its limit, and no rate limit"
+        " holds it back.",
         {
             **_TRIGGER,
             "placement": "",
@@ -51,7 +64,7 @@ VIEWS: Mapping[str, View] = {
         "A trigger that is not paused, and whose fire time passed more than five seconds ago.",
         {
             **_TRIGGER,
-            "trigger_state": "",
+            "trigger_state": "WAITING, ACQUIRED or BLOCKED, as a scheduler tells it.",
             "next_fire_time": "The fire time that has passed.",
             "late_by": "The time since then.",
             "reason": "The cause in words: a limit, a lack of nodes or workers, or a claim that was not fired yet.",
