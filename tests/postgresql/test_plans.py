@@ -506,6 +506,7 @@ OF_ENDS = {
     "retry_after": [None] * LIMIT,
     "results": [None] * LIMIT,
     "wakes_others": False,
+    "misfire_threshold": "60 s",
 }
 
 

@@ -29,7 +29,13 @@ class ExternalSession(SqlSession):
     """A `SqlSession` that sends its statements in the caller's transaction."""
 
     def __init__(self, session: SqlSession, transaction: ExternalTransaction) -> None:
-        super().__init__(session.connections, session.scheduler, session.names, session.diagnosis)
+        super().__init__(
+            session.connections,
+            session.scheduler,
+            session.names,
+            session.diagnosis,
+            misfire_threshold=session.misfire_threshold,
+        )
         self._transaction = transaction
 
     def lock(self, name: LockName) -> BoundStatement:
