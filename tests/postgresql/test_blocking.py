@@ -331,6 +331,15 @@ def test_a_dead_nodes_slots_are_taken_by_those_that_wait(stage: Stage) -> None:
     assert stage.run_down(node, stage.fire_due(node)) == ["t2", "t3", "t4"]
 
 
+def test_the_end_of_an_execution_that_is_no_longer_the_nodes_releases_nothing(stage: Stage) -> None:
+    dead, node = stage.node("dead"), stage.node()
+    fired = serial_with_two_waiting(stage, dead)
+    stage.recover(node, dead)
+    assert names(stage.fire_due(node)) == ["b"]
+    assert stage.complete(dead, fired).fenced
+    assert stage.of("BLOCKED") == ["c"]
+
+
 # --- late ones
 
 

@@ -248,8 +248,8 @@ CURES = (
             *(
                 Edit(
                     f"{_SQL_FILES}/steps/{step}.sql",
-                    "AND r.concurrency_key = c.concurrency_key AND r.state = 'EXECUTING'",
-                    "AND r.concurrency_key = c.concurrency_key || 'x' AND r.state = 'EXECUTING'",
+                    "AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING'",
+                    "AND r.concurrency_key = job.concurrency_key || 'x' AND r.state = 'EXECUTING'",
                 )
                 for step in ("acquire", "fire")
             ),
