@@ -202,6 +202,16 @@ def test_each_key_has_its_own_queue(stage: Stage) -> None:
     assert stage.of("BLOCKED") == ["y1", "x2", "y2"]
 
 
+def test_what_comes_later_for_a_key_at_its_limit_waits(stage: Stage) -> None:
+    node = stage.node()
+    keyed = job(max_concurrent=2, concurrency_key="tenant", durable=True)
+    stage.schedule(keyed, *[once(f"t{n}", data={"tenant": "x"}) for n in range(2)])
+    assert len(stage.fire_due(node)) == 2
+    stage.add_triggers(keyed.key, once("late", data={"tenant": "x"}), once("other", data={"tenant": "y"}))
+    assert names(stage.fire_due(node)) == ["other"]
+    assert stage.of("BLOCKED") == ["late"]
+
+
 # --- a slot that the released trigger does not take
 
 
