@@ -702,7 +702,8 @@ def upgrade() -> None:
         "qrtz_triggers_held",
         "qrtz_triggers",
         [
-            "job_group",
+            sa.text("(sched_name || '')"),
+            sa.text("(job_group || '')"),
             "job_name",
             "concurrency_key",
             "trigger_state",

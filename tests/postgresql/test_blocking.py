@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from quartzpy.keys import TriggerKey
+from quartzpy.states import CompletionInstruction
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import (
     FiredTrigger,
@@ -26,6 +27,7 @@ from quartzpy.store.protocol import (
 )
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.triggers.cron import CronTrigger
+from quartzpy.triggers.fixed_delay import FixedDelayTrigger
 from quartzpy.triggers.trigger import TriggerProgress
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
 from tests.contract.harness import (
@@ -241,6 +243,23 @@ def test_a_slot_is_passed_on_at_once(stage: Stage, takes_away: Callable[[Stage, 
     assert stage.of("WAITING") == ["b"]
     takes_away(stage, node)
     assert names(stage.fire_due(node)) == ["c"]
+
+
+@pytest.mark.parametrize(
+    "instruction", [None, CompletionInstruction.DELETE_TRIGGER, CompletionInstruction.SET_TRIGGER_COMPLETE]
+)
+def test_an_end_that_moves_or_ends_its_own_trigger_leaves_its_slot_to_the_next(
+    stage: Stage, instruction: CompletionInstruction | None
+) -> None:
+    node = stage.node()
+    own = FixedDelayTrigger("10s", "own", start_time=START) if instruction is None else every(10, "own")
+    stage.schedule(serial(durable=True), own, once("other", at(12)))
+    [fired] = stage.fire_due(node)
+    stage.clock.set(at(15))
+    assert not stage.fire_due(node)
+    assert stage.of("BLOCKED") == ["own", "other"]
+    stage.complete(node, fired, **({} if instruction is None else {"instruction": instruction}))
+    assert names(stage.fire_due(node)) == ["other"]
 
 
 def pause_job_in_part(stage: Stage, node: Node) -> None:

@@ -30,6 +30,12 @@ SLOTS = (
         (f"{_TESTS}::test_a_slot_is_passed_on_at_once[pause]",),
     ),
     Sabotage(
+        "ends_give_slots_to_what_they_end",
+        "the slot of a trigger that an end moves or ends stays free until the next check-in",
+        (Edit(f"{_STORE}.steps.completion_effects", "*pass_on_of(session, changing), ", ""),),
+        (f"{_TESTS}::test_an_end_that_moves_or_ends_its_own_trigger_leaves_its_slot_to_the_next[None]",),
+    ),
+    Sabotage(
         "users_transactions_hold_siblings",
         "a user's transaction holds triggers that it is not about",
         (Edit(f"{_STORE}.steps.slots", " or not session.decides_at_once", ""),),

@@ -1,7 +1,6 @@
 """The store inside a caller's transaction: statements between savepoints, without taking a lock row.
 
-Elsewhere a step decides under the lock; here it decides from the rows that are committed when it runs. If a job starts
-to run while one of its triggers is stored in this way, the next `acquire` notices the trigger and blocks it.
+Elsewhere a step decides under the lock; here it decides from the rows that are committed when it runs.
 """
 
 from __future__ import annotations

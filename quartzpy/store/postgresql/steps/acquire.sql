@@ -147,7 +147,7 @@ decisions AS MATERIALIZED (
                     WHEN l.overlap_policy = 'buffer_one' AND l.rank = greatest(l.max_concurrent - l.running, 0) + 1
                          AND NOT EXISTS (
                             SELECT FROM qrtz_triggers w
-                             WHERE w.sched_name = :'sched' AND w.job_group = l.job_group AND w.job_name = l.job_name
+                             WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = l.job_group AND w.job_name = l.job_name
                                AND w.concurrency_key = l.concurrency_key AND w.trigger_state = 'BLOCKED' OFFSET 0)
                          THEN 'BLOCK'
                     ELSE 'SKIP' END

@@ -302,10 +302,13 @@ Index(
     postgresql_where=text("owner IS NOT NULL"),
 )
 # complete and recover: the triggers that are claimed, blocked or ended, by their job; of the blocked ones, the soonest
-# for each misfire rule, as in the due index
+# for each misfire rule, as in the due index. The scheduler and the group are expressions: what does not write them is
+# not served by this index (see above), and what does is not served by the index of all triggers of a job, which the
+# planner takes for as good where it has no true statistics.
 Index(
     "qrtz_triggers_held",
-    triggers.c.job_group,
+    text("(sched_name || '')"),
+    text("(job_group || '')"),
     triggers.c.job_name,
     triggers.c.concurrency_key,
     triggers.c.trigger_state,
