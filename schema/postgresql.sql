@@ -311,7 +311,7 @@ CREATE INDEX qrtz_triggers_placed ON qrtz_triggers (sched_name, placement, job_t
 
 CREATE INDEX qrtz_triggers_stopped ON qrtz_triggers (trigger_state, trigger_group, trigger_name, sched_name) WHERE trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED');
 
-CREATE INDEX qrtz_triggers_held ON qrtz_triggers (job_group, job_name, concurrency_key) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
+CREATE INDEX qrtz_triggers_held ON qrtz_triggers ((sched_name || ''), (job_group || ''), job_name, concurrency_key, trigger_state, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
 
 CREATE INDEX qrtz_triggers_owner ON qrtz_triggers (sched_name, owner) WHERE owner IS NOT NULL;
 

@@ -755,7 +755,16 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_triggers_held",
         "qrtz_triggers",
-        ["job_group", "job_name", "concurrency_key"],
+        [
+            sa.text("(sched_name || '')"),
+            sa.text("(job_group || '')"),
+            "job_name",
+            "concurrency_key",
+            "trigger_state",
+            "misfire_rule",
+            "next_fire_time",
+            sa.text("priority DESC"),
+        ],
         unique=False,
         postgresql_where=sa.text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
         schema=schema,

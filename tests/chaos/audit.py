@@ -21,13 +21,17 @@ AUDIT = {
     "fire_without_node": """
         SELECT f.fire_id::text FROM qrtz_fired_triggers f
           LEFT JOIN qrtz_scheduler_state s USING (sched_name, epoch) WHERE s.epoch IS NULL""",
-    # Blocked, and nothing of its job and key runs that blocks it.
+    # Blocked, and nothing of its job and key runs that blocks it, or is about to run.
     "blocked_by_nobody": """
         SELECT t.trigger_group || '.' || t.trigger_name FROM qrtz_triggers t
-         WHERE t.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+         WHERE t.trigger_state = 'BLOCKED'
            AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.sched_name = t.sched_name
                               AND f.job_group = t.job_group AND f.job_name = t.job_name
-                              AND f.concurrency_key = t.concurrency_key AND f.state = 'EXECUTING')""",
+                              AND f.concurrency_key = t.concurrency_key AND f.state = 'EXECUTING')
+           AND NOT EXISTS (SELECT FROM qrtz_triggers s WHERE s.sched_name = t.sched_name
+                              AND s.job_group = t.job_group AND s.job_name = t.job_name
+                              AND s.concurrency_key = t.concurrency_key AND s.trigger_state IN ('WAITING', 'ACQUIRED')
+                              AND s.next_fire_time <= clock_timestamp())""",
     # L1: due, untouched, and not held up by its own job.
     "overdue": """
         SELECT t.trigger_group || '.' || t.trigger_name || '@' || t.next_fire_time FROM qrtz_triggers t

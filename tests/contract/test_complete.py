@@ -9,6 +9,7 @@ from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import NamedTriggers
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 from tests.contract.harness import (
+    HOUR,
     SECOND,
     START,
     Harness,
@@ -81,6 +82,7 @@ def test_blocked_triggers_of_the_job_are_released(store: Harness) -> None:
     store.store.pause(NamedTriggers([key("paused")]))
     fired = store.fire_one(node)
     assert store.states("every", "other", "paused") == ["BLOCKED", "BLOCKED", "PAUSED_BLOCKED"]
+    assert not store.fire_due(node, look_ahead=HOUR), "a store may block them only when a step meets them"
     outcome = store.complete(node, fired)
     assert store.states("every", "other", "paused") == ["WAITING", "WAITING", "PAUSED"]
     assert outcome.earliest_unblocked == at(5)

@@ -62,7 +62,9 @@ def test_a_job_can_end_its_trigger_at_its_last_fire(store: Harness) -> None:
 def test_a_serial_job_can_end_the_trigger_that_fired_it(store: Harness) -> None:
     node = store.node()
     store.schedule(serial(), every(10), once("other", at(5)))
-    outcome = store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
+    fired = store.fire_one(node)
+    assert not store.fire_due(node, look_ahead=HOUR), "a store may block them only when a step meets them"
+    outcome = store.complete_asking(node, fired, TRIGGER_COMPLETE)
     assert store.states("every", "other") == ["COMPLETE", "WAITING"]
     assert outcome.earliest_unblocked is not None
 
@@ -117,7 +119,9 @@ def test_claims_on_triggers_that_a_job_ends_are_dropped(store: Harness) -> None:
 def test_a_job_can_delete_the_trigger_that_fired(store: Harness) -> None:
     node = store.node()
     store.schedule(serial(), every(10), once("other", at(5)))
-    outcome = store.complete_asking(node, store.fire_one(node), DELETE)
+    fired = store.fire_one(node)
+    assert not store.fire_due(node, look_ahead=HOUR), "a store may block them only when a step meets them"
+    outcome = store.complete_asking(node, fired, DELETE)
     assert store.states("every", "other") == ["gone", "WAITING"]
     assert outcome.earliest_unblocked is not None
     assert stored_job(store.store, job_key()) is not None

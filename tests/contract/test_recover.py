@@ -322,7 +322,8 @@ def test_nothing_to_recover_changes_nothing(store: Harness) -> None:
 )
 def test_a_trigger_that_nothing_holds_is_repaired(store: Harness, state: TriggerState, freed: str) -> None:
     node = store.node()
-    store.schedule(serial(), once(when=at(100)), once("other", at(100)))
+    buffering = job(max_concurrent=1, overlap_policy="buffer_one")
+    store.schedule(buffering, once(when=at(100)), once("other", at(100)))
     store.set_state(key("once"), state)
     assert store.state("once") in (state, freed), "a store may tell already what the repair makes of it"
     assert store.store.recover(node, []).repaired == 1

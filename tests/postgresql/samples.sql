@@ -119,6 +119,7 @@
 \set messages '{"half done",NULL}'
 \set misfire_action SKIPPED
 \set misfire_instruction_list {smart,smart}
+\set misfire_threshold '1 min'
 \set misfire_threshold_list {NULL,1h}
 \set missed misfire
 \set missed_times {"{}","{}"}

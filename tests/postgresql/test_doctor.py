@@ -69,7 +69,11 @@ SELECT 1, sched_name, trigger_group, trigger_name, generation, job_group, job_na
 BROKEN = [
     ("claim-without-owner", "UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED', fire_id = 99"),
     ("blocked-for-nothing", "UPDATE qrtz_triggers SET trigger_state = 'BLOCKED'"),
-    ("blocked-for-nothing", "UPDATE qrtz_triggers SET trigger_state = 'PAUSED_BLOCKED'"),
+    (
+        "blocked-for-nothing",
+        "UPDATE qrtz_job_details SET overlap_policy = 'buffer_one';"
+        " UPDATE qrtz_triggers SET overlap_policy = 'buffer_one', trigger_state = 'PAUSED_BLOCKED'",
+    ),
     ("unknown-epoch", FIRED.format(state="EXECUTING")),
     ("unknown-epoch", FIRED.format(state="ACQUIRED")),
     ("stale-copies", "UPDATE qrtz_triggers SET job_type = 'another'"),

@@ -321,7 +321,7 @@ def test_a_row_that_says_it_is_held_where_nothing_holds_it_is_freed(
     store: SqlJobStore, connect: Connect, statement: str, state: str
 ) -> None:
     node = register(store)
-    store_due(store, "a", serial=True)
+    store_due(store, "a")
     connect().execute(statement)
     assert connect().execute("SELECT trigger_state FROM qrtz_triggers").fetchall() == [(state,)]
     assert store.recover(node, []).repaired == 1

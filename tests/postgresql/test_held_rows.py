@@ -152,17 +152,6 @@ def cancelling_others(stage: Stage) -> Run:
     return run
 
 
-def blocking_claims(stage: Stage) -> Run:
-    """The claims on the other triggers of a job go, once it is at its limit."""
-    stage.schedule(at=MINUTE, max_concurrent=1)
-    assert names(stage.acquire(HOUR).acquired) == {"held", "free"}
-    now = datetime.now(UTC)
-    for key in KEYS:
-        due = SimpleTrigger(f"{key.name} due", job_key=key, start_time=now - SECOND, interval=HOUR, repeat_count=5)
-        stage.store.store_jobs([JobEntry(None, [prepare(due, now, None)])], replace=True)
-    return lambda: names(stage.acquire().fired)
-
-
 def firing(stage: Stage) -> Run:
     stage.schedule(at=MINUTE)
     claimed = stage.acquire(HOUR).acquired
@@ -322,7 +311,6 @@ OPERATIONS: dict[str, Callable[[Stage], Run]] = {
     "acquire with limits": acquiring_limited,
     "acquire with rate limits": acquiring_rate_limited,
     "acquire and cancel others": cancelling_others,
-    "acquire and block claims": blocking_claims,
     "acquire what users stored": settling,
     "fire": firing,
     "release": releasing,

@@ -111,7 +111,7 @@ def test_what_a_completion_frees_is_announced_where_its_node_takes_no_more(
     assert news.wait(SOON)
     minute = timedelta(minutes=1)
     [fired] = store.acquire(
-        node, [AvailableSlots("known")], limit=1, look_ahead=timedelta(), misfire_threshold=60 * minute
+        node, [AvailableSlots("known")], limit=2, look_ahead=timedelta(), misfire_threshold=60 * minute
     ).fired
     ended = Completion(fired, started_at=NOW, ended_at=NOW, outcome=Outcome.SUCCEEDED)
     assert store.complete(node, [ended], wakes_others=not takes_more).earliest_unblocked

@@ -134,8 +134,8 @@ def test_a_claim_whose_job_has_got_a_limit_since_fires_within_the_limit(store: S
     fired = wait_until(lambda: store.fire(node, requests).fired, "the instant")
     assert [one.max_concurrent for one in fired] == [1]
     assert not store.fire(node, requests).fired
-    states = connect().execute("SELECT trigger_state FROM qrtz_triggers").fetchall()
-    assert states == [("BLOCKED",), ("BLOCKED",)]
+    states = connect().execute("SELECT trigger_state FROM qrtz_triggers ORDER BY 1").fetchall()
+    assert states == [("BLOCKED",), ("WAITING",)], "the one that fired waits for its next fire time"
     assert connect().execute("SELECT max_concurrent FROM qrtz_fired_triggers").fetchall() == [(1,)]
 
 

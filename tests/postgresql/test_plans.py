@@ -30,9 +30,11 @@ from quartzpy.store.postgresql.steps.acquire import (
     NEXT_DUE,
 )
 from quartzpy.store.postgresql.steps.complete import complete_statement
-from quartzpy.store.postgresql.steps.misfire import MOVE
+from quartzpy.store.postgresql.steps.misfire import LATE, MOVE
 from quartzpy.store.postgresql.steps.purge import PURGE
 from quartzpy.store.postgresql.steps.rate_limits import ADMIT, NEXT_TURN
+from quartzpy.store.postgresql.steps.recover import ANYTHING_STUCK, REPAIR
+from quartzpy.store.postgresql.steps.slots import PASS_ON, PASS_ON_OF_JOBS
 from quartzpy.store.postgresql.storing import COMPARE_JOBS
 from quartzpy.store.queries import (
     HISTORY,
@@ -559,6 +561,7 @@ OF_ENDS = {
     "retry_after": [None] * LIMIT,
     "results": [None] * LIMIT,
     "wakes_others": False,
+    "misfire_threshold": "60 s",
 }
 
 
@@ -592,6 +595,47 @@ def test_a_limit_of_a_key_costs_nothing_for_the_triggers_of_other_keys(
     plan = explain(text, **values)
     scans = scans_of_triggers(plan)
     assert LIMIT <= sum(walked(node) for node in scans) <= 8 * LIMIT, scans
+
+
+CROWD = """
+INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, max_concurrent, persists_data,
+    requests_recovery) VALUES ('plans', 'DEFAULT', 'crowd', 'known', true, 1, false, false);
+UPDATE qrtz_triggers
+   SET job_name = 'crowd', job_type = 'known', placement = '', max_concurrent = 1, trigger_state = 'BLOCKED',
+       next_fire_time = now() + generation * interval '1 ms'
+                        - CASE WHEN generation % 2 = 0 THEN interval '20 s' ELSE interval '1 h' END
+ WHERE sched_name = 'plans' AND generation > 6000;
+"""
+RUNNING = """
+INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+    job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent, requests_recovery,
+    attempt)
+VALUES (8991, 'plans', 'DEFAULT', 't8991', 8991, 'DEFAULT', 'crowd', 'known', 'node', 1, 'EXECUTING', now(), now(), 5,
+        1, false, 1);
+"""
+ONE_LATE = "UPDATE qrtz_triggers SET trigger_state = 'WAITING' WHERE generation = 6001;"
+MISFIRING = {"left": [], "placements": [""], "job_types": ["known"], "limit": LIMIT}
+
+
+@filled(*(Fill(statistics=statistics, then=CROWD + RUNNING) for statistics in STATISTICS))
+def test_an_end_finds_the_next_trigger_however_many_wait(explain: Callable[..., list[dict[str, Any]]]) -> None:
+    """A serial job has 3,000 triggers that wait, half of them so late that they are misfires."""
+    plan = explain(COMPLETE, **OF_ENDS)
+    assert sum(walked(node) for node in scans_of_triggers(plan)) <= 2 * LIMIT, scans_of_triggers(plan)
+    for text in (ANYTHING_STUCK, REPAIR, PASS_ON, PASS_ON_OF_JOBS):
+        plan = explain(text, job_groups=["DEFAULT"], job_names=["crowd"], misfire_threshold="60 s")
+        assert sum(walked(node) for node in scans_of_triggers(plan)) <= 2 * LIMIT, (text, scans_of_triggers(plan))
+
+
+@filled(*(Fill(statistics=statistics, then=CROWD + ONE_LATE) for statistics in STATISTICS))
+def test_a_slot_that_nothing_takes_is_passed_on_and_late_ones_are_handled_in_batches(
+    explain: Callable[..., list[dict[str, Any]]],
+) -> None:
+    for text in (ANYTHING_STUCK, PASS_ON, PASS_ON_OF_JOBS):
+        plan = explain(text, job_groups=["DEFAULT"], job_names=["crowd"], misfire_threshold="60 s")
+        assert sum(walked(node) for node in scans_of_triggers(plan)) <= 2 * LIMIT, (text, scans_of_triggers(plan))
+    plan = explain(LATE, **MISFIRING)
+    assert sum(walked(node) for node in scans_of_triggers(plan)) <= 4 * LIMIT, scans_of_triggers(plan)
 
 
 PAUSED = "UPDATE qrtz_triggers SET trigger_state = 'PAUSED' WHERE sched_name = 'plans' AND job_name = 'unknown'"

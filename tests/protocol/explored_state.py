@@ -36,6 +36,8 @@ class Cures:
     """S8: recovery frees what the dead node held."""
     repairs: bool = True
     """A row that says it is held, where nothing holds it, is freed at a check-in."""
+    passes_on: bool = True
+    """A slot that nothing takes is passed on to a trigger that waits for it, at a check-in."""
 
 
 ALL_CURES = Cures()

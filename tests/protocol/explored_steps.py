@@ -42,32 +42,27 @@ class Draft:
             numbers += fire_ids_of(pipeline.about)
         return max(numbers, default=0) + 1
 
-    def _is_full(self) -> bool:
+    def is_full(self) -> bool:
         return self.scope.serial and any(row.executing for row in self.fired.values())
 
     def _stands(self, owner: int) -> bool:
         return owner != NOBODY and self.nodes[owner].registered
 
     def _begin_executing(self, row: Fired) -> Fired:
-        """The trigger moves on, and the others of its job are blocked; rows that the user holds are skipped."""
+        """The trigger moves on; the others of its job stay as they are."""
         row = row._replace(executing=True)
         self.fired[row.fire_id] = row
         self.fate(row, fires=1)
         following = row.instant + 1
         over = following == self.scope.instants
-        self.set(row.trigger, next=following, fire_id=0, state="C" if over else "B" if self.scope.serial else "W")
-        if self.scope.serial:
-            for number, other in enumerate(self.triggers):
-                if number != row.trigger and not other.held and other.state in "WA":
-                    self.fired.pop(other.fire_id, None)
-                    self.set(number, state="B", fire_id=0)
+        self.set(row.trigger, next=following, fire_id=0, state="C" if over else "W")
         return row
 
-    def _free_siblings(self) -> None:
-        if not self._is_full():
-            for number, trigger in enumerate(self.triggers):
-                if trigger.state == "B" and not trigger.held:
-                    self.set(number, state="W")
+    def _pass_slot_on(self) -> None:
+        """The soonest of those that wait for the slot gets it; rows that the user holds are skipped."""
+        waiting = [n for n, trigger in enumerate(self.triggers) if trigger.state == "B" and not trigger.held]
+        if waiting and not self.is_full():
+            self.set(min(waiting, key=lambda number: self.triggers[number].next), state="W")
 
     # --- transactions; the answer is None where the epoch is found to be gone
 
@@ -100,7 +95,7 @@ class Draft:
         trigger = self.triggers[number]
         if trigger.held or trigger.state != "W":
             return ("acquired", (), ())
-        if self._is_full():
+        if self.is_full():
             self.set(number, state="B")
             return ("acquired", (), ())
         row = Fired(self._fence(), number, trigger.next, owner, False)
@@ -120,7 +115,7 @@ class Draft:
             return ("acquired", still, ()) if still else ("fired", fire_id, ())
         if trigger.held:
             return ("acquired", (), ())
-        if self._is_full():
+        if self.is_full():
             del self.fired[fire_id]
             self.set(row.trigger, state="B", fire_id=0)
             return ("fired", fire_id, ())
@@ -163,7 +158,7 @@ class Draft:
         if row is not None and row.owner == owner and row.executing:
             del self.fired[fire_id]
             self.fate(row, ends=1)
-            self._free_siblings()
+            self._pass_slot_on()
         return ("completed", fire_id)
 
     def recover(self, dead: int) -> None:
@@ -180,7 +175,7 @@ class Draft:
                 self.fate(row, ends=1)
                 fates = self.fates[row.trigger]
                 fates[row.instant] = fates[row.instant]._replace(lost=True)
-                self._free_siblings()
+                self._pass_slot_on()
             elif self.triggers[row.trigger].fire_id == row.fire_id and not self.triggers[row.trigger].held:
                 self.set(row.trigger, state="W", fire_id=0)
         kept = [pipeline._replace(owner=NOBODY) if pipeline.owner == dead else pipeline for pipeline in self.abandoned]
@@ -188,9 +183,13 @@ class Draft:
 
     def repair(self) -> None:
         for number, trigger in enumerate(self.triggers):
-            unowned = trigger.state == "A" and trigger.fire_id not in self.fired
-            if not trigger.held and (unowned or (trigger.state == "B" and not self._is_full())):
+            if trigger.state == "A" and trigger.fire_id not in self.fired and not trigger.held:
                 self.set(number, state="W", fire_id=0)
+
+    def pass_open_slot_on(self) -> None:
+        """What a claim is about to take is not open."""
+        if not any(trigger.state == "A" for trigger in self.triggers):
+            self._pass_slot_on()
 
     # --- what a node does with an answer
 

@@ -161,6 +161,10 @@ class Model:
             draft = self.draft(state)
             draft.repair()
             yield Edge(f"{name} repairs what nothing holds", True, draft.freeze())
+        if self.cures.passes_on and self.scope.serial:
+            draft = self.draft(state)
+            draft.pass_open_slot_on()
+            yield Edge(f"{name} passes on the slot that nothing takes", True, draft.freeze())
         for at, trigger in enumerate(state.triggers):
             if state.faults and trigger.state == "W" and not trigger.held:
                 draft = self.draft(state, fault=True)
@@ -185,9 +189,12 @@ class Model:
             del draft.late[at]
             trigger = state.triggers[number]
             if not trigger.held and (not self.cures.guards_misfires or (trigger.state == "W" and trigger.next == seen)):
-                draft.fate(Fired(0, number, seen, NOBODY, False), skips=1)
-                over = seen + 1 == self.scope.instants
-                draft.set(number, next=seen + 1, state="C" if over else trigger.state)
+                if draft.is_full():
+                    draft.set(number, state="B")
+                else:
+                    draft.fate(Fired(0, number, seen, NOBODY, False), skips=1)
+                    over = seen + 1 == self.scope.instants
+                    draft.set(number, next=seen + 1, state="C" if over else trigger.state)
             yield Edge(f"the misfire of t{number} is handled", True, draft.freeze())
         for number, trigger in enumerate(state.triggers):
             if trigger.held:
@@ -196,7 +203,7 @@ class Model:
                 yield Edge(f"the user rolls back and lets t{number} go", True, draft.freeze())
             elif trigger.state == "P":
                 draft = self.draft(state)
-                draft.set(number, state="B" if draft._is_full() else "W")
+                draft.set(number, state="W")
                 yield Edge(f"the user resumes t{number}", True, draft.freeze())
             elif state.faults and trigger.state != "C":
                 draft = self.draft(state, fault=True)

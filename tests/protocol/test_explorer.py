@@ -83,6 +83,7 @@ def test_a_node_that_compares_heals_what_the_single_cures_prevent() -> None:
         ("frees_owned", ONE_FAULT, "S4: claim 1 is of an epoch that is not registered"),
         ("forgets", ONE_FAULT, "stuck: no way leads to rest"),
         ("repairs", TWO_FAULTS, "stuck: no way leads to rest"),
+        ("passes_on", SERIAL, "stuck: no way leads to rest"),
     ],
 )
 def test_without_a_protection_its_invariant_breaks(protection: str, scope: Scope, wrong: str) -> None:

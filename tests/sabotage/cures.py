@@ -248,13 +248,13 @@ CURES = (
             *(
                 Edit(
                     f"{_SQL_FILES}/steps/{step}.sql",
-                    "AND r.concurrency_key = c.concurrency_key AND r.state = 'EXECUTING'",
-                    "AND r.concurrency_key = c.concurrency_key || 'x' AND r.state = 'EXECUTING'",
+                    "AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING'",
+                    "AND r.concurrency_key = job.concurrency_key || 'x' AND r.state = 'EXECUTING'",
                 )
                 for step in ("acquire", "fire")
             ),
         ),
-        ("tests/postgresql/test_concurrency_keys.py::test_never_more_than_the_limit_run_for_a_key_over_nodes[2]",),
+        ("tests/postgresql/test_blocking.py::test_what_comes_later_for_a_key_at_its_limit_waits",),
     ),
     Sabotage(
         "i3_an_end_does_not_wait_for_its_follower",

@@ -111,18 +111,6 @@ FEATURES = (
         ("tests/facade/test_debounce.py::test_calls_that_come_at_once_leave_one_that_waits[postgresql]",),
     ),
     Sabotage(
-        "resumed_triggers_wait_for_any_key",
-        "a trigger is blocked by executions with other concurrency keys",
-        (
-            Edit(
-                _PAUSING,
-                "AND f.concurrency_key = t.concurrency_key AND f.state = 'EXECUTING'",
-                "AND f.state = 'EXECUTING'",
-            ),
-        ),
-        (f"{_CONTRACT}/test_concurrency_keys.py::test_a_resumed_trigger_waits_for_its_key_only[postgresql]",),
-    ),
-    Sabotage(
         "fixed_delays_count_from_the_fire",
         "the delay after an execution begins when the execution begins",
         (

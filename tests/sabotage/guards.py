@@ -11,6 +11,7 @@ from tests.sabotage.held_rows import HELD_ROWS
 from tests.sabotage.pipelines import PIPELINES
 from tests.sabotage.protections import PROTECTIONS
 from tests.sabotage.rows import ROWS
+from tests.sabotage.slots import SLOTS
 from tests.sabotage.waking import WAKING
 from tests.sabotage.web import WEB
 
@@ -25,6 +26,7 @@ SABOTAGES: dict[str, Sabotage] = {
         *PIPELINES,
         *HELD_ROWS,
         *ROWS,
+        *SLOTS,
         *WAKING,
         *WEB,
     )

@@ -48,18 +48,6 @@ HELD_ROWS = (
         (f"{_WAITS}[release]",),
     ),
     Sabotage(
-        "void_claims_are_waited_for",
-        "a step that takes a trigger from another node waits for the row of its claim",
-        (
-            Edit(
-                f"{_SQL_FILES}/steps/acquire.sql",
-                "o.fire_id = others.fire_id AND o.state = 'ACQUIRED'\n           FOR UPDATE SKIP LOCKED",
-                "o.fire_id = others.fire_id AND o.state = 'ACQUIRED'\n",
-            ),
-        ),
-        (f"{_WAITS}[acquire and block claims]",),
-    ),
-    Sabotage(
         "an_execution_to_replace_is_waited_for",
         "the acquire step waits for an execution that it asks to stop",
         (

@@ -206,8 +206,8 @@ PROTECTIONS = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/complete.sql",
-                "SELECT DISTINCT job_group, job_name, concurrency_key FROM done WHERE max_concurrent IS NOT NULL",
-                "SELECT z.job_group, z.job_name, '' AS concurrency_key"
+                "concurrency_key, count(*) AS number\n      FROM done WHERE max_concurrent IS NOT NULL",
+                "'' AS concurrency_key, count(*) AS number\n"
                 " FROM unnest(:'z_groups'::text[], :'z_names'::text[]) AS z(job_group, job_name)",
             ),
             Edit(
@@ -218,7 +218,9 @@ PROTECTIONS = (
                 "            fire_ids=[c.fired.fire_id for c in completions],\n            started=",
             ),
         ),
-        ("tests/contract/test_complete.py::test_a_completion_after_recovery_is_fenced_and_keeps_nothing[postgresql]",),
+        (
+            "tests/postgresql/test_blocking.py::test_the_end_of_an_execution_that_is_no_longer_the_nodes_releases_nothing",
+        ),
     ),
     Sabotage(
         "checkin_on_the_work_pool",

@@ -21,6 +21,7 @@ from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.lookups import match_values, matched_groups, names
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.steps.slots import pass_on_of
 from quartzpy.store.protocol import (
     NO_NOTE,
     Everything,
@@ -76,8 +77,10 @@ def _pause(
     values = {**values, "by_mode": by_mode, "reason": note.reason, "by": note.by}
 
     def work(transaction: Transaction) -> None:
-        transaction.execute(*remember, session.bind(waiting, **values))
-        transaction.commit(session.lock(LockName.TRIGGER_ACCESS), session.bind(skipping, **values))
+        taken_away = transaction.execute(*remember, session.bind(waiting, **values))[-1].rows
+        transaction.commit(
+            session.lock(LockName.TRIGGER_ACCESS), session.bind(skipping, **values), *pass_on_of(session, taken_away)
+        )
 
     session.transaction(work)
 

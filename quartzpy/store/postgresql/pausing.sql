@@ -3,7 +3,7 @@
 -- whose row another transaction has locked stays. It no longer matches its trigger, so it never fires, and its node
 -- deletes it when it tries to fire it, or at the next comparison of what it holds.
 WITH affected AS (
-    SELECT t.trigger_group, t.trigger_name, t.fire_id
+    SELECT t.trigger_group, t.trigger_name, t.trigger_state, t.fire_id
       FROM qrtz_triggers t
      WHERE t.sched_name = :'sched'
 \if :by_trigger
@@ -48,7 +48,7 @@ WITH affected AS (
 ),
 paused AS (
     UPDATE qrtz_triggers t
-       SET trigger_state = CASE WHEN t.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+       SET trigger_state = CASE WHEN t.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') AND t.overlap_policy <> 'block'
                                 THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END,
            fire_id = NULL, held_by_mode = :'by_mode'::bool,
            paused_at = CASE WHEN :'by_mode'::bool THEN NULL
@@ -75,15 +75,26 @@ paused AS (
                      OR (:'reason'::text IS NOT NULL
                          AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
            -- end
-    RETURNING affected.fire_id
+    RETURNING affected.fire_id, affected.trigger_state AS before, t.job_group, t.job_name, t.max_concurrent
+),
+unclaimed AS (
+    DELETE FROM qrtz_fired_triggers f
+     USING paused
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM qrtz_fired_triggers o
+         WHERE o.fire_id = paused.fire_id AND o.state = 'ACQUIRED'
+           FOR UPDATE SKIP LOCKED) AS void
+     WHERE f.ctid = void.row
 )
-DELETE FROM qrtz_fired_triggers f
- USING paused
- CROSS JOIN LATERAL (
-    SELECT o.ctid AS row FROM qrtz_fired_triggers o
-     WHERE o.fire_id = paused.fire_id AND o.state = 'ACQUIRED'
-       FOR UPDATE SKIP LOCKED) AS void
- WHERE f.ctid = void.row;
+-- The jobs of which a slot may be left to other triggers. Where all triggers of a job or of a group are paused, few are
+-- left: the next check-in passes the slots on.
+SELECT DISTINCT job_group, job_name FROM paused
+ WHERE max_concurrent IS NOT NULL AND before IN ('WAITING', 'ACQUIRED')
+\if :by_trigger
+\else
+ LIMIT 0
+\endif
+;
 
 -- name: resume
 -- A trigger without a further fire time does not change. A late one becomes WAITING, and the misfire step handles it.
@@ -153,26 +164,7 @@ WITH affected AS (
 UPDATE qrtz_triggers t
    SET held_by_mode = affected.is_forbidden, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
        trigger_state =
-           CASE WHEN affected.is_forbidden THEN t.trigger_state
-                WHEN NOT
-                     -- include: ordinary
-                     -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
-                     (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
-                         AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                                          WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
-                         AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
-                                          WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
-                                            AND f.max_concurrent IS NOT NULL))
-                     -- end
-                     AND
-                     -- include: job_is_full_t
-                     t.overlap_policy = 'block' AND t.max_concurrent <= (
-                         SELECT count(*) FROM qrtz_fired_triggers f
-                          WHERE f.sched_name = :'sched' AND f.job_group = t.job_group AND f.job_name = t.job_name
-                            AND f.concurrency_key = t.concurrency_key AND f.state = 'EXECUTING'
-                            AND f.max_concurrent IS NOT NULL)
-                     -- end
-                THEN 'BLOCKED' ELSE 'WAITING' END,
+           CASE WHEN NOT affected.is_forbidden THEN 'WAITING' ELSE t.trigger_state END,
        unreconciled = CASE WHEN affected.is_forbidden THEN t.unreconciled
                            WHEN t.unreconciled IS NOT NULL THEN 'NEW' END,
        missed_policy = CASE WHEN affected.is_forbidden THEN t.missed_policy ELSE affected.missed_policy END,
@@ -223,17 +215,13 @@ UPDATE qrtz_triggers t
            CASE WHEN t.next_fire_time IS NULL THEN 'COMPLETE'
                 WHEN
                 -- include: ordinary
-                -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
+                -- Nothing is paused or in manual mode: checked once per statement, not once per row.
                 (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
                     AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                                     WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
-                    AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
-                                     WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
-                                       AND f.max_concurrent IS NOT NULL))
+                                     WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED'))
                 -- end
                 THEN 'WAITING'
-                ELSE coalesce(nullif(ltrim(
-                     CASE WHEN
+                WHEN
                   -- include: group_is_paused_t
                   EXISTS (SELECT FROM qrtz_paused_trigger_groups p
                            WHERE p.sched_name = :'sched'
@@ -252,26 +240,14 @@ UPDATE qrtz_triggers t
                  AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
                               WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')))
             -- end
-                     THEN 'PAUSED' ELSE '' END
-                     || CASE WHEN
-                  -- include: job_is_full_t
-                  t.overlap_policy = 'block' AND t.max_concurrent <= (
-                      SELECT count(*) FROM qrtz_fired_triggers f
-                       WHERE f.sched_name = :'sched' AND f.job_group = t.job_group AND f.job_name = t.job_name
-                         AND f.concurrency_key = t.concurrency_key AND f.state = 'EXECUTING'
-                         AND f.max_concurrent IS NOT NULL)
-                  -- end
-                     THEN '_BLOCKED' ELSE '' END, '_'), ''), 'WAITING') END,
+                     THEN 'PAUSED' ELSE 'WAITING' END,
        held_by_mode =
            (NOT
             -- include: ordinary
-            -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
+            -- Nothing is paused or in manual mode: checked once per statement, not once per row.
             (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
                 AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                                 WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
-                AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
-                                 WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
-                                   AND f.max_concurrent IS NOT NULL))
+                                 WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED'))
             -- end
             AND NOT
             -- include: group_is_paused_t

@@ -9,6 +9,7 @@ from quartzpy.store.postgresql.columns import key_columns
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.orphans import orphans
+from quartzpy.store.postgresql.steps.slots import pass_on_of
 
 _SQL = SqlFile("removing.sql")
 VOID_CLAIMS = _SQL("void_claims")
@@ -25,8 +26,12 @@ def delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[Tr
 
     def work(transaction: Transaction) -> set[TriggerKey]:
         went = transaction.execute(session.bind(DELETE_TRIGGERS, **values))[0].rows
-        transaction.commit(session.bind(VOID_CLAIMS, **values), *orphans(session, {row[2:] for row in went}))
-        return {TriggerKey(name, group) for group, name, _, _ in went}
+        transaction.commit(
+            session.bind(VOID_CLAIMS, **values),
+            *orphans(session, {row[2:4] for row in went}),
+            *pass_on_of(session, {row[2:4] for row in went if row[4]}),
+        )
+        return {TriggerKey(name, group) for group, name, *_ in went}
 
     return session.transaction(work) if keys else set()
 

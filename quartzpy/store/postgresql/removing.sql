@@ -12,7 +12,8 @@ DELETE FROM qrtz_fired_triggers f
 DELETE FROM qrtz_triggers t
  USING unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
  WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
-RETURNING t.trigger_group, t.trigger_name, t.job_group, t.job_name;
+RETURNING t.trigger_group, t.trigger_name, t.job_group, t.job_name,
+          t.max_concurrent IS NOT NULL AND t.trigger_state IN ('WAITING', 'ACQUIRED');
 
 -- name: hold_jobs
 -- Locks jobs, so that nobody can add a trigger to them.

@@ -106,7 +106,13 @@ class SqlJobStore:
         self._control = ControlConnection(self._connections)
         names = Names(self._config.schema, self._config.table_prefix, self._now_sql)
         diagnosis = Diagnosis(self._connections, names, self._config.schema, self._config.lock_timeout)
-        self._session = SqlSession(self._connections, self._config.name, names, diagnosis)
+        self._session = SqlSession(
+            self._connections,
+            self._config.name,
+            names,
+            diagnosis,
+            misfire_threshold=self._config.misfire_threshold,
+        )
         self._steps = self._session.of_steps()
 
     @property

@@ -83,10 +83,8 @@ SELECT :'sched', nextval('qrtz_fire_ids'), o.trigger_group, o.trigger_name, o.jo
        'WAITING', false,
 \else
        -- include: new_state
-       CASE WHEN usual.is_so THEN 'WAITING'
-            ELSE coalesce(nullif(ltrim(
-                CASE WHEN checked.group_is_paused OR checked.mode_forbids THEN 'PAUSED' ELSE '' END
-                || CASE WHEN checked.job_is_full THEN '_BLOCKED' ELSE '' END, '_'), ''), 'WAITING') END
+       CASE WHEN usual.is_so OR NOT (checked.group_is_paused OR checked.mode_forbids)
+            THEN 'WAITING' ELSE 'PAUSED' END
        -- end
        ,
        -- Leaving a mode resumes the triggers that only the mode pauses.
@@ -100,13 +98,10 @@ SELECT :'sched', nextval('qrtz_fire_ids'), o.trigger_group, o.trigger_name, o.jo
 \else
  CROSS JOIN (SELECT
              -- include: ordinary
-             -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
+             -- Nothing is paused or in manual mode: checked once per statement, not once per row.
              (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
                  AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                                  WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
-                 AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
-                                  WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
-                                    AND f.max_concurrent IS NOT NULL))
+                                  WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED'))
              -- end
              AS is_so) AS usual
 \endif
@@ -156,12 +151,7 @@ SELECT :'sched', nextval('qrtz_fire_ids'), o.trigger_group, o.trigger_name, o.jo
                               'MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
            OR (o.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
                AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                            WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')) AS mode_forbids,
-           j.overlap_policy = 'block' AND j.max_concurrent <= (
-              SELECT count(*) FROM qrtz_fired_triggers f
-               WHERE f.sched_name = :'sched' AND f.job_group = o.job_group AND f.job_name = o.job_name
-                 AND f.concurrency_key = own.new_key AND f.state = 'EXECUTING'
-                 AND f.max_concurrent IS NOT NULL) AS job_is_full) AS checked
+                            WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')) AS mode_forbids) AS checked
  -- end
 \endif
  WHERE before.generation > 0
@@ -246,23 +236,18 @@ UPDATE qrtz_triggers t
        -- end
   FROM (SELECT o.row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, own.new_key,
                -- include: new_state
-               CASE WHEN usual.is_so THEN 'WAITING'
-                    ELSE coalesce(nullif(ltrim(
-                        CASE WHEN checked.group_is_paused OR checked.mode_forbids THEN 'PAUSED' ELSE '' END
-                        || CASE WHEN checked.job_is_full THEN '_BLOCKED' ELSE '' END, '_'), ''), 'WAITING') END
+               CASE WHEN usual.is_so OR NOT (checked.group_is_paused OR checked.mode_forbids)
+                    THEN 'WAITING' ELSE 'PAUSED' END
                -- end
                AS new_state,
                -- Leaving a mode resumes the triggers that only the mode pauses.
                NOT usual.is_so AND NOT checked.group_is_paused AND checked.mode_forbids AS new_hold
           FROM (SELECT
                 -- include: ordinary
-                -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
+                -- Nothing is paused or in manual mode: checked once per statement, not once per row.
                 (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
                     AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                                     WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
-                    AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
-                                     WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
-                                       AND f.max_concurrent IS NOT NULL))
+                                     WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED'))
                 -- end
                 AS is_so) AS usual
          CROSS JOIN unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
@@ -298,12 +283,7 @@ UPDATE qrtz_triggers t
                                       'MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
                    OR (o.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
                        AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                                    WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')) AS mode_forbids,
-                   j.overlap_policy = 'block' AND j.max_concurrent <= (
-                      SELECT count(*) FROM qrtz_fired_triggers f
-                       WHERE f.sched_name = :'sched' AND f.job_group = o.job_group AND f.job_name = o.job_name
-                         AND f.concurrency_key = own.new_key AND f.state = 'EXECUTING'
-                         AND f.max_concurrent IS NOT NULL) AS job_is_full) AS checked
+                                    WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')) AS mode_forbids) AS checked
          -- end
         OFFSET 0) AS j
  WHERE t.ctid = j.row
@@ -319,13 +299,10 @@ UPDATE qrtz_triggers t
 -- name: is_ordinary
 SELECT
 -- include: ordinary
--- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
+-- Nothing is paused or in manual mode: checked once per statement, not once per row.
 (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
     AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                     WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
-    AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
-                     WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
-                       AND f.max_concurrent IS NOT NULL))
+                     WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED'))
 -- end
 ;
 
@@ -335,13 +312,10 @@ SELECT 1 / count(*)
   FROM (SELECT 1
          WHERE
                -- include: ordinary
-               -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
+               -- Nothing is paused or in manual mode: checked once per statement, not once per row.
                (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
                    AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                                    WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
-                   AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
-                                    WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
-                                      AND f.max_concurrent IS NOT NULL))
+                                    WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED'))
                -- end
            AND NOT EXISTS (
                SELECT FROM unnest(:'groups'::text[], :'names'::text[], :'types'::text[], :'limits'::int[],

@@ -91,7 +91,8 @@ class FiringStore(Protocol):
 
         A trigger that is due and whose following fire times are stored is fired within the same transaction. It
         becomes WAITING; or BLOCKED, with all other triggers of the job, if the job is now at its limit; or COMPLETE
-        if no fire time follows. Under BUFFER_ONE and CANCEL_OTHER one fire coalesces all fire times that have
+        if no fire time follows. A store may tell from the running executions that triggers are BLOCKED, and store it
+        only for those that a step meets. Under BUFFER_ONE and CANCEL_OTHER one fire coalesces all fire times that have
         passed. Every other eligible trigger becomes ACQUIRED, and is returned as a claim.
 
         Raises:
@@ -105,8 +106,8 @@ class FiringStore(Protocol):
         A claim that becomes due within `early` is fired as well. Its fire time is then the scheduled one, and the node
         starts the job at that instant.
 
-        A claim that was lost in the meantime is dropped without a fire: its trigger was paused, deleted, replaced, or
-        blocked by another trigger of its job.
+        A claim that was lost in the meantime is dropped without a fire: its trigger was paused, deleted or replaced, or
+        its job has reached its limit.
 
         Raises:
             LeaseLostError: the epoch is no longer registered.

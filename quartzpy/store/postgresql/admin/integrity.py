@@ -28,6 +28,7 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.tables import metadata
 from quartzpy.store.postgresql.steps.checkin import list_nodes
 from quartzpy.store.postgresql.steps.recover import FREE, REPAIR, STUCK
+from quartzpy.store.postgresql.steps.slots import pass_on
 from quartzpy.store.protocol import Repairs
 from quartzpy.texts import numbered
 
@@ -81,22 +82,23 @@ def repair(session: SqlSession) -> Repairs:
         session.unlocked(session.bind(MAKE, names=list(LockName)))
     if not (unknown.rows or stuck.rows or copies.rows):
         return Repairs(lock_rows=missing)
-    copies, released, remaining, repaired = session.locked(
+    copies, released, remaining, repaired, passed_on = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
         session.bind(REPAIR_COPIES),
-        session.bind(FREE, died=[]),
+        session.bind(FREE, died=[], misfire_threshold=session.misfire_threshold),
         session.bind(UNKNOWN_EPOCHS),
         session.bind(REPAIR),
+        pass_on(session),
         news(session),
         name=LockName.STATE_ACCESS,
-    )[1:5]
+    )[1:6]
     recovered, lost, *_ = released.rows[0]
     return Repairs(
         lock_rows=missing,
         copies=copies.touched,
         executions=recovered + lost,
         claims=max(0, len(unknown.rows) - len(remaining.rows) - recovered - lost),
-        stuck=len(repaired.rows),
+        stuck=len(repaired.rows) + passed_on.rows[0][0],
     )
 
 

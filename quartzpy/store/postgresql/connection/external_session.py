@@ -1,7 +1,6 @@
 """The store inside a caller's transaction: statements between savepoints, without taking a lock row.
 
-Elsewhere a step decides under the lock; here it decides from the rows that are committed when it runs. If a job starts
-to run while one of its triggers is stored in this way, the next `acquire` notices the trigger and blocks it.
+Elsewhere a step decides under the lock; here it decides from the rows that are committed when it runs.
 """
 
 from __future__ import annotations
@@ -29,7 +28,13 @@ class ExternalSession(SqlSession):
     """A `SqlSession` that sends its statements in the caller's transaction."""
 
     def __init__(self, session: SqlSession, transaction: ExternalTransaction) -> None:
-        super().__init__(session.connections, session.scheduler, session.names, session.diagnosis)
+        super().__init__(
+            session.connections,
+            session.scheduler,
+            session.names,
+            session.diagnosis,
+            misfire_threshold=session.misfire_threshold,
+        )
         self._transaction = transaction
 
     def lock(self, name: LockName) -> BoundStatement:

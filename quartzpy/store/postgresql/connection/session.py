@@ -87,13 +87,22 @@ class ClockEstimate:
 class SqlSession:
     """Sends the statements of one scheduler to one database."""
 
-    def __init__(self, connections: Connections, scheduler: str, names: Names, diagnosis: Diagnosis) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        scheduler: str,
+        names: Names,
+        diagnosis: Diagnosis,
+        *,
+        misfire_threshold: timedelta,
+    ) -> None:
         self.connections = connections
         self.share: PoolShare = connections.calls
         """The share of the pool that the transactions of this session use."""
         self.diagnosis = diagnosis
         self.scheduler = scheduler
         self.names = names
+        self.misfire_threshold = misfire_threshold
         self._statements: dict[str, Statement] = {}
         self.channel = channel(scheduler, names.prefix)
         """The channel of this scheduler's notifications."""

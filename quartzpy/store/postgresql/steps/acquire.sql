@@ -16,8 +16,7 @@
 --   too;
 -- - `coalesced_fire_times`, those that it coalesces already; `fire_id`, the id of the claim or of the execution.
 --
--- `decisions` adds `fills_limit` (the job reaches its limit by this step, so that its other triggers are blocked) and
--- `decision`: FIRE, CLAIM, SKIP, or BLOCK.
+-- `decisions` adds `decision`: FIRE, CLAIM, SKIP, or BLOCK.
 
 -- name: acquire
 -- Claims triggers of all jobs, and fires those that are due already.
@@ -84,9 +83,19 @@ candidates AS MATERIALIZED (
          LIMIT :'limit'::int) AS due
 ),
 -- include: limited
--- The candidates of jobs with a limit, with the number of their running executions, in the order in which they get the
--- free slots: the soonest first, but the newest first if it replaces running executions. Those that are due are ranked
--- apart from those that are not.
+-- The number of running executions of each job with a limit that has candidates, for each concurrency key.
+executions AS MATERIALIZED (
+    SELECT job.*, counted.running
+      FROM (SELECT DISTINCT job_group, job_name, concurrency_key
+              FROM candidates WHERE max_concurrent IS NOT NULL) AS job
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS running FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
+           AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+     ) AS counted
+),
+-- The candidates of these jobs, in the order in which they get the free slots: the soonest first, but the newest first
+-- if it replaces running executions. Those that are due are ranked apart from those that are not, unless they block.
 limited AS MATERIALIZED (
     SELECT c.*, executions.running,
            row_number() OVER (PARTITION BY c.job_group, c.job_name, c.concurrency_key,
@@ -94,11 +103,9 @@ limited AS MATERIALIZED (
                                   ORDER BY CASE c.overlap_policy WHEN 'cancel_other' THEN c.scheduled_time END DESC,
                                            c.scheduled_time, c.priority DESC) AS rank
       FROM candidates c
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS running FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = c.job_group AND r.job_name = c.job_name
-           AND r.concurrency_key = c.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
-     ) AS executions
+      JOIN executions
+        ON executions.job_group = c.job_group AND executions.job_name = c.job_name
+       AND executions.concurrency_key = c.concurrency_key
      WHERE c.max_concurrent IS NOT NULL
 ),
 -- The jobs with an execution that a fire would replace and whose row another transaction has locked.
@@ -119,34 +126,28 @@ held AS MATERIALIZED (
 -- One decision for each candidate.
 decisions AS MATERIALIZED (
     -- Nothing holds up a job without a limit.
-    SELECT c.*, 0::bigint AS running, 1::bigint AS rank, false AS fills_limit,
+    SELECT c.*, 0::bigint AS running, 1::bigint AS rank, 0::bigint AS fires,
            CASE WHEN c.is_due THEN 'FIRE' ELSE 'CLAIM' END AS decision
       FROM candidates c WHERE c.max_concurrent IS NULL
     UNION ALL
-    -- BLOCK, with a free slot. If those that fire now take the last slot, the others are blocked and not claimed.
-    SELECT f.*, CASE WHEN f.is_due THEN 'FIRE' WHEN f.fills_limit THEN 'BLOCK' ELSE 'CLAIM' END
-      FROM (SELECT l.*, l.running + count(*) FILTER (WHERE l.is_due)
-                                        OVER (PARTITION BY l.job_group, l.job_name, l.concurrency_key)
-                            >= l.max_concurrent AS fills_limit
-              FROM limited l
-             WHERE l.overlap_policy = 'block' AND l.rank <= l.max_concurrent - l.running) AS f
--- end
-    UNION ALL
-    -- BLOCK, at the limit already: a transaction that takes no lock has stored the trigger as WAITING, or its row was
-    -- locked when the other triggers of its job were blocked.
-    SELECT l.*, true, 'BLOCK'
-      FROM limited l WHERE l.overlap_policy = 'block' AND l.running >= l.max_concurrent
--- include: overlap
+    -- Its job waits for a slot. What is met while executions have all slots leaves the index of waiting triggers, so
+    -- that no further step reads it before the end of one of them releases it. Other triggers of the job stay as they
+    -- are. So do those for which claims leave no slot: the claims may not fire.
+    SELECT s.*, CASE WHEN s.rank > s.max_concurrent - s.running THEN 'BLOCK' WHEN s.is_due THEN 'FIRE' ELSE 'CLAIM' END
+      FROM (SELECT l.*, count(*) FILTER (WHERE l.is_due AND l.rank <= l.max_concurrent - l.running)
+                                OVER (PARTITION BY l.job_group, l.job_name, l.concurrency_key) AS fires
+              FROM limited l WHERE l.overlap_policy = 'block') AS s
+     WHERE s.rank <= s.max_concurrent - s.running OR s.running + s.fires >= s.max_concurrent
     UNION ALL
     -- Its job does not wait for a slot.
-    SELECT l.*, false,
+    SELECT l.*, 0,
            CASE WHEN l.is_due THEN
                CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'
                     WHEN l.overlap_policy = 'cancel_other' AND l.rank <= l.max_concurrent THEN 'BLOCK'
                     WHEN l.overlap_policy = 'buffer_one' AND l.rank = greatest(l.max_concurrent - l.running, 0) + 1
                          AND NOT EXISTS (
                             SELECT FROM qrtz_triggers w
-                             WHERE w.sched_name = :'sched' AND w.job_group = l.job_group AND w.job_name = l.job_name
+                             WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = l.job_group AND w.job_name = l.job_name
                                AND w.concurrency_key = l.concurrency_key AND w.trigger_state = 'BLOCKED' OFFSET 0)
                          THEN 'BLOCK'
                     ELSE 'SKIP' END
@@ -169,8 +170,7 @@ advanced AS (
     UPDATE qrtz_triggers t
        SET trigger_state = CASE WHEN d.decision = 'CLAIM' THEN 'ACQUIRED'
                                 WHEN d.decision = 'BLOCK' THEN 'BLOCKED'
-                                WHEN d.is_last THEN 'COMPLETE'
-                                WHEN d.fills_limit THEN 'BLOCKED' ELSE 'WAITING' END,
+                                WHEN d.is_last THEN 'COMPLETE' ELSE 'WAITING' END,
            fire_id = CASE WHEN d.decision = 'CLAIM' OR (d.moves_on AND d.is_last) THEN d.fire_id END,
            prev_fire_time = CASE d.decision WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END,
@@ -188,7 +188,7 @@ advanced AS (
                            CASE decision WHEN 'FIRE' THEN also_due ELSE 0 END AS coalesced
                       FROM decisions) AS made) AS d
      WHERE t.ctid = d.row
-    RETURNING d.decision, d.fire_id AS given_fire_id, d.at, d.scheduled_time, d.previous_time, d.fills_limit,
+    RETURNING d.decision, d.fire_id AS given_fire_id, d.at, d.scheduled_time, d.previous_time,
               CASE WHEN d.coalesced = 0 THEN d.coalesced_fire_times
                    ELSE coalesce(d.coalesced_fire_times, ARRAY[d.scheduled_time]) || d.following[:d.coalesced] END
                    AS coalesced,
@@ -246,7 +246,7 @@ stored AS (
 )
 -- end
 ,
--- include: others
+-- include: overlaps
 -- The history of fires that a job at its limit does not run, by its overlap policy.
 skipped AS (
     INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
@@ -256,35 +256,6 @@ skipped AS (
            t.job_data
       FROM advanced t WHERE t.decision = 'SKIP'
         ON CONFLICT DO NOTHING
-),
--- The other triggers of jobs that have reached their limits by this step are blocked, even if they are claimed.
-others AS (
-    UPDATE qrtz_triggers t
-       SET trigger_state = CASE o.trigger_state WHEN 'PAUSED' THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END, fire_id = NULL
-      FROM (SELECT DISTINCT job_group, job_name, concurrency_key
-              FROM advanced WHERE decision = 'FIRE' AND fills_limit) AS full_job
-     CROSS JOIN LATERAL (
-        SELECT s.ctid AS row, s.trigger_state, s.fire_id
-          FROM qrtz_triggers s
-         WHERE s.sched_name = :'sched' AND s.job_group = full_job.job_group AND s.job_name = full_job.job_name
-           AND s.concurrency_key = full_job.concurrency_key
-           AND (s.trigger_group, s.trigger_name) NOT IN (SELECT trigger_group, trigger_name FROM advanced)
-           AND s.trigger_state IN ('WAITING', 'ACQUIRED', 'PAUSED')
-           FOR NO KEY UPDATE SKIP LOCKED) AS o
-     WHERE t.ctid = o.row
-    RETURNING o.fire_id
-),
--- They lose the claims that nodes had on them. A claim whose row another transaction has locked stays. It no longer
--- matches its trigger, so it never fires, and its node deletes it when it tries to fire it, or at the next comparison
--- of what it holds.
-lost_claims AS (
-    DELETE FROM qrtz_fired_triggers f
-     USING others
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row FROM qrtz_fired_triggers o
-         WHERE o.fire_id = others.fire_id AND o.state = 'ACQUIRED'
-           FOR UPDATE SKIP LOCKED) AS void
-     WHERE f.ctid = void.row
 ),
 -- CANCEL_OTHER: one execution is asked to stop for each fire that waits to replace it, the longest-running first. The
 -- commit notifies the nodes.
@@ -304,6 +275,66 @@ cancelled AS (
     RETURNING pg_notify(:'channel', 'cancelled')
 )
 -- end
+,
+-- A node with few free workers takes few candidates, and triggers of full jobs could be all of them, step after step.
+-- So a step that meets some of them among as many candidates as it may take looks further along the front of the index.
+front AS MATERIALIZED (
+    SELECT soonest.*
+      FROM node
+     CROSS JOIN (SELECT DISTINCT job_type, placement FROM advanced
+                  WHERE decision = 'BLOCK' AND overlap_policy = 'block' AND :'limit'::int < 200
+                    AND (SELECT count(*) FROM candidates) = :'limit'::int) AS dispatch_key
+     CROSS JOIN
+        -- include: acquired_rules
+        (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+        -- end
+     CROSS JOIN LATERAL (
+        SELECT t.ctid AS row, t.job_group, t.job_name, t.concurrency_key, t.overlap_policy, t.max_concurrent
+          FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.job_type = dispatch_key.job_type AND t.placement = dispatch_key.placement
+           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+           AND t.next_fire_time <= node.at
+           AND t.next_fire_time >= :'since'::timestamptz
+           -- include: is_in_time
+           -- It is no misfire; as a range of the index.
+           AND t.next_fire_time >= CASE rule.name
+                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
+           AND t.generation <> ALL(:'passed_over'::bigint[])
+           -- end
+         ORDER BY t.next_fire_time, t.priority DESC
+         LIMIT 200) AS soonest
+     WHERE soonest.overlap_policy = 'block' AND soonest.max_concurrent IS NOT NULL
+       AND soonest.row NOT IN (SELECT row FROM candidates)
+),
+-- The jobs and keys of these that have no slot left after this step.
+full_jobs AS MATERIALIZED (
+    SELECT job.job_group, job.job_name, job.concurrency_key
+      FROM (SELECT job_group, job_name, concurrency_key, min(max_concurrent) AS slots
+              FROM front GROUP BY job_group, job_name, concurrency_key) AS job
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS running FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
+           AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+     ) AS executions
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS number FROM advanced a
+         WHERE a.decision = 'FIRE' AND a.job_group = job.job_group AND a.job_name = job.job_name
+           AND a.concurrency_key = job.concurrency_key) AS fires
+     WHERE executions.running + fires.number >= job.slots
+),
+-- Their triggers become BLOCKED as well.
+crowded AS (
+    UPDATE qrtz_triggers t SET trigger_state = 'BLOCKED'
+      FROM (SELECT mine.row
+              FROM front
+             CROSS JOIN LATERAL (
+                SELECT o.ctid AS row FROM qrtz_triggers o
+                 WHERE o.ctid = front.row FOR NO KEY UPDATE SKIP LOCKED) AS mine
+             WHERE (front.job_group, front.job_name, front.concurrency_key)
+                   IN (SELECT job_group, job_name, concurrency_key FROM full_jobs)) AS others
+     WHERE t.ctid = others.row
+)
 SELECT * FROM claimed ORDER BY scheduled_fire_time, priority DESC;
 
 -- name: acquire_unlimited
@@ -555,23 +586,18 @@ UPDATE qrtz_triggers t
   FROM (SELECT o.row, j.*, own.new_key,
                CASE WHEN o.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED') THEN
                     -- include: new_state
-                    CASE WHEN usual.is_so THEN 'WAITING'
-                         ELSE coalesce(nullif(ltrim(
-                             CASE WHEN checked.group_is_paused OR checked.mode_forbids THEN 'PAUSED' ELSE '' END
-                             || CASE WHEN checked.job_is_full THEN '_BLOCKED' ELSE '' END, '_'), ''), 'WAITING') END
+                    CASE WHEN usual.is_so OR NOT (checked.group_is_paused OR checked.mode_forbids)
+                         THEN 'WAITING' ELSE 'PAUSED' END
                     -- end
                     ELSE o.trigger_state END AS new_state,
                -- Leaving a mode resumes the triggers that only the mode pauses.
                NOT usual.is_so AND NOT checked.group_is_paused AND checked.mode_forbids AS new_hold
           FROM (SELECT
                 -- include: ordinary
-                -- Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
+                -- Nothing is paused or in manual mode: checked once per statement, not once per row.
                 (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
                     AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                                     WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED')
-                    AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
-                                     WHERE f.sched_name = :'sched' AND f.state = 'EXECUTING'
-                                       AND f.max_concurrent IS NOT NULL))
+                                     WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED'))
                 -- end
                 AS is_so) AS usual
          CROSS JOIN (
@@ -610,12 +636,7 @@ UPDATE qrtz_triggers t
                                       'MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
                    OR (o.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
                        AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                                    WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')) AS mode_forbids,
-                   j.overlap_policy = 'block' AND j.max_concurrent <= (
-                      SELECT count(*) FROM qrtz_fired_triggers f
-                       WHERE f.sched_name = :'sched' AND f.job_group = o.job_group AND f.job_name = o.job_name
-                         AND f.concurrency_key = own.new_key AND f.state = 'EXECUTING'
-                         AND f.max_concurrent IS NOT NULL) AS job_is_full) AS checked
+                                    WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')) AS mode_forbids) AS checked
          -- end
        ) AS j
  WHERE t.ctid = j.row;

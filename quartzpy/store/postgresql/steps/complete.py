@@ -121,6 +121,7 @@ def statements(
             epoch=node.epoch,
             channel=session.channel,
             wakes_others=wakes_others,
+            misfire_threshold=session.misfire_threshold,
             fire_ids=[c.fired.fire_id for c in completions],
             started=[c.started_at for c in completions],
             ended=[c.ended_at for c in completions],

@@ -252,22 +252,94 @@ history AS (
         ON CONFLICT DO NOTHING
     RETURNING fire_id
 ),
--- The triggers that waited for a slot of these jobs.
-unblocked AS (
-    UPDATE qrtz_triggers t
-       SET trigger_state = CASE b.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END
-      FROM (SELECT DISTINCT job_group, job_name, concurrency_key FROM done WHERE max_concurrent IS NOT NULL) AS job
-     -- include: unblocked
+-- The executions that ended, of each job with a limit.
+ends AS (
+    SELECT job_group, job_name, concurrency_key, count(*) AS number
+      FROM done WHERE max_concurrent IS NOT NULL
+     GROUP BY job_group, job_name, concurrency_key
+),
+-- include: freed
+-- The slots that they leave to triggers that wait for one. `at` is a column because a function that is called for each
+-- row is no bound of an index.
+freed AS MATERIALIZED (
+    SELECT :now AS at, ends.job_group, ends.job_name, ends.concurrency_key,
+           least(ends.number, waiting.max_concurrent - before.running + ends.number) AS slots,
+           waiting.overlap_policy <> 'block' OR waiting.max_concurrent IS NULL AS frees_all
+      FROM ends
      CROSS JOIN LATERAL (
-        SELECT s.ctid AS row, s.trigger_state
-          FROM qrtz_triggers s
-         WHERE s.sched_name = :'sched' AND s.job_group = job.job_group AND s.job_name = job.job_name
-           AND s.concurrency_key = job.concurrency_key AND s.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
-           FOR NO KEY UPDATE SKIP LOCKED) AS b
-     WHERE t.ctid = b.row
-     -- end
+        SELECT o.max_concurrent, o.overlap_policy FROM qrtz_triggers o
+         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = ends.job_group AND o.job_name = ends.job_name
+           AND o.concurrency_key = ends.concurrency_key AND o.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+         LIMIT 1) AS waiting
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS running FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = ends.job_group AND r.job_name = ends.job_name
+           AND r.concurrency_key = ends.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+     ) AS before
+),
+-- The few triggers that wait by another overlap policy: all of them.
+freed_by_policy AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = CASE waiting.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END
+      FROM freed
+     CROSS JOIN LATERAL (
+        SELECT s.ctid AS row, s.trigger_state FROM qrtz_triggers s
+         WHERE freed.frees_all AND s.sched_name || '' = :'sched' AND s.job_group || '' = freed.job_group
+           AND s.job_name = freed.job_name AND s.concurrency_key = freed.concurrency_key
+           AND s.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+           FOR NO KEY UPDATE SKIP LOCKED) AS waiting
+     WHERE t.ctid = waiting.row
     RETURNING t.trigger_state, t.next_fire_time
 ),
+-- end
+-- include: released
+-- As many of the triggers that wait as there are slots, the soonest first, for each misfire rule by which the acquire
+-- step takes a trigger.
+in_time AS MATERIALIZED (
+    SELECT open.job_group, open.job_name, open.concurrency_key, waiting.row
+      FROM (SELECT * FROM freed WHERE NOT frees_all AND slots > 0) AS open
+     CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT')) AS rule(name)
+     CROSS JOIN LATERAL (
+        SELECT s.ctid AS row FROM qrtz_triggers s
+         WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group AND s.job_name = open.job_name
+           AND s.concurrency_key = open.concurrency_key AND s.trigger_state = 'BLOCKED'
+           AND s.misfire_rule = rule.name
+           AND s.next_fire_time >= CASE rule.name
+                   WHEN 'SCHEDULER' THEN open.at - :'misfire_threshold'::interval ELSE '-infinity' END
+           AND (rule.name <> 'OWN' OR s.next_fire_time >= open.at - s.misfire_threshold)
+         ORDER BY s.next_fire_time, s.priority DESC
+         LIMIT open.slots
+           FOR NO KEY UPDATE SKIP LOCKED) AS waiting
+),
+-- Where too few are in time, the soonest of those that are late: these are the misfire step's, which handles the others
+-- of the job with them. One that is released in vain is blocked again.
+released AS (
+    UPDATE qrtz_triggers t SET trigger_state = 'WAITING'
+      FROM (SELECT row FROM in_time
+            UNION ALL
+            SELECT waiting.row
+              FROM (SELECT f.*, f.slots - (SELECT count(*) FROM in_time i
+                                            WHERE i.job_group = f.job_group AND i.job_name = f.job_name
+                                              AND i.concurrency_key = f.concurrency_key) AS rest
+                      FROM freed f WHERE NOT f.frees_all) AS open
+             CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('LATE')) AS rule(name)
+             CROSS JOIN LATERAL (
+                SELECT s.ctid AS row FROM qrtz_triggers s
+                 WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group AND s.job_name = open.job_name
+                   AND s.concurrency_key = open.concurrency_key AND s.trigger_state = 'BLOCKED'
+                   AND s.misfire_rule = rule.name
+                   AND s.next_fire_time < CASE rule.name
+                           WHEN 'SCHEDULER' THEN open.at - :'misfire_threshold'::interval ELSE 'infinity' END
+                   AND (rule.name <> 'OWN' OR s.next_fire_time < open.at - s.misfire_threshold)
+                 ORDER BY s.next_fire_time, s.priority DESC
+                 LIMIT greatest(open.rest, 0)
+                   FOR NO KEY UPDATE SKIP LOCKED) AS waiting
+             WHERE open.rest > 0) AS waiting
+     WHERE t.ctid = waiting.row
+    RETURNING t.next_fire_time
+)
+-- end
+,
 \if :retries
 -- A one-shot trigger for each execution that runs again, with the key and the time of the original; one that is
 -- repeated again keeps those of the first original. One that was snoozed has not used up an attempt. The rate limit is
@@ -358,15 +430,15 @@ ended_triggers AS (
 -- The node takes the triggers that wait again; it notifies the others if it takes no more work.
 waiting AS (
     SELECT next_fire_time
-      FROM (SELECT * FROM unblocked
+      FROM (SELECT next_fire_time FROM released
+            UNION ALL SELECT next_fire_time FROM freed_by_policy WHERE trigger_state = 'WAITING'
 \if :retries
-            UNION ALL SELECT * FROM retried
+            UNION ALL SELECT next_fire_time FROM retried WHERE trigger_state = 'WAITING'
 \endif
 \if :continues
-            UNION ALL SELECT * FROM continued
+            UNION ALL SELECT next_fire_time FROM continued WHERE trigger_state = 'WAITING'
 \endif
            ) AS w
-     WHERE trigger_state = 'WAITING'
 )
 SELECT :now,
        ARRAY(SELECT fire_id FROM done),

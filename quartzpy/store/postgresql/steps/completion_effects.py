@@ -9,6 +9,7 @@ from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.orphans import orphans
+from quartzpy.store.postgresql.steps.slots import pass_on_of
 from quartzpy.store.protocol import Completion, FiredTrigger, Node
 from quartzpy.store.protocol.outcomes import NOT_FAILED
 from quartzpy.triggers.upcoming import UpcomingFireTimes
@@ -56,7 +57,14 @@ def effects(session: SqlSession, node: Node, completions: Sequence[Completion]) 
                 next=[c.next_by_end() for c in moving],
             )
         )
-    return more + refills(session, completions)
+    # The end has given its slot to the trigger that is soonest, which may be the one that it moves or ends.
+    changing = {
+        (c.fired.job_group, c.fired.job_name)
+        for c in completions
+        if c.fired.max_concurrent is not None
+        and (c.moves_its_trigger() or c.instruction.deletes or c.instruction.state is not None)
+    }
+    return [*more, *pass_on_of(session, changing), *refills(session, completions)]
 
 
 def refills(session: SqlSession, completions: Sequence[Completion]) -> list[BoundStatement]:

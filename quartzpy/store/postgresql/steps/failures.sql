@@ -36,7 +36,9 @@ stored AS (
 ),
 paused AS (
     UPDATE qrtz_triggers t
-       SET trigger_state = CASE t.trigger_state WHEN 'BLOCKED' THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END, fire_id = NULL,
+       SET trigger_state = CASE WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy <> 'block'
+                                THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END,
+           fire_id = NULL,
            -- include: held
            unreconciled = CASE WHEN t.unreconciled IS NOT NULL THEN 'HELD' END,
            -- end

@@ -1,8 +1,8 @@
 """The fire step. Lock: TRIGGER_ACCESS. Fires the claims of this node that are due.
 
 Their new fire times have been computed before, outside the lock. A claim that was lost in the meantime (its trigger was
-paused, deleted, replaced, or blocked by another trigger of its job) no longer matches by state and fire_id, and its
-trigger does not change.
+paused, deleted or replaced) no longer matches by state and fire_id, and its trigger does not change. One whose job has
+reached its limit in the meantime is dropped, and its trigger is BLOCKED.
 
 As in the acquire step, one statement fires triggers of jobs without a limit and leaves the others claimed, and another
 one fires all.

@@ -45,9 +45,19 @@ candidates AS MATERIALIZED (
 ),
 \if :with_limits
 -- include: limited
--- The candidates of jobs with a limit, with the number of their running executions, in the order in which they get the
--- free slots: the soonest first, but the newest first if it replaces running executions. Those that are due are ranked
--- apart from those that are not.
+-- The number of running executions of each job with a limit that has candidates, for each concurrency key.
+executions AS MATERIALIZED (
+    SELECT job.*, counted.running
+      FROM (SELECT DISTINCT job_group, job_name, concurrency_key
+              FROM candidates WHERE max_concurrent IS NOT NULL) AS job
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS running FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
+           AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+     ) AS counted
+),
+-- The candidates of these jobs, in the order in which they get the free slots: the soonest first, but the newest first
+-- if it replaces running executions. Those that are due are ranked apart from those that are not, unless they block.
 limited AS MATERIALIZED (
     SELECT c.*, executions.running,
            row_number() OVER (PARTITION BY c.job_group, c.job_name, c.concurrency_key,
@@ -55,11 +65,9 @@ limited AS MATERIALIZED (
                                   ORDER BY CASE c.overlap_policy WHEN 'cancel_other' THEN c.scheduled_time END DESC,
                                            c.scheduled_time, c.priority DESC) AS rank
       FROM candidates c
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS running FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = c.job_group AND r.job_name = c.job_name
-           AND r.concurrency_key = c.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
-     ) AS executions
+      JOIN executions
+        ON executions.job_group = c.job_group AND executions.job_name = c.job_name
+       AND executions.concurrency_key = c.concurrency_key
      WHERE c.max_concurrent IS NOT NULL
 ),
 -- The jobs with an execution that a fire would replace and whose row another transaction has locked.
@@ -80,29 +88,28 @@ held AS MATERIALIZED (
 -- One decision for each candidate.
 decisions AS MATERIALIZED (
     -- Nothing holds up a job without a limit.
-    SELECT c.*, 0::bigint AS running, 1::bigint AS rank, false AS fills_limit,
+    SELECT c.*, 0::bigint AS running, 1::bigint AS rank, 0::bigint AS fires,
            CASE WHEN c.is_due THEN 'FIRE' ELSE 'CLAIM' END AS decision
       FROM candidates c WHERE c.max_concurrent IS NULL
     UNION ALL
-    -- BLOCK, with a free slot. If those that fire now take the last slot, the others are blocked and not claimed.
-    SELECT f.*, CASE WHEN f.is_due THEN 'FIRE' WHEN f.fills_limit THEN 'BLOCK' ELSE 'CLAIM' END
-      FROM (SELECT l.*, l.running + count(*) FILTER (WHERE l.is_due)
-                                        OVER (PARTITION BY l.job_group, l.job_name, l.concurrency_key)
-                            >= l.max_concurrent AS fills_limit
-              FROM limited l
-             WHERE l.overlap_policy = 'block' AND l.rank <= l.max_concurrent - l.running) AS f
--- end
--- include: overlap
+    -- Its job waits for a slot. What is met while executions have all slots leaves the index of waiting triggers, so
+    -- that no further step reads it before the end of one of them releases it. Other triggers of the job stay as they
+    -- are. So do those for which claims leave no slot: the claims may not fire.
+    SELECT s.*, CASE WHEN s.rank > s.max_concurrent - s.running THEN 'BLOCK' WHEN s.is_due THEN 'FIRE' ELSE 'CLAIM' END
+      FROM (SELECT l.*, count(*) FILTER (WHERE l.is_due AND l.rank <= l.max_concurrent - l.running)
+                                OVER (PARTITION BY l.job_group, l.job_name, l.concurrency_key) AS fires
+              FROM limited l WHERE l.overlap_policy = 'block') AS s
+     WHERE s.rank <= s.max_concurrent - s.running OR s.running + s.fires >= s.max_concurrent
     UNION ALL
     -- Its job does not wait for a slot.
-    SELECT l.*, false,
+    SELECT l.*, 0,
            CASE WHEN l.is_due THEN
                CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'
                     WHEN l.overlap_policy = 'cancel_other' AND l.rank <= l.max_concurrent THEN 'BLOCK'
                     WHEN l.overlap_policy = 'buffer_one' AND l.rank = greatest(l.max_concurrent - l.running, 0) + 1
                          AND NOT EXISTS (
                             SELECT FROM qrtz_triggers w
-                             WHERE w.sched_name = :'sched' AND w.job_group = l.job_group AND w.job_name = l.job_name
+                             WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = l.job_group AND w.job_name = l.job_name
                                AND w.concurrency_key = l.concurrency_key AND w.trigger_state = 'BLOCKED' OFFSET 0)
                          THEN 'BLOCK'
                     ELSE 'SKIP' END
@@ -116,7 +123,7 @@ decisions AS MATERIALIZED (
 -- end
 \else
 -- Nothing holds up a job without a limit.
-decisions AS (SELECT *, false AS fills_limit, 'FIRE'::text AS decision FROM candidates),
+decisions AS (SELECT *, 'FIRE'::text AS decision FROM candidates),
 \endif
 -- include: advanced
 -- Carries the decisions out. A trigger that fires or is skipped moves on: to the first of its following fire times that
@@ -129,8 +136,7 @@ advanced AS (
     UPDATE qrtz_triggers t
        SET trigger_state = CASE WHEN d.decision = 'CLAIM' THEN 'ACQUIRED'
                                 WHEN d.decision = 'BLOCK' THEN 'BLOCKED'
-                                WHEN d.is_last THEN 'COMPLETE'
-                                WHEN d.fills_limit THEN 'BLOCKED' ELSE 'WAITING' END,
+                                WHEN d.is_last THEN 'COMPLETE' ELSE 'WAITING' END,
            fire_id = CASE WHEN d.decision = 'CLAIM' OR (d.moves_on AND d.is_last) THEN d.fire_id END,
            prev_fire_time = CASE d.decision WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END,
@@ -148,7 +154,7 @@ advanced AS (
                            CASE decision WHEN 'FIRE' THEN also_due ELSE 0 END AS coalesced
                       FROM decisions) AS made) AS d
      WHERE t.ctid = d.row
-    RETURNING d.decision, d.fire_id AS given_fire_id, d.at, d.scheduled_time, d.previous_time, d.fills_limit,
+    RETURNING d.decision, d.fire_id AS given_fire_id, d.at, d.scheduled_time, d.previous_time,
               CASE WHEN d.coalesced = 0 THEN d.coalesced_fire_times
                    ELSE coalesce(d.coalesced_fire_times, ARRAY[d.scheduled_time]) || d.following[:d.coalesced] END
                    AS coalesced,
@@ -205,7 +211,7 @@ unclaimed AS (
     DELETE FROM qrtz_fired_triggers f USING advanced
      WHERE f.fire_id = advanced.given_fire_id AND advanced.decision <> 'FIRE'
 ),
--- include: others
+-- include: overlaps
 -- The history of fires that a job at its limit does not run, by its overlap policy.
 skipped AS (
     INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
@@ -215,35 +221,6 @@ skipped AS (
            t.job_data
       FROM advanced t WHERE t.decision = 'SKIP'
         ON CONFLICT DO NOTHING
-),
--- The other triggers of jobs that have reached their limits by this step are blocked, even if they are claimed.
-others AS (
-    UPDATE qrtz_triggers t
-       SET trigger_state = CASE o.trigger_state WHEN 'PAUSED' THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END, fire_id = NULL
-      FROM (SELECT DISTINCT job_group, job_name, concurrency_key
-              FROM advanced WHERE decision = 'FIRE' AND fills_limit) AS full_job
-     CROSS JOIN LATERAL (
-        SELECT s.ctid AS row, s.trigger_state, s.fire_id
-          FROM qrtz_triggers s
-         WHERE s.sched_name = :'sched' AND s.job_group = full_job.job_group AND s.job_name = full_job.job_name
-           AND s.concurrency_key = full_job.concurrency_key
-           AND (s.trigger_group, s.trigger_name) NOT IN (SELECT trigger_group, trigger_name FROM advanced)
-           AND s.trigger_state IN ('WAITING', 'ACQUIRED', 'PAUSED')
-           FOR NO KEY UPDATE SKIP LOCKED) AS o
-     WHERE t.ctid = o.row
-    RETURNING o.fire_id
-),
--- They lose the claims that nodes had on them. A claim whose row another transaction has locked stays. It no longer
--- matches its trigger, so it never fires, and its node deletes it when it tries to fire it, or at the next comparison
--- of what it holds.
-lost_claims AS (
-    DELETE FROM qrtz_fired_triggers f
-     USING others
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row FROM qrtz_fired_triggers o
-         WHERE o.fire_id = others.fire_id AND o.state = 'ACQUIRED'
-           FOR UPDATE SKIP LOCKED) AS void
-     WHERE f.ctid = void.row
 ),
 -- CANCEL_OTHER: one execution is asked to stop for each fire that waits to replace it, the longest-running first. The
 -- commit notifies the nodes.

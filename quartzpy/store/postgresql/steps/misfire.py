@@ -23,6 +23,7 @@ from quartzpy.store.postgresql.connection.session import SqlSession, require_epo
 from quartzpy.store.postgresql.schema.rows import TriggerColumns, calendar_from_text, schedule_text
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.bad_rows import reason_of, rehearse, to_blame
+from quartzpy.store.postgresql.steps.slots import pass_on_of
 from quartzpy.store.protocol import DispatchKey, MisfireOutcome, Node
 from quartzpy.texts import storable_text
 from quartzpy.triggers.misfire import Misfire, misfired
@@ -189,9 +190,16 @@ def _write(
     at: datetime,
 ) -> Sequence[tuple[Any, ...]]:
     """Write a batch back. Return the keys of the triggers that were moved."""
-    statements = [*_spoil(session, at_node, spoiled), *_move(session, at_node, late, misfires, at)]
-    results = session.locked(*statements) if statements else []
-    return results[-1].rows if misfires else []
+    move = _move(session, at_node, late, misfires, at)
+    statements = [*_spoil(session, at_node, spoiled), *move]
+    if not statements:
+        return []
+    # A trigger that moves on, or is set aside, leaves its slot to another one of its job.
+    keys = [misfire.to.trigger.job_key for misfire in misfires]
+    jobs = {(key.group, key.name) for key in keys if key is not None}
+    jobs.update((row.trigger.job_group, row.trigger.job_name) for row, _ in spoiled)
+    results = session.locked(*statements, *pass_on_of(session, jobs))
+    return results[len(statements) - 1].rows if misfires else []
 
 
 def _bad_rows(

@@ -5,29 +5,77 @@
 
 -- name: late
 -- A batch of late triggers, without a lock.
-WITH node AS MATERIALIZED (SELECT :now AS at)
-SELECT late.*, node.at
-  FROM node
- CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[]) AS dispatch_key(job_type, placement)
- CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('LATE')) AS rule(name)
- CROSS JOIN LATERAL (
-    SELECT t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
-           t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold,
-           t.calendar_name, t.job_data::text AS trigger_data, t.next_fire_time, t.prev_fire_time, t.times_triggered,
-           t.generation, c.calendar::text AS calendar_text, c.revision, t.coalesced_fire_times IS NOT NULL AS coalesced,
-           t.ctid::text AS place, t.missed_policy, CASE t.missed_policy WHEN 'skip' THEN t.resumed_at END AS resumed_at
-      FROM qrtz_triggers t
-      LEFT JOIN qrtz_calendars c ON c.sched_name = t.sched_name AND c.calendar_name = t.calendar_name
-     WHERE t.sched_name = :'sched' AND t.job_type = dispatch_key.job_type
-       AND t.placement = dispatch_key.placement
-       AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
-       AND t.next_fire_time < CASE rule.name WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE node.at END
-       AND (rule.name <> 'OWN' OR t.next_fire_time < node.at - t.misfire_threshold)
-       AND t.generation <> ALL(:'passed_over'::bigint[])
-     ORDER BY t.next_fire_time, t.priority DESC
+WITH node AS MATERIALIZED (SELECT :now AS at),
+-- The triggers that wait and are late.
+waiting AS MATERIALIZED (
+    SELECT late.*
+      FROM node
+     CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[]) AS dispatch_key(job_type, placement)
+     CROSS JOIN
+        -- include: late_rules
+        (VALUES ('SCHEDULER'), ('OWN'), ('LATE')) AS rule(name)
+        -- end
+     CROSS JOIN LATERAL (
+        SELECT t.ctid AS row, t.*
+          FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.job_type = dispatch_key.job_type AND t.placement = dispatch_key.placement
+           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+           -- include: is_late
+           AND t.next_fire_time < CASE rule.name
+                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE node.at END
+           AND (rule.name <> 'OWN' OR t.next_fire_time < node.at - t.misfire_threshold)
+           AND t.generation <> ALL(:'passed_over'::bigint[])
+           -- end
+         ORDER BY t.next_fire_time, t.priority DESC
+         LIMIT :'limit'::int) AS late
+     ORDER BY late.next_fire_time, late.priority DESC
      LIMIT :'limit'::int
- ) AS late
- ORDER BY late.next_fire_time, late.priority DESC
+),
+-- Those of the same jobs that wait for a slot, where there is one: nothing holds them up, although no step has released
+-- them. A trigger that waits for a slot which nobody leaves is late by design, and this is no misfire.
+blocked AS (
+    SELECT late.*
+      FROM node
+     CROSS JOIN (SELECT job_group, job_name, concurrency_key, min(max_concurrent) AS slots
+                   FROM waiting WHERE overlap_policy = 'block' AND max_concurrent IS NOT NULL
+                  GROUP BY job_group, job_name, concurrency_key) AS job
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS running FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
+           AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+     ) AS executions
+     CROSS JOIN
+        -- include: late_rules
+        (VALUES ('SCHEDULER'), ('OWN'), ('LATE')) AS rule(name)
+        -- end
+     CROSS JOIN LATERAL (
+        SELECT t.ctid AS row, t.*
+          FROM qrtz_triggers t
+         WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = job.job_group AND t.job_name = job.job_name
+           AND t.concurrency_key = job.concurrency_key
+           AND t.misfire_rule = rule.name AND t.trigger_state = 'BLOCKED'
+           -- include: is_late
+           AND t.next_fire_time < CASE rule.name
+                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE node.at END
+           AND (rule.name <> 'OWN' OR t.next_fire_time < node.at - t.misfire_threshold)
+           AND t.generation <> ALL(:'passed_over'::bigint[])
+           -- end
+         ORDER BY t.next_fire_time, t.priority DESC
+         LIMIT :'limit'::int) AS late
+     WHERE executions.running < job.slots
+)
+SELECT t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
+       t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold,
+       t.calendar_name, t.job_data::text AS trigger_data, t.next_fire_time, t.prev_fire_time, t.times_triggered,
+       t.generation, c.calendar::text AS calendar_text, c.revision, t.coalesced_fire_times IS NOT NULL AS coalesced,
+       t.row::text AS place, t.missed_policy, CASE t.missed_policy WHEN 'skip' THEN t.resumed_at END AS resumed_at,
+       node.at
+  FROM node
+ CROSS JOIN (SELECT * FROM waiting UNION ALL SELECT * FROM blocked) AS t
+  LEFT JOIN LATERAL (
+    SELECT o.calendar, o.revision FROM qrtz_calendars o
+     WHERE o.sched_name = :'sched' AND o.calendar_name = t.calendar_name LIMIT 1) AS c ON true
+ ORDER BY t.next_fire_time, t.priority DESC
  LIMIT :'limit'::int;
 
 -- name: guard
@@ -59,26 +107,48 @@ moves AS (
              times_triggered, start_time, schedule, upcoming, is_complete, revision, missed, has_more, caught_up, action, coalesces)
 ),
 -- The triggers that have not changed since they were read; rows that another transaction has locked are left.
-late AS MATERIALIZED (
+unchanged AS MATERIALIZED (
     SELECT m.*, mine.*
       FROM node
      CROSS JOIN moves m
      CROSS JOIN LATERAL (
-        SELECT t.job_group, t.job_name, t.misfire_instruction
+        SELECT t.job_group, t.job_name, t.misfire_instruction, t.concurrency_key, t.trigger_state,
+               CASE t.overlap_policy WHEN 'block' THEN t.max_concurrent END AS max_concurrent
           FROM qrtz_triggers t
          WHERE t.ctid = m.row
            AND t.sched_name = :'sched' AND t.trigger_group = m.trigger_group AND t.trigger_name = m.trigger_name
-           AND t.generation = m.generation AND t.next_fire_time = m.late_fire_time AND t.trigger_state = 'WAITING'
+           AND t.generation = m.generation AND t.next_fire_time = m.late_fire_time AND t.trigger_state IN ('WAITING', 'BLOCKED')
            AND t.catch_up_until IS NULL
            AND (t.calendar_name IS NULL
                 OR EXISTS (SELECT FROM qrtz_calendars c WHERE c.sched_name = t.sched_name
                               AND c.calendar_name = t.calendar_name AND c.revision = m.revision OFFSET 0))
            FOR UPDATE SKIP LOCKED) AS mine
 ),
+-- Those of jobs whose slots are all taken: they wait for one, and this is no misfire.
+held_up AS MATERIALIZED (
+    SELECT u.row, u.trigger_state
+      FROM (SELECT DISTINCT job_group, job_name, concurrency_key FROM unchanged WHERE max_concurrent IS NOT NULL) AS job
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS running FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
+           AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+     ) AS executions
+      JOIN unchanged u
+        ON u.job_group = job.job_group AND u.job_name = job.job_name AND u.concurrency_key = job.concurrency_key
+       AND u.max_concurrent <= executions.running
+),
+blocked AS (
+    UPDATE qrtz_triggers t SET trigger_state = 'BLOCKED'
+      FROM held_up h WHERE t.ctid = h.row AND h.trigger_state = 'WAITING'
+),
+-- The others misfire.
+late AS MATERIALIZED (
+    SELECT * FROM unchanged WHERE row NOT IN (SELECT row FROM held_up)
+),
 -- Those that have another fire time.
 moved AS (
     UPDATE qrtz_triggers t
-       SET next_fire_time = l.next_fire_time, prev_fire_time = l.prev_fire_time,
+       SET trigger_state = 'WAITING', next_fire_time = l.next_fire_time, prev_fire_time = l.prev_fire_time,
            times_triggered = l.times_triggered, start_time = l.start_time, schedule = l.schedule::jsonb,
            upcoming = l.upcoming::timestamptz[], upcoming_is_complete = l.is_complete,
            coalesced_fire_times = CASE WHEN l.coalesces
@@ -124,7 +194,7 @@ UPDATE qrtz_triggers t SET trigger_state = 'ERROR', error = late.reason
             SELECT o.ctid AS row FROM qrtz_triggers o
              WHERE o.ctid = m.row
                AND o.sched_name = :'sched' AND o.trigger_group = m.trigger_group AND o.trigger_name = m.trigger_name
-               AND o.generation = m.generation AND o.trigger_state = 'WAITING'
+               AND o.generation = m.generation AND o.trigger_state IN ('WAITING', 'BLOCKED')
                FOR NO KEY UPDATE SKIP LOCKED) AS mine
          WHERE EXISTS (SELECT FROM qrtz_scheduler_state s
                         WHERE s.sched_name = :'sched' AND s.instance_id = :'instance' AND s.epoch = :'epoch'::bigint)

@@ -22,6 +22,7 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
 from quartzpy.store.postgresql.steps.holdings import RELEASE_OTHERS
 from quartzpy.store.postgresql.steps.orphans import orphans
+from quartzpy.store.postgresql.steps.slots import pass_on
 from quartzpy.store.process_identity import own_process
 from quartzpy.store.protocol import MAX_NODE_DEATHS, Node, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
@@ -69,17 +70,20 @@ def recover(
     session: SqlSession, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int = MAX_NODE_DEATHS
 ) -> RecoveryOutcome:
     """Remove dead nodes and release what they held; see `JobStore.recover`."""
-    stuck, standing = session.read(
+    looked, standing = session.read(
         session.bind(ANYTHING_STUCK), session.bind(GUARD, instance=node.instance_id, epoch=node.epoch)
     )
     require_epoch(node, standing)
-    if not dead and not stuck.rows[0][0]:
+    is_anything_stuck, has_open_slots = looked.rows[0]
+    if has_open_slots:
+        session.locked(pass_on(session))
+    if not dead and not is_anything_stuck:
         return RecoveryOutcome()
     end_sessions(session, dead)
     removed, given_back, quarantine, repaired = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
         session.bind(REMOVE_DEAD, **_identified(dead)),
-        session.bind(FREE, died=[record.epoch for record in dead]),
+        session.bind(FREE, died=[record.epoch for record in dead], misfire_threshold=session.misfire_threshold),
         session.bind(QUARANTINE, max_deaths=max_node_deaths),
         session.bind(REPAIR),
         news(session),
@@ -123,7 +127,7 @@ def register(
             window=window,
             process=process,
         ),
-        session.bind(FREE, died=[epoch for (epoch,) in present.rows]),
+        session.bind(FREE, died=[epoch for (epoch,) in present.rows], misfire_threshold=session.misfire_threshold),
         session.bind(QUARANTINE, max_deaths=max_node_deaths),
         session.bind(NODES),
         name=LockName.STATE_ACCESS,

@@ -95,7 +95,7 @@ removed AS (
     RETURNING f.*, 'TERMINATED' AS outcome, NULL::text AS result
 ),
 -- The triggers of claims wait again.
-released AS (
+unclaimed AS (
     UPDATE qrtz_triggers t SET trigger_state = 'WAITING', fire_id = NULL
       FROM (SELECT c.row
               FROM removed f
@@ -108,22 +108,94 @@ released AS (
      WHERE t.ctid = claimed.row
     RETURNING t.trigger_name
 ),
--- The triggers that waited for a slot of these jobs.
-unblocked AS (
-    UPDATE qrtz_triggers t
-       SET trigger_state = CASE b.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END
-      FROM (SELECT DISTINCT job_group, job_name, concurrency_key
-              FROM removed WHERE max_concurrent IS NOT NULL AND state = 'EXECUTING') AS job
-     -- include: unblocked
-     CROSS JOIN LATERAL (
-        SELECT s.ctid AS row, s.trigger_state
-          FROM qrtz_triggers s
-         WHERE s.sched_name = :'sched' AND s.job_group = job.job_group AND s.job_name = job.job_name
-           AND s.concurrency_key = job.concurrency_key AND s.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
-           FOR NO KEY UPDATE SKIP LOCKED) AS b
-     WHERE t.ctid = b.row
-     -- end
+-- The executions that ended, of each job with a limit.
+ends AS (
+    SELECT job_group, job_name, concurrency_key, count(*) AS number
+      FROM removed WHERE max_concurrent IS NOT NULL AND state = 'EXECUTING'
+     GROUP BY job_group, job_name, concurrency_key
 ),
+-- include: freed
+-- The slots that they leave to triggers that wait for one. `at` is a column because a function that is called for each
+-- row is no bound of an index.
+freed AS MATERIALIZED (
+    SELECT :now AS at, ends.job_group, ends.job_name, ends.concurrency_key,
+           least(ends.number, waiting.max_concurrent - before.running + ends.number) AS slots,
+           waiting.overlap_policy <> 'block' OR waiting.max_concurrent IS NULL AS frees_all
+      FROM ends
+     CROSS JOIN LATERAL (
+        SELECT o.max_concurrent, o.overlap_policy FROM qrtz_triggers o
+         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = ends.job_group AND o.job_name = ends.job_name
+           AND o.concurrency_key = ends.concurrency_key AND o.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+         LIMIT 1) AS waiting
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS running FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = ends.job_group AND r.job_name = ends.job_name
+           AND r.concurrency_key = ends.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+     ) AS before
+),
+-- The few triggers that wait by another overlap policy: all of them.
+freed_by_policy AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = CASE waiting.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END
+      FROM freed
+     CROSS JOIN LATERAL (
+        SELECT s.ctid AS row, s.trigger_state FROM qrtz_triggers s
+         WHERE freed.frees_all AND s.sched_name || '' = :'sched' AND s.job_group || '' = freed.job_group
+           AND s.job_name = freed.job_name AND s.concurrency_key = freed.concurrency_key
+           AND s.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+           FOR NO KEY UPDATE SKIP LOCKED) AS waiting
+     WHERE t.ctid = waiting.row
+    RETURNING t.trigger_state, t.next_fire_time
+),
+-- end
+-- include: released
+-- As many of the triggers that wait as there are slots, the soonest first, for each misfire rule by which the acquire
+-- step takes a trigger.
+in_time AS MATERIALIZED (
+    SELECT open.job_group, open.job_name, open.concurrency_key, waiting.row
+      FROM (SELECT * FROM freed WHERE NOT frees_all AND slots > 0) AS open
+     CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT')) AS rule(name)
+     CROSS JOIN LATERAL (
+        SELECT s.ctid AS row FROM qrtz_triggers s
+         WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group AND s.job_name = open.job_name
+           AND s.concurrency_key = open.concurrency_key AND s.trigger_state = 'BLOCKED'
+           AND s.misfire_rule = rule.name
+           AND s.next_fire_time >= CASE rule.name
+                   WHEN 'SCHEDULER' THEN open.at - :'misfire_threshold'::interval ELSE '-infinity' END
+           AND (rule.name <> 'OWN' OR s.next_fire_time >= open.at - s.misfire_threshold)
+         ORDER BY s.next_fire_time, s.priority DESC
+         LIMIT open.slots
+           FOR NO KEY UPDATE SKIP LOCKED) AS waiting
+),
+-- Where too few are in time, the soonest of those that are late: these are the misfire step's, which handles the others
+-- of the job with them. One that is released in vain is blocked again.
+released AS (
+    UPDATE qrtz_triggers t SET trigger_state = 'WAITING'
+      FROM (SELECT row FROM in_time
+            UNION ALL
+            SELECT waiting.row
+              FROM (SELECT f.*, f.slots - (SELECT count(*) FROM in_time i
+                                            WHERE i.job_group = f.job_group AND i.job_name = f.job_name
+                                              AND i.concurrency_key = f.concurrency_key) AS rest
+                      FROM freed f WHERE NOT f.frees_all) AS open
+             CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('LATE')) AS rule(name)
+             CROSS JOIN LATERAL (
+                SELECT s.ctid AS row FROM qrtz_triggers s
+                 WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group AND s.job_name = open.job_name
+                   AND s.concurrency_key = open.concurrency_key AND s.trigger_state = 'BLOCKED'
+                   AND s.misfire_rule = rule.name
+                   AND s.next_fire_time < CASE rule.name
+                           WHEN 'SCHEDULER' THEN open.at - :'misfire_threshold'::interval ELSE 'infinity' END
+                   AND (rule.name <> 'OWN' OR s.next_fire_time < open.at - s.misfire_threshold)
+                 ORDER BY s.next_fire_time, s.priority DESC
+                 LIMIT greatest(open.rest, 0)
+                   FOR NO KEY UPDATE SKIP LOCKED) AS waiting
+             WHERE open.rest > 0) AS waiting
+     WHERE t.ctid = waiting.row
+    RETURNING t.next_fire_time
+)
+-- end
+,
 -- A one-shot trigger for each execution that runs again, with the key and the times of the original, under Quartz's
 -- names; one that is repeated again keeps those of the first original. A rate limit is charged anew, because nobody
 -- knows whether the job had begun.
@@ -222,7 +294,7 @@ terminated AS (
         ON CONFLICT DO NOTHING
     RETURNING fire_id
 )
-SELECT (SELECT count(*) FROM reruns), (SELECT count(*) FROM terminated), (SELECT count(*) FROM released);
+SELECT (SELECT count(*) FROM reruns), (SELECT count(*) FROM terminated), (SELECT count(*) FROM unclaimed);
 
 -- name: quarantine
 -- A separate statement after `free`, because it changes triggers that `free` has just stored or released. A recovery
@@ -265,87 +337,294 @@ unclaimed AS (
 SELECT job_group, job_name FROM quarantined_jobs ORDER BY 1, 2;
 
 -- name: stuck
--- Triggers in a state that says that something holds them, when nothing does. This is possible only by editing tables,
--- or if a step skipped a row that a transaction had locked.
+WITH RECURSIVE
 -- include: stuck
-SELECT t.trigger_group, t.trigger_name, t.trigger_state, t.job_group, t.job_name
-  FROM qrtz_triggers t
- WHERE t.sched_name = :'sched'
-   AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-   AND CASE t.trigger_state
-       WHEN 'ACQUIRED' THEN NOT EXISTS (
-           SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = t.fire_id AND f.state = 'ACQUIRED' OFFSET 0)
-       WHEN 'COMPLETE' THEN t.fire_id IS NOT NULL AND t.owner IS NULL AND NOT EXISTS (
-           SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = t.fire_id OFFSET 0)
-       ELSE t.overlap_policy = 'skip' OR coalesce(t.max_concurrent, 1000000) > (
-           SELECT count(*) FROM qrtz_fired_triggers f
-            WHERE f.sched_name = t.sched_name AND f.job_group = t.job_group AND f.job_name = t.job_name
-              AND f.concurrency_key = t.concurrency_key
-              AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
-       END
+-- The jobs and keys that hold triggers, by a loose index scan: however many triggers of a job wait for a slot, it makes
+-- one step for all of them.
+held AS (
+    (SELECT job_group, job_name, concurrency_key FROM qrtz_triggers
+      WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
+      ORDER BY job_group || '', job_name, concurrency_key LIMIT 1)
+    UNION ALL
+    SELECT other.job_group, other.job_name, other.concurrency_key
+      FROM held h
+     CROSS JOIN LATERAL (
+        SELECT t.job_group, t.job_name, t.concurrency_key FROM qrtz_triggers t
+         WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
+           AND (t.job_group || '', t.job_name, t.concurrency_key) > (h.job_group, h.job_name, h.concurrency_key)
+         ORDER BY t.job_group || '', t.job_name, t.concurrency_key LIMIT 1) AS other
+),
+-- Triggers in a state that says that something holds them, when nothing does. This is possible only by editing tables,
+-- or if a step skipped a row that a transaction had locked. Where triggers wait for a slot of a job that has one, the
+-- next check-in releases them; see `pass_on`.
+stuck AS (
+    SELECT t.*
+      FROM held h
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
+          FROM qrtz_triggers o
+         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name = h.job_name
+           AND o.concurrency_key = h.concurrency_key AND o.trigger_state = 'ACQUIRED'
+           AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
+                            WHERE f.fire_id = o.fire_id AND f.state = 'ACQUIRED' OFFSET 0)
+        UNION ALL
+        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
+          FROM qrtz_triggers o
+         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name = h.job_name
+           AND o.concurrency_key = h.concurrency_key AND o.trigger_state = 'COMPLETE'
+           AND o.fire_id IS NOT NULL AND o.owner IS NULL
+           AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = o.fire_id OFFSET 0)
+        UNION ALL
+        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
+          FROM (
+            SELECT b.job_group, b.job_name, b.concurrency_key, b.max_concurrent, b.overlap_policy
+              FROM qrtz_triggers b
+             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = h.job_group AND b.job_name = h.job_name
+               AND b.concurrency_key = h.concurrency_key AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+             LIMIT 1) AS any_one
+         CROSS JOIN LATERAL (
+            SELECT b.ctid, b.* FROM qrtz_triggers b
+             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = any_one.job_group AND b.job_name = any_one.job_name
+               AND b.concurrency_key = any_one.concurrency_key
+               AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') OFFSET 0) AS o
+         WHERE any_one.max_concurrent IS NULL OR any_one.overlap_policy = 'skip'
+            OR (any_one.overlap_policy <> 'block' AND any_one.max_concurrent > (
+                SELECT count(*) FROM qrtz_fired_triggers f
+                 WHERE f.sched_name = :'sched' AND f.job_group = h.job_group AND f.job_name = h.job_name
+                   AND f.concurrency_key = h.concurrency_key
+                   AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL))) AS t
+)
 -- end
-;
+,
+-- include: blocked
+-- The jobs and keys of which triggers wait for a slot, by a loose index scan.
+blocked AS (
+    (SELECT job_group, job_name, concurrency_key, max_concurrent, overlap_policy FROM qrtz_triggers
+      WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
+      ORDER BY job_group || '', job_name, concurrency_key LIMIT 1)
+    UNION ALL
+    SELECT other.*
+      FROM blocked b
+     CROSS JOIN LATERAL (
+        SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, t.overlap_policy FROM qrtz_triggers t
+         WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
+           AND (t.job_group || '', t.job_name, t.concurrency_key) > (b.job_group, b.job_name, b.concurrency_key)
+         ORDER BY t.job_group || '', t.job_name, t.concurrency_key LIMIT 1) AS other
+),
+-- end
+-- include: open_slots
+-- The slots that nothing takes: neither an execution, nor a claimed trigger.
+freed AS MATERIALIZED (
+    SELECT :now AS at, b.job_group, b.job_name, b.concurrency_key,
+           b.max_concurrent - executions.running - claims.number AS slots, false AS frees_all
+      FROM blocked b
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS running FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = b.job_group AND r.job_name = b.job_name
+           AND r.concurrency_key = b.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+     ) AS executions
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS number FROM qrtz_triggers c
+         WHERE c.sched_name || '' = :'sched' AND c.job_group || '' = b.job_group AND c.job_name = b.job_name
+           AND c.concurrency_key = b.concurrency_key AND c.trigger_state = 'ACQUIRED') AS claims
+     WHERE b.overlap_policy = 'block' AND b.max_concurrent > executions.running + claims.number
+)
+-- end
+SELECT trigger_group, trigger_name, trigger_state, job_group, job_name FROM stuck
+UNION ALL
+-- Those that wait for a slot which no other trigger of the job is about to take; some of them for each job and key.
+SELECT waiting.trigger_group, waiting.trigger_name, 'BLOCKED', freed.job_group, freed.job_name
+  FROM freed
+ CROSS JOIN LATERAL (
+    SELECT t.trigger_group, t.trigger_name FROM qrtz_triggers t
+     WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = freed.job_group AND t.job_name = freed.job_name
+       AND t.concurrency_key = freed.concurrency_key AND t.trigger_state = 'BLOCKED'
+     LIMIT 100) AS waiting
+ WHERE NOT EXISTS (SELECT FROM qrtz_triggers s
+                    WHERE s.sched_name = :'sched' AND s.job_group = freed.job_group AND s.job_name = freed.job_name
+                      AND s.concurrency_key = freed.concurrency_key AND s.trigger_state = 'WAITING'
+                      AND s.next_fire_time <= freed.at OFFSET 0);
 
 -- name: anything_stuck
--- A check without a lock whether there is anything to recover; almost always there is not.
+-- A check without a lock whether there is anything to recover, and whether a slot is to be passed on; almost always
+-- there is neither.
+WITH RECURSIVE
+-- include: stuck
+-- The jobs and keys that hold triggers, by a loose index scan: however many triggers of a job wait for a slot, it makes
+-- one step for all of them.
+held AS (
+    (SELECT job_group, job_name, concurrency_key FROM qrtz_triggers
+      WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
+      ORDER BY job_group || '', job_name, concurrency_key LIMIT 1)
+    UNION ALL
+    SELECT other.job_group, other.job_name, other.concurrency_key
+      FROM held h
+     CROSS JOIN LATERAL (
+        SELECT t.job_group, t.job_name, t.concurrency_key FROM qrtz_triggers t
+         WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
+           AND (t.job_group || '', t.job_name, t.concurrency_key) > (h.job_group, h.job_name, h.concurrency_key)
+         ORDER BY t.job_group || '', t.job_name, t.concurrency_key LIMIT 1) AS other
+),
+-- Triggers in a state that says that something holds them, when nothing does. This is possible only by editing tables,
+-- or if a step skipped a row that a transaction had locked. Where triggers wait for a slot of a job that has one, the
+-- next check-in releases them; see `pass_on`.
+stuck AS (
+    SELECT t.*
+      FROM held h
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
+          FROM qrtz_triggers o
+         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name = h.job_name
+           AND o.concurrency_key = h.concurrency_key AND o.trigger_state = 'ACQUIRED'
+           AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
+                            WHERE f.fire_id = o.fire_id AND f.state = 'ACQUIRED' OFFSET 0)
+        UNION ALL
+        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
+          FROM qrtz_triggers o
+         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name = h.job_name
+           AND o.concurrency_key = h.concurrency_key AND o.trigger_state = 'COMPLETE'
+           AND o.fire_id IS NOT NULL AND o.owner IS NULL
+           AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = o.fire_id OFFSET 0)
+        UNION ALL
+        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
+          FROM (
+            SELECT b.job_group, b.job_name, b.concurrency_key, b.max_concurrent, b.overlap_policy
+              FROM qrtz_triggers b
+             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = h.job_group AND b.job_name = h.job_name
+               AND b.concurrency_key = h.concurrency_key AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+             LIMIT 1) AS any_one
+         CROSS JOIN LATERAL (
+            SELECT b.ctid, b.* FROM qrtz_triggers b
+             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = any_one.job_group AND b.job_name = any_one.job_name
+               AND b.concurrency_key = any_one.concurrency_key
+               AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') OFFSET 0) AS o
+         WHERE any_one.max_concurrent IS NULL OR any_one.overlap_policy = 'skip'
+            OR (any_one.overlap_policy <> 'block' AND any_one.max_concurrent > (
+                SELECT count(*) FROM qrtz_fired_triggers f
+                 WHERE f.sched_name = :'sched' AND f.job_group = h.job_group AND f.job_name = h.job_name
+                   AND f.concurrency_key = h.concurrency_key
+                   AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL))) AS t
+)
+-- end
+,
+-- include: blocked
+-- The jobs and keys of which triggers wait for a slot, by a loose index scan.
+blocked AS (
+    (SELECT job_group, job_name, concurrency_key, max_concurrent, overlap_policy FROM qrtz_triggers
+      WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
+      ORDER BY job_group || '', job_name, concurrency_key LIMIT 1)
+    UNION ALL
+    SELECT other.*
+      FROM blocked b
+     CROSS JOIN LATERAL (
+        SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, t.overlap_policy FROM qrtz_triggers t
+         WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
+           AND (t.job_group || '', t.job_name, t.concurrency_key) > (b.job_group, b.job_name, b.concurrency_key)
+         ORDER BY t.job_group || '', t.job_name, t.concurrency_key LIMIT 1) AS other
+),
+-- end
+-- include: open_slots
+-- The slots that nothing takes: neither an execution, nor a claimed trigger.
+freed AS MATERIALIZED (
+    SELECT :now AS at, b.job_group, b.job_name, b.concurrency_key,
+           b.max_concurrent - executions.running - claims.number AS slots, false AS frees_all
+      FROM blocked b
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS running FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = b.job_group AND r.job_name = b.job_name
+           AND r.concurrency_key = b.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+     ) AS executions
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS number FROM qrtz_triggers c
+         WHERE c.sched_name || '' = :'sched' AND c.job_group || '' = b.job_group AND c.job_name = b.job_name
+           AND c.concurrency_key = b.concurrency_key AND c.trigger_state = 'ACQUIRED') AS claims
+     WHERE b.overlap_policy = 'block' AND b.max_concurrent > executions.running + claims.number
+)
+-- end
 SELECT EXISTS (SELECT FROM qrtz_fired_triggers f
                 WHERE f.sched_name = :'sched'
                   AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s
                                    WHERE s.sched_name = f.sched_name AND s.epoch = f.epoch))
-    OR EXISTS (
-        -- include: stuck
-        SELECT t.trigger_group, t.trigger_name, t.trigger_state, t.job_group, t.job_name
-          FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched'
-           AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-           AND CASE t.trigger_state
-               WHEN 'ACQUIRED' THEN NOT EXISTS (
-                   SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = t.fire_id AND f.state = 'ACQUIRED' OFFSET 0)
-               WHEN 'COMPLETE' THEN t.fire_id IS NOT NULL AND t.owner IS NULL AND NOT EXISTS (
-                   SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = t.fire_id OFFSET 0)
-               ELSE t.overlap_policy = 'skip' OR coalesce(t.max_concurrent, 1000000) > (
-                   SELECT count(*) FROM qrtz_fired_triggers f
-                    WHERE f.sched_name = t.sched_name AND f.job_group = t.job_group AND f.job_name = t.job_name
-                      AND f.concurrency_key = t.concurrency_key
-                      AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
-               END
-        -- end
-       );
+    OR EXISTS (SELECT FROM stuck),
+       EXISTS (SELECT FROM freed);
 
 -- name: repair
-WITH stuck AS MATERIALIZED (
-    -- include: stuck
-    SELECT t.trigger_group, t.trigger_name, t.trigger_state, t.job_group, t.job_name
-      FROM qrtz_triggers t
-     WHERE t.sched_name = :'sched'
-       AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-       AND CASE t.trigger_state
-           WHEN 'ACQUIRED' THEN NOT EXISTS (
-               SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = t.fire_id AND f.state = 'ACQUIRED' OFFSET 0)
-           WHEN 'COMPLETE' THEN t.fire_id IS NOT NULL AND t.owner IS NULL AND NOT EXISTS (
-               SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = t.fire_id OFFSET 0)
-           ELSE t.overlap_policy = 'skip' OR coalesce(t.max_concurrent, 1000000) > (
-               SELECT count(*) FROM qrtz_fired_triggers f
-                WHERE f.sched_name = t.sched_name AND f.job_group = t.job_group AND f.job_name = t.job_name
-                  AND f.concurrency_key = t.concurrency_key
-                  AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
-           END
-    -- end
-       FOR UPDATE OF t SKIP LOCKED
+WITH RECURSIVE
+-- include: stuck
+-- The jobs and keys that hold triggers, by a loose index scan: however many triggers of a job wait for a slot, it makes
+-- one step for all of them.
+held AS (
+    (SELECT job_group, job_name, concurrency_key FROM qrtz_triggers
+      WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
+      ORDER BY job_group || '', job_name, concurrency_key LIMIT 1)
+    UNION ALL
+    SELECT other.job_group, other.job_name, other.concurrency_key
+      FROM held h
+     CROSS JOIN LATERAL (
+        SELECT t.job_group, t.job_name, t.concurrency_key FROM qrtz_triggers t
+         WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
+           AND (t.job_group || '', t.job_name, t.concurrency_key) > (h.job_group, h.job_name, h.concurrency_key)
+         ORDER BY t.job_group || '', t.job_name, t.concurrency_key LIMIT 1) AS other
+),
+-- Triggers in a state that says that something holds them, when nothing does. This is possible only by editing tables,
+-- or if a step skipped a row that a transaction had locked. Where triggers wait for a slot of a job that has one, the
+-- next check-in releases them; see `pass_on`.
+stuck AS (
+    SELECT t.*
+      FROM held h
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
+          FROM qrtz_triggers o
+         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name = h.job_name
+           AND o.concurrency_key = h.concurrency_key AND o.trigger_state = 'ACQUIRED'
+           AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
+                            WHERE f.fire_id = o.fire_id AND f.state = 'ACQUIRED' OFFSET 0)
+        UNION ALL
+        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
+          FROM qrtz_triggers o
+         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name = h.job_name
+           AND o.concurrency_key = h.concurrency_key AND o.trigger_state = 'COMPLETE'
+           AND o.fire_id IS NOT NULL AND o.owner IS NULL
+           AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = o.fire_id OFFSET 0)
+        UNION ALL
+        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
+          FROM (
+            SELECT b.job_group, b.job_name, b.concurrency_key, b.max_concurrent, b.overlap_policy
+              FROM qrtz_triggers b
+             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = h.job_group AND b.job_name = h.job_name
+               AND b.concurrency_key = h.concurrency_key AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+             LIMIT 1) AS any_one
+         CROSS JOIN LATERAL (
+            SELECT b.ctid, b.* FROM qrtz_triggers b
+             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = any_one.job_group AND b.job_name = any_one.job_name
+               AND b.concurrency_key = any_one.concurrency_key
+               AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') OFFSET 0) AS o
+         WHERE any_one.max_concurrent IS NULL OR any_one.overlap_policy = 'skip'
+            OR (any_one.overlap_policy <> 'block' AND any_one.max_concurrent > (
+                SELECT count(*) FROM qrtz_fired_triggers f
+                 WHERE f.sched_name = :'sched' AND f.job_group = h.job_group AND f.job_name = h.job_name
+                   AND f.concurrency_key = h.concurrency_key
+                   AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL))) AS t
+)
+-- end
+,
+locked AS MATERIALIZED (
+    SELECT s.*
+      FROM stuck s
+     CROSS JOIN LATERAL (
+        SELECT FROM qrtz_triggers o
+         WHERE o.ctid = s.row AND o.trigger_state || '' = s.trigger_state FOR UPDATE SKIP LOCKED) AS free
 ),
 freed AS (
     UPDATE qrtz_triggers t
-       SET trigger_state = CASE s.trigger_state WHEN 'PAUSED_BLOCKED' THEN 'PAUSED' ELSE 'WAITING' END, fire_id = NULL
-      FROM stuck s
-     WHERE t.sched_name = :'sched' AND t.trigger_group = s.trigger_group AND t.trigger_name = s.trigger_name
-       AND s.trigger_state <> 'COMPLETE'
+       SET trigger_state = CASE l.trigger_state WHEN 'PAUSED_BLOCKED' THEN 'PAUSED' ELSE 'WAITING' END, fire_id = NULL
+      FROM locked l
+     WHERE t.ctid = l.row AND l.trigger_state <> 'COMPLETE'
 ),
 deleted AS (
-    DELETE FROM qrtz_triggers t USING stuck s
-     WHERE t.sched_name = :'sched' AND t.trigger_group = s.trigger_group AND t.trigger_name = s.trigger_name
-       AND s.trigger_state = 'COMPLETE'
+    DELETE FROM qrtz_triggers t USING locked l WHERE t.ctid = l.row AND l.trigger_state = 'COMPLETE'
 )
-SELECT trigger_state, job_group, job_name FROM stuck;
+SELECT trigger_state, job_group, job_name FROM locked;
 
 -- name: present_epoch
 -- The present epoch of an instance id that is wanted. If it is removed, it counts as dead.

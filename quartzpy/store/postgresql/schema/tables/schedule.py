@@ -283,7 +283,7 @@ Index(
     triggers.c.job_type,
     postgresql_where=text("trigger_state = 'WAITING' AND placement <> ''"),
 )
-# a job's triggers: blocking, which concerns those of one concurrency key, unblocking, deleting, and the foreign key.
+# a job's triggers, and those of one concurrency key: deleting, and the foreign key.
 # The scheduler is not part of this and the following indexes: with it, an index could be used to find a trigger by its
 # key, as slowly as a table scan, and without statistics the planner would choose it.
 Index("qrtz_triggers_job", triggers.c.job_group, triggers.c.job_name, triggers.c.concurrency_key)
@@ -301,12 +301,20 @@ Index(
     triggers.c.owner,
     postgresql_where=text("owner IS NOT NULL"),
 )
-# complete and recover: the few triggers that are claimed, blocked or ended, by their job
+# complete and recover: the triggers that are claimed, blocked or ended, by their job; of the blocked ones, the soonest
+# for each misfire rule, as in the due index. The scheduler and the group are expressions: what does not write them is
+# not served by this index (see above), and what does is not served by the index of all triggers of a job, which the
+# planner takes for as good where it has no true statistics.
 Index(
     "qrtz_triggers_held",
-    triggers.c.job_group,
+    text("(sched_name || '')"),
+    text("(job_group || '')"),
     triggers.c.job_name,
     triggers.c.concurrency_key,
+    triggers.c.trigger_state,
+    triggers.c.misfire_rule,
+    triggers.c.next_fire_time,
+    triggers.c.priority.desc(),
     postgresql_where=text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
 )
 # queries: triggers of one state that are paused or in ERROR, by key, and their number, which is read without the rows
