@@ -403,7 +403,7 @@ SEEN: dict[str, tuple[TriggerQuery, int]] = {
     "blocked": (TriggerQuery(states=_BLOCKED, among=_SOME), 2 * _SOME + LIMIT),
     "blocked, any number": (TriggerQuery(states=_BLOCKED), 3_000 + 2 * _SOME),
     "blocked, by time": (TriggerQuery(states=_BLOCKED, order=_TIME, among=_SOME), 8 * _SOME),
-    "blocked, by time, any number": (TriggerQuery(states=_BLOCKED, order=_TIME), 3_000 + 8 * _SOME),
+    "blocked, by time, any number": (TriggerQuery(states=_BLOCKED, order=_TIME), 8 * _SOME),
     "waiting, by time": (TriggerQuery(states=_WAITING, order=_TIME, among=_SOME), 8 * _SOME),
     "waiting": (TriggerQuery(states=_WAITING, among=_SOME), 2 * _SOME),
     "in all states that fire, by time": (TriggerQuery(states=_FIRES, order=_TIME), _EVERY_RULE * 2 * LIMIT),

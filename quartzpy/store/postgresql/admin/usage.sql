@@ -19,10 +19,10 @@ full_jobs AS MATERIALIZED (
 -- include: full_keys
 -- The jobs and concurrency keys that wait for a slot, by which an index finds their triggers.
 , full_keys AS MATERIALIZED (
-    SELECT f.job_group, f.job_name, f.concurrency_key
+    SELECT f.job_group, f.job_name, f.concurrency_key, of_job.job_type, of_job.placement
       FROM full_jobs f
      CROSS JOIN LATERAL (
-        SELECT FROM qrtz_job_details j
+        SELECT j.job_type, j.placement FROM qrtz_job_details j
          WHERE j.sched_name = :'sched' AND j.job_group = f.job_group AND j.job_name = f.job_name
            AND j.max_concurrent = f.max_concurrent AND j.overlap_policy = 'block' LIMIT 1) AS of_job
 )
@@ -178,10 +178,10 @@ full_jobs AS MATERIALIZED (
 -- include: full_keys
 -- The jobs and concurrency keys that wait for a slot, by which an index finds their triggers.
 , full_keys AS MATERIALIZED (
-    SELECT f.job_group, f.job_name, f.concurrency_key
+    SELECT f.job_group, f.job_name, f.concurrency_key, of_job.job_type, of_job.placement
       FROM full_jobs f
      CROSS JOIN LATERAL (
-        SELECT FROM qrtz_job_details j
+        SELECT j.job_type, j.placement FROM qrtz_job_details j
          WHERE j.sched_name = :'sched' AND j.job_group = f.job_group AND j.job_name = f.job_name
            AND j.max_concurrent = f.max_concurrent AND j.overlap_policy = 'block' LIMIT 1) AS of_job
 )
