@@ -39,7 +39,7 @@ FEATURES = (
     Sabotage(
         "retried_failures_are_counted",
         "a failure that is retried counts for pause_after_failures",
-        (Edit(f"{_SQL}.steps.failures", "        and completion.retry_after is None\n", ""),),
+        (Edit("quartzpy.store.protocol.outcomes", "            and self.retry_after is None\n", ""),),
         (f"{_CONTRACT}/test_failures.py::test_what_is_retried_or_was_cancelled_does_not_count[postgresql]",),
     ),
     Sabotage(
