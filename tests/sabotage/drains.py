@@ -31,6 +31,7 @@ DRAINS = (
         "jobs that a drain has abandoned still use the scheduler, while it takes its connections away",
         (
             Edit("quartzpy.node.node", "            closing(False)\n", ""),
+            Edit("quartzpy.node.node", "        closing(drained)\n", ""),
             Edit(_SCHEDULER, "        self._close(drained)\n", ""),
         ),
         (f"{_DRAINING}::test_after_the_time_limit_of_the_drain_a_job_is_told_why_it_is_refused[memory]",),
