@@ -227,9 +227,10 @@ def test_executions_are_logged(make_scheduler: Callable[..., Scheduler], caplog:
 def test_long_runners_are_interrupted(make_scheduler: Callable[..., Scheduler]) -> None:
     scheduler = make_scheduler(plugins=[InterruptLongRunners("50ms")])
     scheduler.start()
-    scheduler.schedule_job(JobDetail(jobs.Waiting, "long"), SimpleTrigger("a"))
     own = JobDetail(jobs.Waiting, "never", data={InterruptLongRunners.KEY: "never"})
-    scheduler.schedule_job(own, SimpleTrigger("b"))
+    scheduler.schedule_job(own, SimpleTrigger("a"))
+    wait_until(lambda: [row.job_key.name for row in scheduler.running()] == ["never"])
+    scheduler.schedule_job(JobDetail(jobs.Waiting, "long"), SimpleTrigger("b"))
     assert scheduler.wait_until_recorded(1, SOON)
     assert [(one.job_key.name, one.outcome) for one in scheduler.executions()] == [("long", Outcome.CANCELLED)]
     assert [row.job_key.name for row in scheduler.running()] == ["never"]
