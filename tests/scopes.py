@@ -26,6 +26,9 @@ TOGETHER = (
     "tests/migrate/test_celery_beat.py",
     "tests/migrate/test_quartz",
     "tests/postgresql/test_plans.py",
+    # The reference of the documentation, which takes seconds to make.
+    "tests/docs/test_docs.py",
+    "tests/docs/test_site.py",
     # A cluster of Patroni.
     "tests/ha/",
 )
