@@ -10,6 +10,9 @@ them without a word.
 
 from __future__ import annotations
 
+from collections import deque
+from typing import Any
+
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.protocol.faults import Mode
@@ -23,12 +26,32 @@ TOGETHER = (
     "tests/migrate/test_celery_beat.py",
     "tests/migrate/test_quartz",
     "tests/postgresql/test_plans.py",
+    # The reference of the documentation, which takes seconds to make.
+    "tests/docs/test_docs.py",
+    "tests/docs/test_site.py",
     # A cluster of Patroni.
     "tests/ha/",
 )
 OF_ONE_OPERATION = "tests/protocol/test_fault_loop.py::"
 """Each worker that plays faults of an operation plays it without a fault first."""
 QUICK = ("tests/unit/", "tests/contract/", "tests/security/", "tests/operations/")
+
+
+PATIENT = (
+    "tests/chaos/test_smoke.py",
+    "tests/dashboard/browser/",
+    "tests/cluster/",
+    "tests/facade/test_liveness.py",
+    "tests/bench/test_growth.py",
+    "tests/conformance/test_state_scenarios.py",
+    "tests/postgresql/test_failover.py",
+    "tests/docs/test_tutorial.py",
+    "tests/cli/test_demo.py",
+    "tests/embedded/",
+    "tests/ext/test_celery.py",
+    "tests/facade/test_lost_answers.py",
+)
+"""Tests that take seconds of which most are waits: for leases, for instants, for other processes. The longest first."""
 
 
 def scope_of(nodeid: str) -> str:
@@ -48,8 +71,50 @@ def _operation(nodeid: str) -> str:
     return bracket and parameters.removesuffix("]")
 
 
+def is_patient(scope: str) -> bool:
+    """Return whether the tests of a scope wait for most of their time."""
+    return scope.startswith(PATIENT)
+
+
 class ByScope(LoadScopeScheduling):
-    """Gives each worker one scope after the other, the largest first."""
+    """Gives each worker one scope after the other: at most half of the workers wait, and the others compute.
+
+    Patient scopes are given out in the order of `PATIENT`, and all others by their sizes, the largest first. With one
+    queue for both, all workers wait at the same time, and the last ones of a run wait for the longest test.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._patient: deque[str] | None = None
+        self._busy: deque[str] = deque()
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        self.workqueue.move_to_end(self._next_scope(), last=False)
+        super()._assign_work_unit(node)
+
+    def _next_scope(self) -> str:
+        if self._patient is None:
+            by_place = {place: [scope for scope in self.workqueue if scope.startswith(place)] for place in PATIENT}
+            self._patient = deque(scope for scopes in by_place.values() for scope in scopes)
+            self._busy = deque(scope for scope in self.workqueue if not is_patient(scope))
+        waiting = sum(any(map(is_patient, assigned)) for assigned in self.assigned_work.values())
+        queues = [self._patient, self._busy] if 2 * waiting < len(self.nodes) else [self._busy, self._patient]
+        for queue in queues:
+            while queue:
+                # A crashed worker's scopes are in the queue of xdist again, and stay there to the end.
+                if (scope := queue.popleft()) in self.workqueue:
+                    return scope
+        return next(iter(self.workqueue))
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        nodeid = self.registered_collections[node][item_index]
+        scope = scope_of(nodeid)
+        assigned = self.assigned_work[node]
+        assigned[scope][nodeid] = True
+        # xdist keeps the scopes that have ended, and counts the pending tests of all of them after each test.
+        if all(assigned[scope].values()):
+            del assigned[scope]
+        self._reschedule(node)

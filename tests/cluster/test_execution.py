@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from quartzpy import JobDetail, RetryPolicy, SimpleTrigger
 from quartzpy.states import Outcome
 from tests.cluster.app import Brief, Endless, Failing
 from tests.cluster.nodes import Cluster
+from tests.protocol.options import is_long
 
-EXECUTIONS = 5_000
+
+@pytest.fixture
+def executions(pytestconfig: pytest.Config) -> int:
+    """The number of executions that contend for the slots of a limit."""
+    return 5_000 if is_long(pytestconfig) else 1_500
 
 
-def test_a_limit_of_three_over_four_nodes_is_never_exceeded(cluster: Cluster) -> None:
+def test_a_limit_of_three_over_four_nodes_is_never_exceeded(cluster: Cluster, executions: int) -> None:
     cluster.start("a", "b", "c", "d")
     often = [
-        SimpleTrigger(f"t{n}", interval=timedelta(milliseconds=20), repeat_count=EXECUTIONS // 20 - 1, misfire="ignore")
+        SimpleTrigger(f"t{n}", interval=timedelta(milliseconds=20), repeat_count=executions // 20 - 1, misfire="ignore")
         for n in range(20)
     ]
     cluster.client.schedule_job(JobDetail(Brief, "brief", max_concurrent=3), often)
     cluster.wait(lambda: not cluster.client.trigger_keys(), "all triggers to end")
     lines = sorted(cluster.journal.lines(), key=lambda line: line.at)
-    assert len(lines) == 2 * EXECUTIONS
+    assert len(lines) == 2 * executions
     running = most = 0
     for line in lines:
         running += 1 if line.event == "start" else -1

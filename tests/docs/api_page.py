@@ -131,6 +131,7 @@ def topic_of(documented: Documented) -> str:
     return max(matches)[1] if matches else "records"
 
 
+@cache
 def pages() -> dict[str, str]:
     """The Markdown of each page, by its path under docs/reference."""
     by_topic: dict[str, list[Documented]] = {topic: [] for topic in TOPICS}

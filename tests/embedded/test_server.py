@@ -112,6 +112,7 @@ def test_the_directory_of_a_temporary_server_is_removed_even_if_its_user_was_kil
 
 
 def test_what_was_stored_is_there_after_a_stop_and_start(directory: Path) -> None:
+    """The one test here whose server waits for the disk."""
     with EmbeddedPostgres(directory) as server:
         dsn = server.dsn
         with connect_to(dsn) as connection:
@@ -125,28 +126,28 @@ def test_a_directory_is_a_text_or_a_path_and_does_not_follow_the_working_directo
 ) -> None:
     monkeypatch.chdir(directory.parent)
     binaries = os.path.relpath(find_programs().directory)
-    with EmbeddedPostgres(directory.name, binaries=binaries) as server:
+    with EmbeddedPostgres(directory.name, durable=False, binaries=binaries) as server:
         monkeypatch.chdir("/")
         assert select_one(server.dsn) == 1
         pid = server.postmaster_pid
-        with EmbeddedPostgres(directory) as other:
+        with EmbeddedPostgres(directory, durable=False) as other:
             assert other.postmaster_pid == pid
     assert pid is not None
     wait_until(lambda: not alive(pid))
 
 
 def test_a_server_that_was_killed_is_started_again(directory: Path) -> None:
-    with EmbeddedPostgres(directory) as server:
+    with EmbeddedPostgres(directory, durable=False) as server:
         pid = server.postmaster_pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not alive(pid))
-    with EmbeddedPostgres(directory) as server:
+    with EmbeddedPostgres(directory, durable=False) as server:
         assert select_one(server.dsn) == 1
 
 
 def test_a_restart_keeps_the_address(directory: Path) -> None:
-    with EmbeddedPostgres(directory) as server:
+    with EmbeddedPostgres(directory, durable=False) as server:
         before = server.dsn
         server.restart("immediate")
         assert server.dsn == before
@@ -164,18 +165,18 @@ def test_a_temporary_server_leaves_nothing() -> None:
 
 
 def test_a_server_that_is_kept_outlives_its_users_until_the_next_stops_it(directory: Path) -> None:
-    with EmbeddedPostgres(directory) as server:
+    with EmbeddedPostgres(directory, durable=False) as server:
         dsn, pid = server.dsn, server.postmaster_pid
         server.keep_running()
     assert pid is not None
     assert select_one(dsn) == 1
-    with EmbeddedPostgres(directory) as server:
+    with EmbeddedPostgres(directory, durable=False) as server:
         assert server.postmaster_pid == pid
     wait_until(lambda: not alive(pid))
 
 
 def test_it_listens_on_loopback_only_and_requires_the_password(directory: Path) -> None:
-    with EmbeddedPostgres(directory) as server:
+    with EmbeddedPostgres(directory, durable=False) as server:
         with connect_to(server.dsn, autocommit=False) as connection:
             assert connection.execute("SHOW listen_addresses").fetchone() == ("127.0.0.1",)
         user, _, host = libpq_url(server.dsn).partition("@")
