@@ -112,7 +112,6 @@ def test_the_directory_of_a_temporary_server_is_removed_even_if_its_user_was_kil
 
 
 def test_what_was_stored_is_there_after_a_stop_and_start(directory: Path) -> None:
-    """The one test here whose server waits for the disk."""
     with EmbeddedPostgres(directory) as server:
         dsn = server.dsn
         with connect_to(dsn) as connection:
@@ -137,12 +136,12 @@ def test_a_directory_is_a_text_or_a_path_and_does_not_follow_the_working_directo
 
 
 def test_a_server_that_was_killed_is_started_again(directory: Path) -> None:
-    with EmbeddedPostgres(directory, durable=False) as server:
+    with EmbeddedPostgres(directory) as server:
         pid = server.postmaster_pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not alive(pid))
-    with EmbeddedPostgres(directory, durable=False) as server:
+    with EmbeddedPostgres(directory) as server:
         assert select_one(server.dsn) == 1
 
 
