@@ -109,7 +109,7 @@ def test_all_values_of_a_placement_are_stored(store: Harness) -> None:
     stored = stored_job(store.store, job_key())
     assert stored is not None
     assert (stored.executor, stored.execution_group, stored.requires) == ("cpu", "reports", ("eu", "gpu"))
-    assert store.store.waiting_dispatch_keys() == {DispatchKey(REPORT, stored.placement.as_text())}
+    assert store.store.waiting_dispatch_keys() == {DispatchKey(REPORT, stored.placement.text)}
 
 
 @pytest.mark.parametrize("again", ["retry", "recovery"])

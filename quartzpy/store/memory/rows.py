@@ -9,7 +9,6 @@ from typing import Any
 
 from quartzpy.job_data import decode, encode
 from quartzpy.jobs.context import Progress
-from quartzpy.jobs.continuation import as_continuations
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
@@ -78,11 +77,11 @@ class JobRow:
         self.limit = detail.max_concurrent
         self.concurrency_key = detail.concurrency_key
         self.overlap_policy = OverlapPolicy(detail.overlap_policy)
-        self.dispatch_key = DispatchKey(self.job_type, detail.placement.as_text())
+        self.dispatch_key = DispatchKey(self.job_type, detail.placement.text)
         self.owner: str | None = None
         self.retry = detail.retry.as_text() if detail.retry else None
         self.data = encode(detail.data)
-        self.continuations = as_continuations(detail.continuations)
+        self.continuations = detail.continuations
         self.rate_limit: RateLimit | None = detail.rate_limit
         self._detail = replace(detail, job=self.job_type, data=None)
 

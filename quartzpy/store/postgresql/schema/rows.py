@@ -166,7 +166,7 @@ class JobColumns(NamedTuple):
             job_is_durable=job.durable,
             max_concurrent=job.max_concurrent,
             overlap_policy=str(job.overlap_policy),
-            placement=job.placement.as_text(),
+            placement=job.placement.text,
             persists_data=bool(job.persist_data),
             requests_recovery=job.requests_recovery,
             retry=job.retry.as_text() if job.retry else None,
