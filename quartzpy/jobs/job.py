@@ -333,7 +333,8 @@ class JobDetail(_Derived):
         if self.capture_logs is not None:
             assign(self, "capture_logs", checked_level(self.capture_logs, InvalidJobError))
         if self.data is not None:
-            assign(self, "data", as_mapping(self.data, self._data_type()))
+            if not isinstance(self.data, Mapping):
+                assign(self, "data", as_mapping(self.data, self._data_type()))
             encode(self.data)
         cls = self.job if isinstance(self.job, type) else None
         self._check_limits()

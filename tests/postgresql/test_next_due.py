@@ -15,7 +15,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.store.postgresql.connection import next_due
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
-from quartzpy.store.postgresql.connection.shares import PoolShare
+from quartzpy.store.postgresql.connection.pool import PoolShare
 from quartzpy.store.postgresql.steps.acquire import BACKLOG
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import Acquisition, AvailableSlots, JobEntry, Node
