@@ -25,9 +25,9 @@ from tests.contract.harness import (
     stored_job,
 )
 
-CPU = Placement(executor="cpu").as_text()
-REPORTS = Placement(group="reports").as_text()
-BOTH = Placement(executor="cpu", group="reports").as_text()
+CPU = Placement(executor="cpu").text
+REPORTS = Placement(group="reports").text
+BOTH = Placement(executor="cpu", group="reports").text
 
 
 def placed(name: str, **values: Any) -> JobDetail:
