@@ -222,8 +222,6 @@ def store_in_one_round_trip(
         NotInOneRoundTripError: something is stored already or too large, or the estimate of the time was wrong;
             nothing was stored.
     """
-    keys = key_columns([prepared_trigger.trigger for prepared_trigger in prepared])
-    job_keys = key_columns(jobs)
     now = session.clock.now()
     due = _fire_times(prepared)
     is_due = now is not None and any(at <= now for _, at in due)
@@ -231,14 +229,15 @@ def store_in_one_round_trip(
     texts = (new_jobs["job_data_list"], new_jobs["continuations_list"], new_triggers["trigger_data_list"])
     if sum(len(text) for column in texts for text in column if text) > CHUNK_BYTES:
         raise NotInOneRoundTripError("the data of all jobs and triggers is too large for one round trip")
+    keys = {"groups": new_triggers["trigger_group_list"], "names": new_triggers["trigger_name_list"]}
     write = [session.bind(STORE_NEW_JOBS, **new_jobs)] if jobs else []
     if prepared:
         write.append(session.bind(STORE_NEW_TRIGGERS, **new_triggers))
     lock = session.bind(
         LOCK_IF_NEW,
         lock=LockName.TRIGGER_ACCESS,
-        job_groups=job_keys["groups"],
-        job_names=job_keys["names"],
+        job_groups=new_jobs["job_group_list"],
+        job_names=new_jobs["job_name_list"],
         **keys,
         earliest=now - CLOCK_TOLERANCE if start.is_estimate and now else None,
         latest=now + LATENESS if start.is_estimate and now else None,
