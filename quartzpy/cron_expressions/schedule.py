@@ -11,7 +11,7 @@ from quartzpy.cron_expressions.fields import CronFields
 from quartzpy.cron_expressions.timetable import LAST_YEAR, LONG_AGO, NEVER, Timetable
 from quartzpy.cron_expressions.transitions import Passes, Window, ZoneWindows, zone_windows
 from quartzpy.errors import InvalidCronError, InvalidValueError
-from quartzpy.instants import as_instant, zone_name
+from quartzpy.instants import Converted, as_instant, zone_name
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400
@@ -158,7 +158,7 @@ class ScheduleExpression:
 
     text: str
     time_zone: str = "UTC"
-    dst: DaylightSaving | str = DaylightSaving.ONCE
+    dst: Converted[DaylightSaving | str, DaylightSaving] = Converted(DaylightSaving.ONCE)
     _schedule: Schedule = field(init=False, repr=False, compare=False)
 
     def _set_values(self, fields: CronFields) -> None:
@@ -170,9 +170,8 @@ class ScheduleExpression:
         set_value = object.__setattr__
         set_value(self, "text", fields.text)
         set_value(self, "time_zone", zone_name(self.time_zone))
-        dst = _checked_policy(self.dst, self.text)
-        set_value(self, "dst", dst)
-        set_value(self, "_schedule", _schedule_of(fields, self.time_zone, dst))
+        set_value(self, "dst", _checked_policy(self.dst, self.text))
+        set_value(self, "_schedule", _schedule_of(fields, self.time_zone, self.dst))
 
     def next_after(self, instant: datetime) -> datetime | None:
         """Return the first instant strictly after `instant`; None if there is none."""
