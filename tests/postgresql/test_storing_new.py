@@ -143,6 +143,17 @@ def test_a_trigger_with_a_calendar_is_stored_the_long_way(expecting: SqlJobStore
     assert tried == []
 
 
+def test_what_is_too_large_for_one_round_trip_is_stored_the_long_way(
+    expecting: SqlJobStore, tried: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storing, "CHUNK_BYTES", 100)
+    job = JobDetail("known", "large", data={"text": "x" * 60})
+    trigger = a_trigger("large", job, data={"text": "y" * 60})
+    assert expecting.store_jobs([JobEntry(job, [trigger])], replace=False) == NOW
+    assert tried == ["NotInOneRoundTripError"]
+    assert stored_job(expecting, job.key) == job
+
+
 def test_a_key_that_is_given_twice_is_not_stored_once(expecting: SqlJobStore, tried: list[str]) -> None:
     with pytest.raises(JobStoreError):
         expecting.store_jobs([JobEntry(NEW), JobEntry(NEW.with_values({"description": "another"}))], replace=False)
