@@ -62,15 +62,6 @@ def check_name(name: object, subject: str) -> str:
     return name
 
 
-def name_or_unique(name: str, subject: str) -> str:
-    """Return `name` if it is a valid name, or a unique name if it is UNNAMED.
-
-    Raises:
-        InvalidKeyError: `name` is invalid, see `check_name`.
-    """
-    return unique_name() if name is UNNAMED else check_name(name, subject)
-
-
 def unique_name() -> str:
     """Return a name that no other call in any process returns."""
     return uuid.uuid4().hex

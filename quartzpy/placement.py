@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Self
 
 from quartzpy.errors import InvalidJobError, InvalidKeyError
@@ -18,7 +18,7 @@ MAX_LENGTH = 500
 """The longest stored placement in characters. It is limited because it is part of an index."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Placement:
     """The placement of a job. `executor` and `group` are empty if the job does not name them."""
 
@@ -48,17 +48,22 @@ class Placement:
         except InvalidKeyError as error:
             raise InvalidJobError(str(error)) from None
         placement = cls("" if executor in (None, DEFAULT_EXECUTOR) else executor or "", group or "", labels)
-        if (length := len(placement.as_text())) > MAX_LENGTH:
+        if (length := len(placement.text)) > MAX_LENGTH:
             raise InvalidJobError(
                 f"executor, execution_group and requires: {length} characters as stored, at most {MAX_LENGTH}"
             )
         return placement
 
-    def as_text(self) -> str:
-        """Return the stored form: an empty string for a job that may run anywhere, otherwise JSON."""
+    @cached_property
+    def text(self) -> str:
+        """The stored form: an empty string for a job that may run anywhere, otherwise JSON."""
         values = {"executor": self.executor, "group": self.group, "requires": list(self.requires)}
         stored = {name: value for name, value in values.items() if value}
         return json.dumps(stored, separators=(",", ":")) if stored else ""
+
+
+ANYWHERE = Placement()
+"""The placement of a job that asks for nothing."""
 
 
 @lru_cache(maxsize=1024)
@@ -69,7 +74,7 @@ def placement_from_text(text: str) -> Placement:
         InvalidJobError: `text` is not a stored placement.
     """
     if not text:
-        return Placement()
+        return ANYWHERE
     stored = stored_object(text, "placement", InvalidJobError)
     executor, group, requires = stored.get("executor", ""), stored.get("group", ""), stored.get("requires", [])
     if not isinstance(requires, list) or not all(isinstance(name, str) for name in (executor, group, *requires)):

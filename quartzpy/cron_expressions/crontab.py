@@ -16,7 +16,7 @@ from quartzpy.cron_expressions import fields
 from quartzpy.cron_expressions.describe import description
 from quartzpy.cron_expressions.field_parser import BLANKS, VALUE, FieldParser
 from quartzpy.cron_expressions.fields import CronFields, FieldKind, Part, day_rule
-from quartzpy.cron_expressions.schedule import DaylightSaving, ScheduleExpression
+from quartzpy.cron_expressions.schedule import ScheduleExpression
 from quartzpy.cron_expressions.timetable import DayRule, NthWeekday
 from quartzpy.errors import InvalidCronError
 
@@ -50,6 +50,7 @@ _DAY_OF_WEEK = FieldKind(
     highest_hashed=6,
 )
 _KINDS = (fields.SECONDS, fields.MINUTES, fields.HOURS, fields.DAY_OF_MONTH, _MONTH, _DAY_OF_WEEK)
+_DAY_FIELDS = (3, 5)
 _EVERY_YEAR = Part(fields.YEAR.low, fields.YEAR.high, is_all=True)
 _NTH = re.compile(rf"(?P<day>{VALUE})(?:L|#(?P<nth>[0-9]{{1,9}}))|L(?P<last>[0-7])")
 _RANDOM = re.compile(r"(?:^|,)R(?:$|[,(/])")
@@ -95,22 +96,18 @@ class _CrontabParser(FieldParser):
         text = " ".join(token for token, _ in tokens)
         if len(tokens) == 5:
             tokens = [("0", 0), *tokens]
-        parts: list[tuple[Part, ...]] = []
-        specials: list[DayRule] = []
-        for kind, (token, start) in zip(_KINDS, tokens, strict=True):
-            if token == "?" and kind.name in (fields.DAY_OF_MONTH.name, fields.DAY_OF_WEEK.name):
-                token = "*"
-            plain, special = self._field(kind, token, start)
-            parts.append(plain)
-            specials.append(special)
+        for place in _DAY_FIELDS:
+            token, start = tokens[place]
+            tokens[place] = ("*" if token == "?" else token, start)
+        parts, rules = self._read_fields(_KINDS, tokens)
         parts[5] = tuple(_with_sunday_as_one(part) for part in parts[5])
         result = CronFields(
             text=text,
             parts=(*parts, (_EVERY_YEAR,)),
-            month_days=day_rule(fields.DAY_OF_MONTH, parts[3], specials[3]),
-            weekdays=day_rule(fields.DAY_OF_WEEK, parts[5], specials[5]),
+            month_days=day_rule(fields.DAY_OF_MONTH, parts[3], rules[3]),
+            weekdays=day_rule(fields.DAY_OF_WEEK, parts[5], rules[5]),
             # crontab(5) of Debian: a day field that begins with "*" counts as one that does not restrict the days.
-            either_day=day_or and not any(tokens[place][0].startswith(("*", "?")) for place in (3, 5)),
+            either_day=day_or and not any(tokens[place][0].startswith("*") for place in _DAY_FIELDS),
         )
         if result.timetable().matches_never:
             token, start = tokens[3]
@@ -202,4 +199,4 @@ def crontab_expression(
     Raises:
         InvalidCronError, UnknownTimeZoneError: As `CrontabExpression` does.
     """
-    return CrontabExpression(text, time_zone, DaylightSaving(dst), True if day_or is None else day_or, seed)
+    return CrontabExpression(text, time_zone, dst, True if day_or is None else day_or, seed)

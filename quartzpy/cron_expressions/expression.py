@@ -20,7 +20,6 @@ from quartzpy.cron_expressions.fields import (
     FIELD_KINDS,
     CronFields,
     FieldKind,
-    Part,
     day_rule,
 )
 from quartzpy.cron_expressions.schedule import DaylightSaving as DaylightSaving
@@ -60,25 +59,13 @@ class _QuartzParser(FieldParser):
         text = " ".join(token for token, _ in tokens)
         if len(tokens) == 6:
             tokens.append(("*", len(self._text)))
-        parts: list[tuple[Part, ...]] = []
-        month_days = weekdays = DayRule()
-        for kind, (token, start) in zip(FIELD_KINDS, tokens, strict=True):
-            is_day = kind in (DAY_OF_MONTH, DAY_OF_WEEK)
-            if token == "?" and is_day:
-                parts.append(())
-                continue
-            plain, special = self._field(kind, token, start)
-            parts.append(plain)
-            if kind is DAY_OF_MONTH:
-                month_days = day_rule(kind, plain, special)
-            elif kind is DAY_OF_WEEK:
-                weekdays = day_rule(kind, plain, special)
+        parts, rules = self._read_fields(FIELD_KINDS, tokens)
         restricts_both = self._check_day_fields(tokens, day_or)
         return CronFields(
             text=text,
             parts=tuple(parts),
-            month_days=month_days,
-            weekdays=weekdays,
+            month_days=day_rule(DAY_OF_MONTH, parts[3], rules[3]),
+            weekdays=day_rule(DAY_OF_WEEK, parts[5], rules[5]),
             either_day=day_or is True or not restricts_both,
         )
 
@@ -165,7 +152,7 @@ def cron_expression(
     Raises:
         InvalidCronError, UnknownTimeZoneError: As `CronExpression` does.
     """
-    return CronExpression(text, time_zone, DaylightSaving(dst), day_or, seed)
+    return CronExpression(text, time_zone, dst, day_or, seed)
 
 
 def checked_text(text: object) -> str:

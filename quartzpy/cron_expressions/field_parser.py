@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import ClassVar, NoReturn
 
@@ -85,6 +86,19 @@ class FieldParser(ABC):
                 allowed="the fields alone",
             )
         return tokens
+
+    def _read_fields(
+        self, kinds: Sequence[FieldKind], tokens: Sequence[tuple[str, int]]
+    ) -> tuple[list[tuple[Part, ...]], list[DayRule]]:
+        """Return the plain parts of each field, and the rules of their special forms; a day of "?" has neither."""
+        parts: list[tuple[Part, ...]] = []
+        rules: list[DayRule] = []
+        for kind, (token, start) in zip(kinds, tokens, strict=True):
+            is_any_day = token == "?" and kind.name in (DAY_OF_MONTH.name, DAY_OF_WEEK.name)
+            plain, rule = ((), DayRule()) if is_any_day else self._field(kind, token, start)
+            parts.append(plain)
+            rules.append(rule)
+        return parts, rules
 
     def _field(self, kind: FieldKind, token: str, start: int) -> tuple[tuple[Part, ...], DayRule]:
         """Return the plain parts of a field, and the rule of its special forms."""

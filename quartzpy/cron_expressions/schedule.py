@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
-from itertools import islice
 
 from quartzpy.cron_expressions.fields import CronFields
 from quartzpy.cron_expressions.timetable import LAST_YEAR, LONG_AGO, NEVER, Timetable
 from quartzpy.cron_expressions.transitions import Passes, Window, ZoneWindows, zone_windows
 from quartzpy.errors import InvalidCronError, InvalidValueError
-from quartzpy.instants import as_instant, zone_name
+from quartzpy.instants import Converted, as_instant, zone_name
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400
@@ -63,7 +61,7 @@ class Schedule:
         next_wall_time = self._table.next_from
         while True:
             window = windows.latest
-            if not window[0] <= at < window[1]:
+            if not window.start <= at < window.end:
                 window = windows.at(at)
             start, end, offset, live_from, live_until, _, skipped = window
             if at < live_from:
@@ -101,7 +99,7 @@ class Schedule:
                 at = start - 1
 
     def includes(self, at: int) -> bool:
-        window = self._windows.at(at)
+        window = self._window_at(at)
         if window.live_from <= at < window.live_until and self._table.matches(at + window.offset):
             return True
         return self._fires_after_gaps and at == window.start and self._leaps_over_a_match(window)
@@ -124,23 +122,22 @@ class Schedule:
                 return NEVER
         return at
 
-    def instants_from(self, at: int) -> Iterator[int]:
-        """Yield the instants at or after `at` in order, faster than repeated calls of `from_instant`."""
-        is_frequent = self._table.is_frequent
-        while (at := self.from_instant(at)) != NEVER:
-            yield at
-            if not is_frequent:
-                at += 1
-                continue
-            window = self._windows.at(at)
-            offset, live_until = window.offset, window.live_until
-            at += 1
-            for wall in self._table.times_from(at + offset):
-                instant = wall - offset
-                if instant >= live_until:
-                    break
-                yield instant
-                at = instant + 1
+    def instants_from(self, at: int, count: int) -> list[int]:
+        """Return the first `count` instants at or after `at`, faster than repeated calls of `from_instant`."""
+        instants: list[int] = []
+        while len(instants) < count and (at := self.from_instant(at)) != NEVER:
+            instants.append(at)
+            if self._table.is_frequent:
+                window = self._window_at(at)
+                offset, until = window.offset, window.live_until + window.offset
+                walls = self._table.times_from(at + 1 + offset, until, count - len(instants))
+                instants += [wall - offset for wall in walls]
+            at = instants[-1] + 1
+        return instants
+
+    def _window_at(self, at: int) -> Window:
+        latest = self._windows.latest
+        return latest if latest.start <= at < latest.end else self._windows.at(at)
 
     def _leaps_over_a_match(self, window: Window) -> bool:
         """Return True if the clock change at the window's start skips a matching time."""
@@ -161,7 +158,7 @@ class ScheduleExpression:
 
     text: str
     time_zone: str = "UTC"
-    dst: DaylightSaving = DaylightSaving.ONCE
+    dst: Converted[DaylightSaving | str, DaylightSaving] = Converted(DaylightSaving.ONCE)
     _schedule: Schedule = field(init=False, repr=False, compare=False)
 
     def _set_values(self, fields: CronFields) -> None:
@@ -173,15 +170,12 @@ class ScheduleExpression:
         set_value = object.__setattr__
         set_value(self, "text", fields.text)
         set_value(self, "time_zone", zone_name(self.time_zone))
-        set_value(self, "dst", checked_policy(self.dst, self.text))
+        set_value(self, "dst", _checked_policy(self.dst, self.text))
         set_value(self, "_schedule", _schedule_of(fields, self.time_zone, self.dst))
 
     def next_after(self, instant: datetime) -> datetime | None:
         """Return the first instant strictly after `instant`; None if there is none."""
-        if instant.__class__ is not datetime or instant.tzinfo is not UTC:
-            instant = as_instant(instant, "instant", InvalidValueError)
-        since = instant - _EPOCH
-        following = self._schedule.from_instant(since.days * _DAY + since.seconds + 1)
+        following = self._schedule.from_instant(_seconds(instant) + 1)
         return None if following == NEVER else _from_timestamp(following, UTC)
 
     def previous_before(self, instant: datetime) -> datetime | None:
@@ -201,16 +195,17 @@ class ScheduleExpression:
 
     def upcoming(self, instant: datetime, count: int) -> list[datetime]:
         """Return the first `count` instants strictly after `instant`, or fewer if there are no more."""
-        instants = islice(self._schedule.instants_from(_seconds(instant) + 1), count)
-        return [_from_timestamp(second, UTC) for second in instants]
+        return [_from_timestamp(at, UTC) for at in self._schedule.instants_from(_seconds(instant) + 1, count)]
 
 
 def _seconds(instant: datetime) -> int:
-    since = as_instant(instant, "instant", InvalidValueError) - _EPOCH
+    if instant.__class__ is not datetime or instant.tzinfo is not UTC:
+        instant = as_instant(instant, "instant", InvalidValueError)
+    since = instant - _EPOCH
     return since.days * _DAY + since.seconds
 
 
-def checked_policy(dst: object, text: str) -> DaylightSaving:
+def _checked_policy(dst: object, text: str) -> DaylightSaving:
     """Return the policy of that name.
 
     Raises:

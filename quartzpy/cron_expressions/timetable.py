@@ -8,7 +8,6 @@ days is laid out once for all of them, so that finding the days of any month is 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -206,7 +205,7 @@ class Timetable:
 
     __slots__ = (
         "_first_second", "_first_time", "_last_day", "_last_second", "_last_time", "_masks", "_minutes", "_months",
-        "_second_distances", "_second_mask", "_seconds", "_weekday_distances", "_weekdays", "_years",
+        "_second_distances", "_second_mask", "_seconds", "_weekday_distances", "_weekdays", "_years", "is_frequent",
     )  # fmt: skip
 
     def __init__(
@@ -231,12 +230,9 @@ class Timetable:
         self._years = years
         weekly = days.weekly if months == _ALL_MONTHS and years is None else None
         self._weekdays = weekly
-        self._weekday_distances = _distances(weekly, 7) if weekly else None
-
-    @property
-    def is_frequent(self) -> bool:
+        self.is_frequent = weekly is not None
         """True if some day matches in every week."""
-        return self._weekdays is not None
+        self._weekday_distances = _distances(weekly, 7) if weekly else None
 
     @property
     def matches_never(self) -> bool:
@@ -314,11 +310,12 @@ class Timetable:
             wall = (self._day_without_from(day + 1) if self._fills_its_days else day + 1) * _DAY
         return NEVER
 
-    def times_from(self, wall: int) -> Iterator[int]:
-        """Yield the matching times at or after `wall`, in order."""
+    def times_from(self, wall: int, until: int, count: int) -> list[int]:
+        """Return the first `count` matching times at or after `wall` and before `until`, in order."""
+        times: list[int] = []
         wall = self.next_from(wall)
         if wall == NEVER:
-            return
+            return times
         day, second = divmod(wall, _DAY)
         minutes = self._minutes
         seconds = self._seconds
@@ -329,11 +326,14 @@ class Timetable:
             while index < len(minutes):
                 start = midnight + minutes[index] * 60
                 for at in later:
-                    yield start + at
+                    if start + at >= until or len(times) == count:
+                        return times
+                    times.append(start + at)
                 later = seconds
                 index += 1
             index = 0
             day = self._day_from(day + 1)
+        return times
 
     def _day_from(self, day: int) -> int:
         """Return the first matching day at or after `day`; NEVER if there is none."""

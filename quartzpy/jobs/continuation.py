@@ -94,10 +94,8 @@ def as_continuations(jobs: object) -> tuple[Continuation, ...]:
     return continuations
 
 
-def continuations_as_text(continuations: Sequence[Continuation]) -> str | None:
-    """Return the JSON that is stored; None where there is no continuation."""
-    if not continuations:
-        return None
+def continuations_as_text(continuations: Sequence[Continuation]) -> str:
+    """Return the JSON that is stored."""
     return json.dumps(
         [
             {

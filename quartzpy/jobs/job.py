@@ -26,17 +26,11 @@ from quartzpy.jobs.continuation import Continuation, as_continuations, continuat
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.jobs.typed_data import as_mapping, checked_type, own_type
-from quartzpy.keys import (
-    DEFAULT_GROUP,
-    UNNAMED,
-    JobKey,
-    check_name,
-    name_or_unique,
-)
+from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey, check_name, unique_name
 from quartzpy.logs.captured import checked_level
 from quartzpy.main_module import import_path
 from quartzpy.name_hints import OPTION_NAMES, constructor_hints
-from quartzpy.placement import Placement
+from quartzpy.placement import ANYWHERE, Placement
 from quartzpy.states import OverlapPolicy
 from quartzpy.texts import check_description, did_you_mean, quoted
 
@@ -241,9 +235,24 @@ def _check_url(url: object) -> None:
         )
 
 
+class _Derived:
+    """What a `JobDetail` derives from its values when it is made. These are no fields of it."""
+
+    key: JobKey
+    """The job's key: name and group."""
+    job_type: str
+    """The registered name of the job's type, as it is stored."""
+    placement: Placement
+    """The requirements that a node must meet to run the job."""
+    has_unique_name: bool
+    """True if the job was made without a name, so that its name differs each time the program makes it."""
+    _given: frozenset[str]
+    """Which of the values that can have defaults were passed to it."""
+
+
 @constructor_hints(OPTION_NAMES)
 @dataclass(frozen=True)
-class JobDetail:
+class JobDetail(_Derived):
     """A job as it is stored: its type, its data and its rules.
 
     - `data`: a mapping, or a value of the class's `data_type`, which is stored as the mapping of its fields.
@@ -291,8 +300,8 @@ class JobDetail:
     executor: str | None = field(default=None, kw_only=True)
     execution_group: str | None = field(default=None, kw_only=True)
     requires: Sequence[str] = field(default=(), kw_only=True)
-    continuations: Sequence[Continuation | JobKey | str] = field(default=(), kw_only=True)
     _: KW_ONLY
+    continuations: Converted[Sequence[Continuation | JobKey | str], tuple[Continuation, ...]] = Converted(())
     timeout: Converted[Span | None, timedelta | None] = Converted(None)
     rate_limit: Converted[RateLimit | str | None, RateLimit | None] = Converted(None)
     pause_after_failures: int | None = None
@@ -311,18 +320,22 @@ class JobDetail:
         for name, value in _FALLBACKS.items():
             if getattr(self, name) is _NOT_GIVEN:
                 assign(self, name, value)
-        assign(self, "_has_unique_name", self.name is UNNAMED)
-        job_type_of(self.job)
-        assign(self, "name", name_or_unique(self.name, "job name"))
-        assign(self, "_key", JobKey(self.name, self.group))
-        check_description(self.description, InvalidJobError)
+        assign(self, "has_unique_name", self.name is UNNAMED)
+        assign(self, "job_type", job_type_of(self.job))
+        assign(self, "name", unique_name() if self.has_unique_name else self.name)
+        assign(self, "key", JobKey(self.name, self.group))
+        if self.description is not None:
+            check_description(self.description, InvalidJobError)
         if self.display_name is not None:
             check_name(self.display_name, "display_name")
         if self.documentation_url is not None:
             _check_url(self.documentation_url)
-        assign(self, "capture_logs", checked_level(self.capture_logs, InvalidJobError))
-        assign(self, "data", as_mapping(self.data, self._data_type()))
-        encode(self.data)
+        if self.capture_logs is not None:
+            assign(self, "capture_logs", checked_level(self.capture_logs, InvalidJobError))
+        if self.data is not None:
+            if not isinstance(self.data, Mapping):
+                assign(self, "data", as_mapping(self.data, self._data_type()))
+            encode(self.data)
         cls = self.job if isinstance(self.job, type) else None
         self._check_limits()
         if self.disallow_concurrent is None:
@@ -335,15 +348,13 @@ class JobDetail:
                 raise InvalidJobError(f"{flag}: must be True or False (got {getattr(self, flag)!r})")
         if self.disallow_concurrent:
             assign(self, "max_concurrent", 1)
-        assign(self, "continuations", as_continuations(self.continuations))
-        placement = Placement.of(self.executor, self.execution_group, self.requires)
+        if self.continuations != ():
+            assign(self, "continuations", as_continuations(self.continuations))
+        is_placed = (self.executor, self.execution_group, self.requires) != (None, None, ())
+        placement = Placement.of(self.executor, self.execution_group, self.requires) if is_placed else ANYWHERE
+        assign(self, "placement", placement)
         assign(self, "executor", placement.executor or None)
         assign(self, "requires", placement.requires)
-
-    @property
-    def has_unique_name(self) -> bool:
-        """True if the job was made without a name, so that its name differs each time the program makes it."""
-        return bool(self.__dict__["_has_unique_name"])
 
     def _says(self, name: str) -> bool:
         value = getattr(self, name)
@@ -392,20 +403,9 @@ class JobDetail:
             object.__setattr__(self, "timeout", as_span(self.timeout, "timeout", InvalidJobError, above_zero=True))
 
     @property
-    def key(self) -> JobKey:
-        """The job's key: name and group."""
-        key: JobKey = self.__dict__["_key"]
-        return key
-
-    @property
     def continuations_text(self) -> str | None:
-        """The continuations as JSON, as they are stored."""
-        return continuations_as_text(as_continuations(self.continuations))
-
-    @property
-    def placement(self) -> Placement:
-        """The requirements that a node must meet to run the job."""
-        return Placement(self.executor or "", self.execution_group or "", tuple(self.requires))
+        """The continuations as JSON, as they are stored; None where there are none."""
+        return continuations_as_text(self.continuations) if self.continuations else None
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> JobDetail:
         """Return this job with a scheduler's defaults for values that were not passed to it.
@@ -413,7 +413,7 @@ class JobDetail:
         In order of precedence: values that were passed to `JobDetail`, the scheduler's defaults, the decorators of the
         class. None counts as not passed.
         """
-        said: frozenset[str] = self._given  # type: ignore[attr-defined]
+        said = self._given
         taken = said | _ONE_LIMIT if said & _ONE_LIMIT else said
         missing = {name: value for name, value in defaults.items() if name not in taken}
         if not missing:
@@ -440,11 +440,6 @@ class JobDetail:
         elif "disallow_concurrent" in changes:
             limits = {"max_concurrent": None}
         return replace(self, **{**limits, **changes})
-
-    @property
-    def job_type(self) -> str:
-        """The registered name of the job's type, as it is stored."""
-        return job_type_of(self.job)
 
 
 def checked_defaults(defaults: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -29,16 +29,14 @@ _BY_NAME: dict[str, int] = {name: getattr(logging, name) for name in _LEVELS}
 _BY_NUMBER = {number: name for name, number in _BY_NAME.items()}
 
 
-def checked_level(level: object, error: type[InvalidValueError]) -> str | None:
-    """Return the name of the level that a value of `capture_logs` means, or None if it is None.
+def checked_level(level: object, error: type[InvalidValueError]) -> str:
+    """Return the name of the level that a value of `capture_logs` means.
 
     A name is accepted in any case, and so is the number of a level (`logging.INFO`). True is "INFO", False is "OFF".
 
     Raises:
         InvalidValueError: the value is not a level. `error` is the type that is raised.
     """
-    if level is None:
-        return None
     if isinstance(level, bool):
         return "INFO" if level else OFF
     name = _BY_NUMBER.get(level) if isinstance(level, int) else level

@@ -7,7 +7,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -19,7 +18,6 @@ from quartzpy.node.parts import NodeParts
 from quartzpy.node.service import Outage
 from quartzpy.node.workers.execution import Execution
 from quartzpy.states import NodeMode
-from quartzpy.store.protocol import Notification
 
 logger = logging.getLogger(__name__)
 
@@ -152,12 +150,6 @@ class SchedulerNode:
         return self._ended_event.is_set() and self._drained
 
     # --- for the facade
-
-    def scheduling_changed(
-        self, earliest: datetime | None = None, notification: Notification = Notification.SCHEDULED
-    ) -> None:
-        """See `Signals.scheduling_changed`."""
-        self.parts.signals.scheduling_changed(earliest, notification)
 
     def set_groups(self, groups: Mapping[str, int]) -> None:
         """Set the limits of execution groups on this node."""

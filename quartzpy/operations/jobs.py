@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from quartzpy.jobs.continuation import as_continuations
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
 from quartzpy.operations import allowed_actions
@@ -182,7 +181,7 @@ def _rules(job: JobDetail | None) -> dict[str, Any]:
         "rate_limit": None if job.rate_limit is None else str(job.rate_limit),
         "retry": None if retry is None else f"{retry.attempts} attempts, the second after {short(retry.delay)}",
         "requires": tuple(job.requires),
-        "continuations": tuple(continuation.key for continuation in as_continuations(job.continuations)),
+        "continuations": tuple(continuation.key for continuation in job.continuations),
     }
 
 

@@ -75,16 +75,16 @@ def as_job_detail(
     raise InvalidJobError(f"job: a Job subclass, a function or a JobDetail is needed (got {quoted(job)}){hint}")
 
 
-def check_named(job: JobDetail, again: str | None) -> None:
+def check_named(job: JobDetail, again: str) -> None:
     """Check that a job that a program stores at each of its starts has a name of its own.
 
     A job that is made without a name has another one each time, so each start of each node would store another job.
-    `again` is what asks for it, or None if the job may be stored once.
+    `again` is what asks for it.
 
     Raises:
         InvalidJobError: it has none.
     """
-    if again is not None and job.has_unique_name:
+    if job.has_unique_name:
         function = job.job_type.rpartition(":")[2]
         raise InvalidJobError(
             f"{again}: a job of type {job.job_type} has no name, so each start would store another job; name it:"

@@ -463,7 +463,7 @@ class BaseScheduler(SchedulingMethods):
 
     def _changed(self, earliest: datetime | None, notification: Notification = Notification.SCHEDULED) -> None:
         if self._node is not None and earliest is not None:
-            self._node.scheduling_changed(earliest, notification)
+            self._node.parts.signals.scheduling_changed(earliest, notification)
 
     # --- inside a user's transaction
 

@@ -12,7 +12,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.cron_expressions.crontab import MAX_LENGTH, CrontabExpression, crontab_expression
 from quartzpy.cron_expressions.expression import CronExpression, checked_text, cron_expression
 from quartzpy.cron_expressions.field_parser import uses_hash
-from quartzpy.cron_expressions.schedule import DaylightSaving, checked_policy
+from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.errors import InvalidCronError, InvalidTriggerError
 from quartzpy.instants import as_instant, zone, zone_name
 from quartzpy.keys import DEFAULT_GROUP
@@ -79,14 +79,14 @@ class CronTrigger(RecurringTrigger, _Expression):
             raise InvalidTriggerError(f"dialect: must be {QUARTZ!r} or {CRONTAB!r} (got {self.dialect!r})")
         if self.start_time is not None:
             set_value(self, "start_time", self._start_at(self.start_time))
-        # All values are checked before the lookup in the cache of expressions, which takes only hashable values.
+        # The cache of expressions takes only hashable values, and True for 1.
         set_value(self, "time_zone", zone_name(self.time_zone))
-        zone(self.time_zone)
-        set_value(self, "dst", checked_policy(self.dst, text))
         if not (self.day_or is None or isinstance(self.day_or, bool)):
             raise InvalidCronError(f"day_or: must be True, False or None (got {self.day_or!r})", expression=text)
         set_value(self, "_is_seeded", uses_hash(text))
-        expression = self.cron.text
+        cron = self.cron
+        set_value(self, "dst", cron.dst)
+        expression = cron.text
         if len(expression) > MAX_LENGTH:
             raise InvalidCronError(
                 f"cron expression: {len(expression)} characters without needless blanks, at most {MAX_LENGTH}",
@@ -151,11 +151,7 @@ class CronTrigger(RecurringTrigger, _Expression):
         return instant if instant is None or self.end_time is None or instant <= self.end_time else None
 
     def first_from(self, instant: datetime) -> datetime | None:
-        start = max(instant, self.anchor)
-        cron = self.cron
-        if start.microsecond == 0 and cron.is_satisfied_by(start):
-            return self._bounded(start)
-        return self._bounded(cron.next_after(start))
+        return self._bounded(self.cron.next_after(max(instant, self.anchor) - _MICROSECOND))
 
     def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
         fired = progress.next_fire_time

@@ -156,7 +156,8 @@ class Trigger(ABC):
         if self.name is not None:
             check_name(self.name, "trigger name")
         check_name(self.group, "trigger group")
-        check_description(self.description, InvalidTriggerError)
+        if self.description is not None:
+            check_description(self.description, InvalidTriggerError)
         start_time, end_time = checked_bounds(self.start_time, self.end_time)
         set_value(self, "start_time", start_time)
         set_value(self, "end_time", end_time)

@@ -59,11 +59,6 @@ class PreparedTrigger:
         """The trigger as it was declared."""
         return replace(self.trigger, start_time=None) if self.starts_when_stored else self.trigger
 
-    @property
-    def needs_now(self) -> bool:
-        """False: this trigger has a start time."""
-        return False
-
     def prepared(self, now: datetime | None) -> PreparedTrigger:
         """Return this trigger."""
         return self
@@ -78,13 +73,8 @@ class UnpreparedTrigger(NamedTuple):
     trigger: Trigger
     prepare: Callable[[Trigger, datetime], PreparedTrigger]
 
-    @property
-    def needs_now(self) -> bool:
-        """True if the trigger starts when it is stored, because it has no start time of its own."""
-        return self.trigger.start_time is None
-
     def prepared(self, now: datetime | None) -> PreparedTrigger:
-        """Prepare the trigger. `now` is the time of the store, and may be None unless `needs_now` is true.
+        """Prepare the trigger. `now` is the time of the store, and may be None if the trigger has a start time.
 
         Errors as for `prepare`.
         """
@@ -102,7 +92,7 @@ def look_ahead(
 
 
 def prepare(
-    trigger: Trigger, now: datetime, calendar: Calendar | None, calendar_revision: int | None = None
+    trigger: Trigger, now: datetime, calendar: Calendar | None = None, calendar_revision: int | None = None
 ) -> PreparedTrigger:
     """Prepare a trigger that is stored at `now`.
 

@@ -30,7 +30,7 @@ from tests.contract.harness import (
     stored_trigger,
 )
 
-HEAVY = job(execution_group="heavy").placement.as_text()
+HEAVY = job(execution_group="heavy").placement.text
 
 
 def entry(store: Harness, detail: JobDetail | None, *triggers: Trigger, of: str = "job") -> JobEntry:

@@ -25,9 +25,9 @@ from tests.contract.harness import (
     stored_job,
 )
 
-CPU = Placement(executor="cpu").as_text()
-REPORTS = Placement(group="reports").as_text()
-BOTH = Placement(executor="cpu", group="reports").as_text()
+CPU = Placement(executor="cpu").text
+REPORTS = Placement(group="reports").text
+BOTH = Placement(executor="cpu", group="reports").text
 
 
 def placed(name: str, **values: Any) -> JobDetail:
@@ -109,7 +109,7 @@ def test_all_values_of_a_placement_are_stored(store: Harness) -> None:
     stored = stored_job(store.store, job_key())
     assert stored is not None
     assert (stored.executor, stored.execution_group, stored.requires) == ("cpu", "reports", ("eu", "gpu"))
-    assert store.store.waiting_dispatch_keys() == {DispatchKey(REPORT, stored.placement.as_text())}
+    assert store.store.waiting_dispatch_keys() == {DispatchKey(REPORT, stored.placement.text)}
 
 
 @pytest.mark.parametrize("again", ["retry", "recovery"])

@@ -158,7 +158,7 @@ def test_a_node_leaves_no_refire_to_others_before_it_has_stopped_claiming(
 
     monkeypatch.setattr(scheduler._store, "acquire", slowly)
     assert scheduler._node is not None
-    scheduler._node.scheduling_changed()
+    scheduler._node.parts.signals.scheduling_changed()
     assert in_pass.wait(SOON.total_seconds())
     assert not scheduler.shutdown(wait=False)
     while not jobs.ran.empty():

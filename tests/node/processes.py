@@ -68,7 +68,7 @@ def execution_of(
         "upcoming_is_complete": True,
         "times_triggered": 1,
         "attempt": 1,
-        "placement": detail.placement.as_text(),
+        "placement": detail.placement.text,
         "retry": detail.retry.as_text() if detail.retry else None,
         "timeout": detail.timeout,
         "persists_data": bool(detail.persist_data),

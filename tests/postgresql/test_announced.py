@@ -13,7 +13,7 @@ import pytest
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
-from quartzpy.store.postgresql.connection.shares import PoolShare
+from quartzpy.store.postgresql.connection.pool import PoolShare
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import Acquisition, AvailableSlots, JobEntry, Node, Notification, Subscription
 from quartzpy.triggers.simple import SimpleTrigger

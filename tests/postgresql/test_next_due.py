@@ -10,12 +10,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from quartzpy.errors import LeaseLostError
+from quartzpy.errors import LeaseLostError, OutcomeUnknownError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.store.postgresql.connection import next_due
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
-from quartzpy.store.postgresql.connection.shares import PoolShare
+from quartzpy.store.postgresql.connection.pool import PoolShare
 from quartzpy.store.postgresql.steps.acquire import BACKLOG
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import Acquisition, AvailableSlots, JobEntry, Node
@@ -86,6 +86,23 @@ def test_a_trigger_that_another_process_has_stored_fires_although_none_was_expec
     for job in (PLAIN, SERIAL):
         add(make_store(), job, job.name)
         assert names(take(store, node)) == [job.name]
+
+
+def test_anything_is_expected_after_a_transaction_whose_answer_was_lost(
+    store: SqlJobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = register(store)
+    add(store, PLAIN, "later", due_in=timedelta(hours=1))
+    take(store, node)
+    assert store._session.next_due._expectation is not None
+
+    def lost(sends: list[BoundStatement], share: PoolShare) -> Any:
+        raise OutcomeUnknownError("the connection broke during the commit")
+
+    monkeypatch.setattr(store._connections, "execute", lost)
+    with pytest.raises(OutcomeUnknownError):
+        store._session.locked()
+    assert store._session.next_due._expectation is None
 
 
 def test_triggers_without_a_limit_take_the_short_statement_and_one_with_a_limit_the_other(

@@ -115,7 +115,7 @@ def test_what_is_stored_already_is_compared_and_nothing_else_is_stored(
     else:
         with pytest.raises(ObjectAlreadyExistsError, match=refused):
             expecting.store_jobs([other, entry], replace=False)
-    assert tried == ["NotNewError"]
+    assert tried == ["NotInOneRoundTripError"]
     assert (stored_job(expecting, JobKey("beside")) is None) is (refused is not None)
     assert (stored_trigger(expecting, TriggerKey("more")) is None) is ("new trigger" not in case)
     old = stored_trigger(expecting, TriggerKey("old"))
@@ -123,15 +123,15 @@ def test_what_is_stored_already_is_compared_and_nothing_else_is_stored(
     assert old.trigger.priority == 5
     # It is not tried again until a call finds that everything is new.
     expecting.store_jobs([JobEntry(NEW)], replace=False)
-    assert tried == ["NotNewError"]
+    assert tried == ["NotInOneRoundTripError"]
     expecting.store_jobs([JobEntry(None, [a_trigger("last")])], replace=False)
-    assert tried == ["NotNewError", "stored"]
+    assert tried == ["NotInOneRoundTripError", "stored"]
 
 
 def test_a_trigger_without_its_job_is_refused(expecting: SqlJobStore, tried: list[str]) -> None:
     with pytest.raises(JobNotFoundError, match="new"):
         expecting.store_jobs([JobEntry(None, [a_trigger("t")])], replace=False)
-    assert tried == ["NotNewError"]
+    assert tried == ["NotInOneRoundTripError"]
 
 
 def test_a_trigger_with_a_calendar_is_stored_the_long_way(expecting: SqlJobStore, tried: list[str]) -> None:
@@ -141,6 +141,17 @@ def test_a_trigger_with_a_calendar_is_stored_the_long_way(expecting: SqlJobStore
     one = prepare(trigger, NOW, stored.calendar, stored.revision)
     expecting.store_jobs([JobEntry(None, [one])], replace=False)
     assert tried == []
+
+
+def test_what_is_too_large_for_one_round_trip_is_stored_the_long_way(
+    expecting: SqlJobStore, tried: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storing, "CHUNK_BYTES", 100)
+    job = JobDetail("known", "large", data={"text": "x" * 60})
+    trigger = a_trigger("large", job, data={"text": "y" * 60})
+    assert expecting.store_jobs([JobEntry(job, [trigger])], replace=False) == NOW
+    assert tried == ["NotInOneRoundTripError"]
+    assert stored_job(expecting, job.key) == job
 
 
 def test_a_key_that_is_given_twice_is_not_stored_once(expecting: SqlJobStore, tried: list[str]) -> None:
@@ -160,7 +171,7 @@ def test_a_late_pipeline_is_repeated_with_the_real_time(
     expecting.now()
     began = expecting.now()
     assert began <= (expecting.store_jobs([JobEntry(None, [unprepared])], replace=False) or began) <= expecting.now()
-    assert tried == ["NotNewError"]
+    assert tried == ["NotInOneRoundTripError"]
 
 
 def test_a_lost_row_of_a_lock_is_restored(
@@ -235,7 +246,7 @@ def test_a_key_that_another_transaction_is_storing_is_new_only_if_that_one_rolls
     wait_until(lambda: _waiting(observer) == 1)
     holder.execute("COMMIT" if commits else "ROLLBACK")
     storing.join()
-    assert tried == ["NotNewError" if commits else "stored"]
+    assert tried == ["NotInOneRoundTripError" if commits else "stored"]
     assert stored_trigger(expecting, TriggerKey("t")) is not None
 
 

@@ -29,7 +29,7 @@ CURES = (
         (
             Edit(
                 f"{_SQL}.connection.abandoned",
-                "                self._given_up.append(_GivenUp(connection, backend))\n",
+                "                self.given_up.append(_GivenUp(connection, backend))\n",
                 "                pass\n",
             ),
         ),

@@ -229,7 +229,7 @@ PROTECTIONS = (
             Edit(
                 f"{_SQL}.connection.checkin_connection",
                 "        deadline = time.monotonic() + (self._connections.seconds if within is None else within)\n",
-                "        from quartzpy.store.postgresql.connection.shares import PoolShare\n"
+                "        from quartzpy.store.postgresql.connection.pool import PoolShare\n"
                 "        return self._connections.execute(statements, PoolShare())\n"
                 "        deadline = time.monotonic() + (self._connections.seconds if within is None else within)\n",
             ),

@@ -83,7 +83,8 @@ class SchedulingMethods(TriggeringMethods, PausingMethods):
         if not several and not isinstance(job, JobDetail):
             options.setdefault("durable", True)
         coerced = as_job_detail(job, name, group, data, options)
-        check_named(coerced, "replace=True" if replace else None)
+        if replace:
+            check_named(coerced, "replace=True")
         detail = self._checked_job(coerced)
         pairs: Pairs = [(detail, bind(several, detail.key))]
         self._check_pairs(pairs)

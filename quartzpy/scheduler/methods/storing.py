@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace as replace_in
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeAlias
 
 from quartzpy import job_data
@@ -58,7 +59,7 @@ from quartzpy.scheduler.sync import (
 )
 from quartzpy.states import TriggerState
 from quartzpy.store import refusals
-from quartzpy.store.protocol import JobEntry, JobStore, NameKind, TriggerMove
+from quartzpy.store.protocol import JobEntry, JobStore, NameKind, StoredCalendar, TriggerMove
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
@@ -111,7 +112,7 @@ class StoringMethods(Methods):
             raise InvalidJobError(
                 f"job: a JobDetail is needed (got {quoted(job)}); schedule_job takes classes and functions as well"
             )
-        return job.with_defaults(self._job_defaults)
+        return job.with_defaults(self._job_defaults) if self._job_defaults else job
 
     def _bound_pairs(
         self, definitions: Iterable[tuple[JobLike, object]], *, again: str | None = None
@@ -120,7 +121,8 @@ class StoringMethods(Methods):
         pairs = []
         for form, triggers in definitions:
             detail = as_job_detail(form, None, DEFAULT_GROUP, None, {})
-            check_named(detail, again)
+            if again is not None:
+                check_named(detail, again)
             job = self._checked_job(detail)
             pairs.append((job, bind(as_triggers(triggers), job.key)))
         return pairs
@@ -136,11 +138,11 @@ class StoringMethods(Methods):
             raise InvalidJobError(f"job {duplicate} is given twice; give it once, with all its triggers")
         if duplicate := _duplicate(everything):
             raise InvalidTriggerError(f"trigger {duplicate} is given twice; each trigger needs a key of its own")
-        prepare_one = self._preparation(everything)
+        calendars = self._calendars_of(everything)
         entries = [
             JobEntry(
                 job,
-                [UnpreparedTrigger(trigger, prepare_one) for trigger in triggers],
+                [_unprepared(trigger, calendars) for trigger in triggers],
                 job is not None and job.key in keep_data,
             )
             for job, triggers in pairs
@@ -176,7 +178,8 @@ class StoringMethods(Methods):
                 self._check_typed_data(job, triggers)
 
     def _check_data(self, of: JobDetail | Trigger) -> None:
-        job_data.encode(of.data, max_bytes=self._config.max_job_data_bytes)
+        if of.data is not None:
+            job_data.encode(of.data, max_bytes=self._config.max_job_data_bytes)
 
     def _check_typed_data(self, job: JobDetail, triggers: Sequence[Trigger] = ()) -> None:
         """Build the typed data for each trigger, if the job's class is known in this process and has a data type."""
@@ -189,22 +192,17 @@ class StoringMethods(Methods):
         for trigger in triggers:
             typed_data.build(data_type, {**own, **(trigger.data or {})}, f"job {job.key}, trigger {trigger.key}")
 
-    def _preparation(self, triggers: Sequence[Trigger]) -> Callable[[Trigger, datetime], PreparedTrigger]:
-        """Return a function that prepares a trigger with the calendar that it needs."""
-        store = self._usable_store()
+    def _calendars_of(self, triggers: Sequence[Trigger]) -> Mapping[str, StoredCalendar]:
+        """Return the stored calendars that triggers need."""
         names = {trigger.calendar for trigger in triggers if trigger.calendar is not None}
-        calendars = store.calendars(names) if names else {}
+        if not names:
+            return {}
+        store = self._usable_store()
+        calendars = store.calendars(names)
         for name in sorted(names):
             if name not in calendars:
                 raise refusals.calendar_not_stored(name, store.names(NameKind.CALENDARS))
-
-        def prepare_one(trigger: Trigger, now: datetime) -> PreparedTrigger:
-            stored = calendars.get(trigger.calendar) if trigger.calendar else None
-            if stored is None:
-                return prepare(trigger, now, None)
-            return prepare(trigger, now, stored.calendar, stored.revision)
-
-        return prepare_one
+        return calendars
 
     def modify_job(self, key: JobRef, **changes: Any) -> JobDetail:
         """Change values of a stored job, named as in `JobDetail`; return the changed job.
@@ -278,7 +276,8 @@ class StoringMethods(Methods):
         self._check_data(new)
         new = replace_in(new, job_key=old.job_key)
         start = self._usable_store().now() if new.start_time is None else new.start_time
-        earliest = self._usable_store().replace_trigger(key, self._preparation([new])(new, start))
+        prepared = _unprepared(new, self._calendars_of([new])).prepared(start)
+        earliest = self._usable_store().replace_trigger(key, prepared)
         if earliest is None:
             raise self._no_trigger(key)
         self._changed(earliest)
@@ -550,6 +549,14 @@ class StoringMethods(Methods):
         for name in changes.keys("-", "calendar"):
             store.delete_calendar(name)
         return events
+
+
+def _unprepared(trigger: Trigger, calendars: Mapping[str, StoredCalendar]) -> UnpreparedTrigger:
+    """Return a trigger that will be prepared with the calendar that it needs."""
+    if trigger.calendar is None:
+        return UnpreparedTrigger(trigger, prepare)
+    stored = calendars[trigger.calendar]
+    return UnpreparedTrigger(trigger, partial(prepare, calendar=stored.calendar, calendar_revision=stored.revision))
 
 
 def _duplicate(things: Sequence[JobDetail | Trigger]) -> Key | None:

@@ -109,7 +109,8 @@ def _count_failures(tables: Tables, ended: Sequence[Completion]) -> set[JobKey]:
     paused = set()
     for key in (key for key, has_failed_last in grown.items() if has_failed_last):
         job = tables.jobs[key]
-        if job.pause_after_failures is not None and job.consecutive_failures >= job.pause_after_failures:
+        most = job.detail.pause_after_failures
+        if most is not None and job.consecutive_failures >= most:
             note = PauseNote(f"{job.consecutive_failures} executions in a row failed", "pause_after_failures")
             if pause_schedule(tables, job, note):
                 paused.add(key)

@@ -89,7 +89,7 @@ def _job_record(row: JobRow, most_triggers: int | None) -> JobRecord:
         load_job=partial(load_job, *row.loader()),
         trigger_count=most_triggers if has_more and most_triggers is not None else len(row.triggers),
         mode=row.mode,
-        display_name=row.display_name,
+        display_name=row.detail.display_name,
         next_fire_time=min((at for at in following if at is not None), default=None),
         previous_fire_time=max((at for at in previous if at is not None), default=None),
         has_more_triggers=has_more,

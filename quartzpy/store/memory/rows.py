@@ -9,7 +9,6 @@ from typing import Any
 
 from quartzpy.job_data import decode, encode
 from quartzpy.jobs.context import Progress
-from quartzpy.jobs.continuation import as_continuations
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
@@ -47,11 +46,11 @@ class JobRow:
     """A job. Its data is stored as text, so that a job that mutates its data does not change the stored value."""
 
     __slots__ = (
-        "_detail",
         "concurrency_key",
         "consecutive_failures",
         "continuations",
         "data",
+        "detail",
         "dispatch_key",
         "job_type",
         "key",
@@ -78,52 +77,21 @@ class JobRow:
         self.limit = detail.max_concurrent
         self.concurrency_key = detail.concurrency_key
         self.overlap_policy = OverlapPolicy(detail.overlap_policy)
-        self.dispatch_key = DispatchKey(self.job_type, detail.placement.as_text())
+        self.dispatch_key = DispatchKey(self.job_type, detail.placement.text)
         self.owner: str | None = None
         self.retry = detail.retry.as_text() if detail.retry else None
         self.data = encode(detail.data)
-        self.continuations = as_continuations(detail.continuations)
+        self.continuations = detail.continuations
         self.rate_limit: RateLimit | None = detail.rate_limit
-        self._detail = replace(detail, job=self.job_type, data=None)
-
-    @property
-    def capture_logs(self) -> str | None:
-        return self._detail.capture_logs
-
-    @property
-    def continuations_text(self) -> str | None:
-        return self._detail.continuations_text
-
-    @property
-    def display_name(self) -> str | None:
-        return self._detail.display_name
-
-    @property
-    def is_durable(self) -> bool:
-        return self._detail.durable
-
-    @property
-    def persists_data(self) -> bool:
-        return bool(self._detail.persist_data)
-
-    @property
-    def requests_recovery(self) -> bool:
-        return self._detail.requests_recovery
-
-    @property
-    def timeout(self) -> timedelta | None:
-        return self._detail.timeout
-
-    @property
-    def pause_after_failures(self) -> int | None:
-        return self._detail.pause_after_failures
+        self.detail = replace(detail, job=self.job_type, data=None)
+        """The job without its data."""
 
     def load(self) -> JobDetail:
-        return load_job(self._detail, self.data)
+        return load_job(self.detail, self.data)
 
     def loader(self) -> tuple[JobDetail, str | None]:
         """Return the arguments with which `load_job` builds the job as it is now."""
-        return self._detail, self.data
+        return self.detail, self.data
 
 
 def load_job(detail: JobDetail, data: str | None) -> JobDetail:

@@ -72,9 +72,9 @@ def _store_job(tables: Tables, detail: JobDetail, *, keeps_data: bool, keeps_per
     if row is None:
         tables.jobs[detail.key] = JobRow(detail)
         return
-    data, persisted = row.data, row.persists_data
+    data, persisted = row.data, row.detail.persist_data
     tables.redefine(row, detail)
-    if keeps_data or (keeps_persisted and persisted and row.persists_data):
+    if keeps_data or (keeps_persisted and persisted and row.detail.persist_data):
         row.data = data
 
 

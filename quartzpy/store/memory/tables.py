@@ -283,7 +283,7 @@ class Tables:
         """Remove the given jobs that are not durable and have no trigger left."""
         for key in keys:
             job = self.jobs.get(key)
-            if job is not None and not job.is_durable and not job.triggers:
+            if job is not None and not job.detail.durable and not job.triggers:
                 del self.jobs[key]
 
     # --- claims and fires

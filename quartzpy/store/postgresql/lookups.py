@@ -12,9 +12,8 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.placement import placement_from_text
 from quartzpy.states import PAUSED_STATES, ExecutionState, JobMode, TriggerState
-from quartzpy.store.postgresql.columns import key_columns
 from quartzpy.store.postgresql.connection.session import SqlSession
-from quartzpy.store.postgresql.schema.rows import JobColumns, TriggerColumns
+from quartzpy.store.postgresql.schema.rows import JobColumns, TriggerColumns, key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import DispatchKey, NameKind
 from quartzpy.store.records import (

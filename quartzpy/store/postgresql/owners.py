@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.store.postgresql.columns import key_columns
 from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.rows import key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.records import Owned
 

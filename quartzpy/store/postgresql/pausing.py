@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import JobMode, Missed
 from quartzpy.store import refusals
-from quartzpy.store.postgresql.columns import key_columns
 from quartzpy.store.postgresql.connection.listen import announcement, news
 from quartzpy.store.postgresql.connection.locks import LockName
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.lookups import match_values, matched_groups, names
+from quartzpy.store.postgresql.schema.rows import key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.slots import pass_on_of
 from quartzpy.store.protocol import (

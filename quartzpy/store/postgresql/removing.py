@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.store.postgresql.columns import key_columns
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
+from quartzpy.store.postgresql.schema.rows import key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.orphans import orphans
 from quartzpy.store.postgresql.steps.slots import pass_on_of

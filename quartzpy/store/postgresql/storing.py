@@ -33,20 +33,21 @@ from quartzpy.store.definition_differences import refuse_other_job, refuse_other
 from quartzpy.store.postgresql import batches
 from quartzpy.store.postgresql.batches import CHUNK_BYTES, bound, chunks, computed_ahead
 from quartzpy.store.postgresql.calendars import held_revisions
-from quartzpy.store.postgresql.columns import (
-    job_columns,
-    key_columns,
-    size_of_job,
-    size_of_trigger,
-    trigger_columns,
-)
+from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
 from quartzpy.store.postgresql.connection.listen import DUE, announcement, news
 from quartzpy.store.postgresql.connection.locks import LockName
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import CLOCK_TOLERANCE, SqlSession, Transaction
 from quartzpy.store.postgresql.lookups import JOBS, TRIGGERS, trigger_record
 from quartzpy.store.postgresql.removing import DELETE_TRIGGERS, HOLD_JOBS, VOID_CLAIMS
-from quartzpy.store.postgresql.schema.rows import JobColumns
+from quartzpy.store.postgresql.schema.rows import (
+    JobColumns,
+    job_columns,
+    key_columns,
+    size_of_job,
+    size_of_trigger,
+    trigger_columns,
+)
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.slots import pass_on_of
 from quartzpy.store.protocol import JobEntry
@@ -75,8 +76,8 @@ SOME_STORED = "quartzpy: not everything is new, so it is stored step by step"
 """The text with which `LOCK_IF_NEW` fails; administrators find it in the server's log."""
 
 
-class NotNewError(JobStoreError):
-    """A job or trigger is stored already, or the estimate of the time was wrong; nothing was stored."""
+class NotInOneRoundTripError(JobStoreError):
+    """Something is stored already or too large, or the estimate of the time was wrong; nothing was stored."""
 
 
 class NotOrdinaryError(JobStoreError):
@@ -108,7 +109,7 @@ def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: boo
     if not replace:
         if _may_be_new(session, entries, triggers):
             jobs = sorted((entry.job for entry in entries if entry.job is not None), key=lambda job: job.key)
-            with contextlib.suppress(NotNewError):
+            with contextlib.suppress(NotInOneRoundTripError):
                 return store_in_one_round_trip(
                     session, jobs, [new_trigger.prepared(start.at) for new_trigger in triggers], start
                 )
@@ -172,7 +173,7 @@ def _order(new_trigger: PreparedTrigger | UnpreparedTrigger) -> tuple[str, str |
 
 
 def _start_time(session: SqlSession, triggers: Sequence[PreparedTrigger | UnpreparedTrigger]) -> StartTime:
-    if not any(new_trigger.needs_now for new_trigger in triggers):
+    if all(new_trigger.trigger.start_time is not None for new_trigger in triggers):
         return StartTime(None, is_estimate=False)
     # The estimate saves a round trip. It is checked by the answer to the statement that stores the triggers.
     estimate = session.clock.now()
@@ -205,7 +206,6 @@ def _may_be_new(
         and _are_distinct([_order(new_trigger) for new_trigger in triggers])
         # Calendars have to be held before the fire times that depend on them are stored.
         and all(new_trigger.trigger.calendar is None for new_trigger in triggers)
-        and sum(map(size_of_job, jobs)) + sum(map(size_of_trigger, triggers)) <= CHUNK_BYTES
     )
 
 
@@ -219,40 +219,40 @@ def store_in_one_round_trip(
     """Store new jobs and triggers, which are in the order of their keys; return the earliest fire time.
 
     Raises:
-        NotNewError: not everything is new, or the estimate of the time was wrong; nothing was stored.
+        NotInOneRoundTripError: something is stored already or too large, or the estimate of the time was wrong;
+            nothing was stored.
     """
-    keys = key_columns(prepared_trigger.trigger.key for prepared_trigger in prepared)
-    job_keys = key_columns(job.key for job in jobs)
     now = session.clock.now()
     due = _fire_times(prepared)
     is_due = now is not None and any(at <= now for _, at in due)
-    write = [session.bind(STORE_NEW_JOBS, **job_columns(jobs))] if jobs else []
+    new_jobs, new_triggers = job_columns(jobs), trigger_columns(prepared, are_settled_later=False)
+    texts = (new_jobs["job_data_list"], new_jobs["continuations_list"], new_triggers["trigger_data_list"])
+    if sum(len(text) for column in texts for text in column if text) > CHUNK_BYTES:
+        raise NotInOneRoundTripError("the data of all jobs and triggers is too large for one round trip")
+    keys = {"groups": new_triggers["trigger_group_list"], "names": new_triggers["trigger_name_list"]}
+    write = [session.bind(STORE_NEW_JOBS, **new_jobs)] if jobs else []
     if prepared:
-        write.append(session.bind(STORE_NEW_TRIGGERS, **trigger_columns(prepared, are_settled_later=False)))
+        write.append(session.bind(STORE_NEW_TRIGGERS, **new_triggers))
     lock = session.bind(
         LOCK_IF_NEW,
         lock=LockName.TRIGGER_ACCESS,
-        job_groups=job_keys["groups"],
-        job_names=job_keys["names"],
+        job_groups=new_jobs["job_group_list"],
+        job_names=new_jobs["job_name_list"],
         **keys,
         earliest=now - CLOCK_TOLERANCE if start.is_estimate and now else None,
         latest=now + LATENESS if start.is_estimate and now else None,
     )
     settle = [session.bind(SETTLE_NEW, **keys)] if prepared else []
     wake = [news(session, DUE)] if is_due else announcement(session, due)
-
-    def work(transaction: Transaction) -> Result:
-        try:
-            return transaction.commit(*write, lock, *settle, *wake)[len(write) - 1]
-        except psycopg.errors.InvalidTextRepresentation as error:
-            if SOME_STORED not in str(error):
-                raise
-            raise NotNewError("something is stored already, or the time is not the expected one") from error
-
-    written = session.transaction(work)
+    try:
+        results = session.locked(*write, lock, *settle, *wake, name=None)
+    except RefusedRowError as error:
+        if SOME_STORED not in str(error):
+            raise
+        raise NotInOneRoundTripError("something is stored already, or the time is not the expected one") from error
     if not prepared:
         return None
-    stored = [_StoredTrigger.of(row) for row in written.rows]
+    stored = [_StoredTrigger.of(row) for row in results[len(write) - 1].rows]
     session.clock.learn(stored[-1].now)
     return min((row.next_fire_time for row in stored if row.next_fire_time is not None), default=None)
 
@@ -372,7 +372,7 @@ class _Storing:
         others = [job for job in jobs if job.key not in replaced]
         if others:
             self._session.expects_new = False
-            [looked_up] = self._transaction.execute(self._session.bind(JOBS, **key_columns(job.key for job in others)))
+            [looked_up] = self._transaction.execute(self._session.bind(JOBS, **key_columns(others)))
             stored = {job.key: job for job in (JobColumns._make(row).job() for row in looked_up.rows)}
             for job in others:
                 refuse_other_job(job, stored.get(job.key))
@@ -440,7 +440,7 @@ class _Storing:
         statements = [write]
         if self._replace:
             statements.append(
-                session.bind(VOID_CLAIMS, **key_columns(prepared_trigger.trigger.key for prepared_trigger in prepared))
+                session.bind(VOID_CLAIMS, **key_columns([prepared_trigger.trigger for prepared_trigger in prepared]))
             )
         before = session.clock.now()
         written = self._transaction.execute(*statements)[0]
@@ -464,7 +464,7 @@ class _Storing:
             session.bind(
                 HOLD_JOBS, **key_columns({other.trigger.job_key for other in others if other.trigger.job_key})
             ),
-            session.bind(TRIGGERS, **key_columns(other.trigger.key for other in others)),
+            session.bind(TRIGGERS, **key_columns([other.trigger for other in others])),
         )
         present = {JobKey(name, group) for group, name in jobs.rows}
         records = {record.key: record for record in map(trigger_record, triggers.rows)}

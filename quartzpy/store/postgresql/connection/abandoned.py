@@ -47,25 +47,24 @@ class AbandonedBackends:
         self._is_current = is_current
         self._lock = threading.Lock()
         self._ending = threading.Lock()
-        self._given_up: list[_GivenUp] = []
+        self.given_up: list[_GivenUp] = []
+        """The sessions that are not terminated yet."""
 
     def give_up(self, connection: psycopg.Connection[Any]) -> None:
         """Remember the server session of a connection on which a transaction was in progress."""
         backend = connection.__dict__.get(_NOTED)
         if backend is not None:
             with self._lock:
-                self._given_up.append(_GivenUp(connection, backend))
+                self.given_up.append(_GivenUp(connection, backend))
 
     def end(self, execute: Callable[[BoundStatement], object]) -> None:
         """Terminate the abandoned sessions. Concurrent callers wait, so that nobody continues before that is done.
 
         If `execute` raises, they remain for the next attempt.
         """
-        if not self._given_up:
-            return
         with self._ending:
             with self._lock:
-                given_up = list(self._given_up)
+                given_up = list(self.given_up)
             now = time.monotonic()
             # After a failover the process id belongs to a session of another server.
             backends = [session.backend for session in given_up if self._is_current(session.connection)]
@@ -73,4 +72,4 @@ class AbandonedBackends:
                 ages = [timedelta(seconds=now - backend.connected_at) for backend in backends]
                 execute(BoundStatement(_END, {"pids": [backend.pid for backend in backends], "ages": ages}))
             with self._lock:
-                self._given_up = self._given_up[len(given_up) :]
+                self.given_up = self.given_up[len(given_up) :]

@@ -27,9 +27,8 @@ from quartzpy.store.postgresql.connection.pipeline import (
     execute_pipelined,
     roll_back_unless_ended,
 )
-from quartzpy.store.postgresql.connection.pool import Lease
+from quartzpy.store.postgresql.connection.pool import Lease, LimitedShare, PoolShare
 from quartzpy.store.postgresql.connection.servers import READ_ONLY, Servers
-from quartzpy.store.postgresql.connection.shares import LimitedShare, PoolShare
 from quartzpy.store.postgresql.connection.sources import Database, source_of
 from quartzpy.store.protocol import ConnectionUsage
 
@@ -137,7 +136,8 @@ class Connections:
         lease: Lease | None = None
         try:
             lease = self._pool.lease()
-            self._abandoned.end(partial(self._execute_alone, lease.connection))
+            if self._abandoned.given_up:
+                self._abandoned.end(partial(self._execute_alone, lease.connection))
             yield lease.connection
         except QuartzpyError:
             self._discard_if_broken(lease)

@@ -27,6 +27,8 @@ _T = TypeVar("_T")
 class ExternalSession(SqlSession):
     """A `SqlSession` that sends its statements in the caller's transaction."""
 
+    decides_at_once = False
+
     def __init__(self, session: SqlSession, transaction: ExternalTransaction) -> None:
         super().__init__(
             session.connections,
@@ -42,7 +44,7 @@ class ExternalSession(SqlSession):
         return self.bind(NO_LOCK, lock=name)
 
     def locked(
-        self, *statements: BoundStatement, name: LockName = LockName.TRIGGER_ACCESS, keeps_next_due: bool = False
+        self, *statements: BoundStatement, name: LockName | None = LockName.TRIGGER_ACCESS, keeps_next_due: bool = False
     ) -> list[Result]:
         return self._between_savepoints(statements)
 
@@ -51,10 +53,6 @@ class ExternalSession(SqlSession):
 
     def read(self, *statements: BoundStatement) -> list[Result]:
         return self._between_savepoints(statements)
-
-    @property
-    def decides_at_once(self) -> bool:
-        return False
 
     def transaction(self, work: Callable[[Transaction], _T]) -> _T:
         transaction = _Savepoint(self._transaction)

@@ -1,5 +1,7 @@
 """The pool of a scheduler's connections, for steps and calls.
 
+Its shares: calls of applications use a limited number of its connections, and a node's steps any.
+
 It differs from pools for general use: a connection is never tested with a round trip, because a step that finds it
 broken resolves the outcome anyway. Instead, a connection that was idle is replaced if the server has closed it or sent
 anything in the meantime, or if it leads to a server that is no longer the primary. The connection that was returned
@@ -13,7 +15,8 @@ import os
 import select
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -28,6 +31,41 @@ def is_stale(connection: psycopg.Connection[Any]) -> bool:
     poller = select.poll()
     poller.register(connection.pgconn.socket, select.POLLIN)
     return bool(poller.poll(0))
+
+
+class PoolShare:
+    """A share of the pool without a limit: that of a node's steps, which its few threads take one at a time."""
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold a place of this share, which is taken before a connection of the pool.
+
+        Raises:
+            StoreUnavailableError: none was free in time.
+        """
+        yield
+
+
+class LimitedShare(PoolShare):
+    """A share of `size` connections. A call waits for its place for at most `seconds`."""
+
+    def __init__(self, size: int, seconds: float) -> None:
+        self._size = size
+        self._seconds = seconds
+        self._places = threading.BoundedSemaphore(size)
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """See `PoolShare.place`."""
+        if not self._places.acquire(timeout=self._seconds):
+            raise StoreUnavailableError(
+                f"no connection of the pool was free in time: {self._size} calls of this program used all that calls"
+                f" may use for {self._seconds:g} s; a larger pool_size allows more"
+            )
+        try:
+            yield
+        finally:
+            self._places.release()
 
 
 class Lease(ABC):

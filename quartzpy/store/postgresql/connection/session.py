@@ -22,7 +22,7 @@ from quartzpy.store.postgresql.connection.error_translation import LockRowMissin
 from quartzpy.store.postgresql.connection.locks import LOCK, MAKE, LockName
 from quartzpy.store.postgresql.connection.next_due import NextDueCache
 from quartzpy.store.postgresql.connection.pipeline import BEGIN, COMMIT, BoundStatement, Result, roll_back_unless_ended
-from quartzpy.store.postgresql.connection.shares import PoolShare
+from quartzpy.store.postgresql.connection.pool import PoolShare
 from quartzpy.store.postgresql.schema.naming import Names, scoped
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.statement import Statement, prepare
@@ -87,6 +87,9 @@ class ClockEstimate:
 class SqlSession:
     """Sends the statements of one scheduler to one database."""
 
+    decides_at_once = True
+    """True if statements under the lock see everything that is committed before their own commit."""
+
     def __init__(
         self,
         connections: Connections,
@@ -149,25 +152,29 @@ class SqlSession:
         return self.bind(ALLOW_PAUSES, idle_limit=f"{self.connections.seconds * 1000:.0f}ms")
 
     def locked(
-        self, *statements: BoundStatement, name: LockName = LockName.TRIGGER_ACCESS, keeps_next_due: bool = False
+        self, *statements: BoundStatement, name: LockName | None = LockName.TRIGGER_ACCESS, keeps_next_due: bool = False
     ) -> list[Result]:
         """Take the lock, run the statements and commit in one round trip; return the statements' results.
 
-        Unless the caller knows what they change and `keeps_next_due`, the next acquire step expects anything.
+        Without the name of a lock, one of the statements takes it. Unless the caller knows what they change and
+        `keeps_next_due`, the next acquire step expects anything.
 
         Raises:
             SchemaError: the lock's row is missing, and cannot be restored.
         """
-        locking = [self.lock(name), *statements]
-        with self.diagnosis.explained(locks=True):
-            try:
-                results = self.connections.execute(locking, self.share)
-            except LockRowMissingError:
-                self._restore_lock_rows()
-                results = self.connections.execute(locking, self.share)
-        if not keeps_next_due:
-            self.next_due.forget()
-        return results[1:]
+        locking = statements if name is None else (self.lock(name), *statements)
+        try:
+            with self.diagnosis.explained(locks=True):
+                try:
+                    results = self.connections.execute(locking, self.share)
+                except LockRowMissingError:
+                    self._restore_lock_rows()
+                    results = self.connections.execute(locking, self.share)
+        finally:
+            # Also after an error: the transaction may be committed, though its answer is lost.
+            if not keeps_next_due:
+                self.next_due.forget()
+        return results if name is None else results[1:]
 
     def with_locks(self, ask: Callable[[], _T]) -> _T:
         """Call `ask`; if the lock rows are missing, so that nothing was done, restore them and call it again."""
@@ -195,11 +202,6 @@ class SqlSession:
 
     def read_one(self, text: str, **values: Any) -> list[tuple[Any, ...]]:
         return self.read(self.bind(text, **values))[0].rows
-
-    @property
-    def decides_at_once(self) -> bool:
-        """True if statements under the lock see everything that is committed before their own commit."""
-        return True
 
     def transaction(self, work: Callable[[Transaction], _T]) -> _T:
         """Run a transaction of several round trips; `work` ends it with `Transaction.commit`."""

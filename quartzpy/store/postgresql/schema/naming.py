@@ -7,7 +7,7 @@ For another prefix, it is replaced in each name.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from quartzpy.config.config import DEFAULT_TABLE_PREFIX
 
@@ -23,11 +23,11 @@ class Names:
     prefix: str = DEFAULT_TABLE_PREFIX
     now: str = DATABASE_CLOCK
     """The store's clock, an expression."""
+    before_each: str = field(init=False)
+    """What precedes the names of tables and sequences, in place of the default prefix."""
 
-    @property
-    def before_each(self) -> str:
-        """What precedes the names of tables and sequences, in place of the default prefix."""
-        return f'"{self.schema}".{self.prefix}' if self.schema else self.prefix
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "before_each", f'"{self.schema}".{self.prefix}' if self.schema else self.prefix)
 
 
 DEFAULT_NAMES = Names()

@@ -1,4 +1,4 @@
-"""Decodes rows into the values that `acquire`, `fire` and the lookups return."""
+"""Jobs, triggers and claims as rows: the lists of their columns, and how values are encoded and decoded."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
+from itertools import repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -19,12 +20,14 @@ from quartzpy.jobs.fired_trigger import FiredTrigger, FireFacts
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
-from quartzpy.keys import JobKey, unchecked_key
+from quartzpy.keys import JobKey, TriggerKey, unchecked_key
 from quartzpy.placement import placement_from_text
+from quartzpy.states import Unreconciled
 from quartzpy.store.protocol import AcquiredTrigger, SkippedTrigger
 from quartzpy.texts import reason, stored_object
 from quartzpy.triggers.registry import stored_schedule
 from quartzpy.triggers.trigger import Trigger, TriggerProgress, is_copied, trigger_kind
+from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger
 
 _CATCH_UP = "catch_up"
 
@@ -104,7 +107,7 @@ class TriggerColumns(NamedTuple):
             misfire_instruction=str(trigger.misfire),
             misfire_threshold=trigger.misfire_threshold,
             calendar_name=trigger.calendar,
-            trigger_data=job_data.encode(trigger.data),
+            trigger_data=job_data.encode(trigger.data) if trigger.data else None,
         )
 
     def trigger(self, *, with_data: bool = True) -> Trigger:
@@ -166,7 +169,7 @@ class JobColumns(NamedTuple):
             job_is_durable=job.durable,
             max_concurrent=job.max_concurrent,
             overlap_policy=str(job.overlap_policy),
-            placement=job.placement.as_text(),
+            placement=job.placement.text,
             persists_data=bool(job.persist_data),
             requests_recovery=job.requests_recovery,
             retry=job.retry.as_text() if job.retry else None,
@@ -209,6 +212,56 @@ class JobColumns(NamedTuple):
             documentation_url=self.documentation_url,
             capture_logs=self.capture_logs,
         )
+
+
+# --- as the values of a statement that takes a list for each column
+
+
+def key_columns(several: Iterable[JobKey | TriggerKey | JobDetail | Trigger]) -> dict[str, list[Any]]:
+    """Return the columns of keys, or of the keys of jobs or triggers."""
+    keyed = list(several)
+    return {"groups": [each.group for each in keyed], "names": [each.name for each in keyed]}
+
+
+def _by_column(rows: Sequence[JobColumns] | Sequence[TriggerColumns], fields: Iterable[str]) -> dict[str, list[Any]]:
+    """Return the list of each column; statements take the column `x` as the value `x_list`."""
+    columns: Iterable[Iterable[Any]] = zip(*rows, strict=True) if rows else repeat(())
+    return {f"{field}_list": list(column) for field, column in zip(fields, columns, strict=False)}
+
+
+def job_columns(jobs: Sequence[JobDetail]) -> dict[str, list[Any]]:
+    """Return all values of jobs."""
+    return _by_column([JobColumns.of(job) for job in jobs], JobColumns._fields)
+
+
+def trigger_columns(prepared: Sequence[PreparedTrigger], *, are_settled_later: bool) -> dict[str, Any]:
+    """Return all values of triggers; no step takes those that are settled later (see the acquire step)."""
+    return {
+        **_by_column(
+            [TriggerColumns.of(prepared_trigger.trigger) for prepared_trigger in prepared], TriggerColumns._fields
+        ),
+        "next": [prepared_trigger.progress.next_fire_time for prepared_trigger in prepared],
+        "previous": [prepared_trigger.progress.previous_fire_time for prepared_trigger in prepared],
+        "upcoming": [prepared_trigger.upcoming.instants for prepared_trigger in prepared],
+        "complete": [prepared_trigger.upcoming.is_complete for prepared_trigger in prepared],
+        "times": [prepared_trigger.progress.times_triggered for prepared_trigger in prepared],
+        "unreconciled": Unreconciled.NEW if are_settled_later else None,
+        "hashes": [prepared_trigger.schedule_hash for prepared_trigger in prepared],
+    }
+
+
+def size_of_job(job: JobDetail) -> int:
+    """Return roughly the number of bytes of a job's values of unlimited number."""
+    return len(job_data.encode(job.data) or "") + len(job.continuations_text or "")
+
+
+def size_of_trigger(new_trigger: PreparedTrigger | UnpreparedTrigger) -> int:
+    """Return roughly the number of bytes of a trigger's largest value."""
+    data = new_trigger.trigger.data
+    return len(job_data.encode(data) or "") if data else 0
+
+
+# --- claims
 
 
 @lru_cache(maxsize=256)
