@@ -15,6 +15,7 @@ from quartzpy.events import events
 from quartzpy.node.workers import execution, job_runner
 from quartzpy.states import Outcome
 from tests.facade import poison
+from tests.waiting import wait_until
 
 SOON = timedelta(seconds=30)
 
@@ -199,10 +200,10 @@ def test_a_listener_that_hangs_blocks_only_its_worker(
     node = scheduler._node
     assert node is not None
     assert node.parts.executors.occupied == 1
+    wait_until(lambda: "its listeners are still running: recording it without them" in caplog.text)
+    wait_until(lambda: "called with JobWasExecuted, is still running after" in caplog.text)
     poison.go_on.set()
     all_is_free(scheduler)
-    assert "its listeners are still running: recording it without them" in caplog.text
-    assert "called with JobWasExecuted, is still running after" in caplog.text
     assert scheduler.executions().count() == 6
 
 
