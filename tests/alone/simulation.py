@@ -17,6 +17,7 @@ from quartzpy.events.listeners import Listeners
 from quartzpy.node.registration import Epoch
 from quartzpy.node.scheduler_thread import SchedulerThread
 from quartzpy.node.signals import SchedulerSignals
+from quartzpy.node.turns import Turns
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import (
     AvailableSlots,
@@ -87,9 +88,11 @@ class SimulatedNode:
         self.passes = 0
         self.at = clock.now()
         """When the next pass begins, unless something wakes the thread before."""
+        self.turns = Turns()
         self.thread = SchedulerThread(
             name,
             signals=SchedulerSignals(),
+            turns=self.turns,
             store=_Announcing(store, simulation.announce),  # type: ignore[arg-type]
             clock=clock,
             store_time=StoreTime(clock),
@@ -184,6 +187,7 @@ class Simulation:
             SimulatedNode(self, f"node-{number}", store, workers, types[number] if types else (REPORT,), **settings)
             for number, store in enumerate(stores)
         ]
+        self.check_in()
 
     def how(self, fired: FiredTrigger) -> How:
         return self.hows.get(fired.job_name, How())
@@ -191,12 +195,20 @@ class Simulation:
     def notify(self) -> None:
         """Wake all nodes, as a notification does."""
         for node in self.nodes:
-            node.thread.signals.look_again()
+            node.thread.signals.notify(then=lambda: None)
 
     def announce(self) -> None:
         """Wake all nodes because one of them asks for it."""
         self.announcements += 1
-        self.notify()
+        for node in self.nodes:
+            node.turns.look_on_time()
+            node.thread.signals.look_again()
+
+    def check_in(self) -> None:
+        """Let each node read which nodes there are, as check-ins do."""
+        for node in self.nodes:
+            answer = node.store.list_nodes()
+            node.turns.note_nodes(answer, node.node.epoch)
 
     def run(self, seconds: float) -> None:
         self.run_until(self.clock.now() + timedelta(seconds=seconds))
