@@ -220,13 +220,14 @@ class SchedulerThread(EpochService):
             look_ahead=look_ahead,
             misfire_threshold=self._config.misfire_threshold,
             passed_over=self._unsupported.generations(),
+            reads_first=self._turns.is_behind,
         )
         self._store_time.learn(acquired.now, asked_at)
         self._start(acquired.fired, epoch)
         self._skipped(acquired.skipped)
         self._claims.extend(acquired.acquired)
         self._claims.sort(key=lambda claim: claim.progress.next_fire_time or acquired.now)
-        self._turns.note_moved(trigger.next_fire_time for trigger in (*acquired.fired, *acquired.skipped))
+        self._turns.note_moved([*acquired.fired, *acquired.skipped])
         opened = bool(acquired.placed) and self._capacity.learn(acquired.placed)
         claimed = len(acquired.fired) + len(acquired.acquired) + len(acquired.skipped)
         self._more_is_due = claimed >= limit
@@ -276,7 +277,7 @@ class SchedulerThread(EpochService):
 
     def _look_for(self, moved: Sequence[FiredTrigger | SkippedTrigger]) -> None:
         """Look for triggers in time that this node has moved on since the last look, which has not seen them wait."""
-        self._turns.note_moved(trigger.next_fire_time for trigger in moved)
+        self._turns.note_moved(moved)
         soonest = min((trigger.next_fire_time for trigger in moved if trigger.next_fire_time), default=None)
         if soonest is not None:
             until = self._store_time.seconds_until(soonest) - self._ahead()

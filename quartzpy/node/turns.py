@@ -25,7 +25,7 @@ from datetime import datetime, timedelta
 from quartzpy.clock import uniform
 from quartzpy.placement import Capabilities
 from quartzpy.states import NodeMode
-from quartzpy.store.protocol import CheckIn
+from quartzpy.store.protocol import CheckIn, FiredTrigger, SkippedTrigger
 
 FREE_LOSSES = 1
 """The number of looks in a row for which others were faster, before a node looks later."""
@@ -93,15 +93,15 @@ class Turns:
         """Note that a look came too late for what it was planned for."""
         self._losses += 1
 
-    def note_moved(self, next_fire_times: Iterable[datetime | None]) -> None:
+    def note_moved(self, triggers: Iterable[FiredTrigger | SkippedTrigger]) -> None:
         """Note when triggers fire next that this node has fired or skipped."""
         if not self.are_taken:
             self._own.clear()
             return
         own = self._own
-        for at in next_fire_times:
-            if at is not None:
-                heapq.heappush(own, at)
+        for trigger in triggers:
+            if trigger.next_fire_time is not None:
+                heapq.heappush(own, trigger.next_fire_time)
         if len(own) > 2 * MOST_OWN:
             own[:] = heapq.nsmallest(MOST_OWN, own)
 

@@ -71,6 +71,7 @@ class FiringStore(Protocol):
         look_ahead: timedelta,
         misfire_threshold: timedelta,
         passed_over: Collection[int] = (),
+        reads_first: bool = False,
     ) -> Acquisition:
         """Claim at most `limit` WAITING triggers, and fire those that are due.
 
@@ -94,6 +95,9 @@ class FiringStore(Protocol):
         if no fire time follows. A store may tell from the running executions that triggers are BLOCKED, and store it
         only for those that a step meets. Under BUFFER_ONE and CANCEL_OTHER one fire coalesces all fire times that have
         passed. Every other eligible trigger becomes ACQUIRED, and is returned as a claim.
+
+        With `reads_first` the caller expects that other nodes have taken what is due: a store whose claims cost more
+        than a read then reads first, and claims only if something is left.
 
         Raises:
             LeaseLostError: the epoch is no longer registered.
