@@ -190,7 +190,8 @@ class SchedulerThread(EpochService):
         now = self._clock.monotonic()
         if self._answers_at is None:
             self._answers_at = now + self._turns.delay(self._store_time.now())
-        if now >= self._answers_at:
+        looks_anyway = self.signals.looks_again or self._more_is_due or self._look_at <= now
+        if self._answers_at <= now or looks_anyway or self.signals.in_standby:
             self._answers_at = None
             self._is_answering = True
             self.signals.answer_notification()
@@ -251,16 +252,16 @@ class SchedulerThread(EpochService):
             self._turns.note_loss()
 
     def _until_look_for(self, next_due: datetime) -> float:
-        """Return the seconds until the look for the next trigger: before its fire time, or after it if this is for
-        another node."""
+        """Return the seconds until the look for the next trigger: before its fire time, or after it if another node is
+        on time for it."""
         until = self._store_time.seconds_until(next_due)
-        if until <= self._look_ahead().total_seconds():
+        is_in_reach = until <= self._look_ahead().total_seconds()
+        if is_in_reach or (grace := self._turns.grace(next_due)) is None:
             return until - self._ahead()
         own = self._turns.soonest_own
-        if (own is None or own > next_due) and (grace := self._turns.grace(next_due)) is not None:
-            until += grace
-            return until if own is None else min(until, self._store_time.seconds_until(own) - self._ahead())
-        return until - self._ahead()
+        if own is None:
+            return until + grace
+        return min(until + grace, self._store_time.seconds_until(own) - self._ahead())
 
     def _rest(self, next_due: datetime | None, *, fruitless: bool) -> float:
         # With jitter, so that the nodes do not poll at the same moment.
@@ -272,8 +273,10 @@ class SchedulerThread(EpochService):
             self._fruitless = self._fruitless + 1 if fruitless and until <= 0 else 0
             shortest = min(SHORTEST_REST * 2.0 ** max(0, self._fruitless - 1), LONGEST_LOCKED_REST)
             rest = min(rest, max(shortest, until))
-        self._look_at = self._clock.monotonic() + rest
-        return min(rest, self._until_due())
+        now = self._clock.monotonic()
+        # If the fires before this look took long, it came before the one that answers a notification.
+        self._look_at = now + rest if self._answers_at is None else min(now + rest, self._answers_at)
+        return min(self._look_at - now, self._until_due())
 
     def _look_for(self, moved: Sequence[FiredTrigger | SkippedTrigger]) -> None:
         """Look for triggers in time that this node has moved on since the last look, which has not seen them wait."""

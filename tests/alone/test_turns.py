@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -210,6 +210,54 @@ def test_a_notification_that_reaches_one_node_is_answered_within_the_grace(simul
     late = simulation.lateness()
     assert len(late) == 6
     assert max(late) < LONGEST_GRACE + SLACK
+
+
+def test_a_notification_is_answered_although_another_look_comes_first(
+    simulate: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It arrives before a fire that takes so long that the thread looks before the answer is due."""
+    monkeypatch.setattr(Turns, "is_on_duty", lambda turns, now: False)
+    simulation = simulate(2)
+    node = simulation.nodes[0]
+    simulation.nodes = [node]
+    simulation.harness.schedule(job(), every(5, start=at(5)))
+    simulation.notify()
+    simulation.run_until(at(4.95))
+    let_all_be_late(simulation)
+    fire = node.store.fire
+    answers: list[datetime] = []
+
+    def slow(*arguments: object, **values: object) -> object:
+        simulation.clock.advance(timedelta(seconds=1))
+        return fire(*arguments, **values)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(node.store, "fire", slow)
+    simulation.run_until(at(4.998))
+    node.at = at(5)
+    simulation.clock.set(at(5))
+    node.thread.signals.notify(then=lambda: answers.append(simulation.clock.now()))
+    simulation.run_until(at(9))
+    assert len(simulation.fires) == 1
+    assert len(answers) == 1
+    assert answers[0] < at(6 + SLACK)
+
+
+def test_a_node_in_standby_answers_notifications_at_once(simulate: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It wakes the misfire handler, which works in standby as well."""
+    monkeypatch.setattr(Turns, "is_on_duty", lambda turns, now: False)
+    simulation = simulate(3)
+    simulation.run(1)
+    for node in simulation.nodes:
+        node.thread.signals.set_standby(True)
+    simulation.run(1)
+    let_all_be_late(simulation)
+    answers: list[int] = []
+    for number, node in enumerate(simulation.nodes):
+        # Its own announcement, which asks it to look as well, may have been lost.
+        node.thread.signals.looks_again = False
+        node.thread.signals.notify(then=lambda number=number: answers.append(number))  # type: ignore[misc]
+    simulation.run(0.02)
+    assert sorted(answers) == [0, 1, 2]
 
 
 def test_a_node_is_on_time_for_what_only_it_knows(simulate: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,13 @@ WAKING = (
     Sabotage(
         "a_node_forgets_what_only_it_knows",
         "a node that was slower than others is late for a trigger that nobody else knows of",
-        (Edit(_THREAD, "        if (own is None or own > next_due) and (grace", "        if (grace"),),
+        (
+            Edit(
+                _THREAD,
+                "        if own is None:\n            return until + grace",
+                "        if True:\n            return until + grace",
+            ),
+        ),
         (f"{_TURNS}::test_a_node_is_on_time_for_what_only_it_knows[memory]",),
     ),
     Sabotage(
@@ -115,5 +121,17 @@ WAKING = (
             ),
         ),
         ("tests/postgresql/test_news.py::test_what_a_node_leaves_to_the_others_is_for_all_of_them_at_once",),
+    ),
+    Sabotage(
+        "a_look_for_something_else_puts_an_answer_off",
+        "what a notification announced is not looked for if another look comes just before",
+        (Edit(_THREAD, "now + rest if self._answers_at is None else min(now + rest, self._answers_at)", "now + rest"),),
+        (f"{_TURNS}::test_a_notification_is_answered_although_another_look_comes_first[memory]",),
+    ),
+    Sabotage(
+        "a_node_in_standby_answers_no_notification",
+        "a node in standby that waits for others does not wake its misfire handler",
+        (Edit(_THREAD, " or looks_anyway or self.signals.in_standby:", " or looks_anyway:"),),
+        (f"{_TURNS}::test_a_node_in_standby_answers_notifications_at_once[memory]",),
     ),
 )
