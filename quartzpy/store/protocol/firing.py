@@ -121,8 +121,8 @@ class FiringStore(Protocol):
     def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
         """Release claims: ACQUIRED becomes WAITING; no other state changes.
 
-        Other nodes are notified, even where `fire_ids` is empty: this node may have been the only one that was
-        waiting for the trigger that is due next.
+        Other nodes are notified, even where `fire_ids` is empty (`RESUMED`): this node may have been the only one that
+        was waiting for the trigger that is due next.
 
         Returns:
             The fire_ids of claims that could not be released, because an open transaction has locked their rows. The
