@@ -199,6 +199,23 @@ def test_a_new_trigger_that_is_for_a_dead_node_is_taken_within_the_grace(simulat
     assert max(late) < LONGEST_GRACE + SLACK
 
 
+def test_a_node_that_takes_what_others_left_is_on_time_from_then_on(
+    simulate: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Turns, "belongs_here", lambda turns, instant: False)
+    simulation = simulate(2)
+    simulation.nodes = simulation.nodes[:1]
+    let_all_be_late(simulation)
+    for second in range(1, 7):
+        simulation.harness.schedule(job(f"job-{second}"), once(f"once-{second}", at(second)))
+    simulation.notify()
+    simulation.run(8)
+    first, *others = simulation.lateness()
+    assert SLACK < first < LONGEST_GRACE + SLACK
+    assert len(others) == 5
+    assert max(others) < SLACK
+
+
 def test_a_notification_that_reaches_one_node_is_answered_within_the_grace(simulate: Make) -> None:
     simulation = simulate(3)
     for second, node in enumerate([*simulation.nodes, *simulation.nodes], start=1):

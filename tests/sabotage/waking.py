@@ -108,7 +108,7 @@ WAKING = (
         "a_claim_does_not_make_a_node_look_on_time",
         "a node that takes what others leave stays behind them",
         (Edit(_THREAD, "            self._turns.look_on_time()\n", "            pass\n"),),
-        (f"{_TURNS}::test_what_a_node_was_to_take_that_died_is_taken_within_the_grace[memory-many triggers]",),
+        (f"{_TURNS}::test_a_node_that_takes_what_others_left_is_on_time_from_then_on[memory]",),
     ),
     Sabotage(
         "what_a_node_in_standby_leaves_is_announced_as_if_it_were_new",
