@@ -24,6 +24,7 @@ from quartzpy.node.scheduler_thread import SchedulerThread
 from quartzpy.node.service import Service, StoreWatch
 from quartzpy.node.signals import Signals
 from quartzpy.node.supervisor import Supervisor, Watchdog
+from quartzpy.node.turns import Turns
 from quartzpy.node.workers.capacity import Capacity, KnownTypes
 from quartzpy.node.workers.deadlines import Deadlines
 from quartzpy.node.workers.event_loop import EventLoopThread
@@ -137,6 +138,7 @@ class NodeParts:
             node=lambda: registration.present_epoch().node,
             changed=signals.scheduler.look_again,
         )
+        turns = Turns()
         self.reactions = reactions = Reactions(
             store=store,
             store_time=store_time,
@@ -148,6 +150,7 @@ class NodeParts:
             modes=self.modes,
             announcer=self.announcer,
             events=events,
+            turns=turns,
         )
 
         # The threads that keep the node and the cluster going.
@@ -165,6 +168,7 @@ class NodeParts:
             running=self.runner.fire_ids_of,
             abandon=self.dispatcher.abandon,
             backlog=self.completer.backlog,
+            turns=turns,
             listeners=listeners,
         )
         self.misfires = MisfireHandler(

@@ -19,12 +19,14 @@ from quartzpy.events.listeners import Listeners
 from quartzpy.node.registration import Epoch
 from quartzpy.node.service import NO_REST, EpochService, StoreWatch
 from quartzpy.node.signals import SchedulerSignals
+from quartzpy.node.turns import SHARE_BEHIND, Turns
 from quartzpy.node.workers.capacity import Capacity, workers_of
 from quartzpy.node.workers.execution import LONGEST_LEAD
 from quartzpy.node.workers.executors import Executors
 from quartzpy.states import OverlapPolicy
 from quartzpy.store.protocol import (
     AcquiredTrigger,
+    Acquisition,
     AvailableSlots,
     FiredTrigger,
     FireRequest,
@@ -85,6 +87,7 @@ class SchedulerThread(EpochService):
         backlog: Callable[[], int],
         lease_lost: Callable[[Epoch], None],
         listeners: Listeners,
+        turns: Turns | None = None,
         watch: StoreWatch | None = None,
     ) -> None:
         self._listeners = listeners
@@ -101,6 +104,7 @@ class SchedulerThread(EpochService):
         self._running_fire_ids = running
         self._abandon = abandon
         self._backlog = backlog
+        self._turns = turns or Turns()
         self._claims: list[AcquiredTrigger] = []
         self._claims_epoch: Epoch | None = None
         self._answer_lost = False
@@ -110,6 +114,12 @@ class SchedulerThread(EpochService):
         self._more_is_due = False
         self._look_at = 0.0
         """The monotonic time at which the next trigger comes within reach, as far as this node knows."""
+        self._next_due: datetime | None = None
+        """The soonest fire time that the last look has read."""
+        self._is_answering = False
+        """True if the next look is for what notifications announced."""
+        self._answers_at: float | None = None
+        """The monotonic time at which to look for what notifications announced that have not been looked for."""
         self._lead = 0.0
         self._has_gathered = False
         self._full_since: float | None = None
@@ -130,6 +140,7 @@ class SchedulerThread(EpochService):
 
     def run_as(self, epoch: Epoch) -> float:
         """Fire due claims and claim the next triggers. Return the seconds until the next pass."""
+        self._answer_notification()
         # Those that are added during the pass wait for the next one, which begins at once.
         count = len(self.signals.afterwards)
         try:
@@ -158,7 +169,9 @@ class SchedulerThread(EpochService):
                 self._wake_others(epoch)
                 self.signals.resting.set()
             return LONGEST_LOCKED_REST if self._claims else STANDBY_REST
-        if self._fire_due(epoch) and not (self.signals.looks_again or self._more_is_due):
+        if (self._fire_due(epoch) or self._answers_at is not None) and not (
+            self.signals.looks_again or self._more_is_due
+        ):
             seconds = self._look_at - self._clock.monotonic()
             if seconds > 0:
                 return min(seconds, self._until_due())
@@ -169,6 +182,21 @@ class SchedulerThread(EpochService):
             return self._rest_while_full(epoch)
         self._full_since = None
         return self._acquire(epoch, available_slots)
+
+    def _answer_notification(self) -> None:
+        """Look for what notifications have announced if it is time for that, and otherwise plan when."""
+        if not self.signals.is_notified:
+            return
+        now = self._clock.monotonic()
+        if self._answers_at is None:
+            self._answers_at = now + self._turns.delay(self._store_time.now())
+        looks_anyway = self.signals.looks_again or self._more_is_due or self._look_at <= now
+        if self._answers_at <= now or looks_anyway or self.signals.in_standby:
+            self._answers_at = None
+            self._is_answering = True
+            self.signals.answer_notification()
+        else:
+            self._look_at = min(self._look_at, self._answers_at)
 
     def _gathers(self) -> bool:
         """Return whether to wait a moment for further free workers: more triggers are due than there are workers.
@@ -183,42 +211,76 @@ class SchedulerThread(EpochService):
     def _acquire(self, epoch: Epoch, available_slots: Sequence[AvailableSlots]) -> float:
         limit = min(workers_of(available_slots), self._config.batch_size)
         self.signals.looks_again = False
+        is_answer, self._is_answering = self._is_answering, False
+        look_ahead = self._look_ahead()
         asked_at = self._clock.monotonic()
         acquired = self._store.acquire(
             epoch.node,
             available_slots,
             limit=limit,
-            look_ahead=self._config.look_ahead,
+            look_ahead=look_ahead,
             misfire_threshold=self._config.misfire_threshold,
             passed_over=self._unsupported.generations(),
+            reads_first=self._turns.is_behind,
         )
         self._store_time.learn(acquired.now, asked_at)
         self._start(acquired.fired, epoch)
         self._skipped(acquired.skipped)
         self._claims.extend(acquired.acquired)
         self._claims.sort(key=lambda claim: claim.progress.next_fire_time or acquired.now)
+        self._turns.note_moved([*acquired.fired, *acquired.skipped])
         opened = bool(acquired.placed) and self._capacity.learn(acquired.placed)
         claimed = len(acquired.fired) + len(acquired.acquired) + len(acquired.skipped)
         self._more_is_due = claimed >= limit
+        self._note_turn(acquired, look_ahead, is_answer=is_answer)
         if opened or self._more_is_due:
             return NO_REST
         return self._rest(acquired.next_due, fruitless=claimed == 0)
+
+    def _note_turn(self, acquired: Acquisition, look_ahead: timedelta, *, is_answer: bool) -> None:
+        """Learn from a look if others are faster than this node."""
+        reach = acquired.now + look_ahead
+        planned = self._next_due
+        self._next_due = acquired.next_due if acquired.next_due is None or acquired.next_due > reach else None
+        was_planned = self._turns.drop_own(reach) or (planned is not None and planned <= reach)
+        if acquired.fired or acquired.acquired or acquired.skipped:
+            self._turns.look_on_time()
+        elif acquired.next_due is not None and acquired.next_due <= reach:
+            # It is locked by another transaction, or waits for something else than its fire time.
+            return
+        elif was_planned or (is_answer and acquired.next_due == planned):
+            self._turns.note_loss()
+
+    def _until_look_for(self, next_due: datetime) -> float:
+        """Return the seconds until the look for the next trigger: before its fire time, or after it if another node is
+        on time for it."""
+        until = self._store_time.seconds_until(next_due)
+        is_in_reach = until <= self._look_ahead().total_seconds()
+        if is_in_reach or (grace := self._turns.grace(next_due)) is None:
+            return until - self._ahead()
+        own = self._turns.soonest_own
+        if own is None:
+            return until + grace
+        return min(until + grace, self._store_time.seconds_until(own) - self._ahead())
 
     def _rest(self, next_due: datetime | None, *, fruitless: bool) -> float:
         # With jitter, so that the nodes do not poll at the same moment.
         rest = self._config.idle_wait.total_seconds() * uniform(0.8, 1.0)
         shortest = SHORTEST_REST
         if next_due is not None:
-            until = self._store_time.seconds_until(next_due) - self._ahead()
+            until = self._until_look_for(next_due)
             # A due trigger that cannot be claimed is locked by another transaction, for an unknown time.
             self._fruitless = self._fruitless + 1 if fruitless and until <= 0 else 0
             shortest = min(SHORTEST_REST * 2.0 ** max(0, self._fruitless - 1), LONGEST_LOCKED_REST)
             rest = min(rest, max(shortest, until))
-        self._look_at = self._clock.monotonic() + rest
-        return min(rest, self._until_due())
+        now = self._clock.monotonic()
+        # If the fires before this look took long, it came before the one that answers a notification.
+        self._look_at = now + rest if self._answers_at is None else min(now + rest, self._answers_at)
+        return min(self._look_at - now, self._until_due())
 
     def _look_for(self, moved: Sequence[FiredTrigger | SkippedTrigger]) -> None:
         """Look for triggers in time that this node has moved on since the last look, which has not seen them wait."""
+        self._turns.note_moved(moved)
         soonest = min((trigger.next_fire_time for trigger in moved if trigger.next_fire_time), default=None)
         if soonest is not None:
             until = self._store_time.seconds_until(soonest) - self._ahead()
@@ -226,7 +288,11 @@ class SchedulerThread(EpochService):
 
     def _ahead(self) -> float:
         """Return how long before a fire time to look for its trigger, with jitter."""
-        return self._config.look_ahead.total_seconds() * uniform(0.5, 1.0)
+        return self._look_ahead().total_seconds() * uniform(0.5, 1.0)
+
+    def _look_ahead(self) -> timedelta:
+        """Return how far ahead of its fire time a trigger is claimed."""
+        return self._config.look_ahead * (SHARE_BEHIND if self._turns.is_behind else 1)
 
     def _until_due(self) -> float:
         """Return the seconds until the next claim is due."""

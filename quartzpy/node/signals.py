@@ -44,6 +44,9 @@ class SchedulerSignals:
     def __init__(self) -> None:
         self.wakeup = Wakeup()
         self.looks_again = True
+        self.is_notified = False
+        """True while a notification has not been looked for."""
+        self._then: Callable[[], None] | None = None
         self.compare_due = False
         self.in_standby = True
         self.resting = threading.Event()
@@ -61,6 +64,23 @@ class SchedulerSignals:
             self.afterwards.append(then)
         self.looks_again = True
         self.wakeup.set()
+
+    def notify(self, then: Callable[[], None]) -> None:
+        """Look for due triggers soon: another process has announced one, perhaps to many nodes.
+
+        `then` is called when the pass that looks has ended. Notifications that arrive before that pass share it.
+        """
+        self._then = then
+        if not self.is_notified:
+            self.is_notified = True
+            self.wakeup.set()
+
+    def answer_notification(self) -> None:
+        """Look in this pass for what the notifications so far have announced."""
+        self.is_notified = False
+        if self._then is not None:
+            self.afterwards.append(self._then)
+        self.looks_again = True
 
     def set_standby(self, standby: bool) -> None:
         self.resting.clear()
@@ -114,6 +134,10 @@ class Signals:
         if is_late or notification is Notification.RESUMED:
             # It may be later than the trigger's misfire threshold, or it was resumed; the misfire handler decides.
             self.misfires.set()
+
+    def look_in_turn(self) -> None:
+        """Let the scheduler thread look when it is its turn among the nodes, and then wake the misfire handler."""
+        self.scheduler.notify(then=self.misfires.set)
 
     def look_for_due(self) -> None:
         """Wake the scheduler thread, and then the misfire handler."""

@@ -16,6 +16,7 @@ from tests.alone.simulation import Simulation
 from tests.contract.harness import Harness, RamHarness, SqlBackend, SqlHarness
 
 MOST_NODES = 3
+MOST_NODES_IN_MEMORY = 10
 
 
 class _Sql:
@@ -53,7 +54,7 @@ def simulate(request: pytest.FixtureRequest) -> Iterator[Callable[..., Simulatio
     stores: list[JobStore]
     if request.param == "memory":
         harness = RamHarness()
-        stores = [harness.store] * MOST_NODES
+        stores = [harness.store] * MOST_NODES_IN_MEMORY
     else:
         dsn: str = request.getfixturevalue("postgres_dsn")
         known: dict[str, _Sql] = request.getfixturevalue("sql_of_nodes")
@@ -67,6 +68,8 @@ def simulate(request: pytest.FixtureRequest) -> Iterator[Callable[..., Simulatio
             store._session.next_due.forget()
 
     def make(nodes: int = 1, **values: Any) -> Simulation:
+        if nodes > len(stores):
+            pytest.skip("the nodes of PostgreSQL are few, because each has connections of its own")
         return Simulation(harness, stores[:nodes], **values)
 
     yield make

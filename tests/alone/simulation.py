@@ -13,10 +13,12 @@ from typing import Any
 
 from quartzpy.clock import SystemClock
 from quartzpy.config.config import SchedulerConfig
+from quartzpy.errors import StoreUnavailableError
 from quartzpy.events.listeners import Listeners
 from quartzpy.node.registration import Epoch
 from quartzpy.node.scheduler_thread import SchedulerThread
 from quartzpy.node.signals import SchedulerSignals
+from quartzpy.node.turns import Turns
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import (
     AvailableSlots,
@@ -31,6 +33,8 @@ from tests.contract.harness import REPORT, Harness
 
 PASS = timedelta(milliseconds=1)
 """What a pass of a thread takes by the clock."""
+RETRY = timedelta(milliseconds=100)
+"""When a node tries again that cannot reach its store."""
 SLACK = 0.01
 """The lateness, in seconds, that some passes at one instant add up to."""
 
@@ -84,12 +88,18 @@ class SimulatedNode:
         )
         self.epoch = Epoch(self.node, SystemClock(), 1e9, 0.0)
         self.running: list[Running] = []
+        self.fire_ids: set[int] = set()
         self.passes = 0
         self.at = clock.now()
         """When the next pass begins, unless something wakes the thread before."""
+        self.frozen_until = clock.now()
+        self.is_cut_off = False
+        """True while the node cannot reach its store."""
+        self.turns = Turns()
         self.thread = SchedulerThread(
             name,
             signals=SchedulerSignals(),
+            turns=self.turns,
             store=_Announcing(store, simulation.announce),  # type: ignore[arg-type]
             clock=clock,
             store_time=StoreTime(clock),
@@ -121,6 +131,7 @@ class SimulatedNode:
     def _submit(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
         for one in fired:
             self.simulation.fires.append(one)
+            self.fire_ids.add(one.fire_id)
             takes = self.simulation.how(one).takes
             self.running.append(Running(one, max(one.fire_time, self.simulation.clock.now()) + takes))
 
@@ -151,9 +162,18 @@ class SimulatedNode:
     def wakes_at(self) -> datetime:
         ends = min((one.ends_at for one in self.running), default=self.at)
         woken = self.thread.wakeup._event.is_set()
-        return min(self.simulation.clock.now() if woken else self.at, ends)
+        return max(min(self.simulation.clock.now() if woken else self.at, ends), self.frozen_until)
+
+    @property
+    def fires(self) -> list[FiredTrigger]:
+        return [one for one in self.simulation.fires if one.fire_id in self.fire_ids]
 
     def wake_up(self) -> None:
+        if self.is_cut_off:
+            self.thread.wakeup._event.clear()
+            self.at = self.frozen_until = self.simulation.clock.now() + RETRY
+            self.thread.after_failure(StoreUnavailableError("cut off"))
+            return
         self.end_due()
         if self.thread.wakeup._event.is_set() or self.at <= self.simulation.clock.now():
             self.thread.wakeup._event.clear()
@@ -184,6 +204,7 @@ class Simulation:
             SimulatedNode(self, f"node-{number}", store, workers, types[number] if types else (REPORT,), **settings)
             for number, store in enumerate(stores)
         ]
+        self.check_in()
 
     def how(self, fired: FiredTrigger) -> How:
         return self.hows.get(fired.job_name, How())
@@ -191,12 +212,26 @@ class Simulation:
     def notify(self) -> None:
         """Wake all nodes, as a notification does."""
         for node in self.nodes:
-            node.thread.signals.look_again()
+            node.thread.signals.notify(then=lambda: None)
 
     def announce(self) -> None:
         """Wake all nodes because one of them asks for it."""
         self.announcements += 1
-        self.notify()
+        for node in self.nodes:
+            node.turns.look_on_time()
+            node.thread.signals.look_again()
+
+    def check_in(self) -> None:
+        """Let each node read which nodes there are, as check-ins do."""
+        for node in self.nodes:
+            answer = node.store.list_nodes()
+            node.turns.note_nodes(answer, node.node.epoch)
+
+    @property
+    def last_taker(self) -> SimulatedNode:
+        """The node that has fired last."""
+        fire_id = self.fires[-1].fire_id
+        return next(node for node in self.nodes if fire_id in node.fire_ids)
 
     def run(self, seconds: float) -> None:
         self.run_until(self.clock.now() + timedelta(seconds=seconds))

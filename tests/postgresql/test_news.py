@@ -143,3 +143,10 @@ def test_a_rate_limit_that_changes_is_announced_because_triggers_may_fire_sooner
     assert not news.wait(NEVER)
     store.modify_job(limited.key, lambda job: job.with_values({"rate_limit": "10/s"}), keeps_data=True)
     assert news.wait(SOON)
+
+
+def test_what_a_node_leaves_to_the_others_is_for_all_of_them_at_once(store: SqlJobStore, news: Subscription) -> None:
+    """A new trigger is for one node to be on time for; one that is resumed or left is for all."""
+    store.release(register(store), ())
+    assert news.wait(SOON) == {Notification.RESUMED}
+    news.close()

@@ -52,6 +52,7 @@ def acquire(
     look_ahead: timedelta,
     misfire_threshold: timedelta,
     passed_over: Collection[int] = (),
+    reads_first: bool = False,
 ) -> Acquisition:
     """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
     now = tables.require(node)

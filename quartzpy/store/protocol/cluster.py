@@ -52,9 +52,11 @@ class Notification(StrEnum):
     """A message from another node or client."""
 
     SCHEDULED = "scheduled"
-    """A trigger is due sooner than the cluster waits for."""
+    """A trigger is due sooner than the cluster waits for. Some nodes look at once, and the others a little later."""
     RESUMED = "resumed"
-    """Triggers were resumed. Those whose fire times have passed wait for the misfire step, however late they are."""
+    """Triggers were resumed, or a node leaves what it could take to the others. All nodes look at once.
+
+    Of resumed triggers, those whose fire times have passed wait for the misfire step, however late they are."""
     CANCELLED = "cancelled"
     """An execution was asked to stop."""
     WATCHED = "watched"

@@ -71,6 +71,7 @@ class FiringStore(Protocol):
         look_ahead: timedelta,
         misfire_threshold: timedelta,
         passed_over: Collection[int] = (),
+        reads_first: bool = False,
     ) -> Acquisition:
         """Claim at most `limit` WAITING triggers, and fire those that are due.
 
@@ -95,6 +96,9 @@ class FiringStore(Protocol):
         only for those that a step meets. Under BUFFER_ONE and CANCEL_OTHER one fire coalesces all fire times that have
         passed. Every other eligible trigger becomes ACQUIRED, and is returned as a claim.
 
+        With `reads_first` the caller expects that other nodes have taken what is due: a store whose claims cost more
+        than a read then reads first, and claims only if something is left.
+
         Raises:
             LeaseLostError: the epoch is no longer registered.
         """
@@ -117,8 +121,8 @@ class FiringStore(Protocol):
     def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
         """Release claims: ACQUIRED becomes WAITING; no other state changes.
 
-        Other nodes are notified, even where `fire_ids` is empty: this node may have been the only one that was
-        waiting for the trigger that is due next.
+        Other nodes are notified, even where `fire_ids` is empty (`RESUMED`): this node may have been the only one that
+        was waiting for the trigger that is due next.
 
         Returns:
             The fire_ids of claims that could not be released, because an open transaction has locked their rows. The

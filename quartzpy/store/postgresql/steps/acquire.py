@@ -4,8 +4,9 @@ There are two statements. `ACQUIRE_UNLIMITED` takes triggers of jobs without a l
 them; `ACQUIRE` takes all. The first leaves triggers of jobs with a limit where they are, and `NEXT_DUE`, which follows
 in the same round trip, tells that they are due. So a wrong expectation costs a second round trip, and never a fire.
 
-A node that expects nothing reads first, without the lock. If it was notified that a trigger is due, it claims at once,
-in a round trip that takes the lock only if a trigger is due and the lock is free, and reads afterwards.
+A node that expects nothing, or that others were faster, reads first, without the lock. If a node that expects nothing
+was notified that a trigger is due, it claims at once, in a round trip that takes the lock only if a trigger is due and
+the lock is free, and reads afterwards.
 """
 
 from __future__ import annotations
@@ -55,23 +56,26 @@ def acquire(
     look_ahead: timedelta,
     misfire_threshold: timedelta,
     passed_over: Collection[int] = (),
+    reads_first: bool = False,
 ) -> Acquisition:
     """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
     step = _Step(session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over)
     try:
-        return _acquire(session, step, limit, look_ahead)
+        return _acquire(session, step, limit, look_ahead, reads_first=reads_first)
     except RefusedRowError:
         if not step.set_bad_rows_aside():
             raise
     return _acquire(session, step, limit, look_ahead)
 
 
-def _acquire(session: SqlSession, step: _Step, limit: int, look_ahead: timedelta) -> Acquisition:
+def _acquire(
+    session: SqlSession, step: _Step, limit: int, look_ahead: timedelta, *, reads_first: bool = False
+) -> Acquisition:
     slots = step.slots
     is_announced = session.next_due.take_announcement()
     if not session.has_new and not session.has_rate_limits:
-        if not session.next_due.is_due(slots, look_ahead):
-            if is_announced and (taken := step.claim_if_due()):
+        if reads_first or not session.next_due.is_due(slots, look_ahead):
+            if is_announced and not reads_first and (taken := step.claim_if_due()):
                 return _outcome_without_read(taken)
             # This read takes no lock and writes nothing, so it costs the cluster much less than a step that finds
             # nothing.

@@ -9,7 +9,7 @@ from quartzpy.store.postgresql.connection.pipeline import Result
 from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
 from quartzpy.store.postgresql.schema.rows import by_outcome
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.protocol import Holdings, Node, Reconciliation
+from quartzpy.store.protocol import Holdings, Node, Notification, Reconciliation
 from quartzpy.texts import storable_text
 
 _SQL = SqlFile("steps/holdings.sql")
@@ -26,7 +26,8 @@ UNKNOWN_FIRES = _SQL("unknown_fires")
 def release(session: SqlSession, node: Node, fire_ids: Collection[int]) -> frozenset[int]:
     """Release claims; see `JobStore.release`."""
     if not fire_ids:
-        session.unlocked(news(session))
+        # All nodes look at once for what this one leaves to them, as after a resumption.
+        session.unlocked(news(session, Notification.RESUMED))
         return frozenset()
     values = {"epoch": node.epoch, "fire_ids": list(fire_ids)}
     *_, remaining = session.locked(
