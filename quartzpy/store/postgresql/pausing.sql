@@ -9,6 +9,10 @@ WITH affected AS (
 \if :by_trigger
        AND (t.trigger_group, t.trigger_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
 \endif
+\if :by_page
+       AND (t.trigger_group, t.trigger_name, t.generation)
+           IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[]))
+\endif
 \if :by_job
        AND (t.job_group, t.job_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
 \endif
@@ -75,7 +79,8 @@ paused AS (
                      OR (:'reason'::text IS NOT NULL
                          AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
            -- end
-    RETURNING affected.fire_id, affected.trigger_state AS before, t.job_group, t.job_name, t.max_concurrent
+    RETURNING affected.fire_id, affected.trigger_state AS before, t.job_group, t.job_name, t.max_concurrent,
+              t.generation
 ),
 unclaimed AS (
     DELETE FROM qrtz_fired_triggers f
@@ -86,6 +91,9 @@ unclaimed AS (
            FOR UPDATE SKIP LOCKED) AS void
      WHERE f.ctid = void.row
 )
+\if :by_page
+SELECT generation FROM paused
+\else
 -- The jobs of which a slot may be left to other triggers. Where all triggers of a job or of a group are paused, few are
 -- left: the next check-in passes the slots on.
 SELECT DISTINCT job_group, job_name FROM paused
@@ -93,6 +101,7 @@ SELECT DISTINCT job_group, job_name FROM paused
 \if :by_trigger
 \else
  LIMIT 0
+\endif
 \endif
 ;
 
@@ -122,6 +131,10 @@ WITH affected AS (
      WHERE t.sched_name = :'sched'
 \if :by_trigger
        AND (t.trigger_group, t.trigger_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
+\endif
+\if :by_page
+       AND (t.trigger_group, t.trigger_name, t.generation)
+           IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[]))
 \endif
 \if :by_job
        AND (t.job_group, t.job_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
@@ -183,7 +196,7 @@ UPDATE qrtz_triggers t
      LIMIT 1) AS own
  -- end
  WHERE t.ctid = own.row AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
-RETURNING t.job_group, t.job_name, t.next_fire_time, affected.is_forbidden;
+RETURNING t.generation, t.job_group, t.job_name, t.next_fire_time, affected.is_forbidden;
 
 -- name: remember
 INSERT INTO qrtz_paused_trigger_groups (sched_name, scope, group_name)

@@ -1,0 +1,200 @@
+"""Changes of very many triggers, slice by slice: each slice is a transaction of its own.
+
+A change of few triggers is one transaction. For more, the keys are read page by page without a lock, the soonest
+first, and each transaction changes a bounded number of them, so that it holds few rows, for a short time. A row that
+another transaction holds is passed over first, and waited for in the second pass, which also changes the triggers that
+were stored in the meantime. Each trigger is changed at most once, so two opposite calls do not chase each other.
+
+An interrupted change is repeated, and then changes what it had not reached.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
+from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
+
+logger = logging.getLogger(__name__)
+
+_SQL = SqlFile("slices.sql")
+
+Switches: TypeAlias = tuple[
+    Literal[
+        "by_trigger", "by_page", "by_job", "by_trigger_group", "by_job_group", "scheduled", "held_by_mode", "pauses",
+        "resumes",
+    ],
+    ...,
+]  # fmt: skip
+"""The switches of the statements that say which triggers a request concerns."""
+
+MOST, LEAST, AT_FIRST = 1_000, 50, 500
+"""The largest and the smallest number of triggers in a slice, and the number in the first one."""
+PAGE = 20_000
+"""The number of keys that are read at once: each read looks at all triggers that the change concerns."""
+LONG, SHORT = 0.05, 0.02
+"""The seconds of a slice from which on the next one is half as large, and below which it is twice as large."""
+LOG_EVERY = 1.0
+"""The seconds between two lines of the log about one change."""
+
+
+class AffectedTrigger(NamedTuple):
+    """A row of `affected`."""
+
+    at: str
+    """Its fire time as the database writes it, by which a page begins after another one."""
+    generation: int
+    group: str
+    name: str
+    job_group: str
+    job_name: str
+
+
+class Affected(NamedTuple):
+    """Which triggers a change concerns: the switches and the values of `affected`."""
+
+    switches: Switches
+    values: dict[str, Any]
+
+    def text(self) -> str:
+        return _SQL("affected", **dict.fromkeys(self.switches, True))
+
+
+class SliceSize:
+    """The number of triggers in the next slice, by the time of the last one."""
+
+    def __init__(self) -> None:
+        self.number = min(AT_FIRST, MOST)
+
+    def adapt(self, seconds: float) -> None:
+        """Halve it after a slice that took long, and double it after a short one."""
+        if seconds > LONG:
+            self.number = max(self.number // 2, LEAST)
+        elif seconds < SHORT:
+            self.number = min(self.number * 2, MOST)
+
+
+class Progress:
+    """The log lines of a change of many triggers. `done` says what became of them: "paused"."""
+
+    def __init__(self, scheduler: str, done: str) -> None:
+        self._scheduler = scheduler
+        self._done = done
+        self._next_line = time.monotonic() + LOG_EVERY
+        self.number = 0
+
+    def add(self, number: int) -> None:
+        self.number += number
+        if (now := time.monotonic()) >= self._next_line:
+            self._next_line = now + LOG_EVERY
+            logger.info("scheduler %s: %s %s triggers so far", self._scheduler, self._done, f"{self.number:,}")
+
+    def interrupted(self, error: BaseException) -> None:
+        if self.number:
+            logger.warning(
+                "scheduler %s: interrupted by %s after %s triggers were %s; the same call goes on from there",
+                self._scheduler,
+                type(error).__name__,
+                f"{self.number:,}",
+                self._done,
+            )
+
+
+Apply: TypeAlias = Callable[[dict[str, list[Any]], bool], BoundStatement]
+"""Takes the columns of a slice, and whether held rows are passed over. Returns the statement that changes the slice."""
+Follow: TypeAlias = Callable[[Result, bool], list[BoundStatement]]
+"""Takes the result of that statement, and whether the slice is all there is. Returns what the transaction does then."""
+
+
+def change(
+    session: SqlSession,
+    affected: Affected,
+    apply: Apply,
+    follow: Follow = lambda result, is_whole: [],
+    *,
+    marks: Sequence[BoundStatement] = (),
+    lock: Sequence[BoundStatement] = (),
+    done: str,
+) -> int:
+    """Change all these triggers, and return their number. `apply` returns the generations of those it changed.
+
+    The transaction of the first slice also executes `marks`, which decide about the triggers that are stored later,
+    and commits them under `lock`: whoever stores a trigger under that lock either has committed before, and the
+    second pass finds it, or reads the marks.
+    """
+    size, progress, changed = SliceSize(), Progress(session.scheduler, done), set[int]()
+    try:
+        for waits in (False, True):
+            for rows, is_whole in _slices(session, affected, size, changed):
+                began = time.monotonic()
+                result = _transaction(
+                    session, marks, lock, apply(_columns(rows), not (waits or is_whole)), follow, is_whole
+                )
+                size.adapt(time.monotonic() - began)
+                marks = ()
+                changed.update(row[0] for row in result.rows)
+                progress.add(len(result.rows))
+            if marks:
+                _transaction(session, marks, lock)
+                marks = ()
+    except BaseException as error:
+        progress.interrupted(error)
+        raise
+    return progress.number
+
+
+def _transaction(
+    session: SqlSession,
+    marks: Sequence[BoundStatement],
+    lock: Sequence[BoundStatement],
+    statement: BoundStatement | None = None,
+    follow: Follow = lambda result, is_whole: [],
+    is_whole: bool = True,
+) -> Result:
+    def work(transaction: Transaction) -> Result:
+        sent = [*marks, *([] if statement is None else [statement])]
+        result = transaction.execute(*sent)[-1]
+        after = [] if statement is None else follow(result, is_whole)
+        transaction.commit(*(lock if marks else ()), *after)
+        return result
+
+    return session.transaction(work)
+
+
+def _slices(
+    session: SqlSession, affected: Affected, size: SliceSize, changed: set[int]
+) -> Iterator[tuple[list[AffectedTrigger], bool]]:
+    """Yield the triggers slice by slice, and whether a slice is all there is."""
+    for page, is_only in pages(session, affected):
+        rows = [row for row in page if row.generation not in changed]
+        is_whole = is_only and len(rows) <= size.number
+        while rows:
+            # In one order, as all callers lock the rows of a transaction.
+            part, rows = sorted(rows[: size.number], key=lambda row: row[2:4]), rows[size.number :]
+            yield part, is_whole
+
+
+def pages(session: SqlSession, affected: Affected) -> Iterator[tuple[list[AffectedTrigger], bool]]:
+    """Yield the triggers page by page, and whether a page is the only one."""
+    text, after, number = affected.text(), ("-infinity", 0), 0
+    while True:
+        values = {**affected.values, "after_at": after[0], "after_id": after[1], "limit": PAGE}
+        page = [AffectedTrigger._make(row) for row in session.read_one(text, **values)]
+        number += 1
+        if page:
+            yield page, number == 1 and len(page) < PAGE
+        if len(page) < PAGE:
+            return
+        after = page[-1].at, page[-1].generation
+
+
+def _columns(rows: Sequence[AffectedTrigger]) -> dict[str, list[Any]]:
+    return {
+        "groups": [row.group for row in rows],
+        "names": [row.name for row in rows],
+        "generations": [row.generation for row in rows],
+    }
