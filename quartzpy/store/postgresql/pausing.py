@@ -7,7 +7,7 @@ jobs and groups, which may be very many, change in slices without the lock (see 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -175,11 +175,11 @@ def _due(resumed: Result) -> list[tuple[JobKey, datetime]]:
     return [(JobKey(name, group), at) for _, group, name, at, is_forbidden in resumed.rows if not is_forbidden]
 
 
-def _of_keys_or_groups(subjects: PauseSubjects) -> tuple[Switches, dict[str, Any], str | None]:
+def _of_jobs_or_groups(
+    subjects: TriggersOfJobs | TriggerGroups | JobGroups | Everything,
+) -> tuple[Switches, dict[str, Any], str | None]:
     """Return the switches and the values that select the triggers, and the scope of a pause that is remembered."""
     match subjects:
-        case NamedTriggers(keys):
-            return BY_TRIGGER, key_columns(keys), None
         case TriggersOfJobs(keys):
             return BY_JOB, key_columns(keys), None
         case TriggerGroups(matcher):
@@ -190,20 +190,16 @@ def _of_keys_or_groups(subjects: PauseSubjects) -> tuple[Switches, dict[str, Any
             return ALL, {}, ALL_SCOPE
 
 
-def _parts(subjects: NamedTriggers) -> Iterator[NamedTriggers]:
-    """Yield triggers that are named in parts, each for a transaction of its own."""
-    keys = sorted(subjects.keys)
-    for start in range(0, len(keys), slices.AT_FIRST):
-        yield NamedTriggers(keys[start : start + slices.AT_FIRST])
-
-
 def pause(session: SqlSession, subjects: PauseSubjects, note: PauseNote = NO_NOTE) -> set[str]:
     """Pause triggers; see `SchedulingStore.pause`."""
-    if isinstance(subjects, NamedTriggers) and len(subjects.keys) > slices.AT_FIRST:
-        for part in _parts(subjects):
-            pause(session, part, note)
+    if isinstance(subjects, NamedTriggers):
+
+        def pause_part(keys: Sequence[TriggerKey]) -> None:
+            _pause(session, BY_TRIGGER, key_columns(keys), note=note)
+
+        slices.in_parts(session, subjects.keys, pause_part, done="paused")
         return set()
-    which, values, scope = _of_keys_or_groups(subjects)
+    which, values, scope = _of_jobs_or_groups(subjects)
     groups: set[str] = set()
     remember: list[BoundStatement] = []
     match subjects:
@@ -223,10 +219,14 @@ def pause(session: SqlSession, subjects: PauseSubjects, note: PauseNote = NO_NOT
 
 def resume(session: SqlSession, subjects: PauseSubjects, missed: Missed = Missed.MISFIRE) -> datetime | None:
     """Resume triggers; see `SchedulingStore.resume`."""
-    if isinstance(subjects, NamedTriggers) and len(subjects.keys) > slices.AT_FIRST:
-        times = [resume(session, part, missed) for part in _parts(subjects)]
+    if isinstance(subjects, NamedTriggers):
+
+        def resume_part(keys: Sequence[TriggerKey]) -> datetime | None:
+            return _resume(session, BY_TRIGGER, key_columns(keys), missed=missed)
+
+        times = slices.in_parts(session, subjects.keys, resume_part, done="resumed")
         return min((at for at in times if at is not None), default=None)
-    which, values, scope = _of_keys_or_groups(subjects)
+    which, values, scope = _of_jobs_or_groups(subjects)
     forget: list[BoundStatement] = []
     if scope == ALL_SCOPE:
         forget = [session.bind(FORGET_ALL)]

@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 
 logger = logging.getLogger(__name__)
+_Key = TypeVar("_Key", JobKey, TriggerKey)
+_T = TypeVar("_T")
 
 _SQL = SqlFile("slices.sql")
 
@@ -38,6 +41,7 @@ PAGE = 20_000
 """The number of keys that are read at once: each read looks at all triggers that the change concerns."""
 LONG, SHORT = 0.05, 0.02
 """The seconds of a slice from which on the next one is half as large, and below which it is twice as large."""
+_BEGINNING = "-infinity", 0
 LOG_EVERY = 1.0
 """The seconds between two lines of the log about one change."""
 
@@ -60,9 +64,6 @@ class Affected(NamedTuple):
     switches: Switches
     values: dict[str, Any]
 
-    def text(self) -> str:
-        return _SQL("affected", **dict.fromkeys(self.switches, True))
-
 
 class SliceSize:
     """The number of triggers in the next slice, by the time of the last one."""
@@ -81,9 +82,10 @@ class SliceSize:
 class Progress:
     """The log lines of a change of many triggers. `done` says what became of them: "paused"."""
 
-    def __init__(self, scheduler: str, done: str) -> None:
+    def __init__(self, scheduler: str, done: str, what: str = "triggers") -> None:
         self._scheduler = scheduler
         self._done = done
+        self._what = what
         self._next_line = time.monotonic() + LOG_EVERY
         self.number = 0
 
@@ -91,15 +93,16 @@ class Progress:
         self.number += number
         if (now := time.monotonic()) >= self._next_line:
             self._next_line = now + LOG_EVERY
-            logger.info("scheduler %s: %s %s triggers so far", self._scheduler, self._done, f"{self.number:,}")
+            logger.info("scheduler %s: %s %s %s so far", self._scheduler, self._done, f"{self.number:,}", self._what)
 
     def interrupted(self, error: BaseException) -> None:
         if self.number:
             logger.warning(
-                "scheduler %s: interrupted by %s after %s triggers were %s; the same call goes on from there",
+                "scheduler %s: interrupted by %s after %s %s were %s; the same call goes on from there",
                 self._scheduler,
                 type(error).__name__,
                 f"{self.number:,}",
+                self._what,
                 self._done,
             )
 
@@ -147,6 +150,34 @@ def change(
     return progress.number
 
 
+def in_parts(
+    session: SqlSession,
+    keys: Collection[_Key],
+    work: Callable[[Sequence[_Key]], _T],
+    *,
+    done: str,
+    what: str = "triggers",
+) -> list[_T]:
+    """Call `work`, which is a transaction, with parts of the keys; return its results."""
+    if len(keys) <= AT_FIRST or not session.decides_at_once:
+        return [work(list(keys))] if keys else []
+    progress, ordered, results = Progress(session.scheduler, done, what), sorted(keys), []
+    try:
+        for start in range(0, len(ordered), AT_FIRST):
+            part = ordered[start : start + AT_FIRST]
+            results.append(work(part))
+            progress.add(len(part))
+    except BaseException as error:
+        progress.interrupted(error)
+        raise
+    return results
+
+
+def are_few(session: SqlSession, affected: Affected) -> bool:
+    """Return whether the triggers are so few that one transaction may change all of them."""
+    return len(_page(session, affected, _BEGINNING, AT_FIRST + 1)) <= AT_FIRST
+
+
 def _transaction(
     session: SqlSession,
     marks: Sequence[BoundStatement],
@@ -169,7 +200,7 @@ def _slices(
     session: SqlSession, affected: Affected, size: SliceSize, changed: set[int]
 ) -> Iterator[tuple[list[AffectedTrigger], bool]]:
     """Yield the triggers slice by slice, and whether a slice is all there is."""
-    for page, is_only in pages(session, affected):
+    for page, is_only in _pages(session, affected):
         rows = [row for row in page if row.generation not in changed]
         is_whole = is_only and len(rows) <= size.number
         while rows:
@@ -178,18 +209,21 @@ def _slices(
             yield part, is_whole
 
 
-def pages(session: SqlSession, affected: Affected) -> Iterator[tuple[list[AffectedTrigger], bool]]:
+def _pages(session: SqlSession, affected: Affected) -> Iterator[tuple[list[AffectedTrigger], bool]]:
     """Yield the triggers page by page, and whether a page is the only one."""
-    text, after, number = affected.text(), ("-infinity", 0), 0
-    while True:
-        values = {**affected.values, "after_at": after[0], "after_id": after[1], "limit": PAGE}
-        page = [AffectedTrigger._make(row) for row in session.read_one(text, **values)]
-        number += 1
-        if page:
-            yield page, number == 1 and len(page) < PAGE
-        if len(page) < PAGE:
+    after, is_first = _BEGINNING, True
+    while page := _page(session, affected, after, PAGE):
+        is_last = len(page) < PAGE
+        yield page, is_first and is_last
+        if is_last:
             return
-        after = page[-1].at, page[-1].generation
+        after, is_first = (page[-1].at, page[-1].generation), False
+
+
+def _page(session: SqlSession, affected: Affected, after: tuple[str, int], limit: int) -> list[AffectedTrigger]:
+    text = _SQL("affected", **dict.fromkeys(affected.switches, True))
+    rows = session.read_one(text, **affected.values, after_at=after[0], after_id=after[1], limit=limit)
+    return [AffectedTrigger._make(row) for row in rows]
 
 
 def _columns(rows: Sequence[AffectedTrigger]) -> dict[str, list[Any]]:
