@@ -4,14 +4,32 @@
 -- deletes it when it tries to fire it, or at the next comparison of what it holds.
 WITH affected AS (
     SELECT t.trigger_group, t.trigger_name, t.trigger_state, t.fire_id
+\if :by_page
+      FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
+           AS k(trigger_group, trigger_name, generation)
+     CROSS JOIN LATERAL (
+        SELECT t.* FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
+           AND t.generation = k.generation
+           AND
+               -- include: may_be_paused
+               (t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+                OR (t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+                    AND ((t.held_by_mode AND NOT :'by_mode'::bool)
+                         OR (:'reason'::text IS NOT NULL
+                             AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
+               -- end
+         LIMIT 1
+           FOR NO KEY UPDATE
+\if :under_lock
+           SKIP LOCKED
+\endif
+           ) AS t
+\else
       FROM qrtz_triggers t
      WHERE t.sched_name = :'sched'
 \if :by_trigger
        AND (t.trigger_group, t.trigger_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
-\endif
-\if :by_page
-       AND (t.trigger_group, t.trigger_name, t.generation)
-           IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[]))
 \endif
 \if :by_job
        AND (t.job_group, t.job_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
@@ -48,6 +66,7 @@ WITH affected AS (
        FOR NO KEY UPDATE
 \if :under_lock
        SKIP LOCKED
+\endif
 \endif
 ),
 paused AS (
@@ -127,14 +146,25 @@ WITH affected AS (
            CASE WHEN t.next_fire_time < :now
                      AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
                 THEN nullif(:'missed'::text, 'misfire') END AS missed_policy
+\if :by_page
+      FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
+           AS k(trigger_group, trigger_name, generation)
+     CROSS JOIN LATERAL (
+        SELECT t.* FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
+           AND t.generation = k.generation
+           AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') AND t.next_fire_time IS NOT NULL
+         LIMIT 1
+           FOR NO KEY UPDATE
+\if :under_lock
+           SKIP LOCKED
+\endif
+           ) AS t
+\else
       FROM qrtz_triggers t
      WHERE t.sched_name = :'sched'
 \if :by_trigger
        AND (t.trigger_group, t.trigger_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
-\endif
-\if :by_page
-       AND (t.trigger_group, t.trigger_name, t.generation)
-           IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[]))
 \endif
 \if :by_job
        AND (t.job_group, t.job_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
@@ -172,6 +202,7 @@ WITH affected AS (
        FOR NO KEY UPDATE
 \if :under_lock
        SKIP LOCKED
+\endif
 \endif
 )
 UPDATE qrtz_triggers t

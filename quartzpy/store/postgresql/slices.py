@@ -37,9 +37,9 @@ Switches: TypeAlias = tuple[
 
 MOST, LEAST, AT_FIRST = 1_000, 50, 500
 """The largest and the smallest number of triggers in a slice, and the number in the first one."""
-PAGE = 20_000
+PAGE = 50_000
 """The number of keys that are read at once: each read looks at all triggers that the change concerns."""
-LONG, SHORT = 0.05, 0.02
+LONG, SHORT = 0.1, 0.04
 """The seconds of a slice from which on the next one is half as large, and below which it is twice as large."""
 _BEGINNING = "-infinity", 0
 LOG_EVERY = 1.0
