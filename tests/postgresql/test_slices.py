@@ -18,6 +18,7 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, Missed, TriggerState
 from quartzpy.store.postgresql import batches, slices
 from quartzpy.store.postgresql.connection.listen import MOST_COMPARED, announcement
+from quartzpy.store.postgresql.slice_size import SliceSize
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import (
     EVERYTHING,
@@ -56,12 +57,12 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Between:
     def set_work(work: Callable[[int], None]) -> None:
         number = 0
 
-        def after_slice(size: slices.SliceSize, seconds: float) -> None:
+        def after_slice(size: SliceSize, seconds: float) -> None:
             nonlocal number
             number += 1
             work(number)
 
-        monkeypatch.setattr(slices.SliceSize, "adapt", after_slice)
+        monkeypatch.setattr(slices, "SliceSize", type("Sized", (SliceSize,), {"adapt": after_slice}))
 
     return set_work
 
@@ -384,19 +385,32 @@ def test_each_second_a_line_says_how_far_a_change_is(
     assert f"paused {COUNT} triggers so far" in caplog.text
 
 
-def test_a_slice_that_takes_long_is_followed_by_smaller_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    size = slices.SliceSize()
-    for _ in range(10):
-        size.adapt(0.0)
-    assert size.number == slices.MOST
-    size.adapt(2 * slices.LONG)
-    assert size.number == slices.MOST // 2
-    for _ in range(10):
-        size.adapt(2 * slices.LONG)
-    assert size.number == slices.LEAST
-    size.adapt((slices.LONG + slices.SHORT) / 2)
-    assert size.number == slices.LEAST
+def test_a_slice_that_takes_long_is_followed_by_smaller_ones() -> None:
+    size = SliceSize(100, least=10, most=400, short=0.1, long=1.0)
+    sizes = []
+    for seconds in (0.01, 0.01, 0.01, 0.5, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 0.01):
+        size.adapt(seconds)
+        sizes.append(size.number)
+    assert sizes == [200, 400, 400, 400, 200, 100, 50, 25, 12, 10, 20]
+
+
+def test_a_batch_of_misfires_is_smaller_after_a_write_that_held_the_lock_for_long(
+    store: SqlJobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = register(store)
+    late = datetime.now(UTC) - 2 * HOUR
+    detail = JobDetail(LANES[0].job_type, MANY.name, MANY.group, durable=True)
+    store.store_jobs([JobEntry(detail, [trigger(number, late) for number in range(200)])], replace=True)
+    batch = SliceSize(64, least=8, most=64, short=0.0, long=0.0)
+    monkeypatch.setattr(store._steps, "misfire_batch", batch)
+    handled = []
+    more = True
+    while more:
+        outcome = store.recover_misfires(node, LANES, threshold=SECOND, limit=100)
+        handled.append(len(outcome.misfired))
+        more = outcome.more
+    assert handled[:4] == [64, 32, 16, 8]
+    assert sum(handled) == 200
 
 
 # --- jobs with many triggers that change

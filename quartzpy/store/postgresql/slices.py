@@ -19,6 +19,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.slice_size import SliceSize
 
 logger = logging.getLogger(__name__)
 _Key = TypeVar("_Key", JobKey, TriggerKey)
@@ -63,20 +64,6 @@ class Affected(NamedTuple):
 
     switches: Switches
     values: dict[str, Any]
-
-
-class SliceSize:
-    """The number of triggers in the next slice, by the time of the last one."""
-
-    def __init__(self) -> None:
-        self.number = min(AT_FIRST, MOST)
-
-    def adapt(self, seconds: float) -> None:
-        """Halve it after a slice that took long, and double it after a short one."""
-        if seconds > LONG:
-            self.number = max(self.number // 2, LEAST)
-        elif seconds < SHORT:
-            self.number = min(self.number * 2, MOST)
 
 
 class Progress:
@@ -129,7 +116,8 @@ def change(
     and commits them under `lock`: whoever stores a trigger under that lock either has committed before, and the
     second pass finds it, or reads the marks.
     """
-    size, progress, changed = SliceSize(), Progress(session.scheduler, done), set[int]()
+    size = SliceSize(AT_FIRST, least=LEAST, most=MOST, short=SHORT, long=LONG)
+    progress, changed = Progress(session.scheduler, done), set[int]()
     try:
         for waits in (False, True):
             for rows, is_whole in _slices(session, affected, size, changed):

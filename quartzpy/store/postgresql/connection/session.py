@@ -26,6 +26,7 @@ from quartzpy.store.postgresql.connection.shares import PoolShare
 from quartzpy.store.postgresql.schema.naming import Names, scoped
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.statement import Statement, prepare
+from quartzpy.store.postgresql.slice_size import SliceSize
 from quartzpy.store.protocol import Node
 
 logger = logging.getLogger(__name__)
@@ -123,6 +124,8 @@ class SqlSession:
         """True if the last acquire step that read what is left took as many triggers as it could."""
         self.left_to_others: set[int] = set()
         """The generations of late triggers that this process cannot compute; see `misfire`."""
+        self.misfire_batch = SliceSize(1_000, least=25, most=1_000, short=0.02, long=0.05)
+        """The largest batch of the misfire step: its write holds the lock."""
         self.purged_up_to: datetime | None = None
         """The end of the last execution that a full batch deleted; see `purge`."""
 
