@@ -118,8 +118,9 @@ class SqlSession:
         """True if a job had a rate limit at the last check; see `rate_limits`."""
         self.rates_have_limits = True
         """True if such a job had a limit of executions as well."""
-        self.rate_limits_are_short = True
-        """True if the rate limits held back more triggers than they admitted when they were asked last."""
+        self.rate_limits_are_short: bool | None = None
+        """True if the rate limits held back more triggers than they admitted when they were asked last; None if they
+        were not asked yet."""
         self.has_backlog = True
         """True if the last acquire step that read what is left took as many triggers as it could."""
         self.left_to_others: set[int] = set()

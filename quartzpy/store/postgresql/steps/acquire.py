@@ -78,7 +78,9 @@ def _acquire(session: SqlSession, step: _Step, limit: int, look_ahead: timedelta
             round_trip = step.peek()
             if not round_trip.is_due(look_ahead):
                 return round_trip.outcome()
-        elif (since := session.next_due.backlog(slots)) is not None:
+        elif (not session.has_rate_limits or session.rate_limits_are_short) and (
+            since := session.next_due.backlog(slots)
+        ) is not None:
             # At high load: what is left need not be looked up after each batch.
             taken = step.claim_backlog(since)
             if len(taken) == limit:

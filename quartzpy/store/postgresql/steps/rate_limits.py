@@ -62,7 +62,7 @@ def around(session: SqlSession, acquire: BoundStatement) -> list[BoundStatement]
         "group_slots",
     )
     values: dict[str, Any] = {name: acquire.values[name] for name in names}
-    is_beside_backlog = session.has_backlog and session.rate_limits_are_short
+    is_beside_backlog = session.has_backlog and session.rate_limits_are_short is not False
     return [
         session.bind(ADMIT, **values, looks_at=LOOKS_AT_BESIDE if is_beside_backlog else LOOKS_AT),
         acquire,
