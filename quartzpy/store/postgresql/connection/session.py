@@ -119,7 +119,7 @@ class SqlSession:
         self.rates_have_limits = True
         """True if such a job had a limit of executions as well."""
         self.rate_limits_are_short: bool | None = None
-        """True if the rate limits held back more triggers than they admitted when they were asked last; None if they
+        """True if the rate limits admitted no more triggers than they held back when they were asked last; None if they
         were not asked yet."""
         self.has_backlog = True
         """True if the last acquire step that read what is left took as many triggers as it could."""
