@@ -60,6 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     given_harness(config)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: object) -> None:
     """Called by xdist in the main process, for each worker."""
     node.workerinput["quartzpy_shared"] = str(node.config.stash[_SHARED])  # type: ignore[attr-defined]

@@ -22,6 +22,8 @@ from sqlalchemy import URL, make_url
 
 _CHUNK = 65_536
 _RESET = struct.pack("ii", 1, 0)
+READY_FOR_QUERY = b"Z\x00\x00\x00\x05"
+"""How this message begins; the sixth and last byte is the state of the transaction."""
 
 
 class _Link:
@@ -32,6 +34,8 @@ class _Link:
         self.sockets = (client, server)
         self.pipelines = 0
         self._to_server = False
+        self._is_logged_in = False
+        self._end_of_answers = b""
         self._mute = False
         self.swallowed = False
         self._lock = threading.Lock()
@@ -44,6 +48,16 @@ class _Link:
             threading.Thread(target=self._read, args=(source, waiting, upstream), daemon=True).start()
             threading.Thread(target=self._write, args=(target, waiting), daemon=True).start()
 
+    def _ends_answers(self, data: bytes) -> bool:
+        """Return whether the client may speak next: after a login, only when the server is ready for a query.
+
+        The server sends an error at once, perhaps before it has received the rest of the pipeline.
+        """
+        self._end_of_answers = (self._end_of_answers + data)[-6:]
+        is_ready = self._end_of_answers.startswith(READY_FOR_QUERY)
+        self._is_logged_in |= is_ready
+        return is_ready or not self._is_logged_in
+
     def _read(self, source: socket.socket, waiting: queue.SimpleQueue[tuple[float, bytes]], upstream: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(_CHUNK):
@@ -52,9 +66,11 @@ class _Link:
                     continue
                 arrived = time.perf_counter()
                 with self._lock:
-                    if upstream and not self._to_server:
+                    if not upstream:
+                        self._to_server &= not self._ends_answers(data)
+                    elif not self._to_server:
                         self.pipelines += 1
-                    self._to_server = upstream
+                        self._to_server = True
                 if not upstream and self._mute:
                     continue
                 if upstream and self.proxy.cut_after is not None and self.proxy.cut_after in data:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import select
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
+from psycopg.pq import ExecStatus
 
 from quartzpy import Job, JobExecutionContext, Scheduler
 from quartzpy.errors import ObjectAlreadyExistsError
@@ -283,3 +286,24 @@ def test_a_rate_limit_takes_no_round_trip_of_its_own(remote: SqlJobStore, proxy:
     assert len(first) == 2
     with pipelines(proxy, 1):
         take(remote, node)
+
+
+def test_an_error_that_comes_before_the_rest_of_the_pipeline_is_sent_is_no_round_trip(
+    postgres_dsn: str, proxy: Proxy
+) -> None:
+    with psycopg.connect(proxy.through(postgres_dsn).replace("+psycopg", "")) as connection, pipelines(proxy, 1):
+        pgconn = connection.pgconn
+        pgconn.enter_pipeline_mode()
+        pgconn.send_query_params(b"SELECT 1 / 0", None)
+        pgconn.flush()
+        assert select.select([pgconn.socket], [], [], 60)[0], "the server sends the error at once"
+        pgconn.pipeline_sync()
+        pgconn.flush()
+        statuses: list[int] = []
+        while ExecStatus.PIPELINE_SYNC not in statuses:
+            # To wait in libpq would keep the threads of the proxy from running.
+            while pgconn.is_busy():
+                select.select([pgconn.socket], [], [], 60)
+                pgconn.consume_input()
+            statuses += [result.status] if (result := pgconn.get_result()) is not None else []
+        pgconn.exit_pipeline_mode()
