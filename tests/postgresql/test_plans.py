@@ -85,6 +85,7 @@ VALUES: dict[str, Any] = {
     "threshold": "60 s",
     "look_ahead": "1 s",
     "limit": LIMIT,
+    "looks_at": 500,
     "older_than": "7 days",
     "before": None,
     "trigger_group": "DEFAULT",
