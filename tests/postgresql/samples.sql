@@ -113,6 +113,7 @@
 \set logs '{NULL,"a line"}'
 \set long '10 min'
 \set look_ahead '1 s'
+\set looks_at 500
 \set margin '1 min'
 \set max_concurrent_list {NULL,1}
 \set max_deaths 3

@@ -20,7 +20,8 @@ from quartzpy.states import ENDED, ActionState, ExecutionState, TriggerState
 from quartzpy.store.postgresql import lookups, migrations, pages
 from quartzpy.store.postgresql.admin import history, search, usage
 from quartzpy.store.postgresql.connection.conninfo import session_settings
-from quartzpy.store.postgresql.pausing import BY_JOB, passes
+from quartzpy.store.postgresql.pausing import BY_JOB, BY_PAGE, passes
+from quartzpy.store.postgresql.removing import DELETE_SLICE, DELETE_SLICE_SKIPPING
 from quartzpy.store.postgresql.schema.statement import as_text, prepare
 from quartzpy.store.postgresql.steps.acquire import (
     ACQUIRE,
@@ -84,6 +85,7 @@ VALUES: dict[str, Any] = {
     "threshold": "60 s",
     "look_ahead": "1 s",
     "limit": LIMIT,
+    "looks_at": 500,
     "older_than": "7 days",
     "before": None,
     "trigger_group": "DEFAULT",
@@ -659,6 +661,34 @@ def test_a_pause_and_a_resumption_read_each_trigger_a_few_times(
         plan = explain(passes(name, BY_JOB)[number], **OF_JOB)
         scans = [node for node in plan if "Scan" in node["Node Type"]]
         assert sum(walked(node) for node in scans) <= 10 * 9_000, scans
+
+
+IN_STATE = "UPDATE qrtz_triggers SET trigger_state = '{}' WHERE sched_name = 'plans' AND job_name = 'unknown'"
+
+
+@filled(
+    *(Fill(statistics=statistics, then=IN_STATE.format("WAITING")) for statistics in ("none", "PAUSED", "COMPLETE")),
+    *(Fill(statistics=statistics, then=IN_STATE.format("PAUSED")) for statistics in ("good", "WAITING")),
+)
+def test_a_slice_reads_its_own_triggers_alone(
+    explain: Callable[..., list[dict[str, Any]]], connection: psycopg.Connection[Any]
+) -> None:
+    """Of a job with 3,000 triggers among 9,000, whatever the statistics say of their states."""
+    rows = connection.execute(
+        "SELECT trigger_group, trigger_name, generation FROM qrtz_triggers"
+        " WHERE sched_name = 'plans' AND job_name = 'unknown' ORDER BY generation LIMIT %s",
+        [LIMIT],
+    ).fetchall()
+    groups, names, generations = (list(column) for column in zip(*rows, strict=True))
+    slice_of = {"groups": groups, "names": names, "generations": generations}
+    texts = *passes("pause", BY_PAGE), *passes("resume", BY_PAGE), DELETE_SLICE, DELETE_SLICE_SKIPPING
+    walks = []
+    for text in texts:
+        scans = scans_of_triggers(explain(text, **{**OF_JOB, **slice_of}))
+        walks.append(sum(walked(node) for node in scans))
+        assert walks[-1] <= 4 * LIMIT, (text, scans)
+    # Those of the other state read nothing.
+    assert sum(number >= LIMIT for number in walks) >= 4
 
 
 @filled(Fill(FILL_PAGES), Fill(FILL_PAGES, "good"))

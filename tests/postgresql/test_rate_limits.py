@@ -15,6 +15,7 @@ from quartzpy import Scheduler
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.states import Outcome
+from quartzpy.store.postgresql.steps.rate_limits import LOOKS_AT_BESIDE
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, JobEntry, Node
 from quartzpy.triggers.simple import SimpleTrigger
@@ -84,6 +85,88 @@ def test_more_triggers_than_one_statement_stores_or_one_step_looks_at_all_queue(
         "  FROM qrtz_triggers WHERE trigger_state = 'WAITING' AND rate_limited_until > now()"
     )
     assert waiting.fetchone() == (2_496, 2_496, 2_495 * limit.emission_interval)
+
+
+BATCH = 50
+PLAIN = JobDetail("limited", "plain", durable=True)
+
+
+def beside(count: int) -> JobEntry:
+    """Return a job of the same type without a rate limit, whose triggers are due after those of the other one."""
+    now = datetime.now(UTC)
+    triggers = [
+        SimpleTrigger(f"p{n}", job_key=PLAIN.key, start_time=now, interval=timedelta(hours=1), repeat_count=9)
+        for n in range(count)
+    ]
+    return JobEntry(PLAIN, [prepare(trigger, now, None) for trigger in triggers])
+
+
+def test_beside_a_backlog_of_other_jobs_few_triggers_are_held_back(
+    store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
+) -> None:
+    """To hold a trigger back takes a write, as a fire does. 1,000 wait for their limit here, beside 1,000 others."""
+    node = register(store)
+    store.store_jobs([JobEntry(JOB, due(1_000)), beside(1_000)], replace=False)
+    passes = fires = 0
+    while fires < 1_000:
+        fired = acquire(store, node, BATCH)
+        fires += sum(one.job_name == PLAIN.name for one in fired)
+        passes += 1
+        assert passes <= 25
+        complete(store, node, fired)
+    [(held_back,)] = connect().execute("SELECT count(*) FROM qrtz_triggers WHERE rate_limited_until IS NOT NULL")
+    assert 0 < held_back <= 7 * LOOKS_AT_BESIDE
+    # Once the others have fired, the rest follows at once.
+    for _ in range(4):
+        assert len(acquire(store, node, BATCH)) == 0
+    [(held_back,)] = connect().execute("SELECT count(*) FROM qrtz_triggers WHERE rate_limited_until IS NOT NULL")
+    assert held_back == 999
+
+
+def test_beside_a_backlog_of_other_jobs_what_a_limit_admits_fires_by_its_fire_time(store: SqlJobStore) -> None:
+    """A limit that admits all costs its job no place: its triggers were due before those of the others."""
+    node = register(store)
+    generous = RateLimit(100_000, per="1s", burst=100_000)
+    job = replace(JOB, rate_limit=generous)
+    store.store_jobs([JobEntry(job)], replace=False)
+    assert not acquire(store, node, BATCH)
+    store.store_jobs([JobEntry(job, due(500)), beside(500)], replace=False)
+    order: list[str] = []
+    while len(order) < 1_000:
+        fired = acquire(store, node, BATCH)
+        order += [one.job_name for one in fired]
+        complete(store, node, fired)
+    assert order == [JOB.name] * 500 + [PLAIN.name] * 500
+
+
+def test_after_a_backlog_the_limit_is_asked_at_once(store: SqlJobStore) -> None:
+    """The last pass of a backlog does not ask the limits: the node looks again at once, and does not sleep."""
+    node = register(store)
+    store.store_jobs([JobEntry(JOB, due(BATCH))], replace=False)
+    assert sum(len(acquire(store, node, BATCH)) for _ in range(3)) == 1
+    store.store_jobs([beside(2 * BATCH + BATCH // 2)], replace=False)
+    slots = [AvailableSlots("limited", workers=BATCH, group_slots=BATCH)]
+    sizes = []
+    while True:
+        took = store.acquire(node, slots, limit=BATCH, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1))
+        sizes.append(len(took.fired))
+        complete(store, node, took.fired)
+        if len(took.fired) < BATCH:
+            break
+    assert sizes == [BATCH, BATCH, BATCH // 2], "the limit was not asked meanwhile"
+    assert took.next_due is not None
+    assert took.next_due <= took.now
+
+
+def test_a_rate_limit_beside_a_limit_of_executions_is_taken_by_the_statement_for_both(store: SqlJobStore) -> None:
+    node = register(store)
+    both = replace(JOB, max_concurrent=2, rate_limit=RateLimit(100_000, per="1s", burst=100_000))
+    store.store_jobs([JobEntry(JOB, due(3))], replace=False)
+    assert len(acquire(store, node)) == 1
+    assert not acquire(store, node)
+    store.store_jobs([JobEntry(both)], replace=True)
+    fired = [*acquire(store, node), *acquire(store, node)]
+    assert len(fired) == 2, "the pass after the change knows of the limit of executions"
 
 
 def test_a_trigger_that_a_user_has_locked_is_passed_over(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.sabotage.build import Sabotage
+from tests.sabotage.bulk import BULK
 from tests.sabotage.cures import CURES
 from tests.sabotage.drains import DRAINS
 from tests.sabotage.features import FEATURES
@@ -27,6 +28,7 @@ SABOTAGES: dict[str, Sabotage] = {
         *HELD_ROWS,
         *ROWS,
         *SLOTS,
+        *BULK,
         *WAKING,
         *WEB,
     )

@@ -38,6 +38,10 @@ from quartzpy.triggers.trigger import Trigger
 class SchedulingMethods(TriggeringMethods, PausingMethods):
     """All methods on jobs and triggers. Each method takes effect completely or not at all.
 
+    The exception are pauses, resumptions, modes and deletions of more than 500 triggers on a database. They proceed in
+    slices, the soonest first, so that other jobs fire meanwhile. One that is interrupted by an error leaves what it has
+    done; the same call goes on from there. Inside a user's transaction they are all or nothing, too.
+
     A method that names one job, trigger or calendar takes its key, its name in the group DEFAULT, or an object that has
     a key, and raises JobNotFoundError, TriggerNotFoundError or CalendarNotFoundError if it is not stored. Methods on
     several, on groups or on everything return the keys or groups that matched.

@@ -1,26 +1,29 @@
 """Pauses and resumes triggers.
 
-Row states change by guarded updates, first without the lock and again under it: the second pass catches rows that were
-stored in between, and no locked row is waited for under the lock.
+Row states change by guarded updates. Those of triggers that are named change first without the lock and again under
+it: the second pass catches rows that were stored in between, and no locked row is waited for under the lock. Those of
+jobs and groups, which may be very many, change in slices without the lock (see `slices`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import JobMode, Missed
 from quartzpy.store import refusals
+from quartzpy.store.postgresql import slices
 from quartzpy.store.postgresql.connection.listen import announcement, news
 from quartzpy.store.postgresql.connection.locks import LockName
-from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.lookups import match_values, matched_groups, names
 from quartzpy.store.postgresql.schema.rows import key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.slices import Switches
 from quartzpy.store.postgresql.steps.slots import pass_on_of
 from quartzpy.store.protocol import (
     NO_NOTE,
@@ -43,10 +46,9 @@ FORGET_MANUAL = _SQL("forget_manual")
 RESET_FROM_ERROR = _SQL("reset_from_error")
 SET_MODE = _SQL("set_mode")
 
-Switches: TypeAlias = tuple[str, ...]
-"""The switches of the statements that say which triggers a request concerns."""
 ALL: Switches = ()
 BY_TRIGGER: Switches = ("by_trigger",)
+BY_PAGE: Switches = ("by_page",)
 BY_JOB: Switches = ("by_job",)
 BY_JOB_SCHEDULED: Switches = ("by_job", "scheduled")
 BY_TRIGGER_GROUP: Switches = ("by_trigger_group",)
@@ -73,8 +75,33 @@ def _pause(
     note: PauseNote = NO_NOTE,
     by_mode: bool = False,
 ) -> None:
+    how = {"by_mode": by_mode, "reason": note.reason, "by": note.by}
+    if not _is_sliced(session, which):
+        _pause_at_once(session, which, {**values, **how}, remember)
+        return
+
+    def pause_slice(columns: dict[str, list[Any]], skips: bool) -> BoundStatement:
+        return session.bind(passes("pause", BY_PAGE)[skips], **columns, **how)
+
+    slices.change(
+        session,
+        slices.Affected((*which, "pauses"), {**values, **how}),
+        pause_slice,
+        marks=remember,
+        lock=[session.lock(LockName.TRIGGER_ACCESS)],
+        done="paused",
+    )
+
+
+def _is_sliced(session: SqlSession, which: Switches) -> bool:
+    """Return False in a user's transaction, and for triggers that are named, which the caller has counted."""
+    return session.decides_at_once and which != BY_TRIGGER
+
+
+def _pause_at_once(
+    session: SqlSession, which: Switches, values: dict[str, Any], remember: Sequence[BoundStatement]
+) -> None:
     waiting, skipping = passes("pause", which)
-    values = {**values, "by_mode": by_mode, "reason": note.reason, "by": note.by}
 
     def work(transaction: Transaction) -> None:
         taken_away = transaction.execute(*remember, session.bind(waiting, **values))[-1].rows
@@ -92,13 +119,47 @@ def _resume(
     *forget: BoundStatement,
     missed: Missed = Missed.MISFIRE,
 ) -> datetime | None:
+    if not _is_sliced(session, which):
+        return _resume_at_once(session, which, {**values, "missed": missed}, forget)
+    lock = [session.lock(LockName.TRIGGER_ACCESS)]
+    soonest: list[datetime] = []
+
+    def resume_slice(columns: dict[str, list[Any]], skips: bool) -> BoundStatement:
+        return session.bind(passes("resume", BY_PAGE)[skips], **columns, missed=missed)
+
+    def announce(result: Result, is_whole: bool) -> list[BoundStatement]:
+        due = _due(result)
+        if not due:
+            return []
+        soonest.append(min(at for _, at in due))
+        # Of many triggers the nodes are notified in any case, which needs no lock.
+        return (
+            [*lock, *announcement(session, due, Notification.RESUMED)]
+            if is_whole
+            else [news(session, Notification.RESUMED)]
+        )
+
+    slices.change(
+        session,
+        slices.Affected((*which, "resumes"), values),
+        resume_slice,
+        announce,
+        marks=forget,
+        lock=lock,
+        done="resumed",
+    )
+    return min(soonest, default=None)
+
+
+def _resume_at_once(
+    session: SqlSession, which: Switches, values: dict[str, Any], forget: Sequence[BoundStatement]
+) -> datetime | None:
     waiting, skipping = passes("resume", which)
-    values = {**values, "missed": missed}
 
     def work(transaction: Transaction) -> datetime | None:
         first = transaction.execute(*forget, session.bind(waiting, **values))[-1]
         # These are announced whatever the second pass finds, because its result is known only with the commit.
-        due = [(JobKey(name, group), at) for group, name, at, is_forbidden in first.rows if not is_forbidden]
+        due = _due(first)
         transaction.commit(
             session.lock(LockName.TRIGGER_ACCESS),
             session.bind(skipping, **values),
@@ -109,11 +170,16 @@ def _resume(
     return session.transaction(work)
 
 
-def _of_keys_or_groups(subjects: PauseSubjects) -> tuple[Switches, dict[str, Any], str | None]:
+def _due(resumed: Result) -> list[tuple[JobKey, datetime]]:
+    """Return the fire times of the triggers that were resumed and may fire, each with the key of its job."""
+    return [(JobKey(name, group), at) for _, group, name, at, is_forbidden in resumed.rows if not is_forbidden]
+
+
+def _of_jobs_or_groups(
+    subjects: TriggersOfJobs | TriggerGroups | JobGroups | Everything,
+) -> tuple[Switches, dict[str, Any], str | None]:
     """Return the switches and the values that select the triggers, and the scope of a pause that is remembered."""
     match subjects:
-        case NamedTriggers(keys):
-            return BY_TRIGGER, key_columns(keys), None
         case TriggersOfJobs(keys):
             return BY_JOB, key_columns(keys), None
         case TriggerGroups(matcher):
@@ -126,7 +192,14 @@ def _of_keys_or_groups(subjects: PauseSubjects) -> tuple[Switches, dict[str, Any
 
 def pause(session: SqlSession, subjects: PauseSubjects, note: PauseNote = NO_NOTE) -> set[str]:
     """Pause triggers; see `SchedulingStore.pause`."""
-    which, values, scope = _of_keys_or_groups(subjects)
+    if isinstance(subjects, NamedTriggers):
+
+        def pause_part(keys: Sequence[TriggerKey]) -> None:
+            _pause(session, BY_TRIGGER, key_columns(keys), note=note)
+
+        slices.in_parts(session, subjects.keys, pause_part, done="paused")
+        return set()
+    which, values, scope = _of_jobs_or_groups(subjects)
     groups: set[str] = set()
     remember: list[BoundStatement] = []
     match subjects:
@@ -146,7 +219,14 @@ def pause(session: SqlSession, subjects: PauseSubjects, note: PauseNote = NO_NOT
 
 def resume(session: SqlSession, subjects: PauseSubjects, missed: Missed = Missed.MISFIRE) -> datetime | None:
     """Resume triggers; see `SchedulingStore.resume`."""
-    which, values, scope = _of_keys_or_groups(subjects)
+    if isinstance(subjects, NamedTriggers):
+
+        def resume_part(keys: Sequence[TriggerKey]) -> datetime | None:
+            return _resume(session, BY_TRIGGER, key_columns(keys), missed=missed)
+
+        times = slices.in_parts(session, subjects.keys, resume_part, done="resumed")
+        return min((at for at in times if at is not None), default=None)
+    which, values, scope = _of_jobs_or_groups(subjects)
     forget: list[BoundStatement] = []
     if scope == ALL_SCOPE:
         forget = [session.bind(FORGET_ALL)]

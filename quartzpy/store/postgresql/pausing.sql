@@ -4,6 +4,28 @@
 -- deletes it when it tries to fire it, or at the next comparison of what it holds.
 WITH affected AS (
     SELECT t.trigger_group, t.trigger_name, t.trigger_state, t.fire_id
+\if :by_page
+      FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
+           AS k(trigger_group, trigger_name, generation)
+     CROSS JOIN LATERAL (
+        SELECT t.* FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
+           AND t.generation = k.generation
+           AND
+               -- include: may_be_paused
+               (t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+                OR (t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+                    AND ((t.held_by_mode AND NOT :'by_mode'::bool)
+                         OR (:'reason'::text IS NOT NULL
+                             AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
+               -- end
+         LIMIT 1
+           FOR NO KEY UPDATE
+\if :under_lock
+           SKIP LOCKED
+\endif
+           ) AS t
+\else
       FROM qrtz_triggers t
      WHERE t.sched_name = :'sched'
 \if :by_trigger
@@ -45,6 +67,7 @@ WITH affected AS (
 \if :under_lock
        SKIP LOCKED
 \endif
+\endif
 ),
 paused AS (
     UPDATE qrtz_triggers t
@@ -75,7 +98,8 @@ paused AS (
                      OR (:'reason'::text IS NOT NULL
                          AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
            -- end
-    RETURNING affected.fire_id, affected.trigger_state AS before, t.job_group, t.job_name, t.max_concurrent
+    RETURNING affected.fire_id, affected.trigger_state AS before, t.job_group, t.job_name, t.max_concurrent,
+              t.generation
 ),
 unclaimed AS (
     DELETE FROM qrtz_fired_triggers f
@@ -86,6 +110,9 @@ unclaimed AS (
            FOR UPDATE SKIP LOCKED) AS void
      WHERE f.ctid = void.row
 )
+\if :by_page
+SELECT generation FROM paused
+\else
 -- The jobs of which a slot may be left to other triggers. Where all triggers of a job or of a group are paused, few are
 -- left: the next check-in passes the slots on.
 SELECT DISTINCT job_group, job_name FROM paused
@@ -93,6 +120,7 @@ SELECT DISTINCT job_group, job_name FROM paused
 \if :by_trigger
 \else
  LIMIT 0
+\endif
 \endif
 ;
 
@@ -118,6 +146,21 @@ WITH affected AS (
            CASE WHEN t.next_fire_time < :now
                      AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
                 THEN nullif(:'missed'::text, 'misfire') END AS missed_policy
+\if :by_page
+      FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
+           AS k(trigger_group, trigger_name, generation)
+     CROSS JOIN LATERAL (
+        SELECT t.* FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
+           AND t.generation = k.generation
+           AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') AND t.next_fire_time IS NOT NULL
+         LIMIT 1
+           FOR NO KEY UPDATE
+\if :under_lock
+           SKIP LOCKED
+\endif
+           ) AS t
+\else
       FROM qrtz_triggers t
      WHERE t.sched_name = :'sched'
 \if :by_trigger
@@ -160,6 +203,7 @@ WITH affected AS (
 \if :under_lock
        SKIP LOCKED
 \endif
+\endif
 )
 UPDATE qrtz_triggers t
    SET held_by_mode = affected.is_forbidden, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
@@ -183,7 +227,7 @@ UPDATE qrtz_triggers t
      LIMIT 1) AS own
  -- end
  WHERE t.ctid = own.row AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
-RETURNING t.job_group, t.job_name, t.next_fire_time, affected.is_forbidden;
+RETURNING t.generation, t.job_group, t.job_name, t.next_fire_time, affected.is_forbidden;
 
 -- name: remember
 INSERT INTO qrtz_paused_trigger_groups (sched_name, scope, group_name)

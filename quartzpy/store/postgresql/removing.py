@@ -1,10 +1,15 @@
-"""Removes jobs and triggers, with the claims on them."""
+"""Removes jobs and triggers, with the claims on them. Very many of them are removed in slices; see `slices`."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import ChainMap
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.store.postgresql import slices
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.schema.rows import key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
@@ -14,6 +19,8 @@ from quartzpy.store.postgresql.steps.slots import pass_on_of
 _SQL = SqlFile("removing.sql")
 VOID_CLAIMS = _SQL("void_claims")
 DELETE_TRIGGERS = _SQL("delete_triggers")
+DELETE_SLICE = _SQL("delete_slice")
+DELETE_SLICE_SKIPPING = _SQL("delete_slice", skips=True)
 HOLD_JOBS = _SQL("hold_jobs")
 DELETE_TRIGGERS_OF_JOBS = _SQL("delete_triggers_of_jobs")
 DELETE_JOBS = _SQL("delete_jobs")
@@ -22,6 +29,10 @@ CLEAR = tuple(_SQL(f"clear_{rows}") for rows in ("triggers", "claims", "jobs", "
 
 def delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[TriggerKey]:
     """Remove triggers; see `JobStore.delete_triggers`."""
+    return set().union(*slices.in_parts(session, keys, partial(_delete_triggers, session), done="deleted"))
+
+
+def _delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[TriggerKey]:
     values = key_columns(keys)
 
     def work(transaction: Transaction) -> set[TriggerKey]:
@@ -33,11 +44,38 @@ def delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[Tr
         )
         return {TriggerKey(name, group) for group, name, *_ in went}
 
-    return session.transaction(work) if keys else set()
+    return session.transaction(work)
 
 
 def delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
     """Remove jobs with their triggers; see `JobStore.delete_jobs`."""
+
+    def delete(part: Sequence[JobKey]) -> dict[JobKey, set[TriggerKey]]:
+        ahead = _delete_ahead(session, slices.Affected(("by_job",), key_columns(part)))
+        return {key: triggers | ahead.get(key, set()) for key, triggers in _delete_jobs(session, part).items()}
+
+    return dict(ChainMap(*slices.in_parts(session, keys, delete, done="deleted", what="jobs")))
+
+
+def _delete_ahead(session: SqlSession, affected: slices.Affected) -> dict[JobKey, set[TriggerKey]]:
+    """Remove triggers in slices until few are left, which are removed by one transaction together with their jobs."""
+    removed: dict[JobKey, set[TriggerKey]] = {}
+    if not session.decides_at_once or slices.are_few(session, affected):
+        return removed
+
+    def delete_slice(columns: dict[str, list[Any]], skips: bool) -> BoundStatement:
+        return session.bind(DELETE_SLICE_SKIPPING if skips else DELETE_SLICE, **columns)
+
+    def note(result: Result, is_whole: bool) -> list[BoundStatement]:
+        for _, job_group, job_name, group, name in result.rows:
+            removed.setdefault(JobKey(job_name, job_group), set()).add(TriggerKey(name, group))
+        return []
+
+    slices.change(session, affected, delete_slice, note, done="deleted")
+    return removed
+
+
+def _delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
     values = key_columns(keys)
     _, triggers, went = session.unlocked(
         session.bind(HOLD_JOBS, **values),

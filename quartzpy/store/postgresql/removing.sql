@@ -15,6 +15,29 @@ DELETE FROM qrtz_triggers t
 RETURNING t.trigger_group, t.trigger_name, t.job_group, t.job_name,
           t.max_concurrent IS NOT NULL AND t.trigger_state IN ('WAITING', 'ACQUIRED');
 
+-- name: delete_slice
+-- Deletes a slice of the triggers of jobs, with the claims on them.
+WITH went AS (
+    DELETE FROM qrtz_triggers t
+     USING unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
+           AS k(trigger_group, trigger_name, generation)
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM qrtz_triggers o
+         WHERE o.sched_name = :'sched' AND o.trigger_group = k.trigger_group AND o.trigger_name = k.trigger_name
+           AND o.generation = k.generation
+           FOR UPDATE
+\if :skips
+           SKIP LOCKED
+\endif
+           ) AS own
+     WHERE t.ctid = own.row
+    RETURNING t.generation, t.fire_id, t.job_group, t.job_name, t.trigger_group, t.trigger_name
+),
+void AS (
+    DELETE FROM qrtz_fired_triggers f USING went WHERE f.fire_id = went.fire_id AND f.state = 'ACQUIRED'
+)
+SELECT generation, job_group, job_name, trigger_group, trigger_name FROM went;
+
 -- name: hold_jobs
 -- Locks jobs, so that nobody can add a trigger to them.
 SELECT j.job_group, j.job_name

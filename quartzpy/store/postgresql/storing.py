@@ -67,6 +67,7 @@ IS_ORDINARY = _SQL("is_ordinary")
 STILL_ORDINARY = _SQL("still_ordinary")
 LOCK_IF_NEW = _SQL("lock_if_new")
 HOLD_JOB = _SQL("hold_job")
+COUNT_TRIGGERS = _SQL("count_triggers")
 
 MOST_IN_ONE_ROUND_TRIP = 100
 """The number of jobs or triggers up to which one round trip is worth it; more take longer than a round trip anyway."""
@@ -313,8 +314,14 @@ class _Storing:
         self._transaction = transaction
         self._replace = replace
         self._assumes_ordinary = assumes_ordinary
+        self._written: set[JobKey] = set()
+        """Jobs that this transaction has written, so that nobody else can change them."""
         self._changed: list[JobKey] = []
         """Jobs whose triggers had copies of other values."""
+        self._held: set[JobKey] = set()
+        """Those of them to which nobody can add a trigger: nothing is left to correct under the lock."""
+        self._corrected = 0
+        """The number of changed jobs and of their triggers, whichever is larger."""
         self._reconcile: list[BoundStatement] = []
         """What the last round trip does for the triggers that were written."""
         self._slots_left: set[tuple[str, str]] = set()
@@ -363,12 +370,21 @@ class _Storing:
         changed = [key for key, was_there in stored.items() if was_there and differs.get(key, True)]
         if changed:
             keys = key_columns(changed)
-            transaction.execute(session.bind(COPY_JOB, **keys), session.bind(VOID_CLAIMS_OF_JOBS, **keys))
+            copy = session.bind(COPY_JOB, **keys), session.bind(VOID_CLAIMS_OF_JOBS, **keys)
+            count = session.bind(COUNT_TRIGGERS, **keys, most=batches.CHUNK + 1)
+            *_, counted = transaction.execute(*copy, count)
             self._changed += changed
+            self._corrected += max(len(changed), counted.rows[0][0])
+            if session.decides_at_once and self._corrected > batches.CHUNK:
+                # All triggers of the jobs would be read under the lock to find those that were stored in the meantime.
+                # Instead, nobody can store one from here on, and those that were stored before are corrected here.
+                transaction.execute(session.bind(HOLD_JOBS, **keys), *copy)
+                self._held.update(changed)
 
     def _check_jobs(self, jobs: Sequence[JobDetail], written: Result) -> dict[JobKey, bool]:
         """Return the jobs that `STORE_JOBS` has written, and whether each replaced another one."""
         replaced = {JobKey(name, group): was_there for group, name, was_there in written.rows}
+        self._written.update(replaced)
         others = [job for job in jobs if job.key not in replaced]
         if others:
             self._session.expects_new = False
@@ -396,7 +412,7 @@ class _Storing:
         are_settled_later = not session.decides_at_once
         if many and not are_settled_later:
             # There are too many rows to reconcile under the lock, and usually none needs it.
-            are_settled_later = not (self._assumes_ordinary and self._is_ordinary())
+            are_settled_later = not (self._assumes_ordinary and self._is_ordinary()) or self._are_of_many_jobs(triggers)
 
         def batch(some: Sequence[PreparedTrigger | UnpreparedTrigger]) -> _Batch:
             prepared = [_with_current_calendar(new_trigger.prepared(start.at), revisions) for new_trigger in some]
@@ -410,7 +426,7 @@ class _Storing:
             times = [row.next_fire_time for row in stored if row.next_fire_time is not None]
             earliest = min(times if earliest is None else [earliest, *times], default=None)
             if many:
-                copies.update(row.copies for row in stored if row.copies)
+                copies.update(row.copies for row in stored if row.copies and row.job_key not in self._written)
             elif not are_settled_later:
                 self._reconcile = self._settle(prepared, stored)
         if many and not are_settled_later:
@@ -418,6 +434,11 @@ class _Storing:
         elif triggers and are_settled_later:
             self._reconcile = [news(session)]
         return earliest
+
+    def _are_of_many_jobs(self, triggers: Sequence[PreparedTrigger | UnpreparedTrigger]) -> bool:
+        """Return whether the jobs that others may change meanwhile are too many to be read again under the lock."""
+        jobs = {new_trigger.trigger.job_key for new_trigger in triggers}
+        return len(jobs) > batches.CHUNK and len(jobs - self._written) > batches.CHUNK
 
     def _is_ordinary(self) -> bool:
         [ordinary] = self._transaction.execute(self._session.bind(IS_ORDINARY))
@@ -489,16 +510,19 @@ class _Storing:
         last: list[BoundStatement] = []
         if session.decides_at_once:
             # Triggers of changed jobs that were stored in the meantime.
-            for some in chunks(self._changed):
-                keys = key_columns(some)
+            others = [key for key in self._changed if key not in self._held]
+            if others:
+                keys = key_columns(others)
                 last += [session.bind(COPY_JOB_UNDER_LOCK, **keys), session.bind(VOID_CLAIMS_OF_JOBS, **keys)]
-                # The job may have more slots than before.
-                last += pass_on_of(session, {(key.group, key.name) for key in some})
+            # The job may have more slots than before.
+            self.leave_slots({(key.group, key.name) for key in self._changed})
         if self._changed:
             # A rate limit that was raised, for example, lets triggers fire earlier than nodes expect.
             last.append(news(session))
         last += self._reconcile
-        last += pass_on_of(session, self._slots_left)
+        if len(self._slots_left) <= MOST_IN_ONE_ROUND_TRIP:
+            # Of more jobs, the next check-in passes the slots on.
+            last += pass_on_of(session, self._slots_left)
         if last and session.decides_at_once:
             last.insert(0, session.lock(LockName.TRIGGER_ACCESS))
         try:
@@ -534,6 +558,12 @@ class _StoredTrigger(NamedTuple):
     @property
     def key(self) -> TriggerKey:
         return TriggerKey(self.name, self.group)
+
+    @property
+    def job_key(self) -> JobKey:
+        """The key of its job; only where there are `copies`."""
+        job_group, job_name, *_ = self.copies
+        return JobKey(job_name, job_group)
 
     @property
     def limited_job(self) -> tuple[str, str] | None:

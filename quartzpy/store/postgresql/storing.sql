@@ -452,3 +452,13 @@ DELETE FROM qrtz_fired_triggers
 SELECT FROM qrtz_job_details
  WHERE sched_name = :'sched' AND job_group = :'group' AND job_name = :'name'
    FOR NO KEY UPDATE;
+
+-- name: count_triggers
+-- The number of triggers of jobs, up to a number that is many.
+SELECT count(*)::int
+  FROM (SELECT FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
+         CROSS JOIN LATERAL (
+            SELECT FROM qrtz_triggers t
+             WHERE t.sched_name = :'sched' AND t.job_group = k.job_group AND t.job_name = k.job_name
+             LIMIT :'most'::int) AS of_job
+         LIMIT :'most'::int) AS of_jobs;

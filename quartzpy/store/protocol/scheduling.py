@@ -105,6 +105,10 @@ class SchedulingStore(Protocol):
 
     A method that can make a trigger due returns the soonest fire time that may fire now, or None. The caller compares
     it with what the node waits for.
+
+    `pause`, `resume`, `set_mode`, `delete_triggers` and `delete_jobs` may proceed in slices where they concern many
+    triggers: the soonest first, and each trigger at most once. After an error a part is changed, and the same call
+    changes the rest.
     """
 
     def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:

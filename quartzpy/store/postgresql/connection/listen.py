@@ -30,6 +30,12 @@ NOTIFY = _SQL("notify")
 ANNOUNCE = _SQL("announce")
 _KNOWN = frozenset(Notification)
 _OF_TRIGGERS = {Notification.SCHEDULED, Notification.RESUMED}
+MOST_COMPARED = 20
+"""The number of jobs up to which it is read whether a node may be asleep beyond their triggers.
+
+The read passes over the rows that the transaction has written itself, for each job: of many jobs, and so of many
+triggers, it would cost the square of their number, under the lock.
+"""
 DUE = "due"
 """Sent in place of SCHEDULED if a trigger is due already: nodes that expect nothing else claim it without a look."""
 
@@ -43,7 +49,7 @@ def announcement(
         soonest[key] = min(at, soonest.get(key, at))
     if not soonest:
         return []
-    if not session.decides_at_once:
+    if not session.decides_at_once or len(soonest) > MOST_COMPARED:
         # In a user's transaction, a node may wake and fall asleep again before the commit, so notify in any case.
         return [news(session, what)]
     return [

@@ -26,6 +26,7 @@ from quartzpy.store.postgresql.connection.pool import PoolShare
 from quartzpy.store.postgresql.schema.naming import Names, scoped
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.statement import Statement, prepare
+from quartzpy.store.postgresql.slice_size import SliceSize
 from quartzpy.store.protocol import Node
 
 logger = logging.getLogger(__name__)
@@ -118,8 +119,17 @@ class SqlSession:
         """True if the last call that stored without replacing found nothing of it stored; see `storing`."""
         self.has_rate_limits = False
         """True if a job had a rate limit at the last check; see `rate_limits`."""
+        self.rates_have_limits = True
+        """True if such a job had a limit of executions as well."""
+        self.rate_limits_are_short: bool | None = None
+        """True if the rate limits admitted no more triggers than they held back when they were asked last; None if they
+        were not asked yet."""
+        self.has_backlog = True
+        """True if the last acquire step that read what is left took as many triggers as it could."""
         self.left_to_others: set[int] = set()
         """The generations of late triggers that this process cannot compute; see `misfire`."""
+        self.misfire_batch = SliceSize(1_000, least=25, most=1_000, short=0.02, long=0.05)
+        """The largest batch of the misfire step: its write holds the lock."""
         self.purged_up_to: datetime | None = None
         """The end of the last execution that a full batch deleted; see `purge`."""
 

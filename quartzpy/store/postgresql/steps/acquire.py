@@ -23,7 +23,7 @@ from quartzpy.store.postgresql.connection.session import SqlSession, require_epo
 from quartzpy.store.postgresql.schema.rows import CLAIMED, by_outcome
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.bad_rows import set_aside_waiting
-from quartzpy.store.postgresql.steps.rate_limits import around
+from quartzpy.store.postgresql.steps.rate_limits import around, note_admissions
 from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Node
 
 BACKLOG = 50
@@ -73,8 +73,8 @@ def _acquire(
 ) -> Acquisition:
     slots = step.slots
     is_announced = session.next_due.take_announcement()
-    if not session.has_new and not session.has_rate_limits:
-        if reads_first or not session.next_due.is_due(slots, look_ahead):
+    if not session.has_new:
+        if not session.has_rate_limits and (reads_first or not session.next_due.is_due(slots, look_ahead)):
             if is_announced and not reads_first and (taken := step.claim_if_due()):
                 return _outcome_without_read(taken)
             # This read takes no lock and writes nothing, so it costs the cluster much less than a step that finds
@@ -82,12 +82,22 @@ def _acquire(
             round_trip = step.peek()
             if not round_trip.is_due(look_ahead):
                 return round_trip.outcome()
-        elif (since := session.next_due.backlog(slots)) is not None:
+        elif (not session.has_rate_limits or session.rate_limits_are_short) and (
+            since := session.next_due.backlog(slots)
+        ) is not None:
             # At high load: what is left need not be looked up after each batch.
             taken = step.claim_backlog(since)
-            return _outcome_of_backlog(session, slots, taken) if len(taken) == limit else step.peek(taken).outcome()
+            if len(taken) == limit:
+                return _outcome_of_backlog(session, slots, taken)
+            done = step.peek(taken)
+            # The rate limits were not asked.
+            return (replace(done, turn=done.waiting.now) if session.has_rate_limits else done).outcome()
     applied = session.has_new, session.has_rate_limits
-    everything = any(applied) or session.next_due.limited_is_due(slots, look_ahead)
+    everything = (
+        session.has_new
+        or (session.has_rate_limits and session.rates_have_limits)
+        or session.next_due.limited_is_due(slots, look_ahead)
+    )
     done = step.claim(ACQUIRE if everything else step.unlimited)
     needed = session.has_new, session.has_rate_limits
     is_incomplete = any(need and not was for need, was in zip(needed, applied, strict=True))
@@ -97,7 +107,8 @@ def _acquire(
         done = step.claim(ACQUIRE)
     if session.has_rate_limits and not applied[1]:
         done = replace(done, turn=done.waiting.now)
-    if len(done.taken) == limit >= BACKLOG and not done.limited_is_due(look_ahead) and done.waiting.new is None:
+    session.has_backlog = len(done.taken) == limit >= BACKLOG
+    if session.has_backlog and not done.limited_is_due(look_ahead) and done.waiting.new is None:
         session.next_due.note_backlog(slots, done.taken[-1][_SCHEDULED_TIME])
     return done.outcome()
 
@@ -167,7 +178,9 @@ class _Step:
         session, read = self._session, self._next_read()
         limits = session.has_rate_limits
         *results, answer = session.locked(*self._statements(text, read.since or ANY_TIME), keeps_next_due=True)
-        taken, turn = (results[-4], results[-1].rows[0][0]) if limits else (results[-1], None)
+        taken, turn = (
+            (results[-4], note_admissions(session, results[-5], results[-1])) if limits else (results[-1], None)
+        )
         round_trip = _RoundTrip(_Waiting(*require_epoch(self._node, answer)), taken.rows, turn, read)
         return _noted(session, self.slots, round_trip)
 

@@ -8,6 +8,7 @@ changed in the meantime are left to the next pass.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -104,6 +105,7 @@ def recover_misfires(
 ) -> MisfireOutcome:
     """Handle one batch; see `JobStore.recover_misfires`."""
     passed_over = session.left_to_others
+    limit = min(limit, session.misfire_batch.number)
     at_node = {"instance": node.instance_id, "epoch": node.epoch}
     batch, standing = session.read(
         session.bind(
@@ -198,7 +200,9 @@ def _write(
     keys = [misfire.to.trigger.job_key for misfire in misfires]
     jobs = {(key.group, key.name) for key in keys if key is not None}
     jobs.update((row.trigger.job_group, row.trigger.job_name) for row, _ in spoiled)
+    began = time.monotonic()
     results = session.locked(*statements, *pass_on_of(session, jobs))
+    session.misfire_batch.adapt(time.monotonic() - began)
     return results[len(statements) - 1].rows if misfires else []
 
 

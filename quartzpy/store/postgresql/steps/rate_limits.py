@@ -18,9 +18,10 @@ cluster wait for it.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
-from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 
@@ -29,6 +30,22 @@ ADMIT = _SQL("admit")
 SPEND = _SQL("spend")
 PRUNE = _SQL("prune")
 NEXT_TURN = _SQL("next_turn")
+
+
+LOOKS_AT, LOOKS_AT_BESIDE = 500, 50
+"""The number of due triggers of each dispatch key that a step asks the limits about.
+
+To hold one back takes a write, as a fire does. So beside a backlog of other jobs it is a small one while the limits
+admit few, or what the limits hold back would take the time of what may fire.
+"""
+
+
+def note_admissions(session: SqlSession, admitted: Result, turn: Result) -> datetime | None:
+    """Keep what the next step may expect of the limits, and return the next turn."""
+    _, session.rate_limits_are_short = admitted.rows[0]
+    next_turn, session.rates_have_limits = turn.rows[0]
+    at: datetime | None = next_turn
+    return at
 
 
 def around(session: SqlSession, acquire: BoundStatement) -> list[BoundStatement]:
@@ -45,8 +62,9 @@ def around(session: SqlSession, acquire: BoundStatement) -> list[BoundStatement]
         "group_slots",
     )
     values: dict[str, Any] = {name: acquire.values[name] for name in names}
+    is_beside_backlog = session.has_backlog and session.rate_limits_are_short is not False
     return [
-        session.bind(ADMIT, **values),
+        session.bind(ADMIT, **values, looks_at=LOOKS_AT_BESIDE if is_beside_backlog else LOOKS_AT),
         acquire,
         session.bind(SPEND),
         session.bind(PRUNE),

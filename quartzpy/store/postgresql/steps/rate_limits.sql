@@ -32,8 +32,7 @@ due AS MATERIALIZED (
            AND t.generation <> ALL(:'passed_over'::bigint[])
            AND greatest(t.rate_limited_until, t.next_fire_time) <= node.at
          ORDER BY greatest(t.rate_limited_until, t.next_fire_time)
-         -- the number of due triggers that a step looks at, for each dispatch key
-         LIMIT 500
+         LIMIT :'looks_at'::int
            FOR NO KEY UPDATE OF t SKIP LOCKED) AS front
 ),
 limits AS (
@@ -146,7 +145,8 @@ SELECT set_config('quartzpy.admitted', coalesce((
     SELECT jsonb_agg(jsonb_build_object(
                'trigger_group', trigger_group, 'trigger_name', trigger_name, 'before', prev_fire_time,
                'job_group', job_group, 'job_name', job_name, 'concurrency_key', concurrency_key,
-               'tat', base, 'gap', gap)) FROM admitted), '[]')::text, true);
+               'tat', base, 'gap', gap)) FROM admitted), '[]')::text, true),
+       (SELECT count(*) FROM turns) >= (SELECT count(*) FROM admitted);
 
 -- name: spend
 -- Every fire and every claim sets one of the compared columns.
@@ -185,8 +185,12 @@ DELETE FROM qrtz_rate_limits
    AND tat <= :now AND (queued_until IS NULL OR queued_until <= :now);
 
 -- name: next_turn
--- The earliest instant at which a rate limit is to be asked about a trigger that this node can run.
-SELECT min(front.at)
+-- The earliest instant at which a rate limit is to be asked about a trigger that this node can run; and whether jobs
+-- with a rate limit have a limit of executions as well, or are too many to see.
+SELECT min(front.at),
+       (SELECT count(*) = 100 OR coalesce(bool_or(j.max_concurrent IS NOT NULL), false)
+          FROM (SELECT max_concurrent FROM qrtz_job_details
+                 WHERE sched_name = :'sched' AND rate_limit IS NOT NULL LIMIT 100) AS j)
   FROM unnest(:'job_types'::text[], :'placements'::text[]) AS dispatch_key(job_type, placement)
  CROSS JOIN LATERAL (
     SELECT greatest(t.rate_limited_until, t.next_fire_time) AS at FROM qrtz_triggers t

@@ -1,0 +1,52 @@
+-- name: affected
+-- A page of the triggers that a change of many concerns, without a lock: the soonest first, after the last one of the
+-- page before. What is paused or deleted first then is what would fire first.
+SELECT page.at::text, page.generation, page.trigger_group, page.trigger_name, page.job_group, page.job_name
+  FROM (SELECT coalesce(t.next_fire_time, 'infinity') AS at, t.generation, t.trigger_group, t.trigger_name,
+               t.job_group, t.job_name
+          FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched'
+\if :by_job
+           AND (t.job_group, t.job_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
+\endif
+\if :by_trigger_group
+           AND CASE :'operator'
+               WHEN 'equals' THEN t.trigger_group = :'value'
+               WHEN 'starts_with' THEN starts_with(t.trigger_group, :'value')
+               WHEN 'ends_with' THEN right(t.trigger_group, length(:'value')) = :'value'
+               WHEN 'contains' THEN strpos(t.trigger_group, :'value') > 0
+               ELSE true
+               END
+\endif
+\if :by_job_group
+           AND CASE :'operator'
+               WHEN 'equals' THEN t.job_group = :'value'
+               WHEN 'starts_with' THEN starts_with(t.job_group, :'value')
+               WHEN 'ends_with' THEN right(t.job_group, length(:'value')) = :'value'
+               WHEN 'contains' THEN strpos(t.job_group, :'value') > 0
+               ELSE true
+               END
+\endif
+\if :scheduled
+           AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+\endif
+\if :held_by_mode
+           AND t.held_by_mode
+\endif
+\if :pauses
+           AND
+               -- include: may_be_paused
+               (t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+                OR (t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+                    AND ((t.held_by_mode AND NOT :'by_mode'::bool)
+                         OR (:'reason'::text IS NOT NULL
+                             AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
+               -- end
+\endif
+\if :resumes
+           AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') AND t.next_fire_time IS NOT NULL
+\endif
+           AND (coalesce(t.next_fire_time, 'infinity'), t.generation) > (:'after_at'::timestamptz, :'after_id'::bigint)
+         ORDER BY 1, 2
+         LIMIT :'limit'::int) AS page
+ ORDER BY page.at, page.generation;

@@ -1,0 +1,59 @@
+"""A job of every 100 ms misses no fire while another one, with very many triggers, is paused, resumed and deleted."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import Engine, text
+
+from quartzpy import JobDetail, JobKey, Scheduler, SimpleTrigger
+from quartzpy.states import Outcome, TriggerState
+from tests.facade import jobs
+from tests.waiting import wait_until
+
+MANY, TICK = JobKey("many"), JobKey("tick")
+INTERVAL = timedelta(milliseconds=100)
+# The first trigger is stored by the scheduler, and the others are copies of it.
+COPY = """
+INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type, kind,
+    schedule, trigger_state, next_fire_time, start_time, priority, misfire_instruction, upcoming)
+SELECT t.sched_name, nextval('qrtz_fire_ids'), t.trigger_group, t.trigger_name || n, t.job_group, t.job_name,
+       t.job_type, t.kind, t.schedule, 'WAITING', t.next_fire_time + n * interval '1 ms', t.start_time, t.priority,
+       t.misfire_instruction, t.upcoming
+  FROM qrtz_triggers t CROSS JOIN generate_series(1, :count) AS n WHERE t.job_name = 'many'
+"""
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_a_job_of_every_100_ms_misses_no_fire(
+    scheduler: Scheduler, engine: Engine, request: pytest.FixtureRequest
+) -> None:
+    count = 100_000 if request.config.getoption("long", default=False) else 5_000
+    later = datetime.now(UTC) + timedelta(hours=1)
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "many", durable=True), SimpleTrigger("many", start_time=later))
+    with engine.begin() as connection:
+        connection.execute(text(COPY), {"count": count - 1})
+    scheduler.schedule_job(
+        JobDetail(jobs.Recorded, "tick"), SimpleTrigger("tick", interval=INTERVAL, repeat_count=None)
+    )
+    ticks = scheduler.executions(job=TICK, state=Outcome.SUCCEEDED)
+
+    def fires() -> list[datetime]:
+        return sorted(record.scheduled_fire_time for record in ticks)
+
+    wait_until(lambda: len(fires()) >= 3)
+    began = max(fires())
+    scheduler.pause_job(MANY)
+    assert scheduler.triggers(job=MANY, state=TriggerState.PAUSED).count() == count
+    scheduler.resume_job(MANY)
+    assert scheduler.triggers(job=MANY, state=TriggerState.WAITING).count() == count
+    scheduler.delete_job(MANY)
+    assert scheduler.triggers(job=MANY).count() == 0
+    ended = datetime.now(UTC)
+
+    wait_until(lambda: fires()[-1] > ended)
+    due = [at for at in fires() if began <= at <= ended]
+    assert len(due) >= (ended - began) // INTERVAL
+    assert {after - before for before, after in itertools.pairwise(due)} == {INTERVAL}

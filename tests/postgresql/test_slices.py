@@ -1,0 +1,514 @@
+"""Very many triggers are paused, resumed and deleted in slices: what others see and do between two of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from quartzpy.errors import StoreUnavailableError
+from quartzpy.jobs.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.matchers import GroupMatcher
+from quartzpy.states import JobMode, Missed, TriggerState
+from quartzpy.store.postgresql import batches, slices
+from quartzpy.store.postgresql.connection.listen import MOST_COMPARED, announcement
+from quartzpy.store.postgresql.slice_size import SliceSize
+from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.protocol import (
+    EVERYTHING,
+    JobEntry,
+    JobGroups,
+    NamedTriggers,
+    Notification,
+    PauseSubjects,
+    TriggerGroups,
+    TriggersOfJobs,
+)
+from quartzpy.store.queries import TriggerQuery
+from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import PreparedTrigger, prepare
+from tests.postgresql.conftest import register
+from tests.postgresql.test_faults import LANES, OPENINGS, Connect
+from tests.postgresql.test_users_transactions import WAITS, transaction
+
+HOUR = timedelta(hours=1)
+SECOND = timedelta(seconds=1)
+MANY, OTHER = JobKey("many", "of-many"), JobKey("other", "of-other")
+COUNT, SLICE = 45, 10
+PAUSED, WAITING = TriggerState.PAUSED, TriggerState.WAITING
+Between = Callable[[Callable[[int], None]], None]
+"""Sets what is called after each slice, with the number of the slice."""
+
+
+@pytest.fixture(autouse=True)
+def _small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"AT_FIRST": SLICE, "MOST": SLICE, "LEAST": SLICE, "PAGE": 2 * SLICE + 3}.items():
+        monkeypatch.setattr(slices, name, value)
+
+
+@pytest.fixture
+def between(monkeypatch: pytest.MonkeyPatch) -> Between:
+    def set_work(work: Callable[[int], None]) -> None:
+        number = 0
+
+        def after_slice(size: SliceSize, seconds: float) -> None:
+            nonlocal number
+            number += 1
+            work(number)
+
+        monkeypatch.setattr(slices, "SliceSize", type("Sized", (SliceSize,), {"adapt": after_slice}))
+
+    return set_work
+
+
+def trigger(number: int, at: datetime, job: JobKey = MANY) -> PreparedTrigger:
+    return prepare(
+        SimpleTrigger(f"{job.name}-{number:03}", job.group, job_key=job, start_time=at, interval=HOUR, repeat_count=9),
+        datetime.now(UTC),
+        None,
+    )
+
+
+def store_many(store: SqlJobStore, *, count: int = COUNT, job: JobKey = MANY, **values: Any) -> None:
+    """Store a job with many triggers, of which the last one by name is the soonest."""
+    due = datetime.now(UTC) + HOUR
+    triggers = [trigger(number, due - number * SECOND, job) for number in range(count)]
+    detail = JobDetail(LANES[0].job_type, job.name, job.group, durable=True, **values)
+    store.store_jobs([JobEntry(detail, triggers)], replace=True)
+
+
+def in_state(store: SqlJobStore, state: TriggerState, job: JobKey = MANY) -> list[str]:
+    return sorted(record.key.name for record in store.find(TriggerQuery(job_key=job), None) if record.state is state)
+
+
+def pause_of(subjects: PauseSubjects) -> Callable[[SqlJobStore], object]:
+    return lambda store: store.pause(subjects)
+
+
+OF_GROUP = TriggerGroups(GroupMatcher.equals(MANY.group))
+PAUSES: dict[str, Callable[[SqlJobStore], object]] = {
+    "job": pause_of(TriggersOfJobs([MANY])),
+    "trigger group": pause_of(OF_GROUP),
+    "job group": pause_of(JobGroups(GroupMatcher.equals(MANY.group))),
+    "groups": pause_of(TriggerGroups(GroupMatcher.ends_with("many"))),
+    "everything": pause_of(EVERYTHING),
+    "disabled job": lambda store: store.set_mode(MANY, JobMode.DISABLED),
+    "manual mode": lambda store: store.set_mode(None, JobMode.MANUAL),
+}
+RESUMES: dict[str, Callable[[SqlJobStore], object]] = {
+    "job": lambda store: store.resume(TriggersOfJobs([MANY])),
+    "trigger group": lambda store: store.resume(OF_GROUP),
+    "job group": lambda store: store.resume(JobGroups(GroupMatcher.equals(MANY.group))),
+    "groups": lambda store: store.resume(TriggerGroups(GroupMatcher.ends_with("many"))),
+    "everything": lambda store: store.resume(EVERYTHING),
+    "disabled job": lambda store: store.set_mode(MANY, JobMode.ENABLED),
+    "manual mode": lambda store: store.set_mode(None, JobMode.ENABLED),
+}
+REMEMBERED = [what for what in PAUSES if what != "job"]
+
+
+@pytest.mark.parametrize("what", PAUSES)
+def test_a_pause_and_its_end_proceed_in_slices_of_the_soonest(store: SqlJobStore, between: Between, what: str) -> None:
+    store_many(store)
+    for verb, state in ((PAUSES[what], PAUSED), (RESUMES[what], WAITING)):
+        seen: list[list[str]] = []
+        between(lambda number, seen=seen, state=state: seen.append(in_state(store, state)))  # type: ignore[misc]
+        verb(store)
+        names = in_state(store, state)
+        assert len(names) == COUNT
+        assert [len(some) for some in seen][-1] == COUNT
+        assert len(seen) >= COUNT / SLICE
+        for some in seen:
+            assert some == names[-len(some) :], "those that are due soonest come first"
+
+
+@pytest.mark.parametrize("what", REMEMBERED)
+def test_what_is_stored_between_two_slices_of_a_pause_is_paused_at_once(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], between: Between, what: str
+) -> None:
+    other = make_store()
+    store_many(store)
+    states = []
+
+    def store_another(number: int) -> None:
+        another = trigger(900 + number, datetime.now(UTC) + 2 * HOUR)
+        other.store_jobs([JobEntry(None, [another])], replace=False)
+        states.append(other.triggers([another.trigger.key])[another.trigger.key].state)
+
+    between(store_another)
+    PAUSES[what](store)
+    assert set(states) == {PAUSED}
+
+
+def test_a_pause_of_a_job_includes_what_is_stored_before_its_end(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], between: Between
+) -> None:
+    other = make_store()
+    store_many(store)
+
+    def store_another(number: int) -> None:
+        if number == 1:
+            other.store_jobs([JobEntry(None, [trigger(900, datetime.now(UTC) + SECOND)])], replace=False)
+
+    between(store_another)
+    PAUSES["job"](store)
+    assert len(in_state(store, PAUSED)) == COUNT + 1
+
+
+INSERT = """
+INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type, kind,
+    schedule, trigger_state, next_fire_time, start_time, priority, misfire_instruction)
+SELECT sched_name, nextval('qrtz_fire_ids'), trigger_group, 'late', job_group, job_name, job_type, kind, schedule,
+       'WAITING', next_fire_time, start_time, priority, misfire_instruction
+  FROM qrtz_triggers WHERE trigger_name = 'many-000'
+"""
+
+
+def test_a_trigger_whose_storing_has_read_that_nothing_is_paused_is_paused_in_the_end(
+    store: SqlJobStore, connect: Connect
+) -> None:
+    store_many(store, count=SLICE)
+    look = connect()
+    with ThreadPoolExecutor(1) as thread, transaction(connect) as storing:
+        storing.execute("SELECT FROM qrtz_locks WHERE lock_name = 'TRIGGER_ACCESS' FOR UPDATE")
+        storing.execute(INSERT)
+        paused = thread.submit(store.pause, OF_GROUP)
+        while not look.execute(WAITS).fetchone():
+            assert not paused.done(), "the mark was committed without the lock"
+        storing.execute("COMMIT")
+        paused.result(30)
+        storing.execute("BEGIN")
+    assert len(in_state(store, PAUSED)) == SLICE + 1
+
+
+def test_a_trigger_that_another_one_replaces_meanwhile_is_left_alone(
+    store: SqlJobStore,
+    make_store: Callable[..., SqlJobStore],
+    between: Between,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last trigger of a job that is paused and deleted is deleted, and its key is given to another job's."""
+    # Its key has been read by then.
+    monkeypatch.setattr(slices, "PAGE", 2 * COUNT)
+    other = make_store()
+    store_many(store)
+    store_many(store, job=OTHER, count=0)
+    key = TriggerKey("many-000", MANY.group)
+    at = datetime.now(UTC) + HOUR
+
+    def replace(number: int) -> None:
+        if number == 1:
+            other.delete_triggers([key])
+            another = SimpleTrigger(key.name, key.group, job_key=OTHER, start_time=at)
+            other.store_jobs([JobEntry(None, [prepare(another, at, None)])], replace=False)
+
+    between(replace)
+    store.pause(TriggersOfJobs([MANY]))
+    assert in_state(store, WAITING, OTHER) == [key.name]
+    other.delete_triggers([key])
+    other.store_jobs([JobEntry(None, [trigger(0, at)])], replace=False)
+    between(replace)
+    store.delete_jobs([MANY])
+    assert in_state(store, WAITING, OTHER) == [key.name]
+
+
+class CutError(StoreUnavailableError):
+    """The connection was lost."""
+
+
+@pytest.mark.parametrize("what", PAUSES)
+def test_an_interrupted_pause_holds_what_it_reached_and_goes_on_when_it_is_repeated(
+    store: SqlJobStore, between: Between, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    store_many(store)
+    for verb, state in ((PAUSES[what], PAUSED), (RESUMES[what], WAITING)):
+
+        def cut(number: int) -> None:
+            if number == 2:
+                raise CutError("the connection was lost")
+
+        between(cut)
+        with pytest.raises(CutError), caplog.at_level(logging.WARNING):
+            verb(store)
+        assert len(in_state(store, state)) == 2 * SLICE
+        assert "the same call goes on from there" in caplog.text
+        if what in REMEMBERED:
+            later = trigger(800, datetime.now(UTC) + 3 * HOUR)
+            store.store_jobs([JobEntry(None, [later])], replace=False)
+            assert store.triggers([later.trigger.key])[later.trigger.key].state is state, "from the first slice on"
+            store.delete_triggers([later.trigger.key])
+        repeated: list[int] = []
+        between(repeated.append)
+        verb(store)
+        assert len(in_state(store, state)) == COUNT
+        # What the first call reached is not read again slice by slice.
+        assert len(repeated) <= 1 + -(-(COUNT - 2 * SLICE) // SLICE)
+
+
+def test_few_triggers_are_paused_and_resumed_together_with_the_pause_of_their_group(
+    store: SqlJobStore, between: Between
+) -> None:
+    store_many(store, count=SLICE)
+    numbers: list[int] = []
+    between(numbers.append)
+    store.pause(OF_GROUP)
+    store.resume(OF_GROUP)
+    assert numbers == [1, 2]
+
+
+@pytest.mark.parametrize("verb", [PAUSES["trigger group"], RESUMES["trigger group"]], ids=["pause", "resume"])
+def test_a_held_row_is_passed_over_first_and_waited_for_at_the_end(
+    make_store: Callable[..., SqlJobStore], connect: Connect, verb: Callable[[SqlJobStore], object]
+) -> None:
+    store = make_store(lock_timeout="500ms")
+    store_many(store)
+    state = PAUSED
+    if verb is RESUMES["trigger group"]:
+        store.pause(OF_GROUP)
+        state = WAITING
+    soonest = f"many-{COUNT - 1:03}"
+    with transaction(connect) as user:
+        user.execute("SELECT FROM qrtz_triggers WHERE trigger_name = %s FOR UPDATE", [soonest])
+        with pytest.raises(StoreUnavailableError):
+            verb(store)
+        assert len(in_state(store, state)) == COUNT - 1
+    verb(store)
+    assert len(in_state(store, state)) == COUNT
+
+
+def test_opposite_calls_change_each_trigger_at_most_once(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], between: Between
+) -> None:
+    other = make_store()
+    store_many(store)
+
+    def oppose(number: int) -> None:
+        if number == 2:
+            other.resume(NamedTriggers([TriggerKey(f"many-{COUNT - 1:03}", MANY.group)]))
+
+    between(oppose)
+    PAUSES["job"](store)
+    assert in_state(store, WAITING) == [f"many-{COUNT - 1:03}"]
+
+
+def test_other_jobs_fire_between_the_slices(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], between: Between
+) -> None:
+    """After each slice of a pause, a resumption and a deletion one trigger of another job is due, and fires."""
+    other = make_store()
+    node = register(other)
+    store_many(store)
+    store_many(store, job=OTHER, count=1)
+    fired: list[int] = []
+    asked: list[int] = []
+
+    def fire(number: int) -> None:
+        asked.append(number)
+        due = trigger(1000 + len(asked), datetime.now(UTC) - SECOND, OTHER)
+        other.store_jobs([JobEntry(None, [due])], replace=False)
+        taken = other.acquire(node, OPENINGS, limit=10, look_ahead=timedelta(), misfire_threshold=HOUR)
+        fired.extend(one.fire_id for one in taken.fired)
+
+    between(fire)
+    store.pause(TriggersOfJobs([MANY]))
+    store.resume(TriggersOfJobs([MANY]))
+    store.delete_jobs([MANY])
+    assert len(fired) == len(asked) >= 3 * (COUNT // SLICE)
+
+
+def test_a_users_transaction_pauses_and_deletes_all_or_nothing(
+    store: SqlJobStore, connect: Connect, between: Between
+) -> None:
+    store_many(store)
+    between(lambda number: pytest.fail("a slice in a user's transaction"))
+    for verb in (
+        lambda inside: inside.pause(OF_GROUP),
+        lambda inside: inside.pause(NamedTriggers([TriggerKey(f"many-{n:03}", MANY.group) for n in range(COUNT)])),
+        lambda inside: inside.delete_jobs([MANY]),
+    ):
+        with transaction(connect) as user:
+            verb(store.within(user))
+            user.execute("ROLLBACK")
+            user.execute("BEGIN")
+        assert len(in_state(store, WAITING)) == COUNT
+
+
+def test_a_deletion_returns_all_keys_and_goes_on_when_it_is_repeated(store: SqlJobStore, between: Between) -> None:
+    store_many(store)
+    store_many(store, job=OTHER, count=2)
+
+    def cut(number: int) -> None:
+        if number == 2:
+            raise CutError("the connection was lost")
+
+    between(cut)
+    with pytest.raises(CutError):
+        store.delete_jobs([MANY, OTHER])
+    remaining = {record.key for record in store.find(TriggerQuery(job_key=MANY), None)}
+    assert len(remaining) == COUNT - 2 * SLICE
+    assert f"many-{COUNT - 1:03}" not in {key.name for key in remaining}, "the soonest are deleted first"
+    between(lambda number: None)
+    removed = store.delete_jobs([MANY, OTHER])
+    assert removed[MANY] == remaining
+    assert len(removed[OTHER]) == 2
+    assert not store.job_headers([MANY, OTHER])
+
+
+def test_many_keys_are_deleted_and_paused_in_parts_of_their_order(
+    store: SqlJobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_many(store)
+    keys = {record.key for record in store.find(TriggerQuery(job_key=MANY), None)}
+    sizes: list[int] = []
+    plain = slices.Progress.add
+    monkeypatch.setattr(slices.Progress, "add", lambda self, number: (sizes.append(number), plain(self, number)))
+    store.pause(NamedTriggers(keys))
+    assert len(in_state(store, PAUSED)) == COUNT
+    assert store.resume(NamedTriggers(keys), Missed.MISFIRE) is not None
+    assert len(in_state(store, WAITING)) == COUNT
+    assert store.delete_triggers(keys) == keys
+    assert sizes == 3 * [10, 10, 10, 10, 5]
+
+
+def test_each_second_a_line_says_how_far_a_change_is(
+    store: SqlJobStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(slices, "LOG_EVERY", 0.0)
+    store_many(store)
+    with caplog.at_level(logging.INFO, slices.logger.name):
+        PAUSES["job"](store)
+    assert "paused 10 triggers so far" in caplog.text
+    assert f"paused {COUNT} triggers so far" in caplog.text
+
+
+def test_a_slice_that_takes_long_is_followed_by_smaller_ones() -> None:
+    size = SliceSize(100, least=10, most=400, short=0.1, long=1.0)
+    sizes = []
+    for seconds in (0.01, 0.01, 0.01, 0.5, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 0.01):
+        size.adapt(seconds)
+        sizes.append(size.number)
+    assert sizes == [200, 400, 400, 400, 200, 100, 50, 25, 12, 10, 20]
+
+
+def test_a_batch_of_misfires_is_smaller_after_a_write_that_held_the_lock_for_long(
+    store: SqlJobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = register(store)
+    late = datetime.now(UTC) - 2 * HOUR
+    detail = JobDetail(LANES[0].job_type, MANY.name, MANY.group, durable=True)
+    store.store_jobs([JobEntry(detail, [trigger(number, late) for number in range(200)])], replace=True)
+    batch = SliceSize(64, least=8, most=64, short=0.0, long=0.0)
+    monkeypatch.setattr(store._steps, "misfire_batch", batch)
+    handled = []
+    more = True
+    while more:
+        outcome = store.recover_misfires(node, LANES, threshold=SECOND, limit=100)
+        handled.append(len(outcome.misfired))
+        more = outcome.more
+    assert handled[:4] == [64, 32, 16, 8]
+    assert sum(handled) == 200
+
+
+# --- jobs with many triggers that change
+
+
+def under_lock(store: SqlJobStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list to which the statements that are sent after the lock, in its transaction, will be added."""
+    sent: list[str] = []
+    plain = type(store._connections).execute_on
+
+    def noting(self: Any, connection: psycopg.Connection[Any], statements: Any, **how: Any) -> Any:
+        texts = [bound.statement.sql.decode() for bound in statements]
+        locks = [n for n, text in enumerate(texts) if "qrtz_locks" in text]
+        if locks:
+            sent.extend(texts[locks[0] + 1 :])
+        return plain(self, connection, statements, **how)
+
+    monkeypatch.setattr(type(store._connections), "execute_on", noting)
+    return sent
+
+
+@pytest.mark.parametrize("count", [SLICE, COUNT])
+def test_a_job_with_many_triggers_is_not_read_under_the_lock_when_it_changes(
+    store: SqlJobStore, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(batches, "CHUNK", 2 * SLICE)
+    store_many(store, count=count)
+    sent = under_lock(store, monkeypatch)
+    store.modify_job(MANY, lambda job: job.with_values({"max_concurrent": 3}), keeps_data=True)
+    assert any("Corrects the copies" in text for text in sent) is (count == SLICE)
+    assert copies(store) == [3] * count
+
+
+COPIES = "SELECT max_concurrent FROM qrtz_triggers WHERE sched_name = :'sched' AND job_name = 'many'"
+
+
+def copies(store: SqlJobStore) -> list[int | None]:
+    return [limit for (limit,) in store._session.read_one(COPIES)]
+
+
+def test_a_trigger_that_is_stored_while_a_job_with_many_changes_has_the_new_values(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], monkeypatch: pytest.MonkeyPatch, connect: Connect
+) -> None:
+    """A trigger that is stored after the first correction and before the job is held is corrected as well."""
+    monkeypatch.setattr(batches, "CHUNK", 2 * SLICE)
+    other = make_store()
+    store_many(store)
+    plain = type(store._connections).execute_on
+    late = trigger(900, datetime.now(UTC) + HOUR)
+
+    def storing_before_the_hold(self: Any, connection: Any, statements: Any, **how: Any) -> Any:
+        if any("so that nobody can add a trigger" in bound.statement.sql.decode() for bound in statements):
+            monkeypatch.setattr(type(store._connections), "execute_on", plain)
+            other.store_jobs([JobEntry(None, [late])], replace=False)
+        return plain(self, connection, statements, **how)
+
+    monkeypatch.setattr(type(store._connections), "execute_on", storing_before_the_hold)
+    store.modify_job(MANY, lambda job: job.with_values({"max_concurrent": 3}), keeps_data=True)
+    assert copies(store) == [3] * (COUNT + 1)
+
+
+def test_jobs_that_a_call_has_stored_itself_are_not_read_again_under_the_lock(
+    store: SqlJobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "CHUNK", SLICE)
+    due = datetime.now(UTC) + HOUR
+    keys = [JobKey(f"wide-{number:03}", "wide") for number in range(COUNT)]
+    jobs = [JobDetail(LANES[0].job_type, key.name, key.group, durable=True) for key in keys]
+    entries = [JobEntry(job, [trigger(0, due, job.key)]) for job in jobs]
+    sent = under_lock(store, monkeypatch)
+    store.store_jobs(entries, replace=False)
+    assert not any("or if a job differs" in text for text in sent)
+    assert len(store.find(TriggerQuery(), None)) == COUNT
+    # Triggers of many jobs that others may change meanwhile are reconciled by the nodes, in batches.
+    more = [JobEntry(None, [trigger(1, due, key)]) for key in keys]
+    store.store_jobs(more, replace=False)
+    assert not any("or if a job differs" in text for text in sent)
+    register(store)
+    assert len(store.find(TriggerQuery(), None)) == 2 * COUNT
+
+
+def test_triggers_of_many_jobs_are_announced_without_a_look(store: SqlJobStore) -> None:
+    """The look passes over the transaction's own rows, for each job: the square of their number, under the lock."""
+    at = datetime.now(UTC) + HOUR
+
+    def text(count: int) -> str:
+        [statement] = announcement(store._session, [(JobKey(f"j{n}"), at) for n in range(count)], Notification.RESUMED)
+        return statement.statement.sql.decode()
+
+    assert "NOT EXISTS" in text(MOST_COMPARED)
+    assert "NOT EXISTS" not in text(MOST_COMPARED + 1)
+
+
+def test_a_pause_takes_the_lock_for_its_mark_alone(store: SqlJobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store_many(store)
+    sent = under_lock(store, monkeypatch)
+    store.pause(OF_GROUP)
+    store.pause(TriggersOfJobs([MANY]))
+    assert sent == []

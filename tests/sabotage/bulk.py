@@ -1,0 +1,88 @@
+"""What makes a change of very many triggers harmless for the others, and complete."""
+
+from __future__ import annotations
+
+from tests.sabotage.build import Edit, Sabotage
+
+_STORE = "quartzpy.store.postgresql"
+_SQL_FILES = "quartzpy/store/postgresql"
+_TESTS = "tests/postgresql/test_slices.py"
+_RATES = "tests/postgresql/test_rate_limits.py"
+
+BULK = (
+    Sabotage(
+        "marks_without_the_lock",
+        "a trigger that is being stored while its group is paused may stay as it is",
+        (Edit(f"{_STORE}.slices", "*(lock if marks else ())", "*()"),),
+        (f"{_TESTS}::test_a_trigger_whose_storing_has_read_that_nothing_is_paused_is_paused_in_the_end",),
+    ),
+    Sabotage(
+        "slices_wait_for_held_rows",
+        "one row that a user's transaction holds keeps all that follow from being paused",
+        (Edit(f"{_STORE}.slices", "not (waits or is_whole)", "False"),),
+        (f"{_TESTS}::test_a_held_row_is_passed_over_first_and_waited_for_at_the_end[pause]",),
+    ),
+    Sabotage(
+        "one_pass_of_slices",
+        "what is stored during a change of many triggers, and what was held, is forgotten",
+        (Edit(f"{_STORE}.slices", "for waits in (False, True):", "for waits in (False,):"),),
+        (
+            f"{_TESTS}::test_a_pause_of_a_job_includes_what_is_stored_before_its_end",
+            f"{_TESTS}::test_a_trigger_whose_storing_has_read_that_nothing_is_paused_is_paused_in_the_end",
+        ),
+    ),
+    Sabotage(
+        "opposite_calls_chase_each_other",
+        "a pause pauses again what another call has resumed in the meantime",
+        (Edit(f"{_STORE}.slices", "if row.generation not in changed]", "]"),),
+        (f"{_TESTS}::test_opposite_calls_change_each_trigger_at_most_once",),
+    ),
+    Sabotage(
+        "slices_take_any_generation",
+        "a trigger is paused that has replaced one of those that were to be",
+        (Edit(f"{_SQL_FILES}/pausing.sql", "\n           AND t.generation = k.generation", ""),),
+        (f"{_TESTS}::test_a_trigger_that_another_one_replaces_meanwhile_is_left_alone",),
+    ),
+    Sabotage(
+        "deletions_take_any_generation",
+        "a trigger is deleted that has replaced one of those that were to be",
+        (Edit(f"{_SQL_FILES}/removing.sql", "\n           AND o.generation = k.generation", ""),),
+        (f"{_TESTS}::test_a_trigger_that_another_one_replaces_meanwhile_is_left_alone",),
+    ),
+    Sabotage(
+        "all_triggers_of_a_job_are_read_under_the_lock",
+        "a change of a job with very many triggers holds the cluster up",
+        (Edit(f"{_STORE}.storing", "self._corrected > batches.CHUNK", "False"),),
+        (f"{_TESTS}::test_a_job_with_many_triggers_is_not_read_under_the_lock_when_it_changes[45]",),
+    ),
+    Sabotage(
+        "many_jobs_are_announced_one_by_one",
+        "the announcement of many triggers costs the square of their number, under the lock",
+        (Edit(f"{_STORE}.connection.listen", " or len(soonest) > MOST_COMPARED", ""),),
+        (f"{_TESTS}::test_triggers_of_many_jobs_are_announced_without_a_look",),
+    ),
+    Sabotage(
+        "batches_of_misfires_keep_their_size",
+        "the writes of a backlog of misfires hold the lock for long on a slow server",
+        (Edit(f"{_STORE}.steps.misfire", "session.misfire_batch.adapt(time.monotonic() - began)", "began"),),
+        (f"{_TESTS}::test_a_batch_of_misfires_is_smaller_after_a_write_that_held_the_lock_for_long",),
+    ),
+    Sabotage(
+        "rate_limits_are_asked_about_all",
+        "what a rate limit holds back takes the time of the jobs beside it",
+        (Edit(f"{_STORE}.steps.rate_limits", "LOOKS_AT_BESIDE if is_beside_backlog else LOOKS_AT", "LOOKS_AT"),),
+        (f"{_RATES}::test_beside_a_backlog_of_other_jobs_few_triggers_are_held_back",),
+    ),
+    Sabotage(
+        "no_turn_after_a_backlog",
+        "a node sleeps beyond the turn of a rate-limited trigger after passes that did not ask the limit",
+        (
+            Edit(
+                f"{_STORE}.steps.acquire",
+                "(replace(done, turn=done.waiting.now) if session.has_rate_limits else done)",
+                "done",
+            ),
+        ),
+        (f"{_RATES}::test_after_a_backlog_the_limit_is_asked_at_once",),
+    ),
+)
