@@ -95,7 +95,7 @@
 \set job_names {a,b}
 \set job_type report
 \set job_type_list {report,report}
-\set job_types {a.job}
+\set job_types {a.job,b.job}
 \set keep 1000
 \set keeps_data false
 \set keeps_persisted true
@@ -160,6 +160,8 @@
 \set rate_limits {NULL,NULL}
 \set reason why
 \set reasons '{"cannot be computed","has no next fire time"}'
+\set refused {a.job}
+\set refuses_many false
 \set releases {f,f}
 \set replace true
 \set requests_recovery_list {f,t}
@@ -169,6 +171,7 @@
 \set revisions {1}
 \set roles {admin,admin}
 \set rows '{"(0,1)"}'
+\set runs {t,f}
 \set sched samples
 \set schedule_list '{"{}","{}"}'
 \set schedules '{"{}","{}"}'
@@ -176,6 +179,8 @@
 \set scope TRIGGER
 \set silent_for '60 s'
 \set since -infinity
+\set sinces {-infinity,2026-01-01T00:00:00Z}
+\set slot_pools '{"","\\"executor\\":\\"cpu\\""}'
 \set start '2026-01-01 00:00:00+00'
 \set start_time_list {2030-01-01T00:00:00Z,2030-01-01T00:00:00Z}
 \set started '{2026-01-01 00:00:01+00,2026-01-01 00:00:01+00}'

@@ -22,6 +22,7 @@ from quartzpy.store.postgresql.connection.error_translation import LockRowMissin
 from quartzpy.store.postgresql.connection.locks import LOCK, MAKE, LockName
 from quartzpy.store.postgresql.connection.next_due import NextDueCache
 from quartzpy.store.postgresql.connection.pipeline import BEGIN, COMMIT, BoundStatement, Result, roll_back_unless_ended
+from quartzpy.store.postgresql.connection.refused_keys import RefusedKeys
 from quartzpy.store.postgresql.connection.shares import PoolShare
 from quartzpy.store.postgresql.schema.naming import Names, scoped
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
@@ -109,6 +110,8 @@ class SqlSession:
         self.has_new = False
         """True if triggers waited to be reconciled at the last check; see `storing`."""
         self.next_due = NextDueCache()
+        self.refused = RefusedKeys()
+        """The dispatch keys that the node of this session has refused."""
         self.clock = ClockEstimate()
         """Saves a round trip where a few milliseconds do not matter."""
         self.expects_new = False
@@ -117,6 +120,8 @@ class SqlSession:
         """True if a job had a rate limit at the last check; see `rate_limits`."""
         self.left_to_others: set[int] = set()
         """The generations of late triggers that this process cannot compute; see `misfire`."""
+        self.late_since: tuple[int, datetime | str] | None = None
+        """The epoch that handles a backlog of late triggers, and where its next batch begins; see `misfire`."""
         self.purged_up_to: datetime | None = None
         """The end of the last execution that a full batch deleted; see `purge`."""
 

@@ -24,7 +24,7 @@ from quartzpy.store.postgresql.schema.rows import TriggerColumns, calendar_from_
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.bad_rows import reason_of, rehearse, to_blame
 from quartzpy.store.postgresql.steps.slots import pass_on_of
-from quartzpy.store.protocol import DispatchKey, MisfireOutcome, Node
+from quartzpy.store.protocol import MisfireOutcome, Node
 from quartzpy.texts import storable_text
 from quartzpy.triggers.misfire import Misfire, misfired
 from quartzpy.triggers.simple import SimpleTrigger, similar
@@ -39,6 +39,7 @@ MOVE = _SQL("move")
 SPOIL = _SQL("spoil")
 
 MOST_PASSED_OVER = 10_000
+ANY_TIME = "-infinity"
 
 
 class _LateColumns(NamedTuple):
@@ -97,7 +98,6 @@ class _Late:
 def recover_misfires(
     session: SqlSession,
     node: Node,
-    dispatch_keys: Sequence[DispatchKey],
     *,
     threshold: timedelta,
     limit: int,
@@ -105,11 +105,15 @@ def recover_misfires(
     """Handle one batch; see `JobStore.recover_misfires`."""
     passed_over = session.left_to_others
     at_node = {"instance": node.instance_id, "epoch": node.epoch}
+    of_epoch, since = session.late_since or (node.epoch, ANY_TIME)
+    if of_epoch != node.epoch:
+        since = ANY_TIME
     batch, standing = session.read(
         session.bind(
             LATE,
-            job_types=[dispatch_key.job_type for dispatch_key in dispatch_keys],
-            placements=[dispatch_key.placement for dispatch_key in dispatch_keys],
+            epoch=node.epoch,
+            **session.refused.values(node),
+            since=since,
             threshold=threshold,
             limit=limit + 1,
             passed_over=sorted(passed_over),
@@ -117,6 +121,7 @@ def recover_misfires(
         session.bind(GUARD, **at_node),
     )
     (now,) = require_epoch(node, standing)
+    session.late_since = None
     if not batch.rows:
         return MisfireOutcome(now)
     rows = [_Row.of(row) for row in batch.rows]
@@ -125,6 +130,9 @@ def recover_misfires(
     if len(passed_over) > MOST_PASSED_OVER:
         passed_over.clear()
     more = len(batch.rows) > limit
+    if more:
+        # The next batch does not walk again over late triggers at the front that this node does not run.
+        session.late_since = node.epoch, rows[limit - 1].late.next_fire_time
     try:
         written = _write(session, at_node, late, misfires, spoiled, at)
     except RefusedRowError:

@@ -33,22 +33,13 @@ NEXT_TURN = _SQL("next_turn")
 
 def around(session: SqlSession, acquire: BoundStatement) -> list[BoundStatement]:
     """Return the acquire statement between those that apply the rate limits; the last one is `NEXT_TURN`."""
-    names = (
-        "instance",
-        "epoch",
-        "job_types",
-        "placements",
-        "passed_over",
-        "threshold",
-        "limit",
-        "workers",
-        "group_slots",
-    )
+    of_turn = ("epoch", "slot_pools", "refused", "refuses_many", "passed_over")
+    names = (*of_turn, "instance", "threshold", "limit", "workers", "group_slots")
     values: dict[str, Any] = {name: acquire.values[name] for name in names}
     return [
         session.bind(ADMIT, **values),
         acquire,
         session.bind(SPEND),
         session.bind(PRUNE),
-        session.bind(NEXT_TURN, **{name: values[name] for name in ("job_types", "placements", "passed_over")}),
+        session.bind(NEXT_TURN, **{name: values[name] for name in of_turn}),
     ]
