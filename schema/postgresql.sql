@@ -151,7 +151,7 @@ CREATE TABLE qrtz_job_details (
 
 CREATE INDEX qrtz_job_details_deaths ON qrtz_job_details (sched_name) WHERE node_deaths > 0;
 
-CREATE INDEX qrtz_job_details_dispatch ON qrtz_job_details (job_type, placement, sched_name);
+CREATE INDEX qrtz_job_details_dispatch ON qrtz_job_details ((sched_name || ''), job_type, placement);
 
 CREATE INDEX qrtz_job_details_mode ON qrtz_job_details (sched_name) WHERE mode <> 'ENABLED';
 

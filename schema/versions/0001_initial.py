@@ -458,7 +458,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_job_details_dispatch",
         "qrtz_job_details",
-        ["job_type", "placement", "sched_name"],
+        [sa.text("(sched_name || '')"), "job_type", "placement"],
         unique=False,
         schema=schema,
     )

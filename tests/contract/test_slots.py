@@ -42,7 +42,7 @@ def test_a_job_that_needs_an_executor_is_left_to_nodes_that_have_it(store: Harne
     took = store.acquire(node)
     assert names(took.fired) == ["light"]
     assert took.next_due is None
-    assert set(took.slot_pools) == {slot_pool_of(CPU)}
+    assert slot_pool_of(CPU) in took.slot_pools
     took = store.acquire(node, types=[Slots(REPORT, CPU, "cpu", 1)])
     assert names(took.fired) == ["heavy"]
     assert took.fired[0].placement == CPU

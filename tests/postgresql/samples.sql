@@ -116,6 +116,7 @@
 \set margin '1 min'
 \set max_concurrent_list {NULL,1}
 \set max_deaths 3
+\set met_pools {""}
 \set messages '{"half done",NULL}'
 \set misfire_action SKIPPED
 \set misfire_instruction_list {smart,smart}

@@ -80,29 +80,29 @@ SELECT DISTINCT job_group FROM qrtz_job_details WHERE sched_name = :'sched' ORDE
 SELECT DISTINCT trigger_group FROM qrtz_triggers WHERE sched_name = :'sched' ORDER BY 1;
 
 -- name: waiting_dispatch_keys
--- A loose index scan of the jobs: one step per job type and placement. Of each, it examines a limited number of jobs, so
--- that jobs whose triggers do not wait cost little.
+-- A loose index scan of the jobs: one step per job type and placement. Of each, it examines some jobs, and some triggers of
+-- these, so that jobs whose triggers do not wait cost little. What it misses is met by a step when it is due.
 WITH RECURSIVE keys AS (
-    (SELECT job_type, placement FROM qrtz_job_details WHERE sched_name = :'sched'
+    (SELECT job_type, placement FROM qrtz_job_details WHERE sched_name || '' = :'sched'
       ORDER BY job_type, placement LIMIT 1)
     UNION ALL
     SELECT other.job_type, other.placement
       FROM keys k
      CROSS JOIN LATERAL (
         SELECT j.job_type, j.placement FROM qrtz_job_details j
-         WHERE j.sched_name = :'sched' AND (j.job_type, j.placement) > (k.job_type, k.placement)
+         WHERE j.sched_name || '' = :'sched' AND (j.job_type, j.placement) > (k.job_type, k.placement)
          ORDER BY j.job_type, j.placement LIMIT 1) AS other
 )
 SELECT k.job_type, k.placement
   FROM keys k
  WHERE EXISTS (
     SELECT FROM (SELECT j.job_group, j.job_name FROM qrtz_job_details j
-                  WHERE j.sched_name = :'sched' AND j.job_type = k.job_type AND j.placement = k.placement
-                  LIMIT 1000) AS job
+                  WHERE j.sched_name || '' = :'sched' AND j.job_type = k.job_type AND j.placement = k.placement
+                  LIMIT 20) AS job
      CROSS JOIN LATERAL (
-        SELECT FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.job_group = job.job_group AND t.job_name = job.job_name
-           AND t.trigger_state || '' = 'WAITING' LIMIT 1) AS waiting
+        SELECT t.sched_name, t.trigger_state FROM qrtz_triggers t
+         WHERE t.job_group = job.job_group AND t.job_name = job.job_name LIMIT 20) AS examined
+     WHERE examined.sched_name = :'sched' AND examined.trigger_state = 'WAITING'
     OFFSET 0);
 
 -- name: paused

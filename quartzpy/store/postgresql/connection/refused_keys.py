@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from quartzpy.store.protocol import DispatchKey, Node
@@ -19,6 +19,13 @@ class RefusedKeys:
         self._lock = threading.Lock()
         self._epoch = 0
         self._refused: dict[str, None] = {}
+        self.slot_pools: frozenset[str] = frozenset({""})
+        """The slot pools for which triggers have waited."""
+
+    def meet(self, slot_pools: Collection[str]) -> None:
+        """Note slot pools for which triggers wait."""
+        with self._lock:
+            self.slot_pools = self.slot_pools.union(slot_pools)
 
     def note(self, node: Node, runs: Mapping[DispatchKey, bool]) -> None:
         """Note what the node has said, after it was stored."""

@@ -167,18 +167,20 @@ class _Step:
         """Keep what the next acquire step may expect."""
         session, waiting = self._session, done.waiting
         self.meets_undecided = waiting.meets_undecided or done.meets_undecided
+        if waiting.new_pools:
+            session.refused.meet(waiting.new_pools)
         session.has_new = waiting.new is not None
         session.has_rate_limits = waiting.has_rate_limits
         session.next_due.note(self.slots, waiting.now, done.soonest, waiting.soonest_limited)
         session.next_due.note_read(
             done.read, self._due["slot_pools"], self._others, waiting.now, waiting.soonest_of_pools, waiting.took
         )
-        return done
+        return replace(done, met_pools=session.refused.slot_pools)
 
     def peek(self, taken: Sequence[tuple[Any, ...]] = ()) -> _RoundTrip:
         """Read what waits, without a lock. `taken` are triggers that this step has claimed already."""
         session, read = self._session, self._next_read()
-        [answer] = session.read(session.bind(NEXT_DUE, **self._due, sinces=_begins(read)))
+        [answer] = session.read(self._next_due(_begins(read)))
         return self._noted(_RoundTrip(_Waiting(*require_epoch(self._node, answer)), taken, None, False, read))
 
     def claim_if_due(self) -> Sequence[tuple[Any, ...]]:
@@ -209,8 +211,12 @@ class _Step:
         return [
             *reconcile,
             *(around(session, claim) if session.has_rate_limits else [claim]),
-            session.bind(NEXT_DUE, **due),
+            self._next_due(sinces, **values),
         ]
+
+    def _next_due(self, sinces: Sequence[datetime | str], **values: Any) -> BoundStatement:
+        met = sorted(self._session.refused.slot_pools)
+        return self._session.bind(NEXT_DUE, **{**self._due, **values, "sinces": sinces, "met_pools": met})
 
     def set_bad_rows_aside(self) -> bool:
         """Put the triggers into ERROR that make this step fail. Return whether there were any."""
@@ -258,7 +264,8 @@ class _Waiting(NamedTuple):
     soonest_limited: datetime | None
     """The soonest trigger of a job with a limit."""
     has_rate_limits: bool
-    slot_pools: list[str]
+    new_pools: list[str]
+    """Slot pools for which triggers wait, and that were not known here."""
     soonest_of_pools: list[datetime | None]
     """The soonest trigger of each slot pool of the step, in its order."""
     meets_undecided: bool
@@ -277,6 +284,8 @@ class _RoundTrip:
     meets_undecided: bool
     """True if this node has yet to say whether it runs a trigger that waits for its turn."""
     read: NextDueRead
+    met_pools: Collection[str] = ()
+    """The slot pools for which triggers have waited."""
 
     @property
     def soonest(self) -> datetime | None:
@@ -310,5 +319,5 @@ class _RoundTrip:
             acquired,
             min((at for at in (waiting.new, self.soonest, self.turn, next_full_read) if at is not None), default=None),
             skipped,
-            slot_pools=waiting.slot_pools,
+            slot_pools=self.met_pools,
         )

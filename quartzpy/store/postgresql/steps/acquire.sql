@@ -578,22 +578,32 @@ SELECT 1
 
 -- name: next_due
 -- What waits for this node, without a lock. No row: the epoch is no longer registered.
-WITH RECURSIVE node AS MATERIALIZED (
+WITH node AS MATERIALIZED (
     SELECT :now AS at, clock_timestamp() AS began FROM qrtz_scheduler_state
      WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
 ),
--- The slot pools with an executor or a group for which triggers wait, by a loose index scan.
-named AS (
-    (SELECT slot_pool FROM qrtz_triggers
-      WHERE sched_name = :'sched' AND trigger_state = 'WAITING' AND slot_pool > ''
-      ORDER BY slot_pool LIMIT 1)
-    UNION ALL
-    SELECT other.slot_pool
-      FROM named p
+-- Slot pools for which triggers wait and that this node has not met: the first between each two that it has, and behind
+-- the last. So the fronts of those that it has met are not read.
+met AS MATERIALIZED (
+    SELECT slot_pool, lead(slot_pool) OVER (ORDER BY slot_pool) AS following
+      FROM unnest(:'met_pools'::text[]) AS m(slot_pool)
+),
+new_pools AS (
+    SELECT between_two.slot_pool
+      FROM met
      CROSS JOIN LATERAL (
         SELECT t.slot_pool FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool > p.slot_pool
-         ORDER BY t.slot_pool LIMIT 1) AS other
+         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING'
+           AND t.slot_pool > met.slot_pool AND t.slot_pool < met.following
+         ORDER BY t.slot_pool LIMIT 1) AS between_two
+    UNION ALL
+    SELECT behind.slot_pool
+      FROM met
+     CROSS JOIN LATERAL (
+        SELECT t.slot_pool FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool > met.slot_pool
+         ORDER BY t.slot_pool LIMIT 1) AS behind
+     WHERE met.following IS NULL
 ),
 first_of_range AS MATERIALIZED (
     SELECT slots.slot_pool, soonest.*
@@ -633,7 +643,7 @@ SELECT node.at,
        (SELECT min(n.next_fire_time) FROM qrtz_triggers n WHERE n.sched_name = :'sched' AND n.unreconciled = 'NEW'),
        (SELECT min(f.next_fire_time) FROM first_of_range f WHERE f.max_concurrent IS NOT NULL),
        EXISTS (SELECT FROM qrtz_job_details WHERE sched_name = :'sched' AND rate_limit IS NOT NULL),
-       ARRAY(SELECT slot_pool FROM named),
+       ARRAY(SELECT slot_pool FROM new_pools),
        -- the soonest of each slot pool, in their order
        ARRAY(SELECT (SELECT min(f.next_fire_time) FROM first_of_range f WHERE f.slot_pool = slots.slot_pool)
                FROM unnest(:'slot_pools'::text[]) WITH ORDINALITY AS slots(slot_pool, place)

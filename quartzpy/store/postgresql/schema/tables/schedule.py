@@ -120,9 +120,14 @@ Index(
     postgresql_where=text("node_deaths > 0"),
 )
 
-# check-in: the job types and placements of all jobs, by a loose index scan. The scheduler comes last, so that the
-# planner does not use it to look a job up.
-Index("qrtz_job_details_dispatch", job_details.c.job_type, job_details.c.placement, job_details.c.sched_name)
+# check-in: the job types and placements of all jobs, by a loose index scan. The scheduler is an expression: what does
+# not write it so, to look a job up, is not served by this index.
+Index(
+    "qrtz_job_details_dispatch",
+    text("(sched_name || '')"),
+    job_details.c.job_type,
+    job_details.c.placement,
+)
 
 calendars = Table(
     "qrtz_calendars",
