@@ -8,6 +8,7 @@
 \set actions {SKIPPED}
 \set actor ann
 \set actors {ann,bob}
+\set admits false
 \set after '{2026-01-01 00:00:00+00}'
 \set after_at '2026-01-01 00:00:00+00'
 \set after_group g

@@ -211,8 +211,8 @@ def test_a_notification_or_a_change_of_ones_own_is_followed_by_a_full_read(
     assert names(take(store, node)) == ["own"]
 
 
-def read_of(expected: NextDueCache, *pools: str, passed_over: int = 0, full: bool = False) -> NextDueRead:
-    return expected.next_read(pools or ("",), passed_over, full=full)
+def read_of(expected: NextDueCache, *pools: str, passed_over: int = 0) -> NextDueRead:
+    return expected.next_read(pools or ("",), passed_over)
 
 
 def note(
@@ -241,7 +241,6 @@ def test_the_floor_is_that_of_a_slot_pool_and_of_the_same_triggers() -> None:
     note(expected, read_of(expected, "", "a"), at, "", "a")
     assert read_of(expected, "a").sinces == (at,)
     assert read_of(expected, "a", "b").sinces == (at, None), "the slots of another pool have become free"
-    assert read_of(expected, full=True).sinces == (None,)
     assert read_of(expected, passed_over=1).sinces == (None,), "other triggers are passed over"
     later = at + SECOND
     note(expected, read_of(expected, "a"), later, "a", took=0.0)

@@ -20,10 +20,10 @@ def test_the_next_read_finds_what_was_moved(
 ) -> None:
     monkeypatch.setattr(next_due, "EXPENSIVE_READ", 0.001)
     expected, at = NextDueCache(), datetime.now(UTC)
-    expected.note_read(expected.next_read(POOLS, 0, full=False), POOLS, 0, at, [None], 1.0)
-    assert expected.next_read(POOLS, 0, full=False).sinces == (at,)
+    expected.note_read(expected.next_read(POOLS, 0), POOLS, 0, at, [None], 1.0)
+    assert expected.next_read(POOLS, 0).sinces == (at,)
     moved_to = None if moved_by is None else at + timedelta(seconds=moved_by)
     fired: Any = SimpleNamespace(next_fire_time=moved_to, max_concurrent=None)
     expected.note_moved([fired])
-    [since] = expected.next_read(POOLS, 0, full=False).sinces
+    [since] = expected.next_read(POOLS, 0).sinces
     assert since == (at if begins else moved_to)

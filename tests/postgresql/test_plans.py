@@ -84,6 +84,7 @@ VALUES: dict[str, Any] = {
     "met_pools": ["", '"executor":"elsewhere"'],
     "refused": ["unknown\n"],
     "refuses_many": False,
+    "admits": False,
     "executors": ["default"],
     "workers": [LIMIT],
     "groups": [""],

@@ -141,8 +141,8 @@ def workers_of(available_slots: Iterable[AvailableSlots]) -> int:
 class KnownTypes:
     """Keeps the capacity of a node up to date with the job types of its process, and publishes it to the cluster.
 
-    It says of each dispatch key that is in use whether the node runs it: of those of all jobs when it learns, and of
-    new ones when a step meets them.
+    It says of dispatch keys whether the node runs them: of the job types that it knows and the keys of stored jobs when
+    it learns, and of new ones when a step meets them.
     """
 
     def __init__(
@@ -184,7 +184,8 @@ class KnownTypes:
         has_new_pools = self._capacity.meet({dispatch_key.slot_pool for dispatch_key in waiting})
         if has_new_types:
             self._store.publish(self._node(), self._capacity.capabilities)
-        if self._decide(self._node(), waiting) or has_new_types or has_new_pools:
+        in_use = waiting.union(map(DispatchKey, self._job_types.names()))
+        if self._decide(self._node(), in_use) or has_new_types or has_new_pools:
             self._changed()
 
     def publish(self) -> None:

@@ -249,7 +249,7 @@ def store_in_one_round_trip(
                 raise
             raise NotNewError("something is stored already, or the time is not the expected one") from error
 
-    written = session.transaction(work)
+    written = session.transaction(work, soonest=lambda _: min((at for _, at in due), default=None))
     if not prepared:
         return None
     stored = [_StoredTrigger.of(row) for row in written.rows]
@@ -286,7 +286,8 @@ def _store_in_several_round_trips(
             storing.commit()
             return earliest
 
-        return session.transaction(work)
+        # What is replaced may leave its slot, or lift a limit of other triggers.
+        return session.transaction(work, soonest=None if replace else lambda earliest: earliest)
 
     assumes_ordinary = True
     while True:

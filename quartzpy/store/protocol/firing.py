@@ -67,6 +67,9 @@ class FiringStore(Protocol):
 
         `acquire` and `recover_misfires` take only triggers of a dispatch key that the epoch runs, as it has said here.
         `acquire` passes over those that it does not run, and names those about which it has said nothing.
+
+        Raises:
+            LeaseLostError: the epoch is no longer registered.
         """
         ...
 

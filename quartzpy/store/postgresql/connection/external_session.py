@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from typing import TypeVar
 
 import psycopg
@@ -56,7 +57,9 @@ class ExternalSession(SqlSession):
     def decides_at_once(self) -> bool:
         return False
 
-    def transaction(self, work: Callable[[Transaction], _T]) -> _T:
+    def transaction(
+        self, work: Callable[[Transaction], _T], *, soonest: Callable[[_T], datetime | None] | None = None
+    ) -> _T:
         transaction = _Savepoint(self._transaction)
         try:
             with _translated():

@@ -142,10 +142,10 @@ class NextDueCache:
         self._expectation = _Expectation(slots, offset, soonest, soonest_limited)
         self._backlog = None
 
-    def next_read(self, slot_pools: Sequence[str], others: Hashable, *, full: bool) -> NextDueRead:
-        """Return where the next read of these slot pools may begin, unless it has to be a full one."""
+    def next_read(self, slot_pools: Sequence[str], others: Hashable) -> NextDueRead:
+        """Return where the next read of these slot pools may begin."""
         with self._lock:
-            if full or self._floors_of != others:
+            if self._floors_of != others:
                 return NextDueRead(self._changes, (None,) * len(slot_pools), None)
             now = time.monotonic()
             floors = [self._floors.get(pool) for pool in slot_pools]

@@ -206,8 +206,14 @@ class SqlSession:
         """True if statements under the lock see everything that is committed before their own commit."""
         return True
 
-    def transaction(self, work: Callable[[Transaction], _T]) -> _T:
-        """Run a transaction of several round trips; `work` ends it with `Transaction.commit`."""
+    def transaction(
+        self, work: Callable[[Transaction], _T], *, soonest: Callable[[_T], datetime | None] | None = None
+    ) -> _T:
+        """Run a transaction of several round trips; `work` ends it with `Transaction.commit`.
+
+        Unless the caller knows the soonest fire time that it stored, which `soonest` makes of the result, the next
+        acquire step expects anything.
+        """
 
         def whole(connection: psycopg.Connection[Any]) -> _T:
             try:
@@ -216,9 +222,15 @@ class SqlSession:
                 roll_back_unless_ended(connection)
 
         try:
-            return self.with_locks(lambda: self.connections.transaction(whole, self.share))
-        finally:
+            result = self.with_locks(lambda: self.connections.transaction(whole, self.share))
+        except BaseException:
             self.next_due.forget()
+            raise
+        if soonest is None:
+            self.next_due.forget()
+        else:
+            self.next_due.forget_from(soonest(result))
+        return result
 
 
 class Transaction:

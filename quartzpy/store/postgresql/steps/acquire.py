@@ -84,11 +84,6 @@ def _acquire(session: SqlSession, step: _Step, limit: int, look_ahead: timedelta
             # At high load: what is left need not be looked up after each batch.
             taken = step.claim_backlog(since)
             return _outcome_of_backlog(session, slots, taken) if len(taken) == limit else step.peek(taken).outcome()
-        elif step.is_costly:
-            # A read without the lock walks over the triggers of other nodes, and the step begins behind them.
-            round_trip = step.peek()
-            if not round_trip.is_due(look_ahead):
-                return round_trip.outcome()
     applied = session.has_new, session.has_rate_limits
     everything = any(applied) or session.next_due.limited_is_due(slots, look_ahead)
     done = step.claim(ACQUIRE if everything else step.unlimited)
@@ -136,6 +131,7 @@ class _Step:
             "groups": [slots.group for slots in available_slots],
             "group_slots": [slots.group_slots for slots in available_slots],
             "limit": min(limit, pool_limit),
+            "admits": session.has_rate_limits,
             "look_ahead": look_ahead,
             "channel": session.channel,
         }
@@ -146,10 +142,7 @@ class _Step:
         """True if a trigger waits of a dispatch key about which this node has yet to say whether it runs it."""
 
     def _next_read(self) -> NextDueRead:
-        session = self._session
-        # What is reconciled, or released by a rate limit, may be due at any time.
-        full = session.has_new or session.has_rate_limits
-        return session.next_due.next_read(self._due["slot_pools"], self._others, full=full)
+        return self._session.next_due.next_read(self._due["slot_pools"], self._others)
 
     @property
     def is_costly(self) -> bool:
@@ -170,6 +163,7 @@ class _Step:
         if waiting.new_pools:
             session.refused.meet(waiting.new_pools)
         session.has_new = waiting.new is not None
+        session.next_due.note_waiting(waiting.new)
         session.has_rate_limits = waiting.has_rate_limits
         session.next_due.note(self.slots, waiting.now, done.soonest, waiting.soonest_limited)
         session.next_due.note_read(
@@ -197,8 +191,11 @@ class _Step:
 
     def claim(self, text: str) -> _RoundTrip:
         """Claim triggers, and read what waits then."""
-        session, read = self._session, self._next_read()
-        limits = session.has_rate_limits
+        session = self._session
+        if self.is_costly:
+            # A read without the lock walks over the triggers of other nodes, and the step begins behind them.
+            self.peek()
+        read, limits = self._next_read(), session.has_rate_limits
         *results, answer = session.locked(*self._statements(text, _begins(read)), keeps_next_due=True)
         taken, (turn, meets_undecided) = (results[-4], results[-1].rows[0]) if limits else (results[-1], (None, False))
         waiting = _Waiting(*require_epoch(self._node, answer))
@@ -207,7 +204,7 @@ class _Step:
     def _statements(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> list[BoundStatement]:
         session, due = self._session, {**self._due, **values, "sinces": sinces}
         reconcile = [session.bind(RECONCILE_NEW)] if session.has_new else []
-        claim = session.bind(text, **due, **self._take)
+        claim = session.bind(text, **due, **{**self._take, "admits": session.has_rate_limits})
         return [
             *reconcile,
             *(around(session, claim) if session.has_rate_limits else [claim]),

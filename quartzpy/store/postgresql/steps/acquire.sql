@@ -57,7 +57,8 @@ front AS MATERIALIZED (
          WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
            AND t.next_fire_time <= node.at + :'look_ahead'::interval
-           AND t.next_fire_time >= slots.since
+           -- What a rate limit has admitted may be due at any time.
+           AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
            -- include: is_in_time
            -- It is no misfire; as a range of the index.
            AND t.next_fire_time >= CASE rule.name

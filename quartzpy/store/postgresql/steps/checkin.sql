@@ -18,13 +18,19 @@ UPDATE qrtz_scheduler_state SET capabilities = :'capabilities'::jsonb
 
 -- name: decide
 -- Lock: TRIGGER_ACCESS. An announcement of another transaction sees what this node has refused, or this node sees what
--- was announced.
-INSERT INTO qrtz_node_keys AS k (sched_name, epoch, job_type, placement, runs)
-SELECT s.sched_name, s.epoch, w.job_type, w.placement, w.runs
-  FROM qrtz_scheduler_state s
- CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[], :'runs'::bool[]) AS w(job_type, placement, runs)
- WHERE s.sched_name = :'sched' AND s.instance_id = :'instance' AND s.epoch = :'epoch'::bigint
-    ON CONFLICT (epoch, job_type, placement) DO UPDATE SET runs = excluded.runs WHERE k.runs <> excluded.runs;
+-- was announced. No row: the epoch is no longer registered.
+WITH node AS MATERIALIZED (
+    SELECT sched_name, epoch FROM qrtz_scheduler_state
+     WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
+),
+said AS (
+    INSERT INTO qrtz_node_keys AS k (sched_name, epoch, job_type, placement, runs)
+    SELECT node.sched_name, node.epoch, w.job_type, w.placement, w.runs
+      FROM node
+     CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[], :'runs'::bool[]) AS w(job_type, placement, runs)
+        ON CONFLICT (epoch, job_type, placement) DO UPDATE SET runs = excluded.runs WHERE k.runs <> excluded.runs
+)
+SELECT epoch FROM node;
 
 -- name: forget
 -- What nodes have said that are no longer registered.

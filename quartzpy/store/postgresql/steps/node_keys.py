@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import DispatchKey, Node
 
@@ -23,7 +23,7 @@ def decide(session: SqlSession, node: Node, runs: Mapping[DispatchKey, bool]) ->
     """Store whether the node runs the triggers of dispatch keys; see `JobStore.decide`."""
     if not runs:
         return
-    session.locked(
+    [said] = session.locked(
         session.bind(
             DECIDE,
             instance=node.instance_id,
@@ -33,4 +33,5 @@ def decide(session: SqlSession, node: Node, runs: Mapping[DispatchKey, bool]) ->
             runs=list(runs.values()),
         )
     )
+    require_epoch(node, said)
     session.refused.note(node, runs)
