@@ -77,6 +77,7 @@
 \set generations {1,2}
 \set group g
 \set group_slots {5}
+\set following_pools {zzz}
 \set groups {g,g}
 \set handed_back {false,false}
 \set hashes {1,NULL}
@@ -163,7 +164,6 @@
 \set reason why
 \set reasons '{"cannot be computed","has no next fire time"}'
 \set refused {a.job}
-\set refuses_many false
 \set releases {f,f}
 \set replace true
 \set requests_recovery_list {f,t}

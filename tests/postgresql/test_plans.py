@@ -27,8 +27,10 @@ from quartzpy.store.postgresql.steps.acquire import (
     ACQUIRE,
     ACQUIRE_UNLIMITED,
     ACQUIRE_UNLIMITED_OF_ONE_POOL,
+    LAST_POOL,
     LOCK_IF_DUE,
     NEXT_DUE,
+    OF_MANY_REFUSED,
     UNDECIDED,
 )
 from quartzpy.store.postgresql.steps.complete import complete_statement
@@ -82,8 +84,8 @@ VALUES: dict[str, Any] = {
     "slot_pools": [""],
     "sinces": ["-infinity"],
     "met_pools": ["", '"executor":"elsewhere"'],
+    "following_pools": ['"executor":"elsewhere"', LAST_POOL],
     "refused": ["unknown\n"],
-    "refuses_many": False,
     "admits": False,
     "executors": ["default"],
     "workers": [LIMIT],
@@ -499,8 +501,7 @@ def test_due_triggers_are_read_off_the_front_of_their_index(
     The 3,000 triggers in front that the node has refused are below the floor.
     """
     for refuses_many in (False, True):
-        refused: list[str] = [] if refuses_many else VALUES["refused"]
-        plan = explain(text, sinces=[floor(connection)], refused=refused, refuses_many=refuses_many)
+        plan = explain(OF_MANY_REFUSED[text] if refuses_many else text, sinces=[floor(connection)])
         scans = scans_of_triggers(plan)
         due = [node for node in scans if node.get("Index Name") == "qrtz_triggers_due"]
         assert due, scans

@@ -31,13 +31,17 @@ NODE_KEYS = (
     Sabotage(
         "refused_triggers_hide_others",
         "a step takes refused triggers for those that it may take, and finds no other behind them",
-        (Edit(f"{_STORE}.connection.refused_keys", "else list(refused)", "else []"),),
+        (Edit(f"{_STORE}.connection.refused_keys", "else list(self._of(node))", "else []"),),
         (f"{_KEYS}::test_refused_triggers_hide_nothing_behind_them[postgresql-named]",),
     ),
     Sabotage(
         "many_refused_triggers_hide_others",
         "a step does not look up the refused triggers that are too many to be named",
-        (Edit(f"{_STORE}.connection.refused_keys", '"refuses_many": is_many', '"refuses_many": False'),),
+        (
+            Edit(
+                f"{_STEPS}/acquire.sql", "AND k.placement = t.placement AND NOT k.runs OFFSET 0)", "AND false OFFSET 0)"
+            ),
+        ),
         (f"{_KEYS}::test_refused_triggers_hide_nothing_behind_them[postgresql-too many to be named]",),
     ),
     Sabotage(

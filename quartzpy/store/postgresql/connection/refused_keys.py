@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from quartzpy.store.protocol import DispatchKey, Node
 
@@ -30,7 +29,7 @@ class RefusedKeys:
     def note(self, node: Node, runs: Mapping[DispatchKey, bool]) -> None:
         """Note what the node has said, after it was stored."""
         with self._lock:
-            refused = dict(self._refused) if self._epoch == node.epoch else {}
+            refused = dict(self._of(node))
             for key, is_run in runs.items():
                 if is_run:
                     refused.pop(_named(key), None)
@@ -38,12 +37,21 @@ class RefusedKeys:
                     refused[_named(key)] = None
             self._epoch, self._refused = node.epoch, refused
 
-    def values(self, node: Node) -> dict[str, Any]:
-        """Return the values with which a step of this node passes over their triggers."""
+    def named(self, node: Node) -> list[str]:
+        """Return how a step of this node names them; none if they are too many to be named."""
         with self._lock:
-            refused = self._refused if self._epoch == node.epoch else {}
-        is_many = len(refused) > MOST_NAMED
-        return {"refused": [] if is_many else list(refused), "refuses_many": is_many}
+            return [] if self._are_many(node) else list(self._of(node))
+
+    def are_many(self, node: Node) -> bool:
+        """Return True if they are too many to be named: a step of this node has to look them up."""
+        with self._lock:
+            return self._are_many(node)
+
+    def _are_many(self, node: Node) -> bool:
+        return len(self._of(node)) > MOST_NAMED
+
+    def _of(self, node: Node) -> dict[str, None]:
+        return self._refused if self._epoch == node.epoch else {}
 
 
 def _named(key: DispatchKey) -> str:

@@ -44,6 +44,19 @@ _IF_LOCKED = {
 LOCK_IF_DUE = _SQL("lock_if_due")
 NEXT_DUE = _SQL("next_due")
 UNDECIDED = _SQL("undecided")
+# The same where the node has refused so many dispatch keys that they are not named.
+OF_MANY_REFUSED = {
+    ACQUIRE: _SQL("acquire", refuses_many=True),
+    ACQUIRE_UNLIMITED: _SQL("acquire_unlimited", several_pools=True, refuses_many=True),
+    ACQUIRE_UNLIMITED_OF_ONE_POOL: _SQL("acquire_unlimited", refuses_many=True),
+    _IF_LOCKED[ACQUIRE_UNLIMITED]: _SQL("acquire_unlimited", several_pools=True, if_locked=True, refuses_many=True),
+    _IF_LOCKED[ACQUIRE_UNLIMITED_OF_ONE_POOL]: _SQL("acquire_unlimited", if_locked=True, refuses_many=True),
+    LOCK_IF_DUE: _SQL("lock_if_due", refuses_many=True),
+    NEXT_DUE: _SQL("next_due", refuses_many=True),
+    UNDECIDED: _SQL("undecided", refuses_many=True),
+}
+LAST_POOL = "\U0010ffff"
+"""Follows each slot pool."""
 RECONCILE_NEW = _SQL("reconcile_new")
 
 
@@ -121,8 +134,9 @@ class _Step:
             "slot_pools": [slots.slot_pool for slots in available_slots],
             "threshold": misfire_threshold,
             "passed_over": list(passed_over),
-            **session.refused.values(node),
+            "refused": session.refused.named(node),
         }
+        self._refuses_many = session.refused.are_many(node)
         of_one_pool = len({(slots.executor, slots.group) for slots in available_slots}) == 1
         pool_limit = min(min(slots.workers, slots.group_slots) for slots in available_slots) if of_one_pool else limit
         self._take: dict[str, Any] = {
@@ -151,10 +165,8 @@ class _Step:
 
     def undecided_keys(self) -> list[DispatchKey]:
         """Return the dispatch keys of the next triggers about which this node has yet to say whether it runs them."""
-        names = ("epoch", "slot_pools", "refused", "refuses_many")
-        return [
-            DispatchKey(*row) for row in self._session.read_one(UNDECIDED, **{name: self._due[name] for name in names})
-        ]
+        values = {name: self._due[name] for name in ("epoch", "slot_pools", "refused")}
+        return [DispatchKey(*row) for row in self._session.read_one(self._statement(UNDECIDED), **values)]
 
     def _noted(self, done: _RoundTrip) -> _RoundTrip:
         """Keep what the next acquire step may expect."""
@@ -184,8 +196,8 @@ class _Step:
         """
         session, sinces = self._session, _begins(self._next_read())
         _, taken = session.unlocked(
-            session.bind(LOCK_IF_DUE, **self._due, look_ahead=self._take["look_ahead"], sinces=sinces),
-            session.bind(_IF_LOCKED[self.unlimited], **self._due, **self._take, sinces=sinces),
+            session.bind(self._statement(LOCK_IF_DUE), **self._due, look_ahead=self._take["look_ahead"], sinces=sinces),
+            session.bind(self._statement(_IF_LOCKED[self.unlimited]), **self._due, **self._take, sinces=sinces),
         )
         return taken.rows
 
@@ -204,16 +216,22 @@ class _Step:
     def _statements(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> list[BoundStatement]:
         session, due = self._session, {**self._due, **values, "sinces": sinces}
         reconcile = [session.bind(RECONCILE_NEW)] if session.has_new else []
-        claim = session.bind(text, **due, **{**self._take, "admits": session.has_rate_limits})
+        claim = session.bind(self._statement(text), **due, **{**self._take, "admits": session.has_rate_limits})
         return [
             *reconcile,
-            *(around(session, claim) if session.has_rate_limits else [claim]),
+            *(around(session, claim, refuses_many=self._refuses_many) if session.has_rate_limits else [claim]),
             self._next_due(sinces, **values),
         ]
 
     def _next_due(self, sinces: Sequence[datetime | str], **values: Any) -> BoundStatement:
+        # In the order of the tables, whose collation of this column is that of Python.
         met = sorted(self._session.refused.slot_pools)
-        return self._session.bind(NEXT_DUE, **{**self._due, **values, "sinces": sinces, "met_pools": met})
+        more: dict[str, Any] = {"sinces": sinces, "met_pools": met, "following_pools": [*met[1:], LAST_POOL]}
+        return self._session.bind(self._statement(NEXT_DUE), **{**self._due, **values, **more})
+
+    def _statement(self, text: str) -> str:
+        """Return a statement, or the one that looks refused triggers up, because they are too many to be named."""
+        return OF_MANY_REFUSED[text] if self._refuses_many else text
 
     def set_bad_rows_aside(self) -> bool:
         """Put the triggers into ERROR that make this step fail. Return whether there were any."""
@@ -232,7 +250,7 @@ class _Step:
     def claim_backlog(self, since: datetime) -> Sequence[tuple[Any, ...]]:
         """Claim triggers that are due since `since`, and do not read what is left."""
         sinces = [since] * len(self._due["slot_pools"])
-        claim = self._session.bind(self.unlimited, **self._due, **self._take, sinces=sinces)
+        claim = self._session.bind(self._statement(self.unlimited), **self._due, **self._take, sinces=sinces)
         [taken] = self._session.locked(claim, keeps_next_due=True)
         return taken.rows
 

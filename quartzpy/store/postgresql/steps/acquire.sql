@@ -68,11 +68,13 @@ front AS MATERIALIZED (
            -- end
            -- include: is_not_refused
            -- This node has not said that it does not run such triggers.
+           \if :refuses_many
+           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+           \else
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-           AND (NOT :'refuses_many'::bool
-                OR NOT EXISTS (SELECT FROM qrtz_node_keys k
-                                WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                                  AND k.placement = t.placement AND NOT k.runs OFFSET 0))
+           \endif
            -- end
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT least(:'limit'::int, slots.workers, slots.group_slots)
@@ -415,11 +417,13 @@ front AS MATERIALIZED (
            -- end
            -- include: is_not_refused
            -- This node has not said that it does not run such triggers.
+           \if :refuses_many
+           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+           \else
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-           AND (NOT :'refuses_many'::bool
-                OR NOT EXISTS (SELECT FROM qrtz_node_keys k
-                                WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                                  AND k.placement = t.placement AND NOT k.runs OFFSET 0))
+           \endif
            -- end
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT least(:'limit'::int, slots.workers, slots.group_slots)
@@ -565,11 +569,13 @@ SELECT 1
            -- end
            -- include: is_not_refused
            -- This node has not said that it does not run such triggers.
+           \if :refuses_many
+           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+           \else
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-           AND (NOT :'refuses_many'::bool
-                OR NOT EXISTS (SELECT FROM qrtz_node_keys k
-                                WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                                  AND k.placement = t.placement AND NOT k.runs OFFSET 0))
+           \endif
            -- end
          ORDER BY t.next_fire_time
          LIMIT 1
@@ -583,78 +589,68 @@ WITH node AS MATERIALIZED (
     SELECT :now AS at, clock_timestamp() AS began FROM qrtz_scheduler_state
      WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
 ),
--- Slot pools for which triggers wait and that this node has not met: the first between each two that it has, and behind
--- the last. So the fronts of those that it has met are not read.
-met AS MATERIALIZED (
-    SELECT slot_pool, lead(slot_pool) OVER (ORDER BY slot_pool) AS following
-      FROM unnest(:'met_pools'::text[]) AS m(slot_pool)
-),
-new_pools AS (
-    SELECT between_two.slot_pool
-      FROM met
-     CROSS JOIN LATERAL (
-        SELECT t.slot_pool FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING'
-           AND t.slot_pool > met.slot_pool AND t.slot_pool < met.following
-         ORDER BY t.slot_pool LIMIT 1) AS between_two
-    UNION ALL
-    SELECT behind.slot_pool
-      FROM met
-     CROSS JOIN LATERAL (
-        SELECT t.slot_pool FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool > met.slot_pool
-         ORDER BY t.slot_pool LIMIT 1) AS behind
-     WHERE met.following IS NULL
-),
-first_of_range AS MATERIALIZED (
-    SELECT slots.slot_pool, soonest.*
+-- The soonest trigger of each slot pool; of jobs with a limit; and whether this node has yet to say that it runs it.
+waiting AS (
+    SELECT slots.place, min(first_of_range.next_fire_time) AS soonest,
+           min(first_of_range.next_fire_time) FILTER (WHERE first_of_range.max_concurrent IS NOT NULL) AS limited,
+           bool_or(NOT EXISTS (SELECT FROM qrtz_node_keys k
+                                WHERE k.epoch = :'epoch'::bigint AND k.job_type = first_of_range.job_type
+                                  AND k.placement = first_of_range.placement AND k.runs OFFSET 0))
+               FILTER (WHERE first_of_range.next_fire_time IS NOT NULL) AS is_undecided
       FROM node
-     CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[]) AS slots(slot_pool, since)
+     CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[]) WITH ORDINALITY AS slots(slot_pool, since, place)
      CROSS JOIN
         -- include: acquired_rules
         (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
         -- end
-     CROSS JOIN LATERAL (
-        SELECT t.next_fire_time, t.max_concurrent, t.job_type, t.placement
-          FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
-           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
-           AND t.next_fire_time >= slots.since
-           -- include: is_in_time
-           -- It is no misfire; as a range of the index.
-           AND t.next_fire_time >= CASE rule.name
-                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
-           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
-           AND t.generation <> ALL(:'passed_over'::bigint[])
-           -- end
-           -- include: is_not_refused
-           -- This node has not said that it does not run such triggers.
-           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-           AND (NOT :'refuses_many'::bool
-                OR NOT EXISTS (SELECT FROM qrtz_node_keys k
+      LEFT JOIN LATERAL (
+            SELECT t.next_fire_time, t.max_concurrent, t.job_type, t.placement
+              FROM qrtz_triggers t
+             WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
+               AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+               AND t.next_fire_time >= slots.since
+               -- include: is_in_time
+               -- It is no misfire; as a range of the index.
+               AND t.next_fire_time >= CASE rule.name
+                       WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+               AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
+               AND t.generation <> ALL(:'passed_over'::bigint[])
+               -- end
+               -- include: is_not_refused
+               -- This node has not said that it does not run such triggers.
+               \if :refuses_many
+               AND NOT EXISTS (SELECT FROM qrtz_node_keys k
                                 WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                                  AND k.placement = t.placement AND NOT k.runs OFFSET 0))
-           -- end
-         ORDER BY t.next_fire_time
-         LIMIT 1
-     ) AS soonest
+                                  AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+               \else
+               AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
+               \endif
+               -- end
+             ORDER BY t.next_fire_time
+             LIMIT 1) AS first_of_range ON true
+     GROUP BY slots.place
 )
 SELECT node.at,
        -- triggers that users' transactions have stored, and that no step has reconciled yet
        (SELECT min(n.next_fire_time) FROM qrtz_triggers n WHERE n.sched_name = :'sched' AND n.unreconciled = 'NEW'),
-       (SELECT min(f.next_fire_time) FROM first_of_range f WHERE f.max_concurrent IS NOT NULL),
+       of_pools.limited,
        EXISTS (SELECT FROM qrtz_job_details WHERE sched_name = :'sched' AND rate_limit IS NOT NULL),
-       ARRAY(SELECT slot_pool FROM new_pools),
-       -- the soonest of each slot pool, in their order
-       ARRAY(SELECT (SELECT min(f.next_fire_time) FROM first_of_range f WHERE f.slot_pool = slots.slot_pool)
-               FROM unnest(:'slot_pools'::text[]) WITH ORDINALITY AS slots(slot_pool, place)
-              ORDER BY slots.place),
-       EXISTS (SELECT FROM first_of_range f
-                WHERE NOT EXISTS (SELECT FROM qrtz_node_keys k
-                                   WHERE k.epoch = :'epoch'::bigint AND k.job_type = f.job_type
-                                     AND k.placement = f.placement AND k.runs OFFSET 0)),
+       -- Slot pools for which triggers wait and that this node has not met: the first between each two that it has, and
+       -- behind the last. So the fronts of those that it has met are not read.
+       ARRAY(SELECT following_met.slot_pool
+               FROM unnest(:'met_pools'::text[], :'following_pools'::text[]) AS met(slot_pool, following)
+              CROSS JOIN LATERAL (
+                 SELECT t.slot_pool FROM qrtz_triggers t
+                  WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING'
+                    AND t.slot_pool > met.slot_pool AND t.slot_pool < met.following
+                  ORDER BY t.slot_pool LIMIT 1) AS following_met),
+       of_pools.soonest,
+       of_pools.is_undecided,
        extract(epoch FROM clock_timestamp() - node.began)::float8
-  FROM node;
+  FROM node
+ CROSS JOIN (SELECT array_agg(soonest ORDER BY place) AS soonest, min(limited) AS limited,
+                    coalesce(bool_or(is_undecided), false) AS is_undecided
+               FROM waiting) AS of_pools;
 
 -- name: undecided
 -- The job types and placements among the soonest triggers of these slot pools about which this node has said nothing yet,
@@ -671,11 +667,13 @@ SELECT met.job_type, met.placement
                AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
                -- include: is_not_refused
                -- This node has not said that it does not run such triggers.
+               \if :refuses_many
+               AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                                WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                                  AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+               \else
                AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-               AND (NOT :'refuses_many'::bool
-                    OR NOT EXISTS (SELECT FROM qrtz_node_keys k
-                                    WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                                      AND k.placement = t.placement AND NOT k.runs OFFSET 0))
+               \endif
                -- end
              ORDER BY t.next_fire_time
              LIMIT 5000) AS soonest) AS met

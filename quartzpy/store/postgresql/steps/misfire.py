@@ -110,9 +110,9 @@ def recover_misfires(
         since = ANY_TIME
     batch, standing = session.read(
         session.bind(
-            LATE,
+            _SQL("late", refuses_many=True) if session.refused.are_many(node) else LATE,
             epoch=node.epoch,
-            **session.refused.values(node),
+            refused=session.refused.named(node),
             since=since,
             threshold=threshold,
             limit=limit + 1,

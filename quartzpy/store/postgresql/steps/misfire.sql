@@ -7,7 +7,7 @@
 -- A batch of late triggers, without a lock.
 WITH RECURSIVE node AS MATERIALIZED (SELECT :now AS at),
 pools(slot_pool) AS (
-    SELECT ''
+    SELECT '' COLLATE "C"
     UNION ALL
     SELECT other.slot_pool
       FROM pools p
@@ -39,11 +39,13 @@ waiting AS MATERIALIZED (
            -- end
            -- include: is_not_refused
            -- This node has not said that it does not run such triggers.
+           \if :refuses_many
+           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+           \else
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-           AND (NOT :'refuses_many'::bool
-                OR NOT EXISTS (SELECT FROM qrtz_node_keys k
-                                WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                                  AND k.placement = t.placement AND NOT k.runs OFFSET 0))
+           \endif
            -- end
            -- include: runs_here
            -- This node has said that it runs such triggers.

@@ -31,15 +31,21 @@ PRUNE = _SQL("prune")
 NEXT_TURN = _SQL("next_turn")
 
 
-def around(session: SqlSession, acquire: BoundStatement) -> list[BoundStatement]:
-    """Return the acquire statement between those that apply the rate limits; the last one is `NEXT_TURN`."""
-    of_turn = ("epoch", "slot_pools", "refused", "refuses_many", "passed_over")
+def around(session: SqlSession, acquire: BoundStatement, *, refuses_many: bool = False) -> list[BoundStatement]:
+    """Return the acquire statement between those that apply the rate limits; the last one is `NEXT_TURN`.
+
+    `refuses_many`: the dispatch keys that the node has refused are too many to be named.
+    """
+    of_turn = ("epoch", "slot_pools", "refused", "passed_over")
     names = (*of_turn, "instance", "threshold", "limit", "workers", "group_slots")
     values: dict[str, Any] = {name: acquire.values[name] for name in names}
     return [
-        session.bind(ADMIT, **values),
+        session.bind(_SQL("admit", refuses_many=True) if refuses_many else ADMIT, **values),
         acquire,
         session.bind(SPEND),
         session.bind(PRUNE),
-        session.bind(NEXT_TURN, **{name: values[name] for name in of_turn}),
+        session.bind(
+            _SQL("next_turn", refuses_many=True) if refuses_many else NEXT_TURN,
+            **{name: values[name] for name in of_turn},
+        ),
     ]

@@ -31,11 +31,13 @@ due AS MATERIALIZED (
            AND greatest(t.rate_limited_until, t.next_fire_time) <= node.at
            -- include: is_not_refused
            -- This node has not said that it does not run such triggers.
+           \if :refuses_many
+           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+           \else
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-           AND (NOT :'refuses_many'::bool
-                OR NOT EXISTS (SELECT FROM qrtz_node_keys k
-                                WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                                  AND k.placement = t.placement AND NOT k.runs OFFSET 0))
+           \endif
            -- end
            -- include: runs_here
            -- This node has said that it runs such triggers.
@@ -211,11 +213,13 @@ SELECT min(front.at),
        AND t.generation <> ALL(:'passed_over'::bigint[])
        -- include: is_not_refused
        -- This node has not said that it does not run such triggers.
+       \if :refuses_many
+       AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                        WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                          AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+       \else
        AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-       AND (NOT :'refuses_many'::bool
-            OR NOT EXISTS (SELECT FROM qrtz_node_keys k
-                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                              AND k.placement = t.placement AND NOT k.runs OFFSET 0))
+       \endif
        -- end
      ORDER BY greatest(t.rate_limited_until, t.next_fire_time)
      LIMIT 1) AS front;

@@ -66,7 +66,7 @@ job_details = Table(
     # The executor, group and labels that it asks for; empty where it runs anywhere.
     Column("placement", Text, nullable=False, server_default=text("''")),
     # The executor and the group of the placement: the jobs that share the slots of a node. It is computed here.
-    Column("slot_pool", Text, Computed(SLOT_POOL, persisted=True), nullable=False),
+    Column("slot_pool", Text(collation="C"), Computed(SLOT_POOL, persisted=True), nullable=False),
     Column("persists_data", Boolean, nullable=False),
     Column("requests_recovery", Boolean, nullable=False),
     Column("retry_policy", JSONB),
@@ -157,7 +157,7 @@ triggers = Table(
     Column("concurrency_key", Text, nullable=False, server_default=text("''")),
     Column("placement", Text, nullable=False, server_default=text("''")),
     # The executor and the group of the placement: the triggers that share the slots of a node. It is computed here.
-    Column("slot_pool", Text, Computed(SLOT_POOL, persisted=True), nullable=False),
+    Column("slot_pool", Text(collation="C"), Computed(SLOT_POOL, persisted=True), nullable=False),
     Column("rate_limit", JSONB),
     # The rate limit holds the trigger back until then, and is asked again; an instant in the past means nothing.
     Column("rate_limited_until", Instant),
