@@ -37,7 +37,7 @@ from quartzpy.store.postgresql.connection.pipeline import (
     execute_pipelined,
 )
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import AvailableSlots, Completion, Node
+from quartzpy.store.protocol import AvailableSlots, Completion, DispatchKey, Node
 
 NAME = "bench"
 JOB_TYPE = "benchmark-nothing"
@@ -138,7 +138,7 @@ def fill(server: Server, dsn: str, count: int, *, recurring: bool, ahead: timede
 
 def drained(store: SqlJobStore, node: Node, batch: int, most: int) -> int:
     """Acquire and complete batches until nothing is due or `most` triggers have fired; return how many fired."""
-    openings = [AvailableSlots(JOB_TYPE)]
+    openings = [AvailableSlots()]
     day = timedelta(days=365)
     fires = 0
     while fires < most:
@@ -164,6 +164,7 @@ def with_store(dsn: str, work: Callable[[SqlJobStore, Node], None]) -> None:
     store = SqlJobStore(dsn, SchedulerConfig.of({"name": NAME, "misfire_threshold": "1d"}))
     store.open()
     node = store.register("bench", host="here", pid=1, checkin_interval=timedelta(hours=1), window=timedelta(hours=9))
+    store.decide(node, {DispatchKey(JOB_TYPE): True})
     try:
         work(store, node)
     finally:

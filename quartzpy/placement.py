@@ -82,6 +82,20 @@ def placement_from_text(text: str) -> Placement:
     return Placement(executor, group, tuple(requires))
 
 
+@lru_cache(maxsize=1024)
+def slot_pool_of(placement: str) -> str:
+    """Return the part of a stored placement that says whose slots its jobs take: the executor and the group.
+
+    It is empty for the default executor without a group. The tables compute it, too (`SLOT_POOL`).
+    """
+    return placement.split('"requires":', 1)[0].strip("{,}")
+
+
+def placement_of_slot_pool(slot_pool: str) -> Placement:
+    """Return the placement with this slot pool and no labels."""
+    return placement_from_text("{" + slot_pool + "}" if slot_pool else "")
+
+
 ANY_OTHER_GROUP = "*"
 NO_GROUP = "_"
 

@@ -127,6 +127,7 @@ CREATE TABLE qrtz_job_details (
     concurrency_key VARCHAR(200),
     rate_limit JSONB,
     placement TEXT DEFAULT '' NOT NULL,
+    slot_pool TEXT COLLATE "C" GENERATED ALWAYS AS (btrim(split_part(placement, '"requires":'::text, 1), '{,}'::text)) STORED NOT NULL,
     persists_data BOOLEAN NOT NULL,
     requests_recovery BOOLEAN NOT NULL,
     retry_policy JSONB,
@@ -150,9 +151,22 @@ CREATE TABLE qrtz_job_details (
 
 CREATE INDEX qrtz_job_details_deaths ON qrtz_job_details (sched_name) WHERE node_deaths > 0;
 
+CREATE INDEX qrtz_job_details_dispatch ON qrtz_job_details ((sched_name || ''), job_type, placement);
+
 CREATE INDEX qrtz_job_details_mode ON qrtz_job_details (sched_name) WHERE mode <> 'ENABLED';
 
 CREATE INDEX qrtz_job_details_rate_limit ON qrtz_job_details (sched_name) WHERE rate_limit IS NOT NULL;
+
+CREATE TABLE qrtz_node_keys (
+    sched_name VARCHAR(200) NOT NULL,
+    epoch BIGINT NOT NULL,
+    job_type VARCHAR(200) NOT NULL,
+    placement TEXT NOT NULL,
+    runs BOOLEAN NOT NULL,
+    CONSTRAINT qrtz_node_keys_pkey PRIMARY KEY (epoch, job_type, placement)
+);
+
+CREATE INDEX qrtz_node_keys_refused ON qrtz_node_keys (sched_name, job_type, placement) WHERE NOT runs;
 
 CREATE TABLE qrtz_locks (
     sched_name VARCHAR(200) NOT NULL,
@@ -245,6 +259,7 @@ CREATE TABLE qrtz_triggers (
     overlap_policy VARCHAR(12) DEFAULT 'block' NOT NULL,
     concurrency_key TEXT DEFAULT '' NOT NULL,
     placement TEXT DEFAULT '' NOT NULL,
+    slot_pool TEXT COLLATE "C" GENERATED ALWAYS AS (btrim(split_part(placement, '"requires":'::text, 1), '{,}'::text)) STORED NOT NULL,
     rate_limit JSONB,
     rate_limited_until TIMESTAMP WITH TIME ZONE,
     description TEXT,
@@ -301,13 +316,11 @@ CREATE TABLE qrtz_triggers (
 
 CREATE INDEX qrtz_triggers_calendar ON qrtz_triggers (sched_name, calendar_name) WHERE calendar_name IS NOT NULL;
 
-CREATE INDEX qrtz_triggers_due ON qrtz_triggers (sched_name, job_type, placement, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state = 'WAITING';
+CREATE INDEX qrtz_triggers_due ON qrtz_triggers (sched_name, slot_pool, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state = 'WAITING';
 
 CREATE INDEX qrtz_triggers_new ON qrtz_triggers (sched_name, next_fire_time) WHERE unreconciled = 'NEW';
 
-CREATE INDEX qrtz_triggers_rate_limited ON qrtz_triggers (sched_name, job_type, placement, GREATEST(rate_limited_until, next_fire_time)) WHERE trigger_state = 'WAITING' AND rate_limit IS NOT NULL;
-
-CREATE INDEX qrtz_triggers_placed ON qrtz_triggers (sched_name, placement, job_type) WHERE trigger_state = 'WAITING' AND placement <> '';
+CREATE INDEX qrtz_triggers_rate_limited ON qrtz_triggers (sched_name, slot_pool, GREATEST(rate_limited_until, next_fire_time)) WHERE trigger_state = 'WAITING' AND rate_limit IS NOT NULL;
 
 CREATE INDEX qrtz_triggers_stopped ON qrtz_triggers (trigger_state, trigger_group, trigger_name, sched_name) WHERE trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED');
 
@@ -328,18 +341,17 @@ SELECT j.sched_name, j.job_group, j.job_name, f.concurrency_key, j.max_concurren
 
 CREATE VIEW qrtz_due_now AS
 WITH RECURSIVE waiting AS (
-    (SELECT sched_name, job_type, placement, misfire_rule FROM qrtz_triggers
+    (SELECT sched_name, slot_pool, misfire_rule FROM qrtz_triggers
       WHERE trigger_state = 'WAITING'
-      ORDER BY sched_name, job_type, placement, misfire_rule LIMIT 1)
+      ORDER BY sched_name, slot_pool, misfire_rule LIMIT 1)
     UNION ALL
     SELECT following.*
       FROM waiting w
      CROSS JOIN LATERAL (
-        SELECT t.sched_name, t.job_type, t.placement, t.misfire_rule FROM qrtz_triggers t
+        SELECT t.sched_name, t.slot_pool, t.misfire_rule FROM qrtz_triggers t
          WHERE t.trigger_state = 'WAITING'
-           AND (t.sched_name, t.job_type, t.placement, t.misfire_rule)
-               > (w.sched_name, w.job_type, w.placement, w.misfire_rule)
-         ORDER BY t.sched_name, t.job_type, t.placement, t.misfire_rule LIMIT 1) AS following
+           AND (t.sched_name, t.slot_pool, t.misfire_rule) > (w.sched_name, w.slot_pool, w.misfire_rule)
+         ORDER BY t.sched_name, t.slot_pool, t.misfire_rule LIMIT 1) AS following
 ),
 full_jobs AS MATERIALIZED (
     SELECT sched_name, job_group, job_name, concurrency_key FROM qrtz_full_jobs
@@ -351,8 +363,8 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t
          CROSS JOIN LATERAL (
                 SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key
                   FROM qrtz_triggers t
-                 WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.job_type = w.job_type
-           AND t.placement = w.placement AND t.misfire_rule = w.misfire_rule
+                 WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.slot_pool = w.slot_pool
+           AND t.misfire_rule = w.misfire_rule
                    AND t.next_fire_time <= statement_timestamp() OFFSET 0) AS of_key
         UNION ALL
         SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key
@@ -376,18 +388,17 @@ SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.job_group, f.
 
 CREATE VIEW qrtz_late AS
 WITH RECURSIVE waiting AS (
-    (SELECT sched_name, job_type, placement, misfire_rule FROM qrtz_triggers
+    (SELECT sched_name, slot_pool, misfire_rule FROM qrtz_triggers
       WHERE trigger_state = 'WAITING'
-      ORDER BY sched_name, job_type, placement, misfire_rule LIMIT 1)
+      ORDER BY sched_name, slot_pool, misfire_rule LIMIT 1)
     UNION ALL
     SELECT following.*
       FROM waiting w
      CROSS JOIN LATERAL (
-        SELECT t.sched_name, t.job_type, t.placement, t.misfire_rule FROM qrtz_triggers t
+        SELECT t.sched_name, t.slot_pool, t.misfire_rule FROM qrtz_triggers t
          WHERE t.trigger_state = 'WAITING'
-           AND (t.sched_name, t.job_type, t.placement, t.misfire_rule)
-               > (w.sched_name, w.job_type, w.placement, w.misfire_rule)
-         ORDER BY t.sched_name, t.job_type, t.placement, t.misfire_rule LIMIT 1) AS following
+           AND (t.sched_name, t.slot_pool, t.misfire_rule) > (w.sched_name, w.slot_pool, w.misfire_rule)
+         ORDER BY t.sched_name, t.slot_pool, t.misfire_rule LIMIT 1) AS following
 ),
 full_jobs AS MATERIALIZED (
     SELECT sched_name, job_group, job_name, concurrency_key FROM qrtz_full_jobs
@@ -402,8 +413,8 @@ late AS (
      CROSS JOIN LATERAL (
         SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key
           FROM qrtz_triggers t
-         WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.job_type = w.job_type
-           AND t.placement = w.placement AND t.misfire_rule = w.misfire_rule
+         WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.slot_pool = w.slot_pool
+           AND t.misfire_rule = w.misfire_rule
            AND t.next_fire_time < statement_timestamp() - interval '5 seconds' OFFSET 0) AS of_key
     UNION ALL
     SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key
@@ -449,18 +460,17 @@ SELECT 'EXECUTION', e.sched_name, e.trigger_group, e.trigger_name, e.job_group, 
 
 CREATE VIEW qrtz_next_24h AS
 WITH RECURSIVE waiting AS (
-    (SELECT sched_name, job_type, placement, misfire_rule FROM qrtz_triggers
+    (SELECT sched_name, slot_pool, misfire_rule FROM qrtz_triggers
       WHERE trigger_state = 'WAITING'
-      ORDER BY sched_name, job_type, placement, misfire_rule LIMIT 1)
+      ORDER BY sched_name, slot_pool, misfire_rule LIMIT 1)
     UNION ALL
     SELECT following.*
       FROM waiting w
      CROSS JOIN LATERAL (
-        SELECT t.sched_name, t.job_type, t.placement, t.misfire_rule FROM qrtz_triggers t
+        SELECT t.sched_name, t.slot_pool, t.misfire_rule FROM qrtz_triggers t
          WHERE t.trigger_state = 'WAITING'
-           AND (t.sched_name, t.job_type, t.placement, t.misfire_rule)
-               > (w.sched_name, w.job_type, w.placement, w.misfire_rule)
-         ORDER BY t.sched_name, t.job_type, t.placement, t.misfire_rule LIMIT 1) AS following
+           AND (t.sched_name, t.slot_pool, t.misfire_rule) > (w.sched_name, w.slot_pool, w.misfire_rule)
+         ORDER BY t.sched_name, t.slot_pool, t.misfire_rule LIMIT 1) AS following
 ),
 coming AS (
     SELECT of_key.*
@@ -468,8 +478,8 @@ coming AS (
      CROSS JOIN LATERAL (
         SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.priority, t.upcoming, t.upcoming_is_complete
           FROM qrtz_triggers t
-         WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.job_type = w.job_type
-           AND t.placement = w.placement AND t.misfire_rule = w.misfire_rule
+         WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.slot_pool = w.slot_pool
+           AND t.misfire_rule = w.misfire_rule
            AND t.next_fire_time <= statement_timestamp() + interval '24 hours' OFFSET 0) AS of_key
     UNION ALL
     SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.priority, t.upcoming, t.upcoming_is_complete

@@ -25,7 +25,7 @@ from quartzpy.node.completer import refill_of
 from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.states import Outcome
 from quartzpy.store.memory.store import RamJobStore
-from quartzpy.store.protocol import AvailableSlots, Completion, JobEntry, Node
+from quartzpy.store.protocol import AvailableSlots, Completion, DispatchKey, JobEntry, Node
 from quartzpy.testing import ManualClock
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
@@ -67,6 +67,7 @@ def filled(count: int) -> tuple[RamJobStore, ManualClock, Node]:
     clock = ManualClock()
     store = RamJobStore(clock)
     node = store.register("bench", host="bench", pid=0, checkin_interval=INTERVAL, window=10 * INTERVAL)
+    store.decide(node, {DispatchKey("bench"): True})
     job = JobDetail("bench", "job", durable=True)
     store.store_jobs([JobEntry(job)], replace=False)
     for begin in range(0, count, CHUNK):
@@ -92,7 +93,7 @@ def fires_per_second(store: RamJobStore, clock: ManualClock, node: Node, fires: 
         began = time.perf_counter()
         took = store.acquire(
             node,
-            [AvailableSlots("bench")],
+            [AvailableSlots()],
             limit=BATCH,
             look_ahead=timedelta(),
             misfire_threshold=timedelta(minutes=10),

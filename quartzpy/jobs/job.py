@@ -92,6 +92,10 @@ class JobTypes:
         """Return the registered names of all job types."""
         return sorted(self._types)
 
+    def __contains__(self, name: str) -> bool:
+        """Return True if a job type is registered under the name."""
+        return name in self._types
+
     def find(self, name: str) -> type[Job]:
         """Return the class that is registered as `name`.
 

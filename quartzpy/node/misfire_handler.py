@@ -10,7 +10,7 @@ has changed in between is not written, so that no misfire is handled twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 
 from quartzpy.clock import Clock
@@ -20,7 +20,7 @@ from quartzpy.events.listeners import Listeners
 from quartzpy.node.registration import Epoch
 from quartzpy.node.service import EpochService, StoreWatch, rest_after
 from quartzpy.node.signals import Wakeup
-from quartzpy.store.protocol import DispatchKey, JobStore
+from quartzpy.store.protocol import JobStore
 from quartzpy.store.store_time import StoreTime
 from quartzpy.texts import numbered
 
@@ -50,7 +50,7 @@ class MisfireHandler(EpochService):
         store_time: StoreTime,
         config: SchedulerConfig,
         epoch: Callable[[], Epoch],
-        dispatch_keys: Callable[[], Sequence[DispatchKey]],
+        performs_maintenance: Callable[[], bool],
         scheduling_changed: Callable[[datetime | None], None],
         listeners: Listeners,
         lease_lost: Callable[[Epoch], None],
@@ -62,7 +62,7 @@ class MisfireHandler(EpochService):
         self._clock = clock
         self._store_time = store_time
         self._config = config
-        self._dispatch_keys = dispatch_keys
+        self._performs_maintenance = performs_maintenance
         self._scheduling_changed = scheduling_changed
         self._listeners = listeners
 
@@ -71,13 +71,11 @@ class MisfireHandler(EpochService):
         rest = min(self._config.misfire_threshold.total_seconds(), LONGEST_REST)
         if not epoch.trusted:
             return min(rest, 1.0)
-        dispatch_keys = self._dispatch_keys()
-        if not dispatch_keys:
+        if not self._performs_maintenance():
             return rest
         began = self._clock.monotonic()
         outcome = self._store.recover_misfires(
             epoch.node,
-            dispatch_keys,
             threshold=self._config.misfire_threshold,
             limit=self._config.misfire_batch_size,
         )

@@ -162,6 +162,7 @@ class NodeParts:
             signals=signals.scheduler,
             store_time=store_time,
             capacity=self.capacity,
+            decide=self.known_types.decide,
             executors=self.executors,
             submit=self.dispatcher.submit,
             hand_back=self.dispatcher.hand_back,
@@ -176,7 +177,7 @@ class NodeParts:
             **common,
             wakeup=signals.misfires,
             store_time=store_time,
-            dispatch_keys=lambda: self.capacity.misfire_keys,
+            performs_maintenance=lambda: self.capacity.performs_maintenance,
             scheduling_changed=signals.scheduling_changed,
             listeners=listeners,
         )

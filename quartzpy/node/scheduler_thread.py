@@ -28,10 +28,12 @@ from quartzpy.store.protocol import (
     AcquiredTrigger,
     Acquisition,
     AvailableSlots,
+    DispatchKey,
     FiredTrigger,
     FireRequest,
     Holdings,
     JobStore,
+    Node,
     SkippedTrigger,
 )
 from quartzpy.store.store_time import StoreTime
@@ -77,6 +79,7 @@ class SchedulerThread(EpochService):
         clock: Clock,
         store_time: StoreTime,
         capacity: Capacity,
+        decide: Callable[[Node, Collection[DispatchKey]], None],
         executors: Executors,
         config: SchedulerConfig,
         epoch: Callable[[], Epoch],
@@ -97,6 +100,7 @@ class SchedulerThread(EpochService):
         self._clock = clock
         self._store_time = store_time
         self._capacity = capacity
+        self._decide = decide
         self._executors = executors
         self._config = config
         self._submit = submit
@@ -229,7 +233,10 @@ class SchedulerThread(EpochService):
         self._claims.extend(acquired.acquired)
         self._claims.sort(key=lambda claim: claim.progress.next_fire_time or acquired.now)
         self._turns.note_moved([*acquired.fired, *acquired.skipped])
-        opened = bool(acquired.placed) and self._capacity.learn(acquired.placed)
+        opened = self._capacity.meet(acquired.slot_pools)
+        if acquired.undecided:
+            self._decide(epoch.node, acquired.undecided)
+            opened = True
         claimed = len(acquired.fired) + len(acquired.acquired) + len(acquired.skipped)
         self._more_is_due = claimed >= limit
         self._note_turn(acquired, look_ahead, is_answer=is_answer)

@@ -205,9 +205,11 @@ class SchedulerHarness(SchedulingMethods):
 
     def _fire_what_is_due(self) -> tuple[list[FiredTrigger], list[ExecutionRecord], datetime | None]:
         """Fire one batch. Returns it, the records of fires that were skipped, and when the next trigger is due."""
+        keys = self._dispatch_keys()
+        self._store.decide(self._node, dict.fromkeys(keys, True))
         due = self._store.acquire(
             self._node,
-            [AvailableSlots(*dispatch_key) for dispatch_key in self._dispatch_keys()],
+            [AvailableSlots(slot_pool) for slot_pool in {key.slot_pool: None for key in keys}],
             limit=MOST_AT_ONCE,
             look_ahead=timedelta(),
             misfire_threshold=self._threshold,
@@ -234,10 +236,11 @@ class SchedulerHarness(SchedulingMethods):
         return self._config.misfire_threshold + self._busy
 
     def _handle_misfires(self) -> None:
+        self._store.decide(self._node, dict.fromkeys(self._dispatch_keys(), True))
         more = True
         while more:
             outcome = self._store.recover_misfires(
-                self._node, self._dispatch_keys(), threshold=self._threshold, limit=self._config.misfire_batch_size
+                self._node, threshold=self._threshold, limit=self._config.misfire_batch_size
             )
             for key, missed in outcome.misfired.items():
                 self.listeners.emit(TriggerMisfired(key, tuple(missed)))

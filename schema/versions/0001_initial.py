@@ -19,6 +19,7 @@ TABLES = (
     "qrtz_executions",
     "qrtz_locks",
     "qrtz_misfires",
+    "qrtz_node_keys",
     "qrtz_scheduler_state",
     "qrtz_fired_triggers",
     "qrtz_paused_trigger_groups",
@@ -29,26 +30,27 @@ TABLES = (
     "qrtz_job_details",
 )
 
+SLOT_POOL = "btrim(split_part(placement, '\"requires\":'::text, 1), '{,}'::text)"
+
 # A loose scan of the due index, because a range of fire times is only fast behind the columns that come before it.
 # OFFSET 0 in the queries that use it keeps the planner from joining in another order, which reads the whole index.
 WAITING_KEYS = """
 WITH RECURSIVE waiting AS (
-    (SELECT sched_name, job_type, placement, misfire_rule FROM {place}qrtz_triggers
+    (SELECT sched_name, slot_pool, misfire_rule FROM {place}qrtz_triggers
       WHERE trigger_state = 'WAITING'
-      ORDER BY sched_name, job_type, placement, misfire_rule LIMIT 1)
+      ORDER BY sched_name, slot_pool, misfire_rule LIMIT 1)
     UNION ALL
     SELECT following.*
       FROM waiting w
      CROSS JOIN LATERAL (
-        SELECT t.sched_name, t.job_type, t.placement, t.misfire_rule FROM {place}qrtz_triggers t
+        SELECT t.sched_name, t.slot_pool, t.misfire_rule FROM {place}qrtz_triggers t
          WHERE t.trigger_state = 'WAITING'
-           AND (t.sched_name, t.job_type, t.placement, t.misfire_rule)
-               > (w.sched_name, w.job_type, w.placement, w.misfire_rule)
-         ORDER BY t.sched_name, t.job_type, t.placement, t.misfire_rule LIMIT 1) AS following
+           AND (t.sched_name, t.slot_pool, t.misfire_rule) > (w.sched_name, w.slot_pool, w.misfire_rule)
+         ORDER BY t.sched_name, t.slot_pool, t.misfire_rule LIMIT 1) AS following
 )"""
 TRIGGER = """t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time"""
-OF_WAITING_KEY = """t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.job_type = w.job_type
-           AND t.placement = w.placement AND t.misfire_rule = w.misfire_rule"""
+OF_WAITING_KEY = """t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.slot_pool = w.slot_pool
+           AND t.misfire_rule = w.misfire_rule"""
 OF_LIMIT = """, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key"""
 # The triggers of these jobs and concurrency keys wait for a slot, whatever their rows say.
 FULL_JOBS = """,
@@ -411,6 +413,7 @@ def upgrade() -> None:
         sa.Column("concurrency_key", Name, nullable=True),
         sa.Column("rate_limit", JSONB(), nullable=True),
         sa.Column("placement", sa.Text(), server_default=sa.text("''"), nullable=False),
+        sa.Column("slot_pool", sa.Text(collation="C"), sa.Computed(SLOT_POOL, persisted=True), nullable=False),
         sa.Column("persists_data", sa.Boolean(), nullable=False),
         sa.Column("requests_recovery", sa.Boolean(), nullable=False),
         sa.Column("retry_policy", JSONB(), nullable=True),
@@ -453,6 +456,13 @@ def upgrade() -> None:
         schema=schema,
     )
     op.create_index(
+        "qrtz_job_details_dispatch",
+        "qrtz_job_details",
+        [sa.text("(sched_name || '')"), "job_type", "placement"],
+        unique=False,
+        schema=schema,
+    )
+    op.create_index(
         "qrtz_job_details_mode",
         "qrtz_job_details",
         ["sched_name"],
@@ -466,6 +476,24 @@ def upgrade() -> None:
         ["sched_name"],
         unique=False,
         postgresql_where=sa.text("rate_limit IS NOT NULL"),
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_node_keys",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("epoch", sa.BigInteger(), nullable=False),
+        sa.Column("job_type", Name, nullable=False),
+        sa.Column("placement", sa.Text(), nullable=False),
+        sa.Column("runs", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint("epoch", "job_type", "placement", name="qrtz_node_keys_pkey"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_node_keys_refused",
+        "qrtz_node_keys",
+        ["sched_name", "job_type", "placement"],
+        unique=False,
+        postgresql_where=sa.text("NOT runs"),
         schema=schema,
     )
     op.create_table(
@@ -580,6 +608,7 @@ def upgrade() -> None:
         sa.Column("overlap_policy", sa.String(length=12), server_default=sa.text("'block'"), nullable=False),
         sa.Column("concurrency_key", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("placement", sa.Text(), server_default=sa.text("''"), nullable=False),
+        sa.Column("slot_pool", sa.Text(collation="C"), sa.Computed(SLOT_POOL, persisted=True), nullable=False),
         sa.Column("rate_limit", JSONB(), nullable=True),
         sa.Column("rate_limited_until", Instant, nullable=True),
         sa.Column("description", sa.Text(), nullable=True),
@@ -715,7 +744,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_triggers_due",
         "qrtz_triggers",
-        ["sched_name", "job_type", "placement", "misfire_rule", "next_fire_time", sa.text("priority DESC")],
+        ["sched_name", "slot_pool", "misfire_rule", "next_fire_time", sa.text("priority DESC")],
         unique=False,
         postgresql_where=sa.text("trigger_state = 'WAITING'"),
         schema=schema,
@@ -731,17 +760,9 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_triggers_rate_limited",
         "qrtz_triggers",
-        ["sched_name", "job_type", "placement", sa.text("GREATEST(rate_limited_until, next_fire_time)")],
+        ["sched_name", "slot_pool", sa.text("GREATEST(rate_limited_until, next_fire_time)")],
         unique=False,
         postgresql_where=sa.text("trigger_state = 'WAITING' AND rate_limit IS NOT NULL"),
-        schema=schema,
-    )
-    op.create_index(
-        "qrtz_triggers_placed",
-        "qrtz_triggers",
-        ["sched_name", "placement", "job_type"],
-        unique=False,
-        postgresql_where=sa.text("trigger_state = 'WAITING' AND placement <> ''"),
         schema=schema,
     )
     op.create_index(

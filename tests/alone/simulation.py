@@ -24,6 +24,7 @@ from quartzpy.store.protocol import (
     AvailableSlots,
     Completion,
     CompletionOutcome,
+    DispatchKey,
     FiredTrigger,
     JobStore,
     Node,
@@ -104,6 +105,7 @@ class SimulatedNode:
             clock=clock,
             store_time=StoreTime(clock),
             capacity=self,  # type: ignore[arg-type]
+            decide=self.decide,
             executors=SimpleNamespace(have_waiting=False, is_worth_filling=lambda at_most: True),  # type: ignore[arg-type]
             config=SchedulerConfig(**settings),
             epoch=lambda: self.epoch,
@@ -121,10 +123,13 @@ class SimulatedNode:
 
     def available_slots(self, claims: Collection[str]) -> list[AvailableSlots]:
         free = self.workers - len(self.running) - len(list(claims))
-        return [AvailableSlots(one, workers=free) for one in self.types] if free > 0 else []
+        return [AvailableSlots(workers=free)] if free > 0 else []
 
-    def learn(self, placed: object) -> bool:
+    def meet(self, slot_pools: object) -> bool:
         return False
+
+    def decide(self, node: Node, dispatch_keys: Collection[DispatchKey]) -> None:
+        self.store.decide(node, {key: key.job_type in self.types for key in dispatch_keys})
 
     # --- executions
 

@@ -19,10 +19,8 @@ from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import (
     AcquiredTrigger,
     Acquisition,
-    AvailableSlots,
     Completion,
     CompletionOutcome,
-    DispatchKey,
     FiredTrigger,
     FireRequest,
     Firing,
@@ -39,6 +37,7 @@ from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
 from tests.database import connect_to
+from tests.run_by import NodesOfTest, Slots
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 """The instant at which every test begins, a Monday."""
@@ -132,6 +131,7 @@ class Harness(ABC):
     def __init__(self, store: JobStore, clock: ManualClock) -> None:
         self.store = store
         self.clock = clock
+        self._nodes = NodesOfTest()
 
     @abstractmethod
     def set_state(self, trigger: TriggerKey, state: TriggerState) -> None:
@@ -197,9 +197,9 @@ class Harness(ABC):
         limit: int = 100,
         look_ahead: timedelta = timedelta(),
         threshold: timedelta = THRESHOLD,
-        types: Sequence[str | AvailableSlots] = (REPORT,),
+        types: Sequence[str | Slots] = (REPORT,),
     ) -> Acquisition:
-        available_slots = [one if isinstance(one, AvailableSlots) else AvailableSlots(one) for one in types]
+        available_slots = self._nodes.run(self.store, node, types)
         return self.store.acquire(
             node, available_slots, limit=limit, look_ahead=look_ahead, misfire_threshold=threshold
         )
@@ -244,9 +244,10 @@ class Harness(ABC):
         *,
         limit: int = 100,
         threshold: timedelta = THRESHOLD,
-        types: Sequence[str] = (REPORT,),
+        types: Sequence[str | Slots] = (REPORT,),
     ) -> MisfireOutcome:
-        return self.store.recover_misfires(node, [DispatchKey(one) for one in types], threshold=threshold, limit=limit)
+        self._nodes.run(self.store, node, types)
+        return self.store.recover_misfires(node, threshold=threshold, limit=limit)
 
     # --- queries
 

@@ -384,7 +384,9 @@ class Cluster(RuleBasedStateMachine):
         tables = self.store._tables
         waiting = sorted(row.entry for row in tables.triggers.values() if row.state is TriggerState.WAITING)
         late = list(tables.due.misfired([DispatchKey("report")], self.clock.now(), 60 * SECOND))
-        on_time = list(tables.due.on_time([AvailableSlots("report")], self.clock.now(), 60 * SECOND, 1000))
+        on_time = list(
+            tables.due.on_time({DispatchKey("report"): AvailableSlots()}, self.clock.now(), 60 * SECOND, 1000)
+        )
         assert sorted(late + on_time) == waiting
         assert on_time == sorted(on_time)
         for state, rows in tables.by_state.items():

@@ -13,7 +13,7 @@ from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import AvailableSlots, FiredTrigger, NamedTriggers, Node
+from quartzpy.store.protocol import FiredTrigger, NamedTriggers, Node
 from tests.contract.harness import (
     HOUR,
     MINUTE,
@@ -31,6 +31,7 @@ from tests.contract.harness import (
     stored_job,
     stored_trigger,
 )
+from tests.run_by import Slots
 
 TEN_A_MINUTE = RateLimit(10, per="1m")
 """One fire every six seconds."""
@@ -141,7 +142,7 @@ def test_what_a_node_has_no_slots_for_uses_nothing_up(store: Harness) -> None:
     node = store.node()
     store.schedule(limited(RateLimit(10, per="1m", burst=4)), *several(4))
     assert names(store.fire_due(node, limit=1)) == ["t0"]
-    assert names(store.fire_due(node, types=[AvailableSlots(REPORT, workers=1)])) == ["t1"]
+    assert names(store.fire_due(node, types=[Slots(REPORT, workers=1)])) == ["t1"]
     assert names(store.fire_due(node)) == ["t2", "t3"]
 
 

@@ -11,7 +11,7 @@ from quartzpy.calendars.days import WeeklyCalendar
 from quartzpy.errors import CalendarNotFoundError, JobNotFoundError, ObjectAlreadyExistsError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.matchers import GroupMatcher
-from quartzpy.store.protocol import EVERYTHING, AvailableSlots, JobEntry, JobGroups, TriggerGroups
+from quartzpy.store.protocol import EVERYTHING, JobEntry, JobGroups, TriggerGroups
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.trigger import Trigger
 from tests.contract.harness import (
@@ -29,6 +29,7 @@ from tests.contract.harness import (
     stored_job,
     stored_trigger,
 )
+from tests.run_by import Slots
 
 HEAVY = job(execution_group="heavy").placement.text
 
@@ -262,9 +263,7 @@ def test_a_claim_is_void_once_its_job_is_stored_with_other_values(store: Harness
     store.clock.advance(5 * SECOND)
     firing = store.fire(node, took.acquired)
     assert (list(firing.fired), list(firing.not_due)) == ([], [])
-    took = store.acquire(
-        node, types=[AvailableSlots("report", group=""), AvailableSlots("other"), AvailableSlots("report", HEAVY)]
-    )
+    took = store.acquire(node, types=[Slots("report", group=""), Slots("other"), Slots("report", HEAVY)])
     assert [one.job_type for one in took.fired] == [other.get("job_type", "report")]
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from quartzpy.jobs.job import JobDetail
-from quartzpy.placement import Capabilities, Placement
-from quartzpy.store.protocol import AvailableSlots, DispatchKey
+from quartzpy.placement import Capabilities, Placement, slot_pool_of
+from quartzpy.store.protocol import DispatchKey
 from tests.contract.harness import (
     MINUTE,
     REPORT,
@@ -24,6 +24,7 @@ from tests.contract.harness import (
     once,
     stored_job,
 )
+from tests.run_by import Slots
 
 CPU = Placement(executor="cpu").text
 REPORTS = Placement(group="reports").text
@@ -41,8 +42,8 @@ def test_a_job_that_needs_an_executor_is_left_to_nodes_that_have_it(store: Harne
     took = store.acquire(node)
     assert names(took.fired) == ["light"]
     assert took.next_due is None
-    assert set(took.placed) == {DispatchKey(REPORT, CPU)}
-    took = store.acquire(node, types=[AvailableSlots(REPORT, CPU, "cpu", 1)])
+    assert slot_pool_of(CPU) in took.slot_pools
+    took = store.acquire(node, types=[Slots(REPORT, CPU, "cpu", 1)])
     assert names(took.fired) == ["heavy"]
     assert took.fired[0].placement == CPU
     assert took.fired[0].job_detail.executor == "cpu"
@@ -55,9 +56,9 @@ def test_no_more_of_an_executor_are_taken_than_are_free(store: Harness) -> None:
     store.schedule(job("light"), *[once(f"l{n}", at(n)) for n in range(3)])
     store.clock.set(at(10))
     available_slots = [
-        AvailableSlots(REPORT, "", "default", 2),
-        AvailableSlots(REPORT, CPU, "cpu", 3),
-        AvailableSlots(REPORT, BOTH, "cpu", 3, "reports", 5),
+        Slots(REPORT, "", "default", 2),
+        Slots(REPORT, CPU, "cpu", 3),
+        Slots(REPORT, BOTH, "cpu", 3, "reports", 5),
     ]
     took = store.acquire(node, types=available_slots)
     assert sorted(names(took.fired)) == ["g0", "h0", "h1", "l0", "l1"]
@@ -70,8 +71,8 @@ def test_no_more_of_a_group_are_taken_than_it_has_room_for(store: Harness) -> No
     store.schedule(placed("b", execution_group="reports"), *[once(f"b{n}", at(n + 0.5)) for n in range(3)])
     store.clock.set(at(10))
     available_slots = [
-        AvailableSlots(REPORT, REPORTS, "default", 10, "reports", 3),
-        AvailableSlots(REPORT, BOTH, "cpu", 10, "reports", 3),
+        Slots(REPORT, REPORTS, "default", 10, "reports", 3),
+        Slots(REPORT, BOTH, "cpu", 10, "reports", 3),
     ]
     assert names(store.acquire(node, types=available_slots).fired) == ["a0", "b0", "a1"]
 
@@ -81,14 +82,14 @@ def test_the_limit_of_a_pass_holds_over_all_executors(store: Harness) -> None:
     store.schedule(placed("heavy"), *[once(f"h{n}", at(n)) for n in range(4)])
     store.schedule(job("light"), *[once(f"l{n}", at(n + 0.5)) for n in range(4)])
     store.clock.set(at(10))
-    available_slots = [AvailableSlots(REPORT, "", "default", 4), AvailableSlots(REPORT, CPU, "cpu", 4)]
+    available_slots = [Slots(REPORT, "", "default", 4), Slots(REPORT, CPU, "cpu", 4)]
     assert names(store.acquire(node, types=available_slots, limit=3).fired) == ["h0", "l0", "h1"]
 
 
 def test_a_claim_carries_its_placement(store: Harness) -> None:
     node = store.node()
     store.schedule(placed("heavy"), once("soon", at(5)))
-    [claim] = store.acquire(node, types=[AvailableSlots(REPORT, CPU)], look_ahead=10 * SECOND).acquired
+    [claim] = store.acquire(node, types=[Slots(REPORT, CPU)], look_ahead=10 * SECOND).acquired
     assert claim.placement == CPU
     store.clock.set(at(5))
     [fired] = store.fire(node, [claim]).fired
@@ -101,7 +102,7 @@ def test_a_job_that_moves_takes_its_triggers_along(store: Harness) -> None:
     store.schedule(placed("job"), replace=True)
     assert store.store.waiting_dispatch_keys() == {DispatchKey(REPORT, CPU)}
     assert not store.acquire(node).fired
-    assert names(store.acquire(node, types=[AvailableSlots(REPORT, CPU)]).fired) == ["every"]
+    assert names(store.acquire(node, types=[Slots(REPORT, CPU)]).fired) == ["every"]
 
 
 def test_all_values_of_a_placement_are_stored(store: Harness) -> None:
@@ -117,7 +118,7 @@ def test_what_runs_again_runs_where_its_job_may(store: Harness, again: str) -> N
     node = store.node("a")
     other = store.node("b")
     store.schedule(placed("heavy", durable=True, requests_recovery=True), once("heavy"))
-    [fired] = store.acquire(node, types=[AvailableSlots(REPORT, CPU)]).fired
+    [fired] = store.acquire(node, types=[Slots(REPORT, CPU)]).fired
     if again == "retry":
         store.complete(node, fired, retry_after=SECOND)
     else:
@@ -127,16 +128,16 @@ def test_what_runs_again_runs_where_its_job_may(store: Harness, again: str) -> N
         store.store.recover(other, dead)
     store.clock.advance(10 * SECOND)
     assert not store.acquire(other).fired
-    [fired] = store.acquire(other, types=[AvailableSlots(REPORT, CPU)], threshold=10 * MINUTE).fired
+    [fired] = store.acquire(other, types=[Slots(REPORT, CPU)], threshold=10 * MINUTE).fired
     assert fired.job_key == job_key("heavy")
 
 
-def test_misfires_are_handled_by_lane(store: Harness) -> None:
+def test_misfires_are_handled_by_nodes_that_run_the_trigger(store: Harness) -> None:
     node = store.node()
     store.schedule(placed("heavy"), every(3600, "every"))
     store.clock.set(at(600))
     assert not store.misfire(node).misfired
-    outcome = store.store.recover_misfires(node, [DispatchKey(REPORT, CPU)], threshold=MINUTE, limit=10)
+    outcome = store.misfire(node, types=[Slots(REPORT, CPU)], threshold=MINUTE, limit=10)
     assert list(outcome.misfired) == [key("every")]
 
 

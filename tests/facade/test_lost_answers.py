@@ -113,10 +113,11 @@ def test_executions_that_a_node_does_not_know_of_start_at_its_next_check_in(
     scheduler.schedule_job(JobDetail(jobs.Recorded, "serial"), soon("late", 0))
     # As by a round trip of this node that was committed after it had been given up.
     wait_until(lambda: is_due(scheduler))
+    node.parts.known_types.learn()
     with caplog.at_level(logging.WARNING):
         took = scheduler._store.acquire(
             node.parts.registration.present_epoch().node,
-            [AvailableSlots(scheduler.jobs()[0].job_type)],
+            [AvailableSlots()],
             limit=1,
             look_ahead=timedelta(),
             misfire_threshold=timedelta(minutes=1),

@@ -10,7 +10,7 @@ from quartzpy.events.listeners import Listeners
 from quartzpy.keys import TriggerKey
 from quartzpy.node.misfire_handler import BACKLOG_REST, MisfireHandler
 from quartzpy.node.registration import Epoch
-from quartzpy.store.protocol import DispatchKey, JobStore, MisfireOutcome, Node
+from quartzpy.store.protocol import JobStore, MisfireOutcome, Node
 from quartzpy.store.store_time import StoreTime
 from tests.node.test_small_parts import ManualClock
 
@@ -28,7 +28,7 @@ class Storm:
         self.largest = 0
         self.given: list[weakref.ref[Missed]] = []
 
-    def recover_misfires(self, node: Node, keys: object, *, threshold: timedelta, limit: int) -> MisfireOutcome:
+    def recover_misfires(self, node: Node, *, threshold: timedelta, limit: int) -> MisfireOutcome:
         count = min(limit, self.left)
         self.left -= count
         self.largest = max(self.largest, count)
@@ -48,7 +48,7 @@ def test_a_storm_of_misfires_is_handled_in_slices_and_leaves_nothing_in_memory()
         store_time=StoreTime(clock),
         config=SchedulerConfig(),
         epoch=lambda: epoch,
-        dispatch_keys=lambda: [DispatchKey("job")],
+        performs_maintenance=lambda: True,
         scheduling_changed=lambda earliest: None,
         listeners=Listeners(),
         lease_lost=lambda epoch: None,

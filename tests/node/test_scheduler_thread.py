@@ -29,6 +29,7 @@ def _thread(passes: list[str], error: Exception | None = None) -> SchedulerThrea
         clock=SystemClock(),
         store_time=unused,
         capacity=unused,
+        decide=unused,
         executors=unused,
         config=unused,
         epoch=lambda: epoch,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.postgresql.connection import next_due
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import Node
+from quartzpy.store.protocol import DispatchKey, Node
 from tests.database import connect_to
 
 NAME = "store-sql"
@@ -56,5 +56,12 @@ def connect(postgres_dsn: str) -> Iterator[Callable[[], psycopg.Connection[Any]]
         connection.close()
 
 
-def register(store: SqlJobStore, name: str = "node") -> Node:
-    return store.register(name, host="here", pid=1, checkin_interval=timedelta(seconds=1), window=timedelta(seconds=10))
+RUN_HERE = ("report", "known", "work", "expected", "announced", "limited", "plain", "fenced", "round-trips", "early")
+"""The job types of these tests."""
+
+
+def register(store: SqlJobStore, name: str = "node", *, runs: Sequence[str] = RUN_HERE) -> Node:
+    """Register a node that runs these job types, and has said nothing about others."""
+    node = store.register(name, host="here", pid=1, checkin_interval=timedelta(seconds=1), window=timedelta(seconds=10))
+    store.decide(node, {DispatchKey(job_type): True for job_type in runs})
+    return node

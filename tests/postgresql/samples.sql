@@ -8,6 +8,7 @@
 \set actions {SKIPPED}
 \set actor ann
 \set actors {ann,bob}
+\set admits false
 \set after '{2026-01-01 00:00:00+00}'
 \set after_at '2026-01-01 00:00:00+00'
 \set after_group g
@@ -76,6 +77,7 @@
 \set generations {1,2}
 \set group g
 \set group_slots {5}
+\set following_pools {zzz}
 \set groups {g,g}
 \set handed_back {false,false}
 \set hashes {1,NULL}
@@ -95,7 +97,7 @@
 \set job_names {a,b}
 \set job_type report
 \set job_type_list {report,report}
-\set job_types {a.job}
+\set job_types {a.job,b.job}
 \set keep 1000
 \set keeps_data false
 \set keeps_persisted true
@@ -117,6 +119,7 @@
 \set margin '1 min'
 \set max_concurrent_list {NULL,1}
 \set max_deaths 3
+\set met_pools {""}
 \set messages '{"half done",NULL}'
 \set misfire_action SKIPPED
 \set misfire_instruction_list {smart,smart}
@@ -161,6 +164,7 @@
 \set rate_limits {NULL,NULL}
 \set reason why
 \set reasons '{"cannot be computed","has no next fire time"}'
+\set refused {a.job}
 \set releases {f,f}
 \set replace true
 \set requests_recovery_list {f,t}
@@ -170,6 +174,7 @@
 \set revisions {1}
 \set roles {admin,admin}
 \set rows '{"(0,1)"}'
+\set runs {t,f}
 \set sched samples
 \set schedule_list '{"{}","{}"}'
 \set schedules '{"{}","{}"}'
@@ -177,6 +182,8 @@
 \set scope TRIGGER
 \set silent_for '60 s'
 \set since -infinity
+\set sinces {-infinity,2026-01-01T00:00:00Z}
+\set slot_pools '{"","\\"executor\\":\\"cpu\\""}'
 \set start '2026-01-01 00:00:00+00'
 \set start_time_list {2030-01-01T00:00:00Z,2030-01-01T00:00:00Z}
 \set started '{2026-01-01 00:00:01+00,2026-01-01 00:00:01+00}'

@@ -79,7 +79,7 @@ def announce(store: SqlJobStore) -> None:
 
 def take(store: SqlJobStore, node: Node) -> Acquisition:
     return store.acquire(
-        node, [AvailableSlots(TYPE)], limit=10, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1)
+        node, [AvailableSlots()], limit=10, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1)
     )
 
 

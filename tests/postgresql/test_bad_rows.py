@@ -13,7 +13,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import AvailableSlots, DispatchKey, JobEntry, Node
+from quartzpy.store.protocol import AvailableSlots, JobEntry, Node
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.postgresql.conftest import register
@@ -78,7 +78,7 @@ class Scene:
     def acquire(self, *, look_ahead: float = 0.0) -> Any:
         return self.store.acquire(
             self.node,
-            [AvailableSlots("work", workers=20, group_slots=20)],
+            [AvailableSlots(workers=20, group_slots=20)],
             limit=20,
             look_ahead=timedelta(seconds=look_ahead),
             misfire_threshold=timedelta(hours=2),
@@ -176,9 +176,7 @@ def test_misfires_are_handled_beside_a_row_that_was_edited(scene: Scene) -> None
         " OR next_fire_time < clock_timestamp() - interval '4 hours') NOT VALID"
     )
     try:
-        done = scene.store.recover_misfires(
-            scene.node, [DispatchKey("work", "")], threshold=timedelta(minutes=1), limit=100
-        )
+        done = scene.store.recover_misfires(scene.node, threshold=timedelta(minutes=1), limit=100)
     finally:
         scene.admin.execute("ALTER TABLE qrtz_triggers DROP CONSTRAINT broken")
     assert {key.name for key in done.misfired} == {*NAMES} - {BAD}

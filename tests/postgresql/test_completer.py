@@ -37,7 +37,7 @@ def fired(store: SqlJobStore, node: Node, **values: Any) -> list[FiredTrigger]:
         job = JobDetail("work", f"job{number}", durable=True, **values)
         trigger = SimpleTrigger(f"t{number}", job_key=job.key, start_time=now - timedelta(seconds=1))
         store.store_jobs([JobEntry(job, [prepare(trigger, now, None)])], replace=False)
-    opening = AvailableSlots("work", workers=JOBS)
+    opening = AvailableSlots(workers=JOBS)
     found = store.acquire(node, [opening], limit=JOBS, look_ahead=MINUTE, misfire_threshold=MINUTE).fired
     assert len(found) == JOBS
     return sorted(found, key=lambda one: one.job_name)

@@ -47,7 +47,7 @@ from tests.postgresql.conftest import NAME, register
 from tests.proxy import Proxy
 
 LANES = [DispatchKey("report")]
-OPENINGS = [AvailableSlots("report")]
+OPENINGS = [AvailableSlots()]
 Connect = Callable[[], psycopg.Connection[Any]]
 
 
@@ -346,7 +346,7 @@ def test_a_late_trigger_that_this_node_cannot_compute_blocks_no_other(
     store_due(store, "well", job="well")
     connect().execute("UPDATE qrtz_triggers SET next_fire_time = now() - interval '1 h'")
     connect().execute("UPDATE qrtz_triggers SET kind = 'unheard of' WHERE job_name = 'edited'")
-    outcome = store.recover_misfires(node, LANES, threshold=timedelta(minutes=1), limit=10)
+    outcome = store.recover_misfires(node, threshold=timedelta(minutes=1), limit=10)
     assert [key.name for key in outcome.misfired] == ["well"]
 
 
@@ -369,7 +369,7 @@ def test_a_misfire_that_another_node_handles_meanwhile_is_handled_once(
     store.store_jobs([JobEntry(JobDetail(LANES[0].job_type, "job"), [prepare(trigger, now, None)])], replace=True)
 
     def misfire(of: SqlJobStore, by: Node) -> int:
-        return len(of.recover_misfires(by, LANES, threshold=timedelta(minutes=1), limit=9).misfired)
+        return len(of.recover_misfires(by, threshold=timedelta(minutes=1), limit=9).misfired)
 
     write = store._steps.locked
 
@@ -489,7 +489,7 @@ def test_late_triggers_that_no_node_here_can_handle_do_not_starve_the_others(
     user.execute("UPDATE qrtz_triggers SET schedule = '{}' WHERE job_name = 'edited'")
     handled = []
     for _ in range(6):
-        outcome = store.recover_misfires(node, LANES, threshold=timedelta(minutes=1), limit=3)
+        outcome = store.recover_misfires(node, threshold=timedelta(minutes=1), limit=3)
         handled += [key.name for key in outcome.misfired]
         if not outcome.more:
             break
@@ -511,7 +511,7 @@ def test_a_misfire_is_handled_whatever_the_data_of_its_trigger_holds(store: SqlJ
         "UPDATE qrtz_triggers SET next_fire_time = now() - interval '1 h',"
         """ job_data = '{"a": {"$enum": ["another.program:Colour", "RED"]}}'"""
     )
-    outcome = store.recover_misfires(node, LANES, threshold=timedelta(minutes=1), limit=3)
+    outcome = store.recover_misfires(node, threshold=timedelta(minutes=1), limit=3)
     assert [key.name for key in outcome.misfired] == ["a"]
 
 

@@ -49,9 +49,7 @@ def executing(store: SqlJobStore, node: Node) -> FiredTrigger:
     trigger = SimpleTrigger("t", job_key=JOB.key, start_time=now - timedelta(seconds=1))
     store.store_jobs([JobEntry(JOB, [prepare(trigger, now, None)])], replace=False)
     minute = timedelta(minutes=1)
-    [fired] = store.acquire(
-        node, [AvailableSlots("fenced")], limit=1, look_ahead=minute, misfire_threshold=minute
-    ).fired
+    [fired] = store.acquire(node, [AvailableSlots()], limit=1, look_ahead=minute, misfire_threshold=minute).fired
     return fired
 
 

@@ -204,8 +204,7 @@ def misfiring(stage: Stage) -> Run:
 
     def run() -> set[str]:
         return {
-            key.name.split()[0]
-            for key in stage.store.recover_misfires(stage.node, LANES, threshold=SECOND, limit=10).misfired
+            key.name.split()[0] for key in stage.store.recover_misfires(stage.node, threshold=SECOND, limit=10).misfired
         }
 
     return run

@@ -39,7 +39,7 @@ def store_due(store: SqlJobStore, job: JobDetail, *names: str) -> None:
 
 def acquire(store: SqlJobStore, node: Node, limit: int = 100) -> Acquisition:
     return store.acquire(
-        node, [AvailableSlots(REPORT)], limit=limit, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1)
+        node, [AvailableSlots()], limit=limit, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1)
     )
 
 

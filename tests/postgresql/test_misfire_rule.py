@@ -102,7 +102,7 @@ def test_a_held_trigger_that_is_resumed_skips_what_it_has_missed(store: SqlJobSt
     store.pause(NamedTriggers([key]))
     store.resume(NamedTriggers([key]), missed=Missed.SKIP)
     assert not acquire(store, node).fired
-    store.recover_misfires(node, LANES, threshold=timedelta(minutes=1), limit=10)
+    store.recover_misfires(node, threshold=timedelta(minutes=1), limit=10)
     assert not acquire(store, node).fired
     [(rule, policy)] = connect().execute("SELECT misfire_rule, missed_policy FROM qrtz_triggers").fetchall()
     assert (rule, policy) == ("SCHEDULER", None)

@@ -12,7 +12,15 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import AvailableSlots, Completion, JobEntry, NamedTriggers, Notification, Subscription
+from quartzpy.store.protocol import (
+    AvailableSlots,
+    Completion,
+    DispatchKey,
+    JobEntry,
+    NamedTriggers,
+    Notification,
+    Subscription,
+)
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.postgresql.conftest import NAME, register
@@ -52,7 +60,45 @@ def test_what_is_due_later_than_something_else_of_its_job_type_is_not(store: Sql
     put(store, "later", timedelta(hours=2))
     assert not news.wait(NEVER)
     put(store, "of another type", timedelta(hours=2), "other")
-    assert news.wait(SOON), "a node that does not know the first type sleeps longer"
+    assert not news.wait(NEVER), "every node looks when the first one is due"
+    news.close()
+
+
+def test_what_is_due_after_triggers_that_a_node_has_refused_is_announced(
+    store: SqlJobStore, news: Subscription
+) -> None:
+    node = register(store)
+    put(store, "first", timedelta(hours=1), "foreign")
+    assert news.wait(SOON)
+    store.decide(node, {DispatchKey("foreign"): False})
+    put(store, "later", timedelta(hours=2))
+    assert news.wait(SOON), "the node sleeps beyond the first trigger"
+    put(store, "between", timedelta(hours=1.5), "foreign")
+    assert not news.wait(NEVER), "it does not concern that node, and all others look when the first is due"
+    put(store, "still later", timedelta(hours=3))
+    assert not news.wait(NEVER), "the node looks when the one before is due"
+    store.leave(node)
+    assert news.wait(SOON)
+    store.delete_triggers([TriggerKey("later"), TriggerKey("still later")])
+    while news.wait(NEVER):
+        pass
+    put(store, "later again", timedelta(hours=2))
+    assert not news.wait(NEVER), "the node is gone"
+    news.close()
+
+
+def test_an_announcement_looks_at_a_limited_number_of_triggers(store: SqlJobStore, news: Subscription) -> None:
+    """Those before the new trigger may all be refused; then the notification costs less than to look for one more."""
+    node = register(store)
+    foreign = JobDetail("foreign", "foreign", durable=True)
+    triggers = [SimpleTrigger(f"t{n}", job_key=foreign.key, start_time=NOW + timedelta(hours=1)) for n in range(30)]
+    store.store_jobs([JobEntry(foreign, [prepare(trigger, NOW, None) for trigger in triggers])], replace=True)
+    store.decide(node, {DispatchKey("foreign"): False})
+    put(store, "first", timedelta(hours=2))
+    while news.wait(NEVER):
+        pass
+    put(store, "later", timedelta(hours=3))
+    assert news.wait(SOON)
     news.close()
 
 
@@ -72,7 +118,7 @@ def test_what_a_leaving_node_gives_back_is_announced(store: SqlJobStore, news: S
     put(store, "claimed", timedelta(hours=1))
     assert news.wait(SOON)
     took = store.acquire(
-        node, [AvailableSlots("known")], limit=5, look_ahead=timedelta(hours=2), misfire_threshold=timedelta(minutes=1)
+        node, [AvailableSlots()], limit=5, look_ahead=timedelta(hours=2), misfire_threshold=timedelta(minutes=1)
     )
     assert len(took.acquired) == 1
     store.leave(node)
@@ -111,7 +157,7 @@ def test_what_a_completion_frees_is_announced_where_its_node_takes_no_more(
     assert news.wait(SOON)
     minute = timedelta(minutes=1)
     [fired] = store.acquire(
-        node, [AvailableSlots("known")], limit=2, look_ahead=timedelta(), misfire_threshold=60 * minute
+        node, [AvailableSlots()], limit=2, look_ahead=timedelta(), misfire_threshold=60 * minute
     ).fired
     ended = Completion(fired, started_at=NOW, ended_at=NOW, outcome=Outcome.SUCCEEDED)
     assert store.complete(node, [ended], wakes_others=not takes_more).earliest_unblocked

@@ -14,6 +14,7 @@ from quartzpy.errors import LeaseLostError, OutcomeUnknownError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.store.postgresql.connection import next_due
+from quartzpy.store.postgresql.connection.next_due import NextDueCache, NextDueRead
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.pool import PoolShare
 from quartzpy.store.postgresql.steps.acquire import BACKLOG
@@ -42,7 +43,7 @@ def add(store: SqlJobStore, job: JobDetail, *names: str, due_in: timedelta = -SE
 
 def take(store: SqlJobStore, node: Node, *, limit: int = 10, look_ahead: timedelta = timedelta()) -> Acquisition:
     return store.acquire(
-        node, [AvailableSlots(TYPE)], limit=limit, look_ahead=look_ahead, misfire_threshold=timedelta(minutes=1)
+        node, [AvailableSlots()], limit=limit, look_ahead=look_ahead, misfire_threshold=timedelta(minutes=1)
     )
 
 
@@ -227,47 +228,69 @@ def test_a_notification_or_a_change_of_ones_own_is_followed_by_a_full_read(
     assert names(take(store, node)) == ["own"]
 
 
-@pytest.mark.usefixtures("expensive_reads")
-def test_a_read_that_was_overtaken_by_a_change_sets_no_front(store: SqlJobStore) -> None:
-    expected = store._session.next_due
-    before = expected.next_read("slots", full=False)
-    expected.require_full_read()
-    expected.note_read(before, "slots", datetime.now(UTC), 1.0)
-    assert expected.next_read("slots", full=False).since is None
+def read_of(expected: NextDueCache, *pools: str, passed_over: int = 0) -> NextDueRead:
+    return expected.next_read(pools or ("",), passed_over)
 
 
-@pytest.mark.usefixtures("expensive_reads")
-@pytest.mark.parametrize("is_first", [True, False])
-def test_a_change_that_another_thread_notes_at_the_same_moment_is_looked_for(
-    monkeypatch: pytest.MonkeyPatch, is_first: bool
+def note(
+    expected: NextDueCache, read: NextDueRead, at: datetime, *pools: str, passed_over: int = 0, took: float = 1.0
 ) -> None:
-    expected, at = next_due.NextDueCache(), datetime.now(UTC)
-    if not is_first:
-        expected.note_read(expected.next_read("slots", full=False), "slots", at, 1.0)
-    read = expected.next_read("slots", full=False)
-    assert (read.since is None) is is_first
-    # The change comes after the comparison of the changes and before the front is stored.
-    name = "_Floor" if is_first else "replace"
-    make = getattr(next_due, name)
-    monkeypatch.setattr(next_due, name, lambda *a, **k: (expected.require_full_read(), make(*a, **k))[1])
-    expected.note_read(read, "slots", at + SECOND, 1.0)
-    assert expected.next_read("slots", full=False).since is None
+    """Note that nothing waited before an instant."""
+    expected.note_read(read, pools or ("",), passed_over, at, [None] * len(read.sinces), took)
 
 
 @pytest.mark.usefixtures("expensive_reads")
-def test_the_front_is_that_of_the_same_slots(store: SqlJobStore) -> None:
-    expected = store._session.next_due
-    at = datetime.now(UTC)
-    expected.note_read(expected.next_read("slots", full=False), "slots", at, 1.0)
-    assert expected.next_read("slots", full=False).since == at
-    assert expected.next_read("slots", full=True).since is None
-    assert expected.next_read("others", full=False).since is None
+def test_a_read_that_was_overtaken_by_a_change_sets_no_floor() -> None:
+    expected = NextDueCache()
+    before = read_of(expected)
+    expected.require_full_read()
+    note(expected, before, datetime.now(UTC))
+    assert read_of(expected).sinces == (None,)
+    before = read_of(expected)
+    expected.note_waiting(datetime.now(UTC))
+    note(expected, before, datetime.now(UTC) + SECOND)
+    assert read_of(expected).sinces == (None,)
+
+
+@pytest.mark.usefixtures("expensive_reads")
+def test_the_floor_is_that_of_a_slot_pool_and_of_the_same_triggers() -> None:
+    expected, at = NextDueCache(), datetime.now(UTC)
+    note(expected, read_of(expected, "", "a"), at, "", "a")
+    assert read_of(expected, "a").sinces == (at,)
+    assert read_of(expected, "a", "b").sinces == (at, None), "the slots of another pool have become free"
+    assert read_of(expected, passed_over=1).sinces == (None,), "other triggers are passed over"
     later = at + SECOND
-    expected.note_read(expected.next_read("slots", full=False), "slots", later, 0.0)
-    assert expected.next_read("slots", full=False).since == later
+    note(expected, read_of(expected, "a"), later, "a", took=0.0)
+    assert read_of(expected, "", "a").sinces == (at, later)
 
 
-def test_a_quick_read_sets_no_front(store: SqlJobStore) -> None:
-    expected = store._session.next_due
-    expected.note_read(expected.next_read("slots", full=False), "slots", datetime.now(UTC), 0.0001)
-    assert expected.next_read("slots", full=False).since is None
+@pytest.mark.usefixtures("expensive_reads")
+def test_a_trigger_that_begins_to_wait_lowers_the_floors_above_it() -> None:
+    expected, at = NextDueCache(), datetime.now(UTC)
+    note(expected, read_of(expected, "", "a"), at, "", "a")
+    note(expected, read_of(expected, "a"), at + 2 * SECOND, "a")
+    expected.note_waiting(at + SECOND)
+    assert read_of(expected, "", "a").sinces == (at, at + SECOND)
+    expected.note_waiting(None)
+    assert read_of(expected, "", "a").sinces == (at, at + SECOND), "none began to wait"
+    expected.note_announced(at - SECOND)
+    assert read_of(expected, "", "a").sinces == (at - SECOND, at - SECOND)
+    expected.note_announced()
+    assert read_of(expected, "", "a").sinces == (None, None), "it was not told which"
+
+
+@pytest.mark.usefixtures("expensive_reads")
+def test_what_walked_far_is_read_without_the_lock_before_it_is_claimed() -> None:
+    expected = NextDueCache()
+    assert not expected.is_costly([""], read_of(expected)), "nothing is known"
+    note(expected, read_of(expected), datetime.now(UTC))
+    assert not expected.is_costly([""], read_of(expected)), "it begins at the floor"
+    expected.require_full_read()
+    assert expected.is_costly([""], read_of(expected))
+    assert not expected.is_costly(["a"], read_of(expected, "a"))
+
+
+def test_a_quick_read_sets_no_floor() -> None:
+    expected = NextDueCache()
+    note(expected, read_of(expected), datetime.now(UTC), took=0.0001)
+    assert read_of(expected).sinces == (None,)

@@ -11,7 +11,7 @@ import pytest
 from quartzpy.store.postgresql.connection import next_due
 from quartzpy.store.postgresql.connection.next_due import NextDueCache
 
-SLOTS = "slots"
+POOLS = ("",)
 
 
 @pytest.mark.parametrize(("moved_by", "begins"), [(-0.05, False), (0.05, True), (None, True)])
@@ -20,9 +20,10 @@ def test_the_next_read_finds_what_was_moved(
 ) -> None:
     monkeypatch.setattr(next_due, "EXPENSIVE_READ", 0.001)
     expected, at = NextDueCache(), datetime.now(UTC)
-    expected.note_read(expected.next_read(SLOTS, full=False), SLOTS, at, 1.0)
-    assert expected.next_read(SLOTS, full=False).since == at
+    expected.note_read(expected.next_read(POOLS, 0), POOLS, 0, at, [None], 1.0)
+    assert expected.next_read(POOLS, 0).sinces == (at,)
     moved_to = None if moved_by is None else at + timedelta(seconds=moved_by)
     fired: Any = SimpleNamespace(next_fire_time=moved_to, max_concurrent=None)
     expected.note_moved([fired])
-    assert (expected.next_read(SLOTS, full=False).since == at) is begins
+    [since] = expected.next_read(POOLS, 0).sinces
+    assert since == (at if begins else moved_to)

@@ -20,6 +20,7 @@ from quartzpy.states import ENDED, ActionState, ExecutionState, TriggerState
 from quartzpy.store.postgresql import lookups, migrations, pages
 from quartzpy.store.postgresql.admin import history, search, usage
 from quartzpy.store.postgresql.connection.conninfo import session_settings
+from quartzpy.store.postgresql.connection.listen import ANNOUNCE
 from quartzpy.store.postgresql.pausing import BY_JOB, BY_PAGE, passes
 from quartzpy.store.postgresql.removing import DELETE_SLICE, DELETE_SLICE_SKIPPING
 from quartzpy.store.postgresql.schema.statement import as_text, prepare
@@ -27,8 +28,11 @@ from quartzpy.store.postgresql.steps.acquire import (
     ACQUIRE,
     ACQUIRE_UNLIMITED,
     ACQUIRE_UNLIMITED_OF_ONE_POOL,
+    LAST_POOL,
     LOCK_IF_DUE,
     NEXT_DUE,
+    OF_MANY_REFUSED,
+    UNDECIDED,
 )
 from quartzpy.store.postgresql.steps.complete import complete_statement
 from quartzpy.store.postgresql.steps.misfire import LATE, MOVE
@@ -69,13 +73,21 @@ SELECT 'plans', n, 'DEFAULT', 't' || n, 'DEFAULT', type, type,
 FILL_NODE = """
 INSERT INTO qrtz_scheduler_state (sched_name, instance_id, epoch, host, pid, started_at, last_checkin, checkin_count,
     checkin_interval) VALUES ('plans', 'node', 1, 'here', 1, now(), now(), 0, '1 s');
+INSERT INTO qrtz_node_keys (sched_name, epoch, job_type, placement, runs)
+SELECT 'plans', 1, type, '', type <> 'unknown'
+  FROM unnest(ARRAY['known', 'unknown', 'keyed'] || ARRAY(SELECT 'unused-' || n FROM generate_series(1, 3000) AS n))
+       AS type;
 """
 VALUES: dict[str, Any] = {
     "sched": "plans",
     "instance": "node",
     "epoch": 1,
-    "job_types": ["known"],
-    "placements": [""],
+    "slot_pools": [""],
+    "sinces": ["-infinity"],
+    "met_pools": ["", '"executor":"elsewhere"'],
+    "following_pools": ['"executor":"elsewhere"', LAST_POOL],
+    "refused": ["unknown\n"],
+    "admits": False,
     "executors": ["default"],
     "workers": [LIMIT],
     "groups": [""],
@@ -143,7 +155,9 @@ class Fill:
         return f"statistics: {self.statistics}"
 
 
-TABLES = "qrtz_executions, qrtz_fired_triggers, qrtz_triggers, qrtz_job_details, qrtz_misfires, qrtz_audit"
+TABLES = (
+    "qrtz_executions, qrtz_fired_triggers, qrtz_triggers, qrtz_job_details, qrtz_misfires, qrtz_audit, qrtz_node_keys"
+)
 FORGET_STATISTICS = f"""
 DELETE FROM pg_statistic WHERE starelid = ANY (string_to_array('{TABLES}', ', ')::regclass[]);
 UPDATE pg_class SET relpages = 0, reltuples = -1 WHERE oid = ANY (string_to_array('{TABLES}', ', ')::regclass[]);
@@ -405,7 +419,7 @@ SEEN: dict[str, tuple[TriggerQuery, int]] = {
     "blocked": (TriggerQuery(states=_BLOCKED, among=_SOME), 2 * _SOME + LIMIT),
     "blocked, any number": (TriggerQuery(states=_BLOCKED), 3_000 + 2 * _SOME),
     "blocked, by time": (TriggerQuery(states=_BLOCKED, order=_TIME, among=_SOME), 8 * _SOME),
-    "blocked, by time, any number": (TriggerQuery(states=_BLOCKED, order=_TIME), 8 * _SOME),
+    "blocked, by time, any number": (TriggerQuery(states=_BLOCKED, order=_TIME), 3_000 + 8 * _SOME),
     "waiting, by time": (TriggerQuery(states=_WAITING, order=_TIME, among=_SOME), 8 * _SOME),
     "waiting": (TriggerQuery(states=_WAITING, among=_SOME), 2 * _SOME),
     "in all states that fire, by time": (TriggerQuery(states=_FIRES, order=_TIME), _EVERY_RULE * 2 * LIMIT),
@@ -456,7 +470,8 @@ def read(plan: list[dict[str, Any]]) -> int:
 
 
 EARLIER = """
-INSERT INTO qrtz_job_details SELECT (jsonb_populate_record(j, '{"sched_name": "earlier"}')).* FROM qrtz_job_details j;
+INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, persists_data, requests_recovery)
+SELECT 'earlier', job_group, job_name, job_type, is_durable, persists_data, requests_recovery FROM qrtz_job_details;
 UPDATE qrtz_triggers SET sched_name = 'earlier', trigger_state = 'STATE';
 ANALYZE qrtz_triggers;
 """
@@ -481,15 +496,67 @@ STATISTICS = ["none", "good", "WAITING", "PAUSED", "COMPLETE"]
     ids=["acquire", "acquire without limits", "acquire for one pool", "next due", "lock if due"],
 )
 def test_due_triggers_are_read_off_the_front_of_their_index(
-    explain: Callable[[str], list[dict[str, Any]]],
-    text: str,
+    explain: Callable[..., list[dict[str, Any]]], connection: psycopg.Connection[Any], text: str
 ) -> None:
-    """Whatever the statistics say: also those of a table of other schedulers, in another state."""
-    scans = scans_of_triggers(explain(text, since="-infinity"))
-    due = [node for node in scans if node.get("Index Name") == "qrtz_triggers_due"]
-    assert due, scans
-    for node in scans:
+    """Whatever the statistics say: also those of a table of other schedulers, in another state.
+
+    The 3,000 triggers in front that the node has refused are below the floor.
+    """
+    for refuses_many in (False, True):
+        plan = explain(OF_MANY_REFUSED[text] if refuses_many else text, sinces=[floor(connection)])
+        scans = scans_of_triggers(plan)
+        due = [node for node in scans if node.get("Index Name") == "qrtz_triggers_due"]
+        assert due, scans
+        for node in scans:
+            assert walked(node) <= 3 * LIMIT, f"{node['Node Type']} walks over {walked(node)} rows"
+        # Of 3,000 job types that the node runs.
+        keys = [node for node in plan if node.get("Relation Name") == "qrtz_node_keys"]
+        assert sum(walked(node) for node in keys) <= (3 * LIMIT if refuses_many else 3), keys
+
+
+NONE_REFUSED = "DELETE FROM qrtz_triggers WHERE job_type = 'unknown'"
+
+
+@filled(*(Fill(statistics=statistics, then=NONE_REFUSED) for statistics in STATISTICS))
+@pytest.mark.parametrize("text", [ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE, LOCK_IF_DUE])
+def test_triggers_of_other_slot_pools_are_not_read(explain: Callable[..., list[dict[str, Any]]], text: str) -> None:
+    """3,000 that another executor runs are due before those that are taken."""
+    for node in scans_of_triggers(explain(text)):
         assert walked(node) <= 3 * LIMIT, f"{node['Node Type']} walks over {walked(node)} rows"
+
+
+@filled(*(Fill(statistics=statistics) for statistics in STATISTICS))
+def test_the_first_triggers_tell_which_keys_a_node_has_to_decide_about(
+    explain: Callable[..., list[dict[str, Any]]],
+) -> None:
+    plan = explain(UNDECIDED)
+    assert plan[0]["Actual Rows"] == 0
+    assert sum(walked(node) for node in scans_of_triggers(plan)) <= 2 * 9_000
+    plan = explain(UNDECIDED, slot_pools=["", '"executor":"elsewhere"'])
+    assert plan[0]["Actual Rows"] == 1
+
+
+@filled(*(Fill(statistics=statistics) for statistics in STATISTICS))
+def test_an_announcement_reads_few_triggers_that_are_due_before(explain: Callable[..., list[dict[str, Any]]]) -> None:
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    values = {"groups": ["DEFAULT"], "names": ["known"], "instants": [soon], "news": "a", "news_of_due": "b"}
+    scans = scans_of_triggers(explain(ANNOUNCE, **values))
+    assert sum(walked(node) for node in scans) <= 4 * 20, scans
+
+
+@filled(*(Fill(statistics=statistics) for statistics in STATISTICS))
+def test_the_keys_of_waiting_triggers_are_found_in_few_steps(explain: Callable[..., list[dict[str, Any]]]) -> None:
+    plan = explain(lookups.WAITING_DISPATCH_KEYS)
+    assert 4 <= read(plan) <= 60
+
+
+def floor(connection: psycopg.Connection[Any], job_type: str = "known") -> datetime:
+    """The fire time before which no trigger waits that the node runs."""
+    [(at,)] = connection.execute(
+        "SELECT min(next_fire_time) FROM qrtz_triggers WHERE job_type = %s AND placement = ''", [job_type]
+    ).fetchall()
+    assert isinstance(at, datetime)
+    return at
 
 
 @filled(Fill("SELECT 'of this test alone, which moves them'"))
@@ -504,12 +571,10 @@ def test_a_look_that_begins_at_the_front_reads_no_dead_entries(
         holder.execute("SELECT FROM qrtz_triggers LIMIT 1")
         for _ in range(10):
             connection.execute("UPDATE qrtz_triggers SET next_fire_time = next_fire_time + interval '9 s'")
-        [(front,)] = connection.execute(
-            "SELECT min(next_fire_time) FROM qrtz_triggers WHERE job_type = 'known' AND placement = ''"
-        ).fetchall()
+        front = floor(connection)
 
         def blocks(since: object) -> int:
-            scans = [one for one in explain(NEXT_DUE, since=since) if one.get("Index Name") == "qrtz_triggers_due"]
+            scans = [one for one in explain(NEXT_DUE, sinces=[since]) if one.get("Index Name") == "qrtz_triggers_due"]
             return sum(int(scan["Shared Hit Blocks"]) for scan in scans)
 
         everything, from_front = blocks("-infinity"), blocks(front)
@@ -587,14 +652,17 @@ def test_rate_limits_are_asked_only_about_triggers_whose_turn_it_is(
 @filled(*(Fill(statistics=statistics, then=KEYED) for statistics in STATISTICS))
 @pytest.mark.parametrize(
     ("text", "values"),
-    [(ACQUIRE, {"job_types": ["keyed"], "since": "-infinity"}), (COMPLETE, OF_ENDS)],
+    [(ACQUIRE, {}), (COMPLETE, OF_ENDS)],
     ids=["acquire", "complete"],
 )
 def test_a_limit_of_a_key_costs_nothing_for_the_triggers_of_other_keys(
-    explain: Callable[..., list[dict[str, Any]]], text: str, values: dict[str, Any]
+    explain: Callable[..., list[dict[str, Any]]],
+    connection: psycopg.Connection[Any],
+    text: str,
+    values: dict[str, Any],
 ) -> None:
     """However many triggers the job has: 3,000 here, each with a key of its own, of which 2,000 are blocked."""
-    plan = explain(text, **values)
+    plan = explain(text, **values, sinces=[floor(connection, "keyed")])
     scans = scans_of_triggers(plan)
     assert LIMIT <= sum(walked(node) for node in scans) <= 8 * LIMIT, scans
 
@@ -616,7 +684,7 @@ VALUES (8991, 'plans', 'DEFAULT', 't8991', 8991, 'DEFAULT', 'crowd', 'known', 'n
         1, false, 1);
 """
 ONE_LATE = "UPDATE qrtz_triggers SET trigger_state = 'WAITING' WHERE generation = 6001;"
-MISFIRING = {"left": [], "placements": [""], "job_types": ["known"], "limit": LIMIT}
+MISFIRING = {"since": "-infinity", "limit": LIMIT}
 
 
 @filled(*(Fill(statistics=statistics, then=CROWD + RUNNING) for statistics in STATISTICS))

@@ -19,7 +19,7 @@ from quartzpy.store.postgresql.connection import connections
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, execute_pipelined
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import AvailableSlots, Completion, DispatchKey, FiredTrigger, JobEntry, Node
+from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, JobEntry, Node
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
 from tests.postgresql.conftest import NAME, register
@@ -119,7 +119,7 @@ def everyday_life(store: SqlJobStore, node: Node, round_: int) -> int:
         ],
         replace=False,
     )
-    opening = AvailableSlots(TYPE)
+    opening = AvailableSlots()
     fired: list[FiredTrigger] = []
     minute = timedelta(minutes=1)
     while True:
@@ -148,7 +148,7 @@ def everyday_life(store: SqlJobStore, node: Node, round_: int) -> int:
         store.complete(node, completions)
     store._session.next_due.note_announcement()
     store.acquire(node, [opening], limit=BATCH, look_ahead=minute, misfire_threshold=10 * minute)
-    store.recover_misfires(node, [DispatchKey(TYPE)], threshold=minute, limit=BATCH)
+    store.recover_misfires(node, threshold=minute, limit=BATCH)
     return len(fired)
 
 

@@ -122,9 +122,7 @@ def test_each_transaction_has_our_limits(
     user.execute("SELECT FROM qrtz_locks FOR UPDATE")
     began = time.monotonic()
     with pytest.raises(StoreUnavailableError, match="lock timeout"):
-        store.acquire(
-            node, [AvailableSlots("none")], limit=1, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1)
-        )
+        store.acquire(node, [AvailableSlots()], limit=1, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1))
     assert time.monotonic() - began < 30
     user.execute("ROLLBACK")
 

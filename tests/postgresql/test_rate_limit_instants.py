@@ -29,7 +29,7 @@ def store_due(store: SqlJobStore, job: JobDetail, count: int, *, ago: timedelta)
 
 
 def acquire(store: SqlJobStore, node: Node, limit: int) -> list[FiredTrigger]:
-    slots = [AvailableSlots(name, workers=limit, group_slots=limit) for name in ("limited", "plain")]
+    slots = [AvailableSlots(workers=limit, group_slots=limit)]
     took = store.acquire(node, slots, limit=limit, look_ahead=timedelta(), misfire_threshold=timedelta(hours=1))
     return list(took.fired)
 

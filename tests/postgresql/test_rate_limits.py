@@ -38,7 +38,7 @@ def due(count: int, **values: Any) -> list[PreparedTrigger]:
 
 
 def acquire(store: SqlJobStore, node: Node, limit: int = 10_000) -> list[FiredTrigger]:
-    slots = [AvailableSlots("limited", workers=limit, group_slots=limit)]
+    slots = [AvailableSlots(workers=limit, group_slots=limit)]
     took = store.acquire(node, slots, limit=limit, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1))
     return list(took.fired)
 

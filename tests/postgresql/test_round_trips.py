@@ -29,7 +29,7 @@ from tests.contract.harness import stored_job, stored_trigger
 from tests.postgresql.conftest import register
 from tests.proxy import Proxy
 
-OPENINGS = [AvailableSlots("round-trips")]
+OPENINGS = [AvailableSlots()]
 LANES = [DispatchKey("round-trips")]
 SECOND = timedelta(seconds=1)
 JOB = JobDetail(LANES[0].job_type, "job", durable=True)
@@ -216,7 +216,7 @@ def test_misfires_are_read_in_one_round_trip_and_written_in_another(remote: SqlJ
     warm(remote, node)
 
     def misfire() -> int:
-        return len(remote.recover_misfires(node, LANES, threshold=timedelta(minutes=1), limit=BATCH).misfired)
+        return len(remote.recover_misfires(node, threshold=timedelta(minutes=1), limit=BATCH).misfired)
 
     with pipelines(proxy, 1):
         assert misfire() == 0

@@ -239,7 +239,9 @@ def test_a_key_that_another_transaction_is_storing_is_new_only_if_that_one_rolls
     holder = connect()
     holder.execute("BEGIN")
     holder.execute(
-        'INSERT INTO qrtz_job_details SELECT (jsonb_populate_record(j, \'{"job_name": "new"}\')).*'
+        "INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, persists_data,"
+        " requests_recovery)"
+        " SELECT sched_name, job_group, 'new', job_type, is_durable, persists_data, requests_recovery"
         " FROM qrtz_job_details j WHERE j.job_name = 'old'"
     )
     storing.start()

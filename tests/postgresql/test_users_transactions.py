@@ -107,7 +107,7 @@ def test_no_step_waits_for_a_users_transaction(impatient: SqlJobStore, connect: 
         USERS[does](store.within(user))
         outcome = store.complete(node, failed)
         store.recover(node, judged)
-        misfired = store.recover_misfires(node, LANES, threshold=MINUTE, limit=10).misfired
+        misfired = store.recover_misfires(node, threshold=MINUTE, limit=10).misfired
         fired = acquire(store, node).fired
         assert "free late" in {key.name for key in misfired}
         assert kinds(fired, FREE) == DUE_AGAIN

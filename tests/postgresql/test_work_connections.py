@@ -32,7 +32,7 @@ def executing(store: SqlJobStore, node: Node, name: str = "job", **values: Any) 
     job = JobDetail("work", name, **values)
     trigger = SimpleTrigger(name, job_key=job.key, start_time=now - timedelta(seconds=1))
     store.store_jobs([JobEntry(job, [prepare(trigger, now, None)])], replace=False)
-    [fired] = store.acquire(node, [AvailableSlots("work")], limit=1, look_ahead=MINUTE, misfire_threshold=MINUTE).fired
+    [fired] = store.acquire(node, [AvailableSlots()], limit=1, look_ahead=MINUTE, misfire_threshold=MINUTE).fired
     return fired
 
 

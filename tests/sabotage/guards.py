@@ -9,6 +9,7 @@ from tests.sabotage.drains import DRAINS
 from tests.sabotage.features import FEATURES
 from tests.sabotage.fires import FIRES
 from tests.sabotage.held_rows import HELD_ROWS
+from tests.sabotage.node_keys import NODE_KEYS
 from tests.sabotage.pipelines import PIPELINES
 from tests.sabotage.protections import PROTECTIONS
 from tests.sabotage.rows import ROWS
@@ -27,6 +28,7 @@ SABOTAGES: dict[str, Sabotage] = {
         *PIPELINES,
         *HELD_ROWS,
         *ROWS,
+        *NODE_KEYS,
         *SLOTS,
         *BULK,
         *WAKING,

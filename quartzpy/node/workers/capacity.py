@@ -1,4 +1,4 @@
-"""What a node can run at present: its job types and dispatch keys, and its free slots by executor and execution group.
+"""What a node can run at present: its job types, and its free slots by executor and execution group.
 
 A node knows the job types that are registered in its process, and those that it can import from `job_modules`.
 """
@@ -14,14 +14,14 @@ from dataclasses import replace
 from quartzpy.config.config import Role
 from quartzpy.jobs.job import JobTypes
 from quartzpy.node.workers.executors import Executors
-from quartzpy.placement import Capabilities, placement_from_text
+from quartzpy.placement import Capabilities, placement_from_text, placement_of_slot_pool
 from quartzpy.store.protocol import MANY, AvailableSlots, DispatchKey, JobStore, Node
 
 logger = logging.getLogger(__name__)
 
 
 class Capacity:
-    """Tracks the running executions of each execution group, and the dispatch keys of this node."""
+    """Tracks the running executions of each execution group, and the slot pools of this node."""
 
     def __init__(
         self, executors: Executors, labels: Collection[str], groups: Mapping[str, int], role: Role = Role.BOTH
@@ -29,13 +29,11 @@ class Capacity:
         self._executors = executors
         self._lock = threading.Lock()
         self._running: Counter[str] = Counter()
-        self._dispatch_keys: tuple[DispatchKey, ...] = ()
-        self._all_keys: tuple[DispatchKey, ...] = ()
-        self._needs: tuple[tuple[DispatchKey, str, str, int | None], ...] = ()
-        """For each of the dispatch keys its executor, its execution group, and the limit of that group."""
-        self._placed: frozenset[DispatchKey] = frozenset()
+        self._pools: dict[str, tuple[str, str, int | None]] = {}
+        """For each slot pool for which this node has slots its executor, its execution group, and the limit of that."""
+        self._met: frozenset[str] = frozenset({""})
+        """The slot pools for which triggers have waited, whether or not this node has slots for them."""
         self._role = role
-        self._known_types: frozenset[str] = frozenset()
         self._others_perform_maintenance = False
         self.runs_jobs = role is not Role.SCHEDULER
         """True if this node runs jobs, and not only schedules them."""
@@ -48,57 +46,45 @@ class Capacity:
             performs_maintenance=role is not Role.WORKER,
         )
 
-    # --- dispatch keys
+        self._update(groups)
 
-    def set_known(self, job_types: Collection[str], placed: Collection[DispatchKey]) -> bool:
-        """Set the known job types, and the dispatch keys with a placement. Return whether they changed."""
+    # --- what it can run
+
+    def set_job_types(self, job_types: Collection[str]) -> bool:
+        """Set the known job types. Return whether they changed."""
         with self._lock:
-            known_types = frozenset(job_types)
-            if known_types == self._known_types and frozenset(placed) == self._placed:
+            types = frozenset(job_types) if self.runs_jobs else frozenset()
+            if types == self.capabilities.job_types:
                 return False
-            self._update(known_types, self.capabilities.groups, frozenset(placed))
+            self.capabilities = replace(self.capabilities, job_types=types)
             return True
 
-    def learn(self, placed: Collection[DispatchKey]) -> bool:
-        """Add dispatch keys with a placement. Return whether this node can run one of the new ones."""
+    def meet(self, slot_pools: Iterable[str]) -> bool:
+        """Note slot pools for which triggers wait. Return whether this node has slots for a new one."""
         with self._lock:
-            if self._placed.issuperset(placed):
+            if self._met.issuperset(slot_pools):
                 return False
-            before = self._dispatch_keys
-            self._update(self._known_types, self.capabilities.groups, self._placed.union(placed))
-            return self._dispatch_keys != before
+            before = len(self._pools)
+            self._met = self._met.union(slot_pools)
+            self._update(self.capabilities.groups)
+            return len(self._pools) > before
 
     def set_groups(self, groups: Mapping[str, int]) -> None:
         """Set the limits of execution groups. Running executions continue."""
         with self._lock:
-            self._update(self._known_types, groups, self._placed)
+            self._update(groups)
 
-    def _update(self, job_types: frozenset[str], groups: Mapping[str, int], placed: frozenset[DispatchKey]) -> None:
-        self._known_types = job_types
-        self.capabilities = replace(
-            self.capabilities, job_types=job_types if self.runs_jobs else frozenset(), groups=groups
-        )
-        self._placed = placed
-        dispatch_keys = [
-            *map(DispatchKey, sorted(job_types)),
-            *sorted(dispatch_key for dispatch_key in placed if dispatch_key.job_type in job_types),
-        ]
-        self._all_keys = tuple(dispatch_keys)
-        self._dispatch_keys = tuple(
-            dispatch_key
-            for dispatch_key in (dispatch_keys if self.runs_jobs else ())
-            if self.capabilities.allows(placement_from_text(dispatch_key.placement))
-        )
-        placements = [placement_from_text(dispatch_key.placement) for dispatch_key in self._dispatch_keys]
-        self._needs = tuple(
-            (dispatch_key, placement.pool, placement.group, self.capabilities.limit_of(placement.group))
-            for dispatch_key, placement in zip(self._dispatch_keys, placements, strict=True)
-        )
+    def _update(self, groups: Mapping[str, int]) -> None:
+        self.capabilities = replace(self.capabilities, groups=groups)
+        self._pools = {
+            slot_pool: (placement.pool, placement.group, self.capabilities.limit_of(placement.group))
+            for slot_pool in sorted(self._met if self.runs_jobs else ())
+            if self.capabilities.allows(placement := placement_of_slot_pool(slot_pool))
+        }
 
-    @property
-    def dispatch_keys(self) -> tuple[DispatchKey, ...]:
-        """The dispatch keys that this node can run, whether or not it has free slots for them."""
-        return self._dispatch_keys
+    def allows(self, placement: str) -> bool:
+        """Return whether jobs with this placement may run here, or, on a node that only schedules, are watched here."""
+        return not self.runs_jobs or self.capabilities.allows(placement_from_text(placement))
 
     # --- housekeeping
 
@@ -111,33 +97,26 @@ class Capacity:
         """True if this node handles misfires, deletes old history and repairs rows."""
         return self._role is not Role.WORKER or not self._others_perform_maintenance
 
-    @property
-    def misfire_keys(self) -> tuple[DispatchKey, ...]:
-        """The dispatch keys whose misfires this node handles: all known ones if the node runs no jobs."""
-        if not self.performs_maintenance:
-            return ()
-        return self._dispatch_keys if self.runs_jobs else self._all_keys
-
     # --- free slots
 
     def available_slots(self, claims: Iterable[str]) -> list[AvailableSlots]:
-        """Return the dispatch keys with free slots, beyond those reserved for `claims` (given by their placements).
+        """Return the slot pools with free slots, beyond those reserved for `claims` (given by their placements).
 
         While jobs are short, an executor takes more executions than it has free workers. An execution group never does.
         """
         free = self._executors.headroom()
         with self._lock:
             running = self._running.copy()
-            needs = self._needs
+            pools = self._pools
         for text in claims:
             placement = placement_from_text(text)
             free[placement.pool] -= 1
             running[placement.group] += 1
         available = []
-        for dispatch_key, executor, group, limit in needs:
+        for slot_pool, (executor, group, limit) in pools.items():
             slots = MANY if limit is None else limit - running[group]
             if free[executor] > 0 and slots > 0:
-                available.append(AvailableSlots(*dispatch_key, executor, free[executor], group, slots))
+                available.append(AvailableSlots(slot_pool, executor, free[executor], group, slots))
         return available
 
     def occupy(self, placements: Sequence[str]) -> None:
@@ -160,7 +139,11 @@ def workers_of(available_slots: Iterable[AvailableSlots]) -> int:
 
 
 class KnownTypes:
-    """Keeps the capacity of a node up to date with the job types of its process, and publishes it to the cluster."""
+    """Keeps the capacity of a node up to date with the job types of its process, and publishes it to the cluster.
+
+    It says of dispatch keys whether the node runs them: of the job types that it knows and the keys of stored jobs when
+    it learns, and of new ones when a step meets them.
+    """
 
     def __init__(
         self,
@@ -179,6 +162,10 @@ class KnownTypes:
         self._node = node
         self._changed = changed
         self._unknown: frozenset[str] = frozenset()
+        self._lock = threading.Lock()
+        self._of: Node | None = None
+        self._runs: dict[DispatchKey, bool] = {}
+        """What this epoch has said."""
 
     def learn(self) -> None:
         """Import the modules of waiting job types if `job_modules` allows it, and publish changed capabilities."""
@@ -193,14 +180,46 @@ class KnownTypes:
                 ", ".join(sorted(unknown)),
             )
         self._unknown = unknown
-        placed = {dispatch_key for dispatch_key in waiting if dispatch_key.placement}
-        if self._capacity.set_known(self._job_types.names(), placed):
-            self.publish()
+        has_new_types = self._capacity.set_job_types(self._job_types.names())
+        has_new_pools = self._capacity.meet({dispatch_key.slot_pool for dispatch_key in waiting})
+        if has_new_types:
+            self._store.publish(self._node(), self._capacity.capabilities)
+        in_use = waiting.union(map(DispatchKey, self._job_types.names()))
+        if self._decide(self._node(), in_use) or has_new_types or has_new_pools:
+            self._changed()
 
     def publish(self) -> None:
         """Publish the capabilities of this node, and look for work that has become possible."""
         self._store.publish(self._node(), self._capacity.capabilities)
+        self._decide(self._node(), ())
         self._changed()
+
+    def decide(self, node: Node, dispatch_keys: Collection[DispatchKey]) -> None:
+        """Say of dispatch keys that a step has met whether the node runs them.
+
+        A module that it may import is left to `learn`: that takes time.
+        """
+        self._capacity.meet({dispatch_key.slot_pool for dispatch_key in dispatch_keys})
+        self._decide(node, dispatch_keys, is_met=True)
+
+    def _decide(self, node: Node, dispatch_keys: Collection[DispatchKey], *, is_met: bool = False) -> bool:
+        """Store what has changed, and what is new. Return whether anything has."""
+        with self._lock:
+            if self._of != node:
+                self._of, self._runs = node, {}
+            runs = {
+                key: key.job_type in self._job_types and self._capacity.allows(key.placement)
+                for key in {*dispatch_keys, *self._runs}
+            }
+            # What a step meets was not stored, whatever was believed here.
+            said = {} if is_met else self._runs
+            changed = {key: is_run for key, is_run in runs.items() if said.get(key) is not is_run}
+            if is_met:
+                changed = {key: changed[key] for key in dispatch_keys}
+            if changed:
+                self._store.decide(node, changed)
+                self._runs = {**self._runs, **changed}
+            return bool(changed)
 
     def _knows(self, job_type: str) -> bool:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -19,6 +19,7 @@ from quartzpy.store.protocol import (
     AcquiredTrigger,
     Acquisition,
     AvailableSlots,
+    DispatchKey,
     FiredTrigger,
     Node,
     Notification,
@@ -58,15 +59,16 @@ def acquire(
     now = tables.require(node)
     result = StepResult()
     overlaps = Overlaps(tables, node, now, result)
+    slots, undecided = _slots_of_keys(tables, node, available_slots)
     admitted = admit(
         tables,
-        available_slots,
+        slots,
         now,
         limit=limit,
         misfire_threshold=misfire_threshold,
         passed_over=passed_over,
     )
-    eligible = _eligible(tables, available_slots, now, limit, now + look_ahead, misfire_threshold, passed_over)
+    eligible = _eligible(tables, slots, now, limit, now + look_ahead, misfire_threshold, passed_over)
     for row, passed in newest_first([(row, passed_instants(row, row.upcoming, now)) for row in eligible]):
         at = row.progress.next_fire_time
         assert at is not None
@@ -81,19 +83,47 @@ def acquire(
             to = following(row, row.upcoming, len(passed))
             result.fired.append(fire_row(tables, node, row, tables.next_number(), *to, now, coalesced_fire_times))
     spend(tables, admitted, now)
-    on_time = tables.due.on_time(available_slots, now, misfire_threshold, 1, beyond=len(passed_over))
+    on_time = tables.due.on_time(slots, now, misfire_threshold, 1, beyond=len(passed_over))
     remaining = next((entry for entry in on_time if tables.triggers[entry.key].generation not in passed_over), None)
     return Acquisition(
         now,
         tuple(result.fired),
         tuple(result.acquired),
         min(
-            (at for at in (remaining and remaining.at, next_turn(tables, available_slots, passed_over)) if at),
+            (at for at in (remaining and remaining.at, next_turn(tables, slots, passed_over)) if at),
             default=None,
         ),
         tuple(result.skipped),
-        tables.due.placed,
+        undecided,
+        tables.due.slot_pools,
     )
+
+
+def decide(tables: Tables, node: Node, runs: Mapping[DispatchKey, bool]) -> None:
+    """Store which dispatch keys the node runs; see `JobStore.decide`."""
+    tables.require(node)
+    registered = {record.epoch for record in tables.nodes.values()}
+    for epoch in tables.node_keys.keys() - registered:
+        del tables.node_keys[epoch]
+    tables.node_keys.setdefault(node.epoch, {}).update(runs)
+
+
+def _slots_of_keys(
+    tables: Tables, node: Node, available_slots: Sequence[AvailableSlots]
+) -> tuple[dict[DispatchKey, AvailableSlots], list[DispatchKey]]:
+    """Return the slots for each dispatch key that the node runs, and the keys about which it has said nothing."""
+    of_pool = {slots.slot_pool: slots for slots in available_slots}
+    decided = tables.node_keys.get(node.epoch, {})
+    slots_of, undecided = {}, []
+    for key in tables.due.dispatch_keys():
+        slots = of_pool.get(key.slot_pool)
+        if slots is None:
+            continue
+        if key not in decided:
+            undecided.append(key)
+        elif decided[key]:
+            slots_of[key] = slots
+    return slots_of, undecided
 
 
 def passed_instants(row: TriggerRow, following: UpcomingFireTimes, now: datetime) -> tuple[datetime, ...]:
@@ -170,7 +200,7 @@ class Overlaps:
 
 def _eligible(
     tables: Tables,
-    available_slots: Sequence[AvailableSlots],
+    slots_of: Mapping[DispatchKey, AvailableSlots],
     now: datetime,
     limit: int,
     until: datetime,
@@ -181,8 +211,7 @@ def _eligible(
     taken: Counter[tuple[JobKey, str]] = Counter()
     of_executor: Counter[str] = Counter()
     of_group: Counter[str] = Counter()
-    slots_of = {slot.dispatch_key: slot for slot in available_slots}
-    for entry in tables.due.on_time(available_slots, now, threshold, limit, beyond=len(passed_over)):
+    for entry in tables.due.on_time(slots_of, now, threshold, limit, beyond=len(passed_over)):
         if entry.at > until:
             break
         row = tables.triggers[entry.key]

@@ -7,7 +7,7 @@ cannot run, or that the misfire step must handle.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from heapq import merge
 from itertools import islice
@@ -118,8 +118,6 @@ class DueIndex:
 
     def __init__(self) -> None:
         self._dispatch_keys: dict[DispatchKey, dict[Part, SortedEntries]] = {}
-        self.placed: frozenset[DispatchKey] = frozenset()
-        """The dispatch keys with a placement for which triggers are waiting."""
         self._rate_limited = 0
 
     @property
@@ -131,8 +129,6 @@ class DueIndex:
         parts = self._dispatch_keys.setdefault(dispatch_key, {})
         if part not in parts:
             parts[part] = SortedEntries()
-            if dispatch_key.placement:
-                self.placed |= {dispatch_key}
         parts[part].add(entry)
         self._rate_limited += part == _RATE_LIMITED
 
@@ -144,11 +140,10 @@ class DueIndex:
             del parts[part]
             if not parts:
                 del self._dispatch_keys[dispatch_key]
-                self.placed -= {dispatch_key}
 
     def on_time(
         self,
-        available_slots: Iterable[AvailableSlots],
+        slots: Mapping[DispatchKey, AvailableSlots],
         now: datetime,
         threshold: timedelta,
         limit: int,
@@ -163,8 +158,8 @@ class DueIndex:
                     entries.since(part.earliest_on_time(now, threshold)),
                     min(limit, slot.workers, slot.group_slots) + beyond,
                 )
-                for slot in dict.fromkeys(available_slots)
-                for part, entries in self._dispatch_keys.get(slot.dispatch_key, {}).items()
+                for dispatch_key, slot in slots.items()
+                for part, entries in self._dispatch_keys.get(dispatch_key, {}).items()
                 if part.rule in _ACQUIRED
             )
         )
@@ -189,6 +184,11 @@ class DueIndex:
                 if part.rule in _MISFIRING
             )
         )
+
+    @property
+    def slot_pools(self) -> set[str]:
+        """The slot pools with an executor or a group for which triggers are waiting."""
+        return {key.slot_pool for key in self._dispatch_keys if key.placement} - {""}
 
     def dispatch_keys(self) -> set[DispatchKey]:
         """Return the dispatch keys for which triggers are waiting."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -12,18 +11,18 @@ from quartzpy.keys import TriggerKey
 from quartzpy.states import Missed, TriggerState
 from quartzpy.store.memory.rows import TriggerRow
 from quartzpy.store.memory.tables import Tables
-from quartzpy.store.protocol import DispatchKey, MisfireOutcome, Node
+from quartzpy.store.protocol import MisfireOutcome, Node
 from quartzpy.store.records import MisfireRecord
 from quartzpy.triggers.misfire import MOST_MISSED, Misfire, misfired
 
 logger = logging.getLogger(__name__)
 
 
-def recover_misfires(
-    tables: Tables, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int
-) -> MisfireOutcome:
+def recover_misfires(tables: Tables, node: Node, *, threshold: timedelta, limit: int) -> MisfireOutcome:
     """Handle one batch; see `JobStore.recover_misfires`."""
     now = tables.require(node)
+    decided = tables.node_keys.get(node.epoch, {})
+    dispatch_keys = [key for key in tables.due.dispatch_keys() if decided.get(key)]
     late = list(islice(tables.due.misfired(dispatch_keys, now, threshold), limit + 1))
     handled = {}
     for entry in late[:limit]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -16,7 +16,7 @@ from quartzpy.store.memory.tables import Tables
 from quartzpy.store.protocol import AvailableSlots, DispatchKey
 
 LOOKED_AT = 500
-"""The number of due triggers that a step looks at, for each dispatch key."""
+"""The number of due triggers that a step looks at, for each slot pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Admitted:
 
 def admit(
     tables: Tables,
-    available_slots: Sequence[AvailableSlots],
+    slots_of: Mapping[DispatchKey, AvailableSlots],
     now: datetime,
     *,
     limit: int,
@@ -46,7 +46,7 @@ def admit(
     """Admit the due triggers that their limits allow to fire now, and hold the others back."""
     if not tables.due.has_rate_limits:
         return []
-    slots = {slot.dispatch_key: min(limit, slot.workers, slot.group_slots) for slot in available_slots}
+    slots = {key: min(limit, slot.workers, slot.group_slots) for key, slot in slots_of.items()}
     buckets: dict[tuple[JobKey, str], list[TriggerRow]] = {}
     for row in _due(tables, slots, now, passed_over):
         if _is_late(tables, row, now, misfire_threshold):
@@ -62,10 +62,11 @@ def admit(
         if free < slots[rows[0].job.dispatch_key]:
             _hold_back(tables, bucket, rows[free:], now, free)
     admitted = []
-    taken: Counter[DispatchKey] = Counter()
+    taken: Counter[str] = Counter()
     for row in sorted(conforming, key=_in_order):
-        taken[row.job.dispatch_key] += 1
-        if taken[row.job.dispatch_key] <= slots[row.job.dispatch_key]:
+        dispatch_key = row.job.dispatch_key
+        taken[dispatch_key.slot_pool] += 1
+        if taken[dispatch_key.slot_pool] <= slots[dispatch_key]:
             admitted.append(Admitted(row, _limit_of(row), row.progress.previous_fire_time))
             tables.set_admission(row, Admission.ADMITTED)
     return admitted
@@ -84,11 +85,9 @@ def spend(tables: Tables, admitted: Sequence[Admitted], now: datetime) -> None:
             del tables.rate_limits[bucket]
 
 
-def next_turn(
-    tables: Tables, available_slots: Sequence[AvailableSlots], passed_over: Collection[int]
-) -> datetime | None:
+def next_turn(tables: Tables, keys: Collection[DispatchKey], passed_over: Collection[int]) -> datetime | None:
     """Return the earliest instant at which a rate limit is to be asked about a trigger that this node can run."""
-    turns = tables.due.turns([slot.dispatch_key for slot in available_slots], 1 + len(passed_over))
+    turns = tables.due.turns(keys, 1 + len(passed_over))
     return next((entry.at for entry in turns if tables.triggers[entry.key].generation not in passed_over), None)
 
 
@@ -96,8 +95,15 @@ def _due(
     tables: Tables, dispatch_keys: Collection[DispatchKey], now: datetime, passed_over: Collection[int]
 ) -> list[TriggerRow]:
     entries = tables.due.turns(dispatch_keys, LOOKED_AT + len(passed_over))
-    rows = [tables.triggers[entry.key] for entry in entries if entry.at <= now]
-    return [row for row in rows if row.generation not in passed_over]
+    examined: Counter[str] = Counter()
+    rows = []
+    for entry in entries:
+        row = tables.triggers[entry.key]
+        if entry.at <= now and row.generation not in passed_over:
+            examined[row.job.dispatch_key.slot_pool] += 1
+            if examined[row.job.dispatch_key.slot_pool] <= LOOKED_AT:
+                rows.append(row)
+    return rows
 
 
 def _in_order(row: TriggerRow) -> tuple[datetime, int]:

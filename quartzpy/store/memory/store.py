@@ -127,6 +127,7 @@ class RamJobStore:
 
     # --- the steps
 
+    decide = _locked(acquire_step.decide)
     acquire = _locked(acquire_step.acquire)
     fire = _locked(fire_step.fire)
     release = _locked(fire_step.release)

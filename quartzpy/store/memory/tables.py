@@ -29,7 +29,7 @@ from quartzpy.states import (
 from quartzpy.store import refusals
 from quartzpy.store.memory.index import DueIndex
 from quartzpy.store.memory.rows import FiredRow, JobRow, RateRow, TriggerRow, concurrency_key
-from quartzpy.store.protocol import Node, Notification, StoredCalendar
+from quartzpy.store.protocol import DispatchKey, Node, Notification, StoredCalendar
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
@@ -97,6 +97,8 @@ class Tables:
         self.triggers: dict[TriggerKey, TriggerRow] = {}
         self.fired: dict[int, FiredRow] = {}
         self.nodes: dict[str, NodeRecord] = {}
+        self.node_keys: dict[int, dict[DispatchKey, bool]] = {}
+        """What each epoch has said about dispatch keys: whether it runs them."""
         self.calendars: dict[str, StoredCalendar] = {}
         self.calendar_owners: dict[str, str] = {}
         self.pauses = Pauses()

@@ -405,21 +405,20 @@ SELECT *
         UNION ALL
        (SELECT * FROM (
 \endif
-        -- The front of the due index, for each dispatch key and misfire rule, without the triggers that wait for a slot,
+        -- The front of the due index, for each slot pool and misfire rule, without the triggers that wait for a slot,
         -- and those that have one again, of each job whose rows still say that they are blocked.
         WITH RECURSIVE waiting AS (
             -- include: waiting
-            -- A loose index scan: one step per dispatch key, so the cost does not depend on the number of triggers.
-            (SELECT job_type, placement FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
-              ORDER BY job_type, placement LIMIT 1)
+            -- A loose index scan: one step per slot pool, so the cost does not depend on the number of triggers.
+            (SELECT slot_pool FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
+              ORDER BY slot_pool LIMIT 1)
             UNION ALL
-            SELECT other.job_type, other.placement
+            SELECT other.slot_pool
               FROM waiting w
              CROSS JOIN LATERAL (
-                SELECT t.job_type, t.placement FROM qrtz_triggers t
-                 WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING'
-                   AND (t.job_type, t.placement) > (w.job_type, w.placement)
-                 ORDER BY t.job_type, t.placement LIMIT 1) AS other
+                SELECT t.slot_pool FROM qrtz_triggers t
+                 WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool > w.slot_pool
+                 ORDER BY t.slot_pool LIMIT 1) AS other
             -- end
         ),
         held AS (
@@ -498,7 +497,7 @@ SELECT *
                                        > (:'after_at'::timestamptz, :'after_group', :'after_name')
                         \endif
                         -- end
-                        AND job_type = w.job_type AND placement = w.placement AND misfire_rule = rule.name
+                        AND slot_pool = w.slot_pool AND misfire_rule = rule.name
                       ORDER BY next_fire_time, trigger_group, trigger_name LIMIT :'limit'::int) AS of_key)
                 UNION ALL
                 (SELECT of_key.*

@@ -80,22 +80,30 @@ SELECT DISTINCT job_group FROM qrtz_job_details WHERE sched_name = :'sched' ORDE
 SELECT DISTINCT trigger_group FROM qrtz_triggers WHERE sched_name = :'sched' ORDER BY 1;
 
 -- name: waiting_dispatch_keys
-WITH RECURSIVE waiting AS (
-    -- include: waiting
-    -- A loose index scan: one step per dispatch key, so the cost does not depend on the number of triggers.
-    (SELECT job_type, placement FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
+-- A loose index scan of the jobs: one step per job type and placement. Of each, it examines some jobs, and some triggers of
+-- these, so that jobs whose triggers do not wait cost little. What it misses is met by a step when it is due.
+WITH RECURSIVE keys AS (
+    (SELECT job_type, placement FROM qrtz_job_details WHERE sched_name || '' = :'sched'
       ORDER BY job_type, placement LIMIT 1)
     UNION ALL
     SELECT other.job_type, other.placement
-      FROM waiting w
+      FROM keys k
      CROSS JOIN LATERAL (
-        SELECT t.job_type, t.placement FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING'
-           AND (t.job_type, t.placement) > (w.job_type, w.placement)
-         ORDER BY t.job_type, t.placement LIMIT 1) AS other
-    -- end
+        SELECT j.job_type, j.placement FROM qrtz_job_details j
+         WHERE j.sched_name || '' = :'sched' AND (j.job_type, j.placement) > (k.job_type, k.placement)
+         ORDER BY j.job_type, j.placement LIMIT 1) AS other
 )
-SELECT job_type, placement FROM waiting;
+SELECT k.job_type, k.placement
+  FROM keys k
+ WHERE EXISTS (
+    SELECT FROM (SELECT j.job_group, j.job_name FROM qrtz_job_details j
+                  WHERE j.sched_name || '' = :'sched' AND j.job_type = k.job_type AND j.placement = k.placement
+                  LIMIT 20) AS job
+     CROSS JOIN LATERAL (
+        SELECT t.sched_name, t.trigger_state FROM qrtz_triggers t
+         WHERE t.job_group = job.job_group AND t.job_name = job.job_name LIMIT 20) AS examined
+     WHERE examined.sched_name = :'sched' AND examined.trigger_state = 'WAITING'
+    OFFSET 0);
 
 -- name: paused
 -- Under `pause_all`, a group that was first stored later is paused as well, and all triggers may be paused. So their
@@ -252,22 +260,21 @@ full_jobs AS MATERIALIZED (
 -- end
 , waiting AS (
     -- include: waiting
-    -- A loose index scan: one step per dispatch key, so the cost does not depend on the number of triggers.
-    (SELECT job_type, placement FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
-      ORDER BY job_type, placement LIMIT 1)
+    -- A loose index scan: one step per slot pool, so the cost does not depend on the number of triggers.
+    (SELECT slot_pool FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
+      ORDER BY slot_pool LIMIT 1)
     UNION ALL
-    SELECT other.job_type, other.placement
+    SELECT other.slot_pool
       FROM waiting w
      CROSS JOIN LATERAL (
-        SELECT t.job_type, t.placement FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING'
-           AND (t.job_type, t.placement) > (w.job_type, w.placement)
-         ORDER BY t.job_type, t.placement LIMIT 1) AS other
+        SELECT t.slot_pool FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool > w.slot_pool
+         ORDER BY t.slot_pool LIMIT 1) AS other
     -- end
 ),
 clock AS MATERIALIZED (SELECT :now AS at),
 dispatched AS MATERIALIZED (
-    SELECT w.job_type, w.placement, rule.name AS misfire_rule
+    SELECT w.slot_pool, rule.name AS misfire_rule
       FROM waiting w
      CROSS JOIN
         -- include: each_rule
@@ -291,8 +298,8 @@ due AS (
                -- end
                AS state
           FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.job_type = d.job_type
-           AND t.placement = d.placement AND t.misfire_rule = d.misfire_rule AND t.next_fire_time <= clock.at
+         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = d.slot_pool
+           AND t.misfire_rule = d.misfire_rule AND t.next_fire_time <= clock.at
          ORDER BY t.next_fire_time LIMIT :'most'::int OFFSET 0) AS of_key
      LIMIT :'most'::int
 ),
@@ -315,8 +322,8 @@ earliest AS (
                        -- end
                        AS state
                   FROM qrtz_triggers t
-                 WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.job_type = d.job_type
-                   AND t.placement = d.placement AND t.misfire_rule = d.misfire_rule AND t.next_fire_time <= clock.at
+                 WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = d.slot_pool
+                   AND t.misfire_rule = d.misfire_rule AND t.next_fire_time <= clock.at
                  ORDER BY t.next_fire_time LIMIT :'most'::int OFFSET 0) AS front
          WHERE front.state = 'WAITING' ORDER BY front.next_fire_time LIMIT 1) AS of_key
 ),

@@ -47,7 +47,7 @@ from quartzpy.store.postgresql.connection.sources import Database
 from quartzpy.store.postgresql.scheduler_names import scheduler_names
 from quartzpy.store.postgresql.schema.naming import DATABASE_CLOCK, Names
 from quartzpy.store.postgresql.steps import acquire as acquire_step
-from quartzpy.store.postgresql.steps import cancel, checkin, facts, misfire, progress, purge
+from quartzpy.store.postgresql.steps import cancel, checkin, facts, misfire, node_keys, progress, purge
 from quartzpy.store.postgresql.steps import complete as complete_step
 from quartzpy.store.postgresql.steps import fire as fire_step
 from quartzpy.store.postgresql.steps import holdings as holdings_step
@@ -278,6 +278,7 @@ class SqlJobStore:
 
     # --- the steps
 
+    decide = _steps(node_keys.decide)
     acquire = _steps(acquire_step.acquire)
     fire = _steps(fire_step.fire)
     release = _steps(holdings_step.release)
@@ -352,7 +353,7 @@ class SqlJobStore:
             self._connections.connect_apart("listen"),
             self._session.channel,
             is_current=self._connections.is_current,
-            on_triggers=self._session.next_due.require_full_read,
+            on_triggers=self._session.next_due.note_announced,
             on_due=self._session.next_due.note_announcement,
         )
 

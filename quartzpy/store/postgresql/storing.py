@@ -246,7 +246,7 @@ def store_in_one_round_trip(
     settle = [session.bind(SETTLE_NEW, **keys)] if prepared else []
     wake = [news(session, DUE)] if is_due else announcement(session, due)
     try:
-        results = session.locked(*write, lock, *settle, *wake, name=None)
+        results = session.locked(*write, lock, *settle, *wake, name=None, stores=[at for _, at in due])
     except RefusedRowError as error:
         if SOME_STORED not in str(error):
             raise
@@ -287,7 +287,8 @@ def _store_in_several_round_trips(
             storing.commit()
             return earliest
 
-        return session.transaction(work)
+        # What is replaced may leave its slot, or lift a limit of other triggers.
+        return session.transaction(work, soonest=None if replace else lambda earliest: earliest)
 
     assumes_ordinary = True
     while True:

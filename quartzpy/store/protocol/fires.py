@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.placement import slot_pool_of
 from quartzpy.states import OverlapPolicy
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
@@ -27,24 +28,24 @@ class DispatchKey(NamedTuple):
     job_type: str
     placement: str = ""
 
+    @property
+    def slot_pool(self) -> str:
+        """The executor and the execution group, as text."""
+        return slot_pool_of(self.placement)
+
 
 class AvailableSlots(NamedTuple):
-    """The free capacity of a node for one dispatch key.
+    """The free capacity of a node for the triggers of one slot pool: those of an executor and an execution group.
 
-    Dispatch keys that name the same `executor` share its `workers`, and those that name the same `group` share its
+    Slot pools that name the same `executor` share its `workers`, and those that name the same `group` share its
     `group_slots`. The store takes at most `workers` fires for the executor, and at most `group_slots` for the group.
     """
 
-    job_type: str
-    placement: str = ""
+    slot_pool: str = ""
     executor: str = ""
     workers: int = MANY
     group: str = ""
     group_slots: int = MANY
-
-    @property
-    def dispatch_key(self) -> DispatchKey:
-        return DispatchKey(self.job_type, self.placement)
 
 
 def no_calendar() -> None:

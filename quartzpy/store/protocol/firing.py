@@ -62,6 +62,17 @@ class FiringStore(Protocol):
     skips the row and reports that in its result.
     """
 
+    def decide(self, node: Node, runs: Mapping[DispatchKey, bool]) -> None:
+        """Store for each of these dispatch keys whether the node runs its triggers.
+
+        `acquire` and `recover_misfires` take only triggers of a dispatch key that the epoch runs, as it has said here.
+        `acquire` passes over those that it does not run, and names those about which it has said nothing.
+
+        Raises:
+            LeaseLostError: the epoch is no longer registered.
+        """
+        ...
+
     def acquire(
         self,
         node: Node,
@@ -77,7 +88,8 @@ class FiringStore(Protocol):
 
         Eligible is a trigger
 
-        - whose dispatch key is among `available_slots`, as long as its executor and its group have slots left;
+        - whose dispatch key the node runs (`decide`);
+        - whose slot pool is among `available_slots`, as long as its executor and its group have slots left;
         - whose next fire time is before now + `look_ahead`, and not so long ago that it is a misfire by the trigger's
           own threshold or else `misfire_threshold` (a trigger that ignores misfires is never too late);
         - whose row no open transaction holds, and whose generation is not in `passed_over` (triggers that this node
@@ -160,10 +172,8 @@ class FiringStore(Protocol):
         """
         ...
 
-    def recover_misfires(
-        self, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int
-    ) -> MisfireOutcome:
-        """Apply the misfire instruction to at most `limit` triggers with these dispatch keys that fired too late.
+    def recover_misfires(self, node: Node, *, threshold: timedelta, limit: int) -> MisfireOutcome:
+        """Apply the misfire instruction to at most `limit` triggers that fired too late and that the node runs.
 
         The triggers that are latest come first, and each that is moved leaves a `MisfireRecord`. A trigger that is
         catching up is not a misfire until its next fire time is in the future again.

@@ -18,8 +18,9 @@ from quartzpy.triggers.upcoming import UpcomingFireTimes
 class Acquisition:
     """The result of `acquire`.
 
-    `next_due` is the soonest fire time among the triggers that this node could take and did not. `placed` are the
-    dispatch keys with a placement for which triggers wait, whether or not this node can run them.
+    `next_due` is the soonest fire time among the triggers that this node could take and did not. `undecided` are
+    dispatch keys of waiting triggers about which the node has yet to say whether it runs them; see `decide`.
+    `slot_pools` are those with an executor or a group for which triggers wait, whether or not it has slots for them.
     """
 
     now: datetime
@@ -27,7 +28,8 @@ class Acquisition:
     acquired: Sequence[AcquiredTrigger] = ()
     next_due: datetime | None = None
     skipped: Sequence[SkippedTrigger] = ()
-    placed: Collection[DispatchKey] = ()
+    undecided: Collection[DispatchKey] = ()
+    slot_pools: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

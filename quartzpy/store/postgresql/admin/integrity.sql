@@ -39,24 +39,23 @@ UPDATE qrtz_triggers t
  WHERE t.ctid = j.row;
 
 -- name: overdue
--- The front of the due index, for each dispatch key and misfire rule.
+-- The front of the due index, for each slot pool and misfire rule.
 WITH RECURSIVE waiting AS (
     -- include: waiting
-    -- A loose index scan: one step per dispatch key, so the cost does not depend on the number of triggers.
-    (SELECT job_type, placement FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
-      ORDER BY job_type, placement LIMIT 1)
+    -- A loose index scan: one step per slot pool, so the cost does not depend on the number of triggers.
+    (SELECT slot_pool FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
+      ORDER BY slot_pool LIMIT 1)
     UNION ALL
-    SELECT other.job_type, other.placement
+    SELECT other.slot_pool
       FROM waiting w
      CROSS JOIN LATERAL (
-        SELECT t.job_type, t.placement FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING'
-           AND (t.job_type, t.placement) > (w.job_type, w.placement)
-         ORDER BY t.job_type, t.placement LIMIT 1) AS other
+        SELECT t.slot_pool FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool > w.slot_pool
+         ORDER BY t.slot_pool LIMIT 1) AS other
     -- end
 ),
 bound AS MATERIALIZED (SELECT :now - :'patience'::interval AS instant)
-SELECT w.job_type, w.placement, count(*)::int, min(t.next_fire_time)
+SELECT t.job_type, t.placement, count(*)::int, min(t.next_fire_time)
   FROM bound
  CROSS JOIN waiting w
  CROSS JOIN
@@ -64,9 +63,9 @@ SELECT w.job_type, w.placement, count(*)::int, min(t.next_fire_time)
     (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
     -- end
  CROSS JOIN LATERAL (
-    SELECT t.next_fire_time FROM qrtz_triggers t
-     WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.job_type = w.job_type
-       AND t.placement = w.placement AND t.misfire_rule = rule.name AND t.next_fire_time < bound.instant
+    SELECT t.next_fire_time, t.job_type, t.placement FROM qrtz_triggers t
+     WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = w.slot_pool
+       AND t.misfire_rule = rule.name AND t.next_fire_time < bound.instant
        AND (t.rate_limit IS NULL OR t.rate_limited_until IS NULL OR t.rate_limited_until < bound.instant)
     OFFSET 0) AS t
  GROUP BY 1, 2

@@ -19,10 +19,10 @@ full_jobs AS MATERIALIZED (
 -- include: full_keys
 -- The jobs and concurrency keys that wait for a slot, by which an index finds their triggers.
 , full_keys AS MATERIALIZED (
-    SELECT f.job_group, f.job_name, f.concurrency_key, of_job.job_type, of_job.placement
+    SELECT f.job_group, f.job_name, f.concurrency_key, of_job.slot_pool
       FROM full_jobs f
      CROSS JOIN LATERAL (
-        SELECT j.job_type, j.placement FROM qrtz_job_details j
+        SELECT j.slot_pool FROM qrtz_job_details j
          WHERE j.sched_name = :'sched' AND j.job_group = f.job_group AND j.job_name = f.job_name
            AND j.max_concurrent = f.max_concurrent AND j.overlap_policy = 'block' LIMIT 1) AS of_job
 )
@@ -70,17 +70,16 @@ hidden AS MATERIALIZED (
 ),
 waiting AS (
     -- include: waiting
-    -- A loose index scan: one step per dispatch key, so the cost does not depend on the number of triggers.
-    (SELECT job_type, placement FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
-      ORDER BY job_type, placement LIMIT 1)
+    -- A loose index scan: one step per slot pool, so the cost does not depend on the number of triggers.
+    (SELECT slot_pool FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
+      ORDER BY slot_pool LIMIT 1)
     UNION ALL
-    SELECT other.job_type, other.placement
+    SELECT other.slot_pool
       FROM waiting w
      CROSS JOIN LATERAL (
-        SELECT t.job_type, t.placement FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING'
-           AND (t.job_type, t.placement) > (w.job_type, w.placement)
-         ORDER BY t.job_type, t.placement LIMIT 1) AS other
+        SELECT t.slot_pool FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool > w.slot_pool
+         ORDER BY t.slot_pool LIMIT 1) AS other
     -- end
 ),
 examined AS MATERIALIZED (
@@ -103,8 +102,8 @@ examined AS MATERIALIZED (
                  -- end
               CROSS JOIN LATERAL (
                  SELECT * FROM qrtz_triggers t
-                  WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.job_type = w.job_type
-                    AND t.placement = w.placement AND t.misfire_rule = rule.name
+                  WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = w.slot_pool
+                    AND t.misfire_rule = rule.name
                   LIMIT 2 * :'most'::int) AS of_key)
             UNION ALL
             (SELECT * FROM qrtz_triggers
@@ -178,10 +177,10 @@ full_jobs AS MATERIALIZED (
 -- include: full_keys
 -- The jobs and concurrency keys that wait for a slot, by which an index finds their triggers.
 , full_keys AS MATERIALIZED (
-    SELECT f.job_group, f.job_name, f.concurrency_key, of_job.job_type, of_job.placement
+    SELECT f.job_group, f.job_name, f.concurrency_key, of_job.slot_pool
       FROM full_jobs f
      CROSS JOIN LATERAL (
-        SELECT j.job_type, j.placement FROM qrtz_job_details j
+        SELECT j.slot_pool FROM qrtz_job_details j
          WHERE j.sched_name = :'sched' AND j.job_group = f.job_group AND j.job_name = f.job_name
            AND j.max_concurrent = f.max_concurrent AND j.overlap_policy = 'block' LIMIT 1) AS of_job
 )

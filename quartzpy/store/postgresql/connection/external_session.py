@@ -5,8 +5,9 @@ Elsewhere a step decides under the lock; here it decides from the rows that are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from typing import TypeVar
 
 import psycopg
@@ -44,7 +45,11 @@ class ExternalSession(SqlSession):
         return self.bind(NO_LOCK, lock=name)
 
     def locked(
-        self, *statements: BoundStatement, name: LockName | None = LockName.TRIGGER_ACCESS, keeps_next_due: bool = False
+        self,
+        *statements: BoundStatement,
+        name: LockName | None = LockName.TRIGGER_ACCESS,
+        keeps_next_due: bool = False,
+        stores: Collection[datetime] | None = None,
     ) -> list[Result]:
         return self._between_savepoints(statements)
 
@@ -54,7 +59,9 @@ class ExternalSession(SqlSession):
     def read(self, *statements: BoundStatement) -> list[Result]:
         return self._between_savepoints(statements)
 
-    def transaction(self, work: Callable[[Transaction], _T]) -> _T:
+    def transaction(
+        self, work: Callable[[Transaction], _T], *, soonest: Callable[[_T], datetime | None] | None = None
+    ) -> _T:
         transaction = _Savepoint(self._transaction)
         try:
             with _translated():

@@ -1,9 +1,9 @@
 """Wakes other nodes with LISTEN and NOTIFY.
 
 A commit with a notification takes a lock of the whole server. So a transaction notifies at most once, and only if a
-node may be asleep beyond the new fire time: if no trigger of the same job type and placement is due earlier, which
-would wake every node that can take the new one. TRIGGER_ACCESS protects that decision: a later `acquire` sees the new
-trigger.
+node may be asleep beyond the new fire time: if no trigger is due earlier that wakes every node which can take the new
+one. TRIGGER_ACCESS protects that decision: a later `acquire` sees the new trigger, and what a node refuses is stored
+under it, too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import select
 import socket
 import threading
 from collections.abc import Callable, Collection, Iterable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -70,6 +70,14 @@ def news(session: SqlSession, what: str = Notification.SCHEDULED) -> BoundStatem
     return session.bind(NOTIFY, channel=session.channel, news=what)
 
 
+def _instant(text: str) -> datetime | None:
+    """Return the soonest fire time that a notification tells, if it does, without the error of its text."""
+    try:
+        return datetime.fromtimestamp(float(text), UTC) - timedelta(milliseconds=1)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 class Listener:
     """A connection that runs LISTEN; see `Subscription`."""
 
@@ -79,8 +87,8 @@ class Listener:
         channel: str,
         *,
         is_current: Callable[[object], bool],
-        on_triggers: Callable[[], None],
-        on_due: Callable[[], None],
+        on_triggers: Callable[[datetime | None], None],
+        on_due: Callable[[datetime | None], None],
     ) -> None:
         self._connection = connection
         self._is_current = is_current
@@ -110,20 +118,18 @@ class Listener:
                 return ()
             pgconn.consume_input()
             received: set[Notification] = set()
-            is_due = False
             while (notification := pgconn.notifies()) is not None:
+                word, _, instant = notification.extra.decode(errors="replace").partition(":")
                 # A node of a later release may send notifications that this release does not know.
-                if (word := notification.extra.decode(errors="replace")) in _KNOWN:
-                    received.add(Notification(word))
-                elif word == DUE:
+                if word == DUE:
                     received.add(Notification.SCHEDULED)
-                    is_due = True
+                    self._on_due(_instant(instant))
+                elif word in _KNOWN:
+                    received.add(Notification(word))
+                    if word in _OF_TRIGGERS:
+                        self._on_triggers(_instant(instant))
             if pgconn.status != psycopg.pq.ConnStatus.OK:
                 raise StoreUnavailableError("the LISTEN connection was lost")
-            if is_due:
-                self._on_due()
-            elif received & _OF_TRIGGERS:
-                self._on_triggers()
             return received
         except (psycopg.Error, OSError, ValueError) as error:
             raise StoreUnavailableError(f"the LISTEN connection was lost: {error}") from error

@@ -2,15 +2,36 @@
 SELECT pg_notify(:'channel', :'news');
 
 -- name: announce
--- Notifies nodes that may be asleep beyond these fire times. Rows that this transaction has written itself are
--- recognised by their xmin.
-SELECT pg_notify(:'channel', CASE WHEN bool_or(w.at <= :now) THEN :'news_of_due' ELSE :'news' END)
-  FROM unnest(:'groups'::text[], :'names'::text[], :'instants'::timestamptz[]) AS w(job_group, job_name, at)
-  JOIN qrtz_job_details j ON j.sched_name = :'sched' AND j.job_group = w.job_group AND j.job_name = w.job_name
- WHERE w.at <= :now
-    OR NOT EXISTS (SELECT FROM qrtz_triggers t
-                    WHERE t.sched_name = :'sched' AND t.job_type = j.job_type AND t.placement = j.placement
-                      AND t.misfire_rule IN ('SCHEDULER', 'OWN', 'IGNORE', 'RATE_LIMIT') AND t.trigger_state = 'WAITING'
-                      AND t.next_fire_time > :now AND t.next_fire_time <= w.at
-                      AND t.xmin <> pg_current_xact_id()::xid)
+-- Notifies nodes that may be asleep beyond these fire times. A node looks when the first trigger becomes due that it has
+-- not refused to run. So an earlier trigger that no node has refused, or only nodes that have refused the new one too,
+-- wakes everybody in time. It is looked for among the next ones that share the slots of the new one: if these are
+-- refused, others may be far away. Rows that this transaction has written itself are recognised by their xmin. The
+-- notification tells the soonest of these instants.
+WITH clock AS MATERIALIZED (SELECT :now AS at)
+SELECT pg_notify(:'channel', CASE WHEN bool_or(w.at <= clock.at) THEN :'news_of_due' ELSE :'news' END
+                             || ':' || extract(epoch FROM min(w.at)))
+  FROM clock
+ CROSS JOIN (
+        SELECT j.job_type, j.placement, min(j.slot_pool) AS slot_pool, min(o.at) AS at
+          FROM unnest(:'groups'::text[], :'names'::text[], :'instants'::timestamptz[]) AS o(job_group, job_name, at)
+         CROSS JOIN LATERAL (
+            SELECT d.job_type, d.placement, d.slot_pool FROM qrtz_job_details d
+             WHERE d.sched_name = :'sched' AND d.job_group = o.job_group AND d.job_name = o.job_name LIMIT 1) AS j
+         GROUP BY j.job_type, j.placement) AS w
+ WHERE w.at <= clock.at
+    OR NOT EXISTS (
+        SELECT FROM (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT')) AS rule(name)
+         CROSS JOIN LATERAL (
+            SELECT t.job_type, t.placement FROM qrtz_triggers t
+             WHERE t.sched_name = :'sched' AND t.slot_pool = w.slot_pool AND t.misfire_rule = rule.name
+               AND t.trigger_state = 'WAITING' AND t.next_fire_time > clock.at AND t.next_fire_time <= w.at
+               AND t.xmin <> pg_current_xact_id()::xid
+             ORDER BY t.next_fire_time LIMIT 20) AS earlier
+         WHERE NOT EXISTS (
+            SELECT FROM qrtz_node_keys k
+             WHERE k.sched_name = :'sched' AND k.job_type = earlier.job_type AND k.placement = earlier.placement
+               AND NOT k.runs
+               AND NOT EXISTS (SELECT FROM qrtz_node_keys same
+                                WHERE same.epoch = k.epoch AND same.job_type = w.job_type
+                                  AND same.placement = w.placement AND NOT same.runs OFFSET 0) OFFSET 0) OFFSET 0)
 HAVING count(*) > 0;

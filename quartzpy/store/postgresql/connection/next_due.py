@@ -6,8 +6,9 @@ trigger was stored by another process, costs a round trip or some time of the se
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -46,25 +47,21 @@ class _Backlog:
 
 @dataclass(frozen=True, slots=True)
 class _Floor:
-    slots: Hashable
     at: datetime
     """No trigger waited before this fire time."""
     until: float
     """The monotonic time of the next full read."""
-    changes: int
-    """The number of changes that were known when the read began. It holds until the next one: another thread may note
-    a change at any moment."""
 
 
 class NextDueRead(NamedTuple):
-    """A read of the next fire times, which finds the soonest triggers."""
+    """A read of the next fire times, which finds the soonest trigger of each slot pool."""
 
     changes: int
     """The number of changes that were known when it began."""
-    since: datetime | None
-    """The fire time at which a partial read begins; None if it is a full one."""
-    valid_for: float
-    """The seconds after which a read has to be a full one again."""
+    sinces: tuple[datetime | None, ...]
+    """For each slot pool the fire time at which a partial read begins; None if it is a full one."""
+    valid_for: float | None
+    """The seconds after which a read has to be a full one again; None if this is one."""
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -75,12 +72,21 @@ def _earliest(instants: Iterable[datetime | None]) -> datetime | None:
 
 
 class NextDueCache:
-    """The soonest fire times that a session knows of; it may know nothing. Threads may share it."""
+    """The soonest fire times that a session knows of; it may know nothing. Threads may share it.
+
+    Below the floor of a slot pool, no trigger waits that the node can take. A step that begins there walks over neither
+    dead entries of the index nor triggers that the node has refused.
+    """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._expectation: _Expectation | None = None
         self._backlog: _Backlog | None = None
-        self._floor: _Floor | None = None
+        self._floors: dict[str, _Floor] = {}
+        self._floors_of: Hashable = None
+        """Identifies the triggers that the floors leave out of account, apart from the slot pools."""
+        self._expensive: set[str] = set()
+        """The slot pools whose last full read was expensive."""
         self._changes = 0
         self._is_announced = False
 
@@ -90,10 +96,23 @@ class NextDueCache:
         self._backlog = None
         self.require_full_read()
 
-    def note_announcement(self) -> None:
-        """Note that another process has announced a trigger that is due."""
+    def forget_from(self, at: datetime | None) -> None:
+        """Expect anything from a fire time on: the soonest of triggers that were stored, if there were any."""
+        self._expectation = None
+        self._backlog = None
+        self.note_waiting(at)
+
+    def note_announcement(self, at: datetime | None = None) -> None:
+        """Note that another process has announced a trigger that is due, and its fire time."""
         self._is_announced = True
-        self.require_full_read()
+        self.note_announced(at)
+
+    def note_announced(self, at: datetime | None = None) -> None:
+        """Note that another process has stored triggers, and the soonest fire time, if it was told."""
+        if at is None:
+            self.require_full_read()
+        else:
+            self.note_waiting(at)
 
     def take_announcement(self) -> bool:
         """Return whether a trigger that is due was announced since the last call."""
@@ -101,9 +120,21 @@ class NextDueCache:
         return is_announced
 
     def require_full_read(self) -> None:
-        """Let the next read begin with the earliest fire time: another process has stored a trigger."""
-        self._changes += 1
-        self._floor = None
+        """Let the next read begin with the earliest fire time: triggers may wait at any time."""
+        with self._lock:
+            self._changes += 1
+            self._floors = {}
+
+    def note_waiting(self, at: datetime | None) -> None:
+        """Let the next read begin no later than at this fire time, at which a trigger may have begun to wait."""
+        if at is None:
+            return
+        with self._lock:
+            # A read that began before this is not noted.
+            self._changes += 1
+            self._floors = {
+                pool: floor if floor.at <= at else replace(floor, at=at) for pool, floor in self._floors.items()
+            }
 
     def note(self, slots: Hashable, now: datetime, soonest: datetime | None, soonest_limited: datetime | None) -> None:
         """Note the soonest waiting triggers for these slots: of all jobs, and of jobs with a limit."""
@@ -111,50 +142,74 @@ class NextDueCache:
         self._expectation = _Expectation(slots, offset, soonest, soonest_limited)
         self._backlog = None
 
-    def next_read(self, slots: Hashable, *, full: bool) -> NextDueRead:
-        """Return where the next read for these slots may begin, unless it has to be a full one."""
-        floor, changes = None if full else self._floor, self._changes
-        if (
-            floor is None
-            or floor.slots != slots
-            or floor.changes != changes
-            or (remaining := floor.until - time.monotonic()) <= 0
-        ):
-            return NextDueRead(changes, None, 0.0)
-        return NextDueRead(changes, floor.at, remaining)
+    def next_read(self, slot_pools: Sequence[str], others: Hashable) -> NextDueRead:
+        """Return where the next read of these slot pools may begin."""
+        with self._lock:
+            if self._floors_of != others:
+                return NextDueRead(self._changes, (None,) * len(slot_pools), None)
+            now = time.monotonic()
+            floors = [self._floors.get(pool) for pool in slot_pools]
+            valid = [floor if floor is not None and floor.until > now else None for floor in floors]
+            return NextDueRead(
+                self._changes,
+                tuple(None if floor is None else floor.at for floor in valid),
+                min((floor.until - now for floor in valid if floor is not None), default=None),
+            )
 
-    def note_read(self, read: NextDueRead, slots: Hashable, at: datetime, took: float) -> None:
-        """Note that a read, which took the server `took` seconds, found no trigger for these slots before `at`.
+    def is_costly(self, slot_pools: Sequence[str], read: NextDueRead) -> bool:
+        """Return True if a step that begins where this read does is to be preceded by one without the lock."""
+        return any(
+            since is None and pool in self._expensive for pool, since in zip(slot_pools, read.sinces, strict=True)
+        )
 
-        If it was expensive, the reads of the next moments begin there: they pass over the dead entries of the index,
-        which are as many as were fired since vacuum last removed them, or since the oldest transaction of the server
-        began.
+    def note_read(
+        self,
+        read: NextDueRead,
+        slot_pools: Sequence[str],
+        others: Hashable,
+        now: datetime,
+        soonest: Sequence[datetime | None],
+        took: float,
+    ) -> None:
+        """Note the soonest trigger that a read, which took the server `took` seconds, found of each slot pool.
+
+        If it was expensive, the reads of the next moments begin there, but not after the present: they pass over the
+        dead entries of the index, which are as many as were fired since vacuum last removed them, or since the oldest
+        transaction of the server began, and over the triggers that the node does not run.
         """
-        if read.changes != self._changes:
-            # Another process has stored a trigger since, perhaps before this instant.
-            return
-        if read.since is not None:
-            floor = self._floor
-            if floor is not None:
-                self._floor = replace(floor, at=at)
-        elif took >= EXPENSIVE_READ:
+        with self._lock:
+            if read.changes != self._changes:
+                # Triggers were stored since, perhaps before this instant.
+                return
+            if self._floors_of != others:
+                self._floors, self._floors_of = {}, others
             until = time.monotonic() + min(took / FULL_READ_SHARE, MOST_SECONDS_BETWEEN_FULL_READS)
-            self._floor = _Floor(slots, at, until, read.changes)
-        else:
-            self._floor = None
+            floors = dict(self._floors)
+            for pool, since, at in zip(slot_pools, read.sinces, soonest, strict=True):
+                to = now if at is None else min(now, at)
+                if since is not None:
+                    if pool in floors:
+                        floors[pool] = replace(floors[pool], at=to)
+                elif took >= EXPENSIVE_READ:
+                    floors[pool] = _Floor(to, until)
+                    self._expensive.add(pool)
+                else:
+                    floors.pop(pool, None)
+                    self._expensive.discard(pool)
+            self._floors = floors
 
     def note_moved(self, fired: Collection[FiredTrigger]) -> None:
         """Note triggers that this session has fired and that now wait for their next fire times."""
-        floor = self._floor
-        if floor is not None and any(trigger.next_fire_time and trigger.next_fire_time < floor.at for trigger in fired):
-            # They were claimed during that read, and now wait before the instant at which the next one would begin.
-            self.require_full_read()
+        soonest = _earliest(trigger.next_fire_time for trigger in fired)
+        if soonest is not None:
+            # They were claimed during a read, and may now wait before the instant at which the next one would begin.
+            self.note_waiting(soonest)
         expectation = self._expectation
         if expectation is not None:
             limited = (trigger.next_fire_time for trigger in fired if trigger.max_concurrent is not None)
             self._expectation = replace(
                 expectation,
-                soonest=_earliest((expectation.soonest, *(trigger.next_fire_time for trigger in fired))),
+                soonest=_earliest((expectation.soonest, soonest)),
                 soonest_limited=_earliest((expectation.soonest_limited, *limited)),
             )
 

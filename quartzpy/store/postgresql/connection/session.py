@@ -6,7 +6,7 @@ import copy
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from functools import update_wrapper
 from operator import attrgetter
@@ -23,6 +23,7 @@ from quartzpy.store.postgresql.connection.locks import LOCK, MAKE, LockName
 from quartzpy.store.postgresql.connection.next_due import NextDueCache
 from quartzpy.store.postgresql.connection.pipeline import BEGIN, COMMIT, BoundStatement, Result, roll_back_unless_ended
 from quartzpy.store.postgresql.connection.pool import PoolShare
+from quartzpy.store.postgresql.connection.refused_keys import RefusedKeys
 from quartzpy.store.postgresql.schema.naming import Names, scoped
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.statement import Statement, prepare
@@ -113,6 +114,8 @@ class SqlSession:
         self.has_new = False
         """True if triggers waited to be reconciled at the last check; see `storing`."""
         self.next_due = NextDueCache()
+        self.refused = RefusedKeys()
+        """The dispatch keys that the node of this session has refused."""
         self.clock = ClockEstimate()
         """Saves a round trip where a few milliseconds do not matter."""
         self.expects_new = False
@@ -130,6 +133,8 @@ class SqlSession:
         """The generations of late triggers that this process cannot compute; see `misfire`."""
         self.misfire_batch = SliceSize(1_000, least=25, most=1_000, short=0.02, long=0.05)
         """The largest batch of the misfire step: its write holds the lock."""
+        self.late_since: tuple[int, datetime | str] | None = None
+        """The epoch that handles a backlog of late triggers, and where its next batch begins; see `misfire`."""
         self.purged_up_to: datetime | None = None
         """The end of the last execution that a full batch deleted; see `purge`."""
 
@@ -162,12 +167,17 @@ class SqlSession:
         return self.bind(ALLOW_PAUSES, idle_limit=f"{self.connections.seconds * 1000:.0f}ms")
 
     def locked(
-        self, *statements: BoundStatement, name: LockName | None = LockName.TRIGGER_ACCESS, keeps_next_due: bool = False
+        self,
+        *statements: BoundStatement,
+        name: LockName | None = LockName.TRIGGER_ACCESS,
+        keeps_next_due: bool = False,
+        stores: Collection[datetime] | None = None,
     ) -> list[Result]:
         """Take the lock, run the statements and commit in one round trip; return the statements' results.
 
         Without the name of a lock, one of the statements takes it. Unless the caller knows what they change and
-        `keeps_next_due`, the next acquire step expects anything.
+        `keeps_next_due`, the next acquire step expects anything; only from a fire time on if they do nothing but store
+        triggers, whose next fire times are `stores`.
 
         Raises:
             SchemaError: the lock's row is missing, and cannot be restored.
@@ -180,10 +190,15 @@ class SqlSession:
                 except LockRowMissingError:
                     self._restore_lock_rows()
                     results = self.connections.execute(locking, self.share)
-        finally:
-            # Also after an error: the transaction may be committed, though its answer is lost.
+        except BaseException:
+            # The transaction may be committed, though its answer is lost.
             if not keeps_next_due:
                 self.next_due.forget()
+            raise
+        if stores is not None:
+            self.next_due.forget_from(min(stores, default=None))
+        elif not keeps_next_due:
+            self.next_due.forget()
         return results if name is None else results[1:]
 
     def with_locks(self, ask: Callable[[], _T]) -> _T:
@@ -213,8 +228,14 @@ class SqlSession:
     def read_one(self, text: str, **values: Any) -> list[tuple[Any, ...]]:
         return self.read(self.bind(text, **values))[0].rows
 
-    def transaction(self, work: Callable[[Transaction], _T]) -> _T:
-        """Run a transaction of several round trips; `work` ends it with `Transaction.commit`."""
+    def transaction(
+        self, work: Callable[[Transaction], _T], *, soonest: Callable[[_T], datetime | None] | None = None
+    ) -> _T:
+        """Run a transaction of several round trips; `work` ends it with `Transaction.commit`.
+
+        Unless the caller knows the soonest fire time that it stored, which `soonest` makes of the result, the next
+        acquire step expects anything.
+        """
 
         def whole(connection: psycopg.Connection[Any]) -> _T:
             try:
@@ -223,9 +244,15 @@ class SqlSession:
                 roll_back_unless_ended(connection)
 
         try:
-            return self.with_locks(lambda: self.connections.transaction(whole, self.share))
-        finally:
+            result = self.with_locks(lambda: self.connections.transaction(whole, self.share))
+        except BaseException:
             self.next_due.forget()
+            raise
+        if soonest is None:
+            self.next_due.forget()
+        else:
+            self.next_due.forget_from(soonest(result))
+        return result
 
 
 class Transaction:

@@ -44,6 +44,20 @@ _IF_LOCKED = {
 }
 LOCK_IF_DUE = _SQL("lock_if_due")
 NEXT_DUE = _SQL("next_due")
+UNDECIDED = _SQL("undecided")
+# The same where the node has refused so many dispatch keys that they are not named.
+OF_MANY_REFUSED = {
+    ACQUIRE: _SQL("acquire", refuses_many=True),
+    ACQUIRE_UNLIMITED: _SQL("acquire_unlimited", several_pools=True, refuses_many=True),
+    ACQUIRE_UNLIMITED_OF_ONE_POOL: _SQL("acquire_unlimited", refuses_many=True),
+    _IF_LOCKED[ACQUIRE_UNLIMITED]: _SQL("acquire_unlimited", several_pools=True, if_locked=True, refuses_many=True),
+    _IF_LOCKED[ACQUIRE_UNLIMITED_OF_ONE_POOL]: _SQL("acquire_unlimited", if_locked=True, refuses_many=True),
+    LOCK_IF_DUE: _SQL("lock_if_due", refuses_many=True),
+    NEXT_DUE: _SQL("next_due", refuses_many=True),
+    UNDECIDED: _SQL("undecided", refuses_many=True),
+}
+LAST_POOL = "\U0010ffff"
+"""Follows each slot pool."""
 RECONCILE_NEW = _SQL("reconcile_new")
 
 
@@ -61,11 +75,12 @@ def acquire(
     """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
     step = _Step(session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over)
     try:
-        return _acquire(session, step, limit, look_ahead, reads_first=reads_first)
+        acquired = _acquire(session, step, limit, look_ahead, reads_first=reads_first)
     except RefusedRowError:
         if not step.set_bad_rows_aside():
             raise
-    return _acquire(session, step, limit, look_ahead)
+        acquired = _acquire(session, step, limit, look_ahead)
+    return replace(acquired, undecided=step.undecided_keys()) if step.meets_undecided else acquired
 
 
 def _acquire(
@@ -131,11 +146,12 @@ class _Step:
         self._due: dict[str, Any] = {
             "instance": node.instance_id,
             "epoch": node.epoch,
-            "job_types": [slots.job_type for slots in available_slots],
-            "placements": [slots.placement for slots in available_slots],
+            "slot_pools": [slots.slot_pool for slots in available_slots],
             "threshold": misfire_threshold,
             "passed_over": list(passed_over),
+            "refused": session.refused.named(node),
         }
+        self._refuses_many = session.refused.are_many(node)
         of_one_pool = len({(slots.executor, slots.group) for slots in available_slots}) == 1
         pool_limit = min(min(slots.workers, slots.group_slots) for slots in available_slots) if of_one_pool else limit
         self._take: dict[str, Any] = {
@@ -144,55 +160,94 @@ class _Step:
             "groups": [slots.group for slots in available_slots],
             "group_slots": [slots.group_slots for slots in available_slots],
             "limit": min(limit, pool_limit),
+            "admits": session.has_rate_limits,
             "look_ahead": look_ahead,
             "channel": session.channel,
         }
         self.unlimited = ACQUIRE_UNLIMITED_OF_ONE_POOL if of_one_pool else ACQUIRE_UNLIMITED
-        self.slots = (tuple(self._due["job_types"]), tuple(self._due["placements"]), tuple(self._due["passed_over"]))
+        self._others = (node.epoch, tuple(self._due["passed_over"]))
+        self.slots = (tuple(self._due["slot_pools"]), *self._others)
+        self.meets_undecided = False
+        """True if a trigger waits of a dispatch key about which this node has yet to say whether it runs it."""
 
     def _next_read(self) -> NextDueRead:
-        session = self._session
-        # What is reconciled, or released by a rate limit, may be due at any time.
-        return session.next_due.next_read(self.slots, full=session.has_new or session.has_rate_limits)
+        return self._session.next_due.next_read(self._due["slot_pools"], self._others)
+
+    @property
+    def is_costly(self) -> bool:
+        """True if this step would walk over many triggers of other nodes under the lock."""
+        return self._session.next_due.is_costly(self._due["slot_pools"], self._next_read())
+
+    def undecided_keys(self) -> list[DispatchKey]:
+        """Return the dispatch keys of the next triggers about which this node has yet to say whether it runs them."""
+        values = {name: self._due[name] for name in ("epoch", "slot_pools", "refused")}
+        return [DispatchKey(*row) for row in self._session.read_one(self._statement(UNDECIDED), **values)]
+
+    def _noted(self, done: _RoundTrip) -> _RoundTrip:
+        """Keep what the next acquire step may expect."""
+        session, waiting = self._session, done.waiting
+        self.meets_undecided = waiting.meets_undecided or done.meets_undecided
+        if waiting.new_pools:
+            session.refused.meet(waiting.new_pools)
+        session.has_new = waiting.new is not None
+        session.next_due.note_waiting(waiting.new)
+        session.has_rate_limits = waiting.has_rate_limits
+        session.next_due.note(self.slots, waiting.now, done.soonest, waiting.soonest_limited)
+        session.next_due.note_read(
+            done.read, self._due["slot_pools"], self._others, waiting.now, waiting.soonest_of_pools, waiting.took
+        )
+        return replace(done, met_pools=session.refused.slot_pools)
 
     def peek(self, taken: Sequence[tuple[Any, ...]] = ()) -> _RoundTrip:
         """Read what waits, without a lock. `taken` are triggers that this step has claimed already."""
         session, read = self._session, self._next_read()
-        [answer] = session.read(session.bind(NEXT_DUE, **self._due, since=read.since or ANY_TIME))
-        return _noted(session, self.slots, _RoundTrip(_Waiting(*require_epoch(self._node, answer)), taken, None, read))
+        [answer] = session.read(self._next_due(_begins(read)))
+        return self._noted(_RoundTrip(_Waiting(*require_epoch(self._node, answer)), taken, None, False, read))
 
     def claim_if_due(self) -> Sequence[tuple[Any, ...]]:
         """Claim triggers if the soonest is due and its job has no limit, unless another transaction has the lock.
 
         What is left is not read: that would delay the start of the jobs.
         """
-        session, since = self._session, self._next_read().since or ANY_TIME
+        session, sinces = self._session, _begins(self._next_read())
         _, taken = session.unlocked(
-            session.bind(LOCK_IF_DUE, **self._due, look_ahead=self._take["look_ahead"], since=since),
-            session.bind(_IF_LOCKED[self.unlimited], **self._due, **self._take, since=since),
+            session.bind(self._statement(LOCK_IF_DUE), **self._due, look_ahead=self._take["look_ahead"], sinces=sinces),
+            session.bind(self._statement(_IF_LOCKED[self.unlimited]), **self._due, **self._take, sinces=sinces),
         )
         return taken.rows
 
     def claim(self, text: str) -> _RoundTrip:
         """Claim triggers, and read what waits then."""
-        session, read = self._session, self._next_read()
-        limits = session.has_rate_limits
-        *results, answer = session.locked(*self._statements(text, read.since or ANY_TIME), keeps_next_due=True)
-        taken, turn = (
-            (results[-4], note_admissions(session, results[-5], results[-1])) if limits else (results[-1], None)
-        )
-        round_trip = _RoundTrip(_Waiting(*require_epoch(self._node, answer)), taken.rows, turn, read)
-        return _noted(session, self.slots, round_trip)
+        session = self._session
+        if self.is_costly:
+            # A read without the lock walks over the triggers of other nodes, and the step begins behind them.
+            self.peek()
+        read, limits = self._next_read(), session.has_rate_limits
+        *results, answer = session.locked(*self._statements(text, _begins(read)), keeps_next_due=True)
+        taken = results[-4] if limits else results[-1]
+        turn, meets_undecided = note_admissions(session, results[-5], results[-1]) if limits else (None, False)
+        waiting = _Waiting(*require_epoch(self._node, answer))
+        return self._noted(_RoundTrip(waiting, taken.rows, turn, meets_undecided, read))
 
-    def _statements(self, text: str, since: datetime | str, **values: Any) -> list[BoundStatement]:
-        session, due = self._session, {**self._due, **values, "since": since}
+    def _statements(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> list[BoundStatement]:
+        session, due = self._session, {**self._due, **values, "sinces": sinces}
         reconcile = [session.bind(RECONCILE_NEW)] if session.has_new else []
-        claim = session.bind(text, **due, **self._take)
+        claim = session.bind(self._statement(text), **due, **{**self._take, "admits": session.has_rate_limits})
         return [
             *reconcile,
-            *(around(session, claim) if session.has_rate_limits else [claim]),
-            session.bind(NEXT_DUE, **due),
+            *(around(session, claim, refuses_many=self._refuses_many) if session.has_rate_limits else [claim]),
+            self._next_due(sinces, **values),
         ]
+
+    def _next_due(self, sinces: Sequence[datetime | str], **values: Any) -> BoundStatement:
+        # In the order of the tables, whose collation of this column is that of Python.
+        met = sorted(self._session.refused.slot_pools)
+        more: dict[str, Any] = {"sinces": sinces, "met_pools": met, "following_pools": [*met[1:], LAST_POOL]}
+        return self._session.bind(self._statement(NEXT_DUE), **{**self._due, **values, **more})
+
+    def _statement(self, text: str) -> str:
+        """Return a statement, or the one that looks refused triggers up, because they are too many to be named."""
+        return OF_MANY_REFUSED[text] if self._refuses_many else text
 
     def set_bad_rows_aside(self) -> bool:
         """Put the triggers into ERROR that make this step fail. Return whether there were any."""
@@ -200,17 +255,24 @@ class _Step:
         return set_aside_waiting(
             self._session,
             {"instance": due["instance"], "epoch": due["epoch"]},
-            due["job_types"],
+            due["slot_pools"],
             self._take["look_ahead"],
             due["passed_over"],
-            lambda passed_over: self._statements(ACQUIRE, ANY_TIME, passed_over=list(passed_over)),
+            lambda passed_over: self._statements(
+                ACQUIRE, [ANY_TIME] * len(due["slot_pools"]), passed_over=list(passed_over)
+            ),
         )
 
     def claim_backlog(self, since: datetime) -> Sequence[tuple[Any, ...]]:
         """Claim triggers that are due since `since`, and do not read what is left."""
-        claim = self._session.bind(self.unlimited, **self._due, **self._take, since=since)
+        sinces = [since] * len(self._due["slot_pools"])
+        claim = self._session.bind(self._statement(self.unlimited), **self._due, **self._take, sinces=sinces)
         [taken] = self._session.locked(claim, keeps_next_due=True)
         return taken.rows
+
+
+def _begins(read: NextDueRead) -> list[datetime | str]:
+    return [since or ANY_TIME for since in read.sinces]
 
 
 def _outcome_of_backlog(session: SqlSession, slots: Hashable, taken: Sequence[tuple[Any, ...]]) -> Acquisition:
@@ -230,12 +292,15 @@ class _Waiting(NamedTuple):
     now: datetime
     new: datetime | None
     """The soonest trigger that waits to be reconciled, which must happen before the next acquire step."""
-    soonest: datetime | None
     soonest_limited: datetime | None
     """The soonest trigger of a job with a limit."""
     has_rate_limits: bool
-    placed_job_types: list[str]
-    placements: list[str]
+    new_pools: list[str]
+    """Slot pools for which triggers wait, and that were not known here."""
+    soonest_of_pools: list[datetime | None]
+    """The soonest trigger of each slot pool of the step, in its order."""
+    meets_undecided: bool
+    """True if this node has yet to say whether it runs one of these."""
     took: float
     """The time of this read on the server, in seconds."""
 
@@ -247,7 +312,16 @@ class _RoundTrip:
     waiting: _Waiting
     taken: Sequence[tuple[Any, ...]]
     turn: datetime | None
+    meets_undecided: bool
+    """True if this node has yet to say whether it runs a trigger that waits for its turn."""
     read: NextDueRead
+    met_pools: Collection[str] = ()
+    """The slot pools for which triggers have waited."""
+
+    @property
+    def soonest(self) -> datetime | None:
+        """The soonest waiting trigger."""
+        return min((at for at in self.waiting.soonest_of_pools if at is not None), default=None)
 
     def is_due(self, look_ahead: timedelta) -> bool:
         """Return whether a trigger is left that is due, has yet to be reconciled, or may wait for a rate limit."""
@@ -255,7 +329,7 @@ class _RoundTrip:
         return (
             waiting.new is not None
             or waiting.has_rate_limits
-            or (waiting.soonest is not None and waiting.soonest <= waiting.now + look_ahead)
+            or ((soonest := self.soonest) is not None and soonest <= waiting.now + look_ahead)
         )
 
     def limited_is_due(self, look_ahead: timedelta) -> bool:
@@ -268,24 +342,13 @@ class _RoundTrip:
         waiting = self.waiting
         fired, acquired, skipped = by_outcome(self.taken)
         # What a partial read did not find, the next full one does.
-        next_full_read = None if self.read.since is None else waiting.now + timedelta(seconds=self.read.valid_for)
+        valid_for = self.read.valid_for
+        next_full_read = None if valid_for is None else waiting.now + timedelta(seconds=valid_for)
         return Acquisition(
             waiting.now,
             fired,
             acquired,
-            min(
-                (at for at in (waiting.new, waiting.soonest, self.turn, next_full_read) if at is not None), default=None
-            ),
+            min((at for at in (waiting.new, self.soonest, self.turn, next_full_read) if at is not None), default=None),
             skipped,
-            {DispatchKey(*key) for key in zip(waiting.placed_job_types, waiting.placements, strict=True)},
+            slot_pools=self.met_pools,
         )
-
-
-def _noted(session: SqlSession, slots: Hashable, done: _RoundTrip) -> _RoundTrip:
-    """Keep what the next acquire step may expect."""
-    waiting = done.waiting
-    session.has_new = waiting.new is not None
-    session.has_rate_limits = waiting.has_rate_limits
-    session.next_due.note(slots, waiting.now, waiting.soonest, waiting.soonest_limited)
-    session.next_due.note_read(done.read, slots, min(waiting.now, waiting.soonest or waiting.now), waiting.took)
-    return done

@@ -29,57 +29,85 @@ node AS MATERIALIZED (
      WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
 ),
 -- end
--- The triggers that this node can take, locked: the front of the index of waiting triggers, for the slots that the node
--- has free. Their fire times are at most `look_ahead` ahead, and not before `since`.
+-- The front of the index of waiting triggers, locked, for the slots that the node has free. Their fire times are at most
+-- `look_ahead` ahead, and not before `since`.
+front AS MATERIALIZED (
+    SELECT node.at, slots.slot_pool, slots.executor, slots.workers, slots.execution_group, slots.group_slots, of_range.*
+      FROM node
+     CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[], :'executors'::text[], :'workers'::int[],
+                       :'groups'::text[], :'group_slots'::int[])
+                AS slots(slot_pool, since, executor, workers, execution_group, group_slots)
+     CROSS JOIN
+        -- include: acquired_rules
+        (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+        -- end
+     CROSS JOIN LATERAL (
+        SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
+               t.job_group, t.job_name, t.job_type, t.placement, t.concurrency_key,
+               t.overlap_policy, t.prev_fire_time AS previous_time, t.upcoming AS following,
+               t.upcoming_is_complete AS following_is_complete, t.coalesced_fire_times, late.also_due,
+               t.next_fire_time <= node.at
+                   AND (t.upcoming_is_complete OR cardinality(t.upcoming) > late.also_due) AS is_due
+          FROM qrtz_triggers t
+         CROSS JOIN LATERAL (
+            SELECT CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
+                        THEN (SELECT count(*) FROM unnest(t.upcoming) AS u(instant)
+                               WHERE u.instant <= node.at)
+                        ELSE 0 END::int AS also_due) AS late
+         WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
+           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+           AND t.next_fire_time <= node.at + :'look_ahead'::interval
+           -- What a rate limit has admitted may be due at any time.
+           AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
+           -- include: is_in_time
+           -- It is no misfire; as a range of the index.
+           AND t.next_fire_time >= CASE rule.name
+                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
+           AND t.generation <> ALL(:'passed_over'::bigint[])
+           -- end
+           -- include: is_not_refused
+           -- This node has not said that it does not run such triggers.
+           \if :refuses_many
+           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+           \else
+           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
+           \endif
+           -- end
+         ORDER BY t.next_fire_time, t.priority DESC
+         LIMIT least(:'limit'::int, slots.workers, slots.group_slots)
+           FOR NO KEY UPDATE OF t SKIP LOCKED
+     ) AS of_range
+),
+-- include: run_here
+-- The job types and placements of these that this node has said that it runs. It has said nothing yet about a pair that
+-- nobody has used before: such triggers stay as they are, and `undecided` names the pair.
+run_here AS MATERIALIZED (
+    SELECT met.job_type, met.placement
+      FROM (SELECT DISTINCT job_type, placement FROM front) AS met
+     CROSS JOIN LATERAL (
+        SELECT FROM qrtz_node_keys k
+         WHERE k.epoch = :'epoch'::bigint AND k.job_type = met.job_type AND k.placement = met.placement AND k.runs
+         LIMIT 1) AS said
+),
+-- end
+-- The triggers that this node can take.
 candidates AS MATERIALIZED (
     SELECT due.at, due.row, due.job_group, due.job_name, due.concurrency_key, due.max_concurrent, due.overlap_policy,
            due.priority, due.scheduled_time, due.previous_time, due.is_due, due.following, due.following_is_complete,
            due.also_due, due.coalesced_fire_times, nextval('qrtz_fire_ids') AS fire_id
       FROM (
         SELECT *
-          FROM (SELECT node.at, of_key.*, slots.workers, slots.group_slots,
-                       row_number() OVER (PARTITION BY slots.executor
-                                              ORDER BY of_key.scheduled_time, of_key.priority DESC) AS executor_rank,
-                       row_number() OVER (PARTITION BY slots.execution_group
-                                              ORDER BY of_key.scheduled_time, of_key.priority DESC) AS group_rank
-                  FROM node
-                 CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[], :'executors'::text[],
-                                   :'workers'::int[], :'groups'::text[], :'group_slots'::int[])
-                            AS slots(job_type, placement, executor, workers, execution_group, group_slots)
-                 CROSS JOIN
-                    -- include: acquired_rules
-                    (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
-                    -- end
-                 CROSS JOIN LATERAL (
-                    SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
-                           t.job_group, t.job_name, t.concurrency_key,
-                           t.overlap_policy, t.prev_fire_time AS previous_time, t.upcoming AS following,
-                           t.upcoming_is_complete AS following_is_complete, t.coalesced_fire_times, late.also_due,
-                           t.next_fire_time <= node.at
-                               AND (t.upcoming_is_complete OR cardinality(t.upcoming) > late.also_due) AS is_due
-                      FROM qrtz_triggers t
-                     CROSS JOIN LATERAL (
-                        SELECT CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
-                                    THEN (SELECT count(*) FROM unnest(t.upcoming) AS u(instant)
-                                           WHERE u.instant <= node.at)
-                                    ELSE 0 END::int AS also_due) AS late
-                     WHERE t.sched_name = :'sched' AND t.job_type = slots.job_type AND t.placement = slots.placement
-                       AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
-                       AND t.next_fire_time <= node.at + :'look_ahead'::interval
-                       AND t.next_fire_time >= :'since'::timestamptz
-                       -- include: is_in_time
-                       -- It is no misfire; as a range of the index.
-                       AND t.next_fire_time >= CASE rule.name
-                               WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
-                       AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
-                       AND t.generation <> ALL(:'passed_over'::bigint[])
-                       -- end
-                     ORDER BY t.next_fire_time, t.priority DESC
-                     LIMIT least(:'limit'::int, slots.workers, slots.group_slots)
-                       FOR NO KEY UPDATE OF t SKIP LOCKED
-                 ) AS of_key) AS ranked
+          FROM (SELECT front.*,
+                       row_number() OVER (PARTITION BY executor
+                                              ORDER BY scheduled_time, priority DESC, row) AS executor_rank,
+                       row_number() OVER (PARTITION BY execution_group
+                                              ORDER BY scheduled_time, priority DESC, row) AS group_rank
+                  FROM front WHERE (job_type, placement) IN (SELECT job_type, placement FROM run_here)) AS ranked
          WHERE executor_rank <= workers AND group_rank <= group_slots
-         ORDER BY scheduled_time, priority DESC
+         ORDER BY scheduled_time, priority DESC, row
          LIMIT :'limit'::int) AS due
 ),
 -- include: limited
@@ -278,12 +306,15 @@ cancelled AS (
 ,
 -- A node with few free workers takes few candidates, and triggers of full jobs could be all of them, step after step.
 -- So a step that meets some of them among as many candidates as it may take looks further along the front of the index.
-front AS MATERIALIZED (
+further AS MATERIALIZED (
     SELECT soonest.*
       FROM node
-     CROSS JOIN (SELECT DISTINCT job_type, placement FROM advanced
-                  WHERE decision = 'BLOCK' AND overlap_policy = 'block' AND :'limit'::int < 200
-                    AND (SELECT count(*) FROM candidates) = :'limit'::int) AS dispatch_key
+     CROSS JOIN (SELECT s.slot_pool, s.since
+                   FROM unnest(:'slot_pools'::text[], :'sinces'::timestamptz[]) AS s(slot_pool, since)
+                  WHERE s.slot_pool IN (SELECT f.slot_pool FROM front f JOIN decisions d ON d.row = f.row
+                                         WHERE d.decision = 'BLOCK' AND d.overlap_policy = 'block')
+                    AND :'limit'::int < 200
+                    AND (SELECT count(*) FROM candidates) = :'limit'::int) AS slots
      CROSS JOIN
         -- include: acquired_rules
         (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
@@ -291,10 +322,10 @@ front AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.job_group, t.job_name, t.concurrency_key, t.overlap_policy, t.max_concurrent
           FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.job_type = dispatch_key.job_type AND t.placement = dispatch_key.placement
+         WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
            AND t.next_fire_time <= node.at
-           AND t.next_fire_time >= :'since'::timestamptz
+           AND t.next_fire_time >= slots.since
            -- include: is_in_time
            -- It is no misfire; as a range of the index.
            AND t.next_fire_time >= CASE rule.name
@@ -311,7 +342,7 @@ front AS MATERIALIZED (
 full_jobs AS MATERIALIZED (
     SELECT job.job_group, job.job_name, job.concurrency_key
       FROM (SELECT job_group, job_name, concurrency_key, min(max_concurrent) AS slots
-              FROM front GROUP BY job_group, job_name, concurrency_key) AS job
+              FROM further GROUP BY job_group, job_name, concurrency_key) AS job
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
@@ -327,11 +358,11 @@ full_jobs AS MATERIALIZED (
 crowded AS (
     UPDATE qrtz_triggers t SET trigger_state = 'BLOCKED'
       FROM (SELECT mine.row
-              FROM front
+              FROM further
              CROSS JOIN LATERAL (
                 SELECT o.ctid AS row FROM qrtz_triggers o
-                 WHERE o.ctid = front.row FOR NO KEY UPDATE SKIP LOCKED) AS mine
-             WHERE (front.job_group, front.job_name, front.concurrency_key)
+                 WHERE o.ctid = further.row FOR NO KEY UPDATE SKIP LOCKED) AS mine
+             WHERE (further.job_group, further.job_name, further.concurrency_key)
                    IN (SELECT job_group, job_name, concurrency_key FROM full_jobs)) AS others
      WHERE t.ctid = others.row
 )
@@ -353,50 +384,79 @@ node AS MATERIALIZED (
                       AND l.xmax = pg_current_xact_id_if_assigned()::xid)
 \endif
 ),
--- The triggers that this node can take, as in `acquire`.
+-- The front of the index, as in `acquire`.
+front AS MATERIALIZED (
+    SELECT node.at, of_range.*
+\if :several_pools
+           , slots.executor, slots.workers, slots.execution_group, slots.group_slots
+\endif
+      FROM node
+     CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[], :'executors'::text[], :'workers'::int[],
+                       :'groups'::text[], :'group_slots'::int[])
+                AS slots(slot_pool, since, executor, workers, execution_group, group_slots)
+     CROSS JOIN
+        -- include: acquired_rules
+        (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+        -- end
+     CROSS JOIN LATERAL (
+        SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
+               t.job_type, t.placement, t.prev_fire_time AS previous_time, t.coalesced_fire_times,
+               t.next_fire_time <= node.at
+                   AND (t.upcoming_is_complete OR cardinality(t.upcoming) > 0) AS is_due
+          FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
+           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+           AND t.next_fire_time <= node.at + :'look_ahead'::interval
+           AND t.next_fire_time >= slots.since
+           -- include: is_in_time
+           -- It is no misfire; as a range of the index.
+           AND t.next_fire_time >= CASE rule.name
+                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
+           AND t.generation <> ALL(:'passed_over'::bigint[])
+           -- end
+           -- include: is_not_refused
+           -- This node has not said that it does not run such triggers.
+           \if :refuses_many
+           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+           \else
+           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
+           \endif
+           -- end
+         ORDER BY t.next_fire_time, t.priority DESC
+         LIMIT least(:'limit'::int, slots.workers, slots.group_slots)
+           FOR NO KEY UPDATE OF t SKIP LOCKED
+     ) AS of_range
+),
+-- include: run_here
+-- The job types and placements of these that this node has said that it runs. It has said nothing yet about a pair that
+-- nobody has used before: such triggers stay as they are, and `undecided` names the pair.
+run_here AS MATERIALIZED (
+    SELECT met.job_type, met.placement
+      FROM (SELECT DISTINCT job_type, placement FROM front) AS met
+     CROSS JOIN LATERAL (
+        SELECT FROM qrtz_node_keys k
+         WHERE k.epoch = :'epoch'::bigint AND k.job_type = met.job_type AND k.placement = met.placement AND k.runs
+         LIMIT 1) AS said
+),
+-- end
+-- The triggers that this node can take.
 candidates AS MATERIALIZED (
     SELECT *
-      FROM (SELECT node.at, of_key.*
+      FROM (SELECT front.*
 \if :several_pools
-                   , slots.workers, slots.group_slots,
-                   row_number() OVER (PARTITION BY slots.executor
-                                          ORDER BY of_key.scheduled_time, of_key.priority DESC) AS executor_rank,
-                   row_number() OVER (PARTITION BY slots.execution_group
-                                          ORDER BY of_key.scheduled_time, of_key.priority DESC) AS group_rank
+                   , row_number() OVER (PARTITION BY executor
+                                          ORDER BY scheduled_time, priority DESC, row) AS executor_rank,
+                   row_number() OVER (PARTITION BY execution_group
+                                          ORDER BY scheduled_time, priority DESC, row) AS group_rank
 \endif
-              FROM node
-             CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[], :'executors'::text[], :'workers'::int[],
-                               :'groups'::text[], :'group_slots'::int[])
-                        AS slots(job_type, placement, executor, workers, execution_group, group_slots)
-             CROSS JOIN
-                -- include: acquired_rules
-                (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
-                -- end
-             CROSS JOIN LATERAL (
-                SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
-                       t.prev_fire_time AS previous_time, t.coalesced_fire_times,
-                       t.next_fire_time <= node.at
-                           AND (t.upcoming_is_complete OR cardinality(t.upcoming) > 0) AS is_due
-                  FROM qrtz_triggers t
-                 WHERE t.sched_name = :'sched' AND t.job_type = slots.job_type AND t.placement = slots.placement
-                   AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
-                   AND t.next_fire_time <= node.at + :'look_ahead'::interval
-                   AND t.next_fire_time >= :'since'::timestamptz
-                   -- include: is_in_time
-                   -- It is no misfire; as a range of the index.
-                   AND t.next_fire_time >= CASE rule.name
-                           WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
-                   AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
-                   AND t.generation <> ALL(:'passed_over'::bigint[])
-                   -- end
-                 ORDER BY t.next_fire_time, t.priority DESC
-                 LIMIT least(:'limit'::int, slots.workers, slots.group_slots)
-                   FOR NO KEY UPDATE OF t SKIP LOCKED
-             ) AS of_key) AS ranked
+              FROM front WHERE (job_type, placement) IN (SELECT job_type, placement FROM run_here)) AS ranked
 \if :several_pools
      WHERE executor_rank <= workers AND group_rank <= group_slots
 \endif
-     ORDER BY scheduled_time, priority DESC
+     ORDER BY scheduled_time, priority DESC, row
      LIMIT :'limit'::int
 ),
 -- A trigger that is due fires and moves on to the next of its upcoming fire times, or to COMPLETE where there is none;
@@ -488,7 +548,7 @@ SELECT 1
  WHERE sched_name = :'sched' AND lock_name = 'TRIGGER_ACCESS'
    AND EXISTS (
     SELECT FROM node
-     CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[]) AS dispatch_key(job_type, placement)
+     CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[]) AS slots(slot_pool, since)
      CROSS JOIN
         -- include: acquired_rules
         (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
@@ -496,11 +556,10 @@ SELECT 1
      CROSS JOIN LATERAL (
         SELECT t.max_concurrent
           FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.job_type = dispatch_key.job_type
-           AND t.placement = dispatch_key.placement
+         WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
            AND t.next_fire_time <= node.at + :'look_ahead'::interval
-           AND t.next_fire_time >= :'since'::timestamptz
+           AND t.next_fire_time >= slots.since
            -- include: is_in_time
            -- It is no misfire; as a range of the index.
            AND t.next_fire_time >= CASE rule.name
@@ -508,65 +567,119 @@ SELECT 1
            AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
            AND t.generation <> ALL(:'passed_over'::bigint[])
            -- end
+           -- include: is_not_refused
+           -- This node has not said that it does not run such triggers.
+           \if :refuses_many
+           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+           \else
+           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
+           \endif
+           -- end
          ORDER BY t.next_fire_time
          LIMIT 1
-     ) AS first_of_key
-     WHERE first_of_key.max_concurrent IS NULL)
+     ) AS first_of_range
+     WHERE first_of_range.max_concurrent IS NULL)
    FOR UPDATE SKIP LOCKED;
 
 -- name: next_due
 -- What waits for this node, without a lock. No row: the epoch is no longer registered.
-WITH RECURSIVE node AS MATERIALIZED (
+WITH node AS MATERIALIZED (
     SELECT :now AS at, clock_timestamp() AS began FROM qrtz_scheduler_state
      WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
 ),
--- The dispatch keys with a placement for which triggers wait, by a loose index scan.
-placed AS (
-    (SELECT placement, job_type FROM qrtz_triggers
-      WHERE sched_name = :'sched' AND trigger_state = 'WAITING' AND placement <> ''
-      ORDER BY placement, job_type LIMIT 1)
-    UNION ALL
-    SELECT other.placement, other.job_type
-      FROM placed p
-     CROSS JOIN LATERAL (
-        SELECT t.placement, t.job_type FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.placement <> ''
-           AND (t.placement, t.job_type) > (p.placement, p.job_type)
-         ORDER BY t.placement, t.job_type LIMIT 1) AS other
-)
-SELECT node.at,
-       -- triggers that users' transactions have stored, and that no step has reconciled yet
-       (SELECT min(n.next_fire_time) FROM qrtz_triggers n WHERE n.sched_name = :'sched' AND n.unreconciled = 'NEW'),
-       waiting.soonest, waiting.soonest_limited,
-       EXISTS (SELECT FROM qrtz_job_details WHERE sched_name = :'sched' AND rate_limit IS NOT NULL),
-       ARRAY(SELECT job_type FROM placed), ARRAY(SELECT placement FROM placed),
-       extract(epoch FROM clock_timestamp() - node.began)::float8
-  FROM node
- CROSS JOIN LATERAL (
-    SELECT min(first_of_key.next_fire_time) AS soonest,
-           min(first_of_key.next_fire_time) FILTER (WHERE first_of_key.max_concurrent IS NOT NULL) AS soonest_limited
-      FROM unnest(:'job_types'::text[], :'placements'::text[]) AS dispatch_key(job_type, placement)
+-- The soonest trigger of each slot pool; of jobs with a limit; and whether this node has yet to say that it runs it.
+waiting AS (
+    SELECT slots.place, min(first_of_range.next_fire_time) AS soonest,
+           min(first_of_range.next_fire_time) FILTER (WHERE first_of_range.max_concurrent IS NOT NULL) AS limited,
+           bool_or(NOT EXISTS (SELECT FROM qrtz_node_keys k
+                                WHERE k.epoch = :'epoch'::bigint AND k.job_type = first_of_range.job_type
+                                  AND k.placement = first_of_range.placement AND k.runs OFFSET 0))
+               FILTER (WHERE first_of_range.next_fire_time IS NOT NULL) AS is_undecided
+      FROM node
+     CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[]) WITH ORDINALITY AS slots(slot_pool, since, place)
      CROSS JOIN
         -- include: acquired_rules
         (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
         -- end
-     CROSS JOIN LATERAL (
-        SELECT t.next_fire_time, t.max_concurrent
-          FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.job_type = dispatch_key.job_type
-           AND t.placement = dispatch_key.placement
-           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
-           AND t.next_fire_time >= :'since'::timestamptz
-           -- include: is_in_time
-           -- It is no misfire; as a range of the index.
-           AND t.next_fire_time >= CASE rule.name
-                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
-           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
-           AND t.generation <> ALL(:'passed_over'::bigint[])
-           -- end
-         ORDER BY t.next_fire_time
-         LIMIT 1
-     ) AS first_of_key) AS waiting;
+      LEFT JOIN LATERAL (
+            SELECT t.next_fire_time, t.max_concurrent, t.job_type, t.placement
+              FROM qrtz_triggers t
+             WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
+               AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+               AND t.next_fire_time >= slots.since
+               -- include: is_in_time
+               -- It is no misfire; as a range of the index.
+               AND t.next_fire_time >= CASE rule.name
+                       WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+               AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
+               AND t.generation <> ALL(:'passed_over'::bigint[])
+               -- end
+               -- include: is_not_refused
+               -- This node has not said that it does not run such triggers.
+               \if :refuses_many
+               AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                                WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                                  AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+               \else
+               AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
+               \endif
+               -- end
+             ORDER BY t.next_fire_time
+             LIMIT 1) AS first_of_range ON true
+     GROUP BY slots.place
+)
+SELECT node.at,
+       -- triggers that users' transactions have stored, and that no step has reconciled yet
+       (SELECT min(n.next_fire_time) FROM qrtz_triggers n WHERE n.sched_name = :'sched' AND n.unreconciled = 'NEW'),
+       of_pools.limited,
+       EXISTS (SELECT FROM qrtz_job_details WHERE sched_name = :'sched' AND rate_limit IS NOT NULL),
+       -- Slot pools for which triggers wait and that this node has not met: the first between each two that it has, and
+       -- behind the last. So the fronts of those that it has met are not read.
+       ARRAY(SELECT following_met.slot_pool
+               FROM unnest(:'met_pools'::text[], :'following_pools'::text[]) AS met(slot_pool, following)
+              CROSS JOIN LATERAL (
+                 SELECT t.slot_pool FROM qrtz_triggers t
+                  WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING'
+                    AND t.slot_pool > met.slot_pool AND t.slot_pool < met.following
+                  ORDER BY t.slot_pool LIMIT 1) AS following_met),
+       of_pools.soonest,
+       of_pools.is_undecided,
+       extract(epoch FROM clock_timestamp() - node.began)::float8
+  FROM node
+ CROSS JOIN (SELECT array_agg(soonest ORDER BY place) AS soonest, min(limited) AS limited,
+                    coalesce(bool_or(is_undecided), false) AS is_undecided
+               FROM waiting) AS of_pools;
+
+-- name: undecided
+-- The job types and placements among the soonest triggers of these slot pools about which this node has said nothing yet,
+-- or says anew that it does not run them.
+SELECT met.job_type, met.placement
+  FROM (SELECT DISTINCT soonest.job_type, soonest.placement
+          FROM unnest(:'slot_pools'::text[]) AS slots(slot_pool)
+         CROSS JOIN
+            (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT'), ('LATE')) AS rule(name)
+         CROSS JOIN LATERAL (
+            SELECT t.job_type, t.placement
+              FROM qrtz_triggers t
+             WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
+               AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+               -- include: is_not_refused
+               -- This node has not said that it does not run such triggers.
+               \if :refuses_many
+               AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                                WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                                  AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+               \else
+               AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
+               \endif
+               -- end
+             ORDER BY t.next_fire_time
+             LIMIT 5000) AS soonest) AS met
+ WHERE NOT EXISTS (SELECT FROM qrtz_node_keys k
+                    WHERE k.epoch = :'epoch'::bigint AND k.job_type = met.job_type AND k.placement = met.placement
+                      AND k.runs OFFSET 0);
 
 -- name: reconcile_new
 -- Compares the triggers that users' transactions have committed since with the current pauses, running executions and

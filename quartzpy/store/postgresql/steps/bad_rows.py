@@ -86,7 +86,7 @@ def reason_of(error: RefusedRowError) -> str:
 def set_aside_waiting(
     session: SqlSession,
     at_node: dict[str, object],
-    job_types: Sequence[str],
+    slot_pools: Sequence[str],
     look_ahead: timedelta,
     passed_over: Collection[int],
     statements: Callable[[Collection[int]], Sequence[BoundStatement]],
@@ -96,7 +96,12 @@ def set_aside_waiting(
     `statements` returns the statements of the step for the generations that are passed over.
     """
     suspects = session.read_one(
-        SUSPECTS, job_types=list(job_types), look_ahead=look_ahead, passed_over=list(passed_over), most=MOST_SUSPECTS
+        SUSPECTS,
+        epoch=at_node["epoch"],
+        slot_pools=list(slot_pools),
+        look_ahead=look_ahead,
+        passed_over=list(passed_over),
+        most=MOST_SUSPECTS,
     )
     named = {generation: (group, name) for generation, group, name in suspects}
 

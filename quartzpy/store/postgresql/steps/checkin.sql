@@ -16,6 +16,29 @@ SELECT instance_id, epoch, host, pid, started_at, last_checkin, checkin_count, c
 UPDATE qrtz_scheduler_state SET capabilities = :'capabilities'::jsonb
  WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint;
 
+-- name: decide
+-- Lock: TRIGGER_ACCESS. An announcement of another transaction sees what this node has refused, or this node sees what
+-- was announced. No row: the epoch is no longer registered.
+WITH node AS MATERIALIZED (
+    SELECT sched_name, epoch FROM qrtz_scheduler_state
+     WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
+),
+said AS (
+    INSERT INTO qrtz_node_keys AS k (sched_name, epoch, job_type, placement, runs)
+    SELECT node.sched_name, node.epoch, w.job_type, w.placement, w.runs
+      FROM node
+     CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[], :'runs'::bool[]) AS w(job_type, placement, runs)
+        ON CONFLICT (epoch, job_type, placement) DO UPDATE SET runs = excluded.runs WHERE k.runs <> excluded.runs
+)
+SELECT epoch FROM node;
+
+-- name: forget
+-- What nodes have said that are no longer registered.
+DELETE FROM qrtz_node_keys k
+ WHERE k.sched_name = :'sched'
+   AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s
+                    WHERE s.sched_name = k.sched_name AND s.epoch = k.epoch);
+
 -- name: replace_silent
 -- Locks: STATE_ACCESS, TRIGGER_ACCESS. An older epoch of this id is removed if it has been silent for its own stored
 -- window, or if its process is known to have ended.

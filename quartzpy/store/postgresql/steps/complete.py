@@ -55,13 +55,17 @@ def complete(
     return _complete_with_lock(session, node, others, wakes_others=wakes_others)
 
 
+def _asks(completion: Completion) -> bool:
+    """Return whether an end may make any trigger wait that is due."""
+    return completion.instruction is not CompletionInstruction.NOOP
+
+
 def _makes_triggers_due(completion: Completion) -> bool:
     """Return whether an end may store, release or move a trigger, so that another one is due next."""
     return (
         completion.fired.max_concurrent is not None
         or completion.fired.continues
         or completion.retry_after is not None
-        or completion.instruction is not CompletionInstruction.NOOP
         or completion.moves_its_trigger()
     )
 
@@ -70,8 +74,11 @@ def _complete_with_lock(
     session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool
 ) -> CompletionOutcome:
     pipeline = statements(session, node, completions, wakes_others=wakes_others)
-    results = session.locked(*pipeline, keeps_next_due=not any(map(_makes_triggers_due, completions)))
+    results = session.locked(*pipeline, keeps_next_due=not any(map(_asks, completions)))
     now, done, twice, earliest, _, *more = results[0].rows[0]
+    if any(map(_makes_triggers_due, completions)):
+        # What is stored or moved by these is due later than now, or it is the earliest.
+        session.next_due.forget_from(earliest)
     repeating = {c.fired.fire_id for c in completions if c.retry_after is not None}
     stopped = repeating.intersection(more[0]) if repeating else repeating
     is_counted = any(c.counts_for_pause for c in completions)

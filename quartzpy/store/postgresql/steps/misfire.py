@@ -25,7 +25,7 @@ from quartzpy.store.postgresql.schema.rows import TriggerColumns, calendar_from_
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.bad_rows import reason_of, rehearse, to_blame
 from quartzpy.store.postgresql.steps.slots import pass_on_of
-from quartzpy.store.protocol import DispatchKey, MisfireOutcome, Node
+from quartzpy.store.protocol import MisfireOutcome, Node
 from quartzpy.texts import storable_text
 from quartzpy.triggers.misfire import Misfire, misfired
 from quartzpy.triggers.simple import SimpleTrigger, similar
@@ -40,6 +40,7 @@ MOVE = _SQL("move")
 SPOIL = _SQL("spoil")
 
 MOST_PASSED_OVER = 10_000
+ANY_TIME = "-infinity"
 
 
 class _LateColumns(NamedTuple):
@@ -98,7 +99,6 @@ class _Late:
 def recover_misfires(
     session: SqlSession,
     node: Node,
-    dispatch_keys: Sequence[DispatchKey],
     *,
     threshold: timedelta,
     limit: int,
@@ -107,11 +107,15 @@ def recover_misfires(
     passed_over = session.left_to_others
     limit = min(limit, session.misfire_batch.number)
     at_node = {"instance": node.instance_id, "epoch": node.epoch}
+    of_epoch, since = session.late_since or (node.epoch, ANY_TIME)
+    if of_epoch != node.epoch:
+        since = ANY_TIME
     batch, standing = session.read(
         session.bind(
-            LATE,
-            job_types=[dispatch_key.job_type for dispatch_key in dispatch_keys],
-            placements=[dispatch_key.placement for dispatch_key in dispatch_keys],
+            _SQL("late", refuses_many=True) if session.refused.are_many(node) else LATE,
+            epoch=node.epoch,
+            refused=session.refused.named(node),
+            since=since,
             threshold=threshold,
             limit=limit + 1,
             passed_over=sorted(passed_over),
@@ -119,6 +123,7 @@ def recover_misfires(
         session.bind(GUARD, **at_node),
     )
     (now,) = require_epoch(node, standing)
+    session.late_since = None
     if not batch.rows:
         return MisfireOutcome(now)
     rows = [_Row.of(row) for row in batch.rows]
@@ -127,6 +132,9 @@ def recover_misfires(
     if len(passed_over) > MOST_PASSED_OVER:
         passed_over.clear()
     more = len(batch.rows) > limit
+    if more:
+        # The next batch does not walk again over late triggers at the front that this node does not run.
+        session.late_since = node.epoch, rows[limit - 1].late.next_fire_time
     try:
         written = _write(session, at_node, late, misfires, spoiled, at)
     except RefusedRowError:

@@ -5,12 +5,22 @@
 
 -- name: late
 -- A batch of late triggers, without a lock.
-WITH node AS MATERIALIZED (SELECT :now AS at),
+WITH RECURSIVE node AS MATERIALIZED (SELECT :now AS at),
+pools(slot_pool) AS (
+    SELECT '' COLLATE "C"
+    UNION ALL
+    SELECT other.slot_pool
+      FROM pools p
+     CROSS JOIN LATERAL (
+        SELECT t.slot_pool FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool > p.slot_pool
+         ORDER BY t.slot_pool LIMIT 1) AS other
+),
 -- The triggers that wait and are late.
 waiting AS MATERIALIZED (
     SELECT late.*
       FROM node
-     CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[]) AS dispatch_key(job_type, placement)
+     CROSS JOIN pools
      CROSS JOIN
         -- include: late_rules
         (VALUES ('SCHEDULER'), ('OWN'), ('LATE')) AS rule(name)
@@ -18,13 +28,30 @@ waiting AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.*
           FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.job_type = dispatch_key.job_type AND t.placement = dispatch_key.placement
+         WHERE t.sched_name = :'sched' AND t.slot_pool = pools.slot_pool
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+           AND t.next_fire_time >= :'since'::timestamptz
            -- include: is_late
            AND t.next_fire_time < CASE rule.name
                    WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE node.at END
            AND (rule.name <> 'OWN' OR t.next_fire_time < node.at - t.misfire_threshold)
            AND t.generation <> ALL(:'passed_over'::bigint[])
+           -- end
+           -- include: is_not_refused
+           -- This node has not said that it does not run such triggers.
+           \if :refuses_many
+           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+           \else
+           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
+           \endif
+           -- end
+           -- include: runs_here
+           -- This node has said that it runs such triggers.
+           AND EXISTS (SELECT FROM qrtz_node_keys k
+                        WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                          AND k.placement = t.placement AND k.runs OFFSET 0)
            -- end
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT :'limit'::int) AS late

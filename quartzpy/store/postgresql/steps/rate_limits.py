@@ -33,40 +33,43 @@ NEXT_TURN = _SQL("next_turn")
 
 
 LOOKS_AT, LOOKS_AT_BESIDE = 500, 50
-"""The number of due triggers of each dispatch key that a step asks the limits about.
+"""The number of due triggers of each slot pool that a step asks the limits about.
 
 To hold one back takes a write, as a fire does. So beside a backlog of other jobs it is a small one while the limits
 admit few, or what the limits hold back would take the time of what may fire.
 """
 
 
-def note_admissions(session: SqlSession, admitted: Result, turn: Result) -> datetime | None:
-    """Keep what the next step may expect of the limits, and return the next turn."""
+def note_admissions(session: SqlSession, admitted: Result, turn: Result) -> tuple[datetime | None, bool]:
+    """Keep what the next step may expect of the limits; return the answer of `NEXT_TURN`.
+
+    That is the next turn, and whether this node has yet to say whether it runs the trigger.
+    """
     _, session.rate_limits_are_short = admitted.rows[0]
-    next_turn, session.rates_have_limits = turn.rows[0]
-    at: datetime | None = next_turn
-    return at
+    next_turn, meets_undecided, session.rates_have_limits = turn.rows[0]
+    return next_turn, bool(meets_undecided)
 
 
-def around(session: SqlSession, acquire: BoundStatement) -> list[BoundStatement]:
-    """Return the acquire statement between those that apply the rate limits; the last one is `NEXT_TURN`."""
-    names = (
-        "instance",
-        "epoch",
-        "job_types",
-        "placements",
-        "passed_over",
-        "threshold",
-        "limit",
-        "workers",
-        "group_slots",
-    )
+def around(session: SqlSession, acquire: BoundStatement, *, refuses_many: bool = False) -> list[BoundStatement]:
+    """Return the acquire statement between those that apply the rate limits; the last one is `NEXT_TURN`.
+
+    `refuses_many`: the dispatch keys that the node has refused are too many to be named.
+    """
+    of_turn = ("epoch", "slot_pools", "refused", "passed_over")
+    names = (*of_turn, "instance", "threshold", "limit", "workers", "group_slots")
     values: dict[str, Any] = {name: acquire.values[name] for name in names}
     is_beside_backlog = session.has_backlog and session.rate_limits_are_short is not False
     return [
-        session.bind(ADMIT, **values, looks_at=LOOKS_AT_BESIDE if is_beside_backlog else LOOKS_AT),
+        session.bind(
+            _SQL("admit", refuses_many=True) if refuses_many else ADMIT,
+            **values,
+            looks_at=LOOKS_AT_BESIDE if is_beside_backlog else LOOKS_AT,
+        ),
         acquire,
         session.bind(SPEND),
         session.bind(PRUNE),
-        session.bind(NEXT_TURN, **{name: values[name] for name in ("job_types", "placements", "passed_over")}),
+        session.bind(
+            _SQL("next_turn", refuses_many=True) if refuses_many else NEXT_TURN,
+            **{name: values[name] for name in of_turn},
+        ),
     ]

@@ -15,22 +15,36 @@ WITH node AS MATERIALIZED (
      WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
 ),
 due AS MATERIALIZED (
-    SELECT node.at, front.*, dispatch_key.place AS dispatch_key,
-           least(:'limit'::int, dispatch_key.workers, dispatch_key.group_slots) AS slots
+    SELECT node.at, front.*, pool.slot_pool, least(:'limit'::int, pool.workers, pool.group_slots) AS slots
       FROM node
-     CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[], :'workers'::int[], :'group_slots'::int[])
-           WITH ORDINALITY AS dispatch_key(job_type, placement, workers, group_slots, place)
+     CROSS JOIN unnest(:'slot_pools'::text[], :'workers'::int[], :'group_slots'::int[])
+           AS pool(slot_pool, workers, group_slots)
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.concurrency_key,
                t.next_fire_time, t.prev_fire_time, t.priority, t.rate_limited_until, t.rate_limit,
                CASE WHEN t.misfire_instruction <> 'ignore' AND t.catch_up_until IS NULL
                     THEN coalesce(t.misfire_threshold, :'threshold'::interval) END AS patience
           FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.job_type = dispatch_key.job_type
-           AND t.placement = dispatch_key.placement
+         WHERE t.sched_name = :'sched' AND t.slot_pool = pool.slot_pool
            AND t.rate_limit IS NOT NULL AND t.trigger_state = 'WAITING' AND t.misfire_rule || '' = 'RATE_LIMIT'
            AND t.generation <> ALL(:'passed_over'::bigint[])
            AND greatest(t.rate_limited_until, t.next_fire_time) <= node.at
+           -- include: is_not_refused
+           -- This node has not said that it does not run such triggers.
+           \if :refuses_many
+           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+           \else
+           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
+           \endif
+           -- end
+           -- include: runs_here
+           -- This node has said that it runs such triggers.
+           AND EXISTS (SELECT FROM qrtz_node_keys k
+                        WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                          AND k.placement = t.placement AND k.runs OFFSET 0)
+           -- end
          ORDER BY greatest(t.rate_limited_until, t.next_fire_time)
          LIMIT :'looks_at'::int
            FOR NO KEY UPDATE OF t SKIP LOCKED) AS front
@@ -104,7 +118,7 @@ judged AS MATERIALIZED (
                AS is_late) AS l
 ),
 chosen AS (
-    SELECT j.*, row_number() OVER (PARTITION BY dispatch_key ORDER BY next_fire_time, priority DESC) AS slot
+    SELECT j.*, row_number() OVER (PARTITION BY slot_pool ORDER BY next_fire_time, priority DESC) AS slot
       FROM judged j WHERE NOT is_late AND place <= free
 ),
 excess AS (
@@ -185,17 +199,30 @@ DELETE FROM qrtz_rate_limits
    AND tat <= :now AND (queued_until IS NULL OR queued_until <= :now);
 
 -- name: next_turn
--- The earliest instant at which a rate limit is to be asked about a trigger that this node can run; and whether jobs
--- with a rate limit have a limit of executions as well, or are too many to see.
+-- The earliest instant at which a rate limit is to be asked about a trigger; whether this node has yet to say that it
+-- runs one of the first; and whether jobs with a rate limit have a limit of executions as well, or are too many to see.
 SELECT min(front.at),
+       bool_or(NOT EXISTS (SELECT FROM qrtz_node_keys k
+                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = front.job_type
+                              AND k.placement = front.placement AND k.runs OFFSET 0)),
        (SELECT count(*) = 100 OR coalesce(bool_or(j.max_concurrent IS NOT NULL), false)
           FROM (SELECT max_concurrent FROM qrtz_job_details
                  WHERE sched_name = :'sched' AND rate_limit IS NOT NULL LIMIT 100) AS j)
-  FROM unnest(:'job_types'::text[], :'placements'::text[]) AS dispatch_key(job_type, placement)
+  FROM unnest(:'slot_pools'::text[]) AS pool(slot_pool)
  CROSS JOIN LATERAL (
-    SELECT greatest(t.rate_limited_until, t.next_fire_time) AS at FROM qrtz_triggers t
-     WHERE t.sched_name = :'sched' AND t.job_type = dispatch_key.job_type AND t.placement = dispatch_key.placement
+    SELECT greatest(t.rate_limited_until, t.next_fire_time) AS at, t.job_type, t.placement FROM qrtz_triggers t
+     WHERE t.sched_name = :'sched' AND t.slot_pool = pool.slot_pool
        AND t.rate_limit IS NOT NULL AND t.trigger_state = 'WAITING' AND t.misfire_rule || '' = 'RATE_LIMIT'
        AND t.generation <> ALL(:'passed_over'::bigint[])
+       -- include: is_not_refused
+       -- This node has not said that it does not run such triggers.
+       \if :refuses_many
+       AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                        WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                          AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+       \else
+       AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
+       \endif
+       -- end
      ORDER BY greatest(t.rate_limited_until, t.next_fire_time)
      LIMIT 1) AS front;

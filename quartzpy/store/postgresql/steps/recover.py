@@ -21,6 +21,7 @@ from quartzpy.store.postgresql.connection.session import SqlSession, require_epo
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
 from quartzpy.store.postgresql.steps.holdings import RELEASE_OTHERS
+from quartzpy.store.postgresql.steps.node_keys import FORGET
 from quartzpy.store.postgresql.steps.orphans import orphans
 from quartzpy.store.postgresql.steps.slots import pass_on
 from quartzpy.store.process_identity import own_process
@@ -86,6 +87,7 @@ def recover(
         session.bind(FREE, died=[record.epoch for record in dead], misfire_threshold=session.misfire_threshold),
         session.bind(QUARANTINE, max_deaths=max_node_deaths),
         session.bind(REPAIR),
+        session.bind(FORGET),
         news(session),
         name=LockName.STATE_ACCESS,
     )[1:5]
@@ -115,7 +117,7 @@ def register(
     _, present = session.unlocked(
         session.bind(MAKE, names=list(LockName)), session.bind(PRESENT_EPOCH, instance=instance_id)
     )
-    _, _, registered, _, _, nodes = session.locked(
+    _, _, registered, _, _, _, nodes = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
         session.bind(REPLACE_SILENT, instance=instance_id, ended_epoch=ended_epoch),
         session.bind(
@@ -129,6 +131,7 @@ def register(
         ),
         session.bind(FREE, died=[epoch for (epoch,) in present.rows], misfire_threshold=session.misfire_threshold),
         session.bind(QUARANTINE, max_deaths=max_node_deaths),
+        session.bind(FORGET),
         session.bind(NODES),
         name=LockName.STATE_ACCESS,
     )
@@ -146,6 +149,7 @@ def leave(session: SqlSession, node: Node) -> None:
         session.lock(LockName.TRIGGER_ACCESS),
         session.bind(RELEASE_OTHERS, epoch=node.epoch, claims=[], channel=session.channel),
         session.bind(LEAVE, instance=node.instance_id, epoch=node.epoch),
+        session.bind(FORGET),
         # Also if no claim was left: only this node was notified of triggers that its last executions unblocked.
         news(session),
         name=LockName.STATE_ACCESS,

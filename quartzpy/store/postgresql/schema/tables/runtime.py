@@ -131,6 +131,27 @@ scheduler_state = Table(
     postgresql_with={"fillfactor": "50"},
 )
 
+# Which triggers a node runs, by job type and placement: it says so about each pair when it meets it for the first time.
+# A step takes no trigger about which its own epoch has not said that it runs it.
+node_keys = Table(
+    "qrtz_node_keys",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("job_type", Name, nullable=False),
+    Column("placement", Text, nullable=False),
+    Column("runs", Boolean, nullable=False),
+    PrimaryKeyConstraint("epoch", "job_type", "placement", name="qrtz_node_keys_pkey"),
+)
+# announcements: the nodes that an earlier trigger does not wake
+Index(
+    "qrtz_node_keys_refused",
+    node_keys.c.sched_name,
+    node_keys.c.job_type,
+    node_keys.c.placement,
+    postgresql_where=text("NOT runs"),
+)
+
 locks = Table(
     "qrtz_locks",
     metadata,

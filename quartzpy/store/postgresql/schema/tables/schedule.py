@@ -39,6 +39,9 @@ MISFIRE_RULE = (
     " WHEN misfire_threshold IS NULL THEN 'SCHEDULER'::text ELSE 'OWN'::text END"
 )
 
+# As `placement.slot_pool_of`.
+SLOT_POOL = "btrim(split_part(placement, '\"requires\":'::text, 1), '{,}'::text)"
+
 job_details = Table(
     "qrtz_job_details",
     metadata,
@@ -62,6 +65,8 @@ job_details = Table(
     Column("rate_limit", JSONB),
     # The executor, group and labels that it asks for; empty where it runs anywhere.
     Column("placement", Text, nullable=False, server_default=text("''")),
+    # The executor and the group of the placement: the jobs that share the slots of a node. It is computed here.
+    Column("slot_pool", Text(collation="C"), Computed(SLOT_POOL, persisted=True), nullable=False),
     Column("persists_data", Boolean, nullable=False),
     Column("requests_recovery", Boolean, nullable=False),
     Column("retry_policy", JSONB),
@@ -115,6 +120,15 @@ Index(
     postgresql_where=text("node_deaths > 0"),
 )
 
+# check-in: the job types and placements of all jobs, by a loose index scan. The scheduler is an expression: what does
+# not write it so, to look a job up, is not served by this index.
+Index(
+    "qrtz_job_details_dispatch",
+    text("(sched_name || '')"),
+    job_details.c.job_type,
+    job_details.c.placement,
+)
+
 calendars = Table(
     "qrtz_calendars",
     metadata,
@@ -142,6 +156,8 @@ triggers = Table(
     # The value that the job's concurrency_key has in the data of this trigger; empty where it has none.
     Column("concurrency_key", Text, nullable=False, server_default=text("''")),
     Column("placement", Text, nullable=False, server_default=text("''")),
+    # The executor and the group of the placement: the triggers that share the slots of a node. It is computed here.
+    Column("slot_pool", Text(collation="C"), Computed(SLOT_POOL, persisted=True), nullable=False),
     Column("rate_limit", JSONB),
     # The rate limit holds the trigger back until then, and is asked again; an instant in the past means nothing.
     Column("rate_limited_until", Instant),
@@ -247,13 +263,13 @@ triggers = Table(
     # Room for the next versions of a row in the same page.
     postgresql_with={"fillfactor": "70"},
 )
-# acquire and misfire: each job type's due triggers in order. Job type, placement and misfire rule come first, so that a
-# step never walks over triggers that the node cannot run, has no slots for, or must leave to the misfire step.
+# acquire and misfire: the due triggers in order. The slot pool and the misfire rule come first, so that a step never
+# walks over triggers that the node has no slots for, or must leave to the misfire step. Neither the job type nor the
+# labels are part of it: the cost of a step does not grow with their number.
 Index(
     "qrtz_triggers_due",
     triggers.c.sched_name,
-    triggers.c.job_type,
-    triggers.c.placement,
+    triggers.c.slot_pool,
     triggers.c.misfire_rule,
     triggers.c.next_fire_time,
     triggers.c.priority.desc(),
@@ -263,8 +279,7 @@ Index(
 Index(
     "qrtz_triggers_rate_limited",
     triggers.c.sched_name,
-    triggers.c.job_type,
-    triggers.c.placement,
+    triggers.c.slot_pool,
     text("GREATEST(rate_limited_until, next_fire_time)"),
     postgresql_where=text("trigger_state = 'WAITING' AND rate_limit IS NOT NULL"),
 )
@@ -274,14 +289,6 @@ Index(
     triggers.c.sched_name,
     triggers.c.next_fire_time,
     postgresql_where=text("unreconciled = 'NEW'"),
-)
-# acquire: the existing placements
-Index(
-    "qrtz_triggers_placed",
-    triggers.c.sched_name,
-    triggers.c.placement,
-    triggers.c.job_type,
-    postgresql_where=text("trigger_state = 'WAITING' AND placement <> ''"),
 )
 # a job's triggers, and those of one concurrency key: deleting, and the foreign key.
 # The scheduler is not part of this and the following indexes: with it, an index could be used to find a trigger by its

@@ -1,0 +1,283 @@
+"""Whatever makes a trigger wait below the floor, where reads and steps begin, is found by the next step."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from quartzpy.store.postgresql.connection.shares import PoolShare
+from sqlalchemy import create_engine
+
+from quartzpy.jobs.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.states import JobMode, Outcome
+from quartzpy.store.postgresql.connection import next_due
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.steps.acquire import NEXT_DUE
+from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.protocol import (
+    Acquisition,
+    AvailableSlots,
+    Completion,
+    DispatchKey,
+    JobEntry,
+    NamedTriggers,
+    Node,
+)
+from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import UpcomingFireTimes, prepare
+from tests.postgresql.conftest import register
+from tests.waiting import wait_until
+
+TYPE = "report"
+SECOND = timedelta(seconds=1)
+AGO = 10 * SECOND
+Connect = Callable[[], psycopg.Connection[Any]]
+
+
+@pytest.fixture(autouse=True)
+def _floors_stay(_every_read_is_full: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each full read is expensive, and no other follows while a test runs."""
+    monkeypatch.setattr(next_due, "EXPENSIVE_READ", 0.0)
+    monkeypatch.setattr(next_due, "FULL_READ_SHARE", 1e-9)
+    monkeypatch.setattr(next_due, "MOST_SECONDS_BETWEEN_FULL_READS", 3_600.0)
+
+
+@dataclass
+class Scene:
+    """A node with a floor at the present, and the store of another process."""
+
+    store: SqlJobStore
+    other: SqlJobStore
+    node: Node
+    dsn: str
+
+    def put(
+        self, store: SqlJobStore, name: str = "t", *, replace: bool = True, ago: timedelta = AGO, **job: Any
+    ) -> Any:
+        now = datetime.now(UTC)
+        detail = JobDetail(job.pop("job_type", TYPE), job.pop("job", "job"), durable=True, **job)
+        trigger = SimpleTrigger(name, job_key=detail.key, start_time=now - ago)
+        store.store_jobs([JobEntry(detail, [prepare(trigger, now, None)])], replace=replace)
+
+    def acquire(self, *pools: str) -> Acquisition:
+        slots = [AvailableSlots(pool) for pool in pools or ("",)]
+        return self.store.acquire(
+            self.node, slots, limit=10, look_ahead=timedelta(), misfire_threshold=timedelta(hours=1)
+        )
+
+    def rise(self) -> None:
+        """Let the floor rise to the present."""
+        assert not self.acquire().fired
+        read = self.store._session.next_due.next_read([""], (self.node.epoch, ()))
+        assert read.sinces[0] is not None
+        assert read.sinces[0] > datetime.now(UTC) - AGO / 2
+
+    def ended(self, fired: Any, **how: Any) -> None:
+        now = datetime.now(UTC)
+        self.store.complete(self.node, [Completion(fired, now, now, Outcome.SUCCEEDED, **how)])
+
+
+@pytest.fixture
+def scene(store: SqlJobStore, make_store: Callable[..., SqlJobStore], postgres_dsn: str) -> Scene:
+    return Scene(store, make_store(), register(store), postgres_dsn)
+
+
+KEY, JOB = TriggerKey("t"), JobKey("job")
+Way = Callable[[Scene, SqlJobStore], Iterator[None]]
+
+
+def stored(scene: Scene, by: SqlJobStore) -> Iterator[None]:
+    yield
+    scene.put(by)
+
+
+def stored_in_one_round_trip(scene: Scene, by: SqlJobStore) -> Iterator[None]:
+    by.store_jobs([JobEntry(JobDetail(TYPE, "job", durable=True))], replace=False)
+    by.now()
+    yield
+    now = datetime.now(UTC)
+    trigger = SimpleTrigger("t", job_key=JOB, start_time=now - AGO)
+    by.store_jobs([JobEntry(None, [prepare(trigger, now, None)])], replace=False)
+
+
+def stored_in_a_users_transaction(scene: Scene, by: SqlJobStore) -> Iterator[None]:
+    yield
+    engine = create_engine(scene.dsn)
+    with engine.begin() as connection:
+        scene.put(by.within(connection))  # type: ignore[arg-type]
+    engine.dispose()
+
+
+def resumed(scene: Scene, by: SqlJobStore) -> Iterator[None]:
+    scene.put(by)
+    by.pause(NamedTriggers([KEY]))
+    yield
+    by.resume(NamedTriggers([KEY]))
+
+
+def job_enabled(scene: Scene, by: SqlJobStore) -> Iterator[None]:
+    scene.put(by)
+    by.set_mode(JOB, JobMode.DISABLED)
+    yield
+    by.set_mode(JOB, JobMode.ENABLED)
+
+
+def moved_to_another_job_type(scene: Scene, by: SqlJobStore) -> Iterator[None]:
+    scene.put(by, job_type="foreign")
+    scene.store.decide(scene.node, {DispatchKey("foreign"): False})
+    yield
+    by.store_jobs([JobEntry(JobDetail(TYPE, "job", durable=True))], replace=True)
+
+
+def moved_to_another_slot_pool(scene: Scene, by: SqlJobStore) -> Iterator[None]:
+    scene.put(by, executor="elsewhere")
+    yield
+    by.store_jobs([JobEntry(JobDetail(TYPE, "job", durable=True))], replace=True)
+
+
+def claim_given_back(scene: Scene, by: SqlJobStore) -> Iterator[None]:
+    other = register(by, "other")
+    now = datetime.now(UTC)
+    whole = prepare(SimpleTrigger("t", job_key=JOB, start_time=now - AGO, repeat_count=1, interval="1h"), now, None)
+    by.store_jobs(
+        [
+            JobEntry(
+                JobDetail(TYPE, "job", durable=True),
+                [type(whole)(whole.trigger, whole.progress, UpcomingFireTimes())],
+            )
+        ],
+        replace=True,
+    )
+    took = by.acquire(other, [AvailableSlots()], limit=1, look_ahead=timedelta(), misfire_threshold=timedelta(hours=1))
+    assert len(took.acquired) == 1
+    yield
+    by.release(other, [took.acquired[0].fire_id])
+
+
+def another_node_left(scene: Scene, by: SqlJobStore) -> Iterator[None]:
+    steps = claim_given_back(scene, by)
+    next(steps)
+    yield
+    by.leave(next(Node(one.instance_id, one.epoch) for one in by.list_nodes().nodes if one.instance_id == "other"))
+
+
+def slot_passed_on(scene: Scene, by: SqlJobStore) -> Iterator[None]:
+    scene.put(by, "first", max_concurrent=1, ago=2 * AGO)
+    [first] = scene.acquire().fired
+    scene.put(by, max_concurrent=1)
+    assert not scene.acquire().fired, "it is blocked"
+    yield
+    scene.ended(first)
+
+
+def retried(scene: Scene, by: SqlJobStore) -> Iterator[None]:
+    scene.put(by)
+    [fired] = scene.acquire().fired
+    yield
+    scene.ended(fired, retry_after=-AGO / 2)
+
+
+def type_learned(scene: Scene, by: SqlJobStore) -> Iterator[None]:
+    scene.put(by, job_type="foreign")
+    scene.store.decide(scene.node, {DispatchKey("foreign"): False})
+    yield
+    scene.store.decide(scene.node, {DispatchKey("foreign"): True})
+
+
+BY_ANY: list[Way] = [
+    stored,
+    stored_in_one_round_trip,
+    stored_in_a_users_transaction,
+    resumed,
+    job_enabled,
+    moved_to_another_job_type,
+    moved_to_another_slot_pool,
+    claim_given_back,
+    another_node_left,
+]
+
+
+def taken(scene: Scene) -> int:
+    took = scene.acquire()
+    return len(took.fired) + len(took.acquired)
+
+
+BY_ITSELF: list[Way] = [slot_passed_on, retried, type_learned]
+
+
+@pytest.mark.parametrize("way", [*BY_ANY, *BY_ITSELF], ids=lambda way: way.__name__)
+def test_a_change_by_the_same_process_is_found(scene: Scene, way: Way) -> None:
+    steps = way(scene, scene.store)
+    next(steps)
+    scene.rise()
+    for _ in steps:
+        pass
+    assert taken(scene) == 1
+
+
+@pytest.mark.parametrize("way", BY_ANY, ids=lambda way: way.__name__)
+def test_a_change_by_another_process_is_found(scene: Scene, way: Way) -> None:
+    steps = way(scene, scene.other)
+    next(steps)
+    listener = scene.store.subscribe()
+    assert listener is not None
+    with contextlib.closing(listener):
+        scene.rise()
+        for _ in steps:
+            pass
+        wait_until(lambda: listener.wait(1), "a notification")
+    assert taken(scene) == 1
+
+
+def test_what_a_rate_limit_admits_is_found_although_it_has_waited_for_long(scene: Scene) -> None:
+    scene.put(scene.other, rate_limit="1/s", ago=timedelta(seconds=1))
+    scene.acquire()
+    for number in range(4):
+        scene.put(scene.other, f"t{number}", rate_limit="1/s")
+    fired = wait_until(lambda: scene.acquire().fired, "the turn of the first", every=0.1)
+    assert len(fired) == 1
+    wait_until(lambda: scene.acquire().fired, "the turn of the second", every=0.1)
+
+
+def test_a_step_does_not_walk_over_refused_triggers_under_the_lock(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even after a change that does not tell how early it is."""
+    scene.store.decide(scene.node, {DispatchKey("foreign"): False})
+    scene.put(scene.other, "foreign", job="foreign", job_type="foreign", ago=2 * AGO)
+    scene.rise()
+    sent: list[list[BoundStatement]] = []
+    execute = scene.store._connections.execute
+
+    def noted(sends: list[BoundStatement], share: PoolShare) -> Any:
+        sent.append(list(sends))
+        return execute(sends, share)
+
+    monkeypatch.setattr(scene.store._connections, "execute", noted)
+    scene.put(scene.other)
+    scene.store._session.next_due.forget()
+    assert len(scene.acquire().fired) == 1
+    claims = [one.values["sinces"] for sends in sent for one in sends if "workers" in one.values]
+    assert claims
+    assert all(since != "-infinity" for [since] in claims)
+    assert NEXT_DUE
+
+
+def test_a_front_of_refused_triggers_is_read_once_and_then_again_only_after_a_while(scene: Scene) -> None:
+    scene.store.decide(scene.node, {DispatchKey("foreign"): False})
+    for number in range(3):
+        scene.put(scene.other, f"f{number}", job="foreign", job_type="foreign")
+    scene.put(scene.store, "first")
+    assert len(scene.acquire().fired) == 1
+    scene.rise()
+    for number in range(3):
+        scene.put(scene.store, f"t{number}", ago=timedelta(), replace=False)
+        begins = scene.store._session.next_due.next_read([""], (scene.node.epoch, ())).sinces
+        assert begins[0] is not None, "a trigger that is due now lies above the floor"
+        assert len(scene.acquire().fired) == 1

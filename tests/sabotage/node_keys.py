@@ -1,0 +1,98 @@
+"""The guards of what a node runs, and of the floors where its steps begin."""
+
+from __future__ import annotations
+
+from tests.sabotage.build import Edit, Sabotage
+
+_STORE = "quartzpy.store.postgresql"
+_STEPS = "quartzpy/store/postgresql/steps"
+_LISTEN = "quartzpy/store/postgresql/connection/listen.sql"
+_KEYS = "tests/contract/test_node_keys.py"
+_FLOORS = "tests/postgresql/test_floors.py"
+_RUN_HERE = "FROM front WHERE (job_type, placement) IN (SELECT job_type, placement FROM run_here)) AS ranked\n"
+_IS_NAMED = f"{_KEYS}::test_a_trigger_about_which_the_node_has_said_nothing_stays_and_is_named[postgresql]"
+
+NODE_KEYS = (
+    Sabotage(
+        "nodes_fire_what_they_do_not_know",
+        "a node fires a trigger of a job type that it has never met, and cannot run it",
+        tuple(
+            Edit(f"{_STEPS}/acquire.sql", f"\n{' ' * indent}{_RUN_HERE}", f"\n{' ' * indent}FROM front) AS ranked\n")
+            for indent in (14, 18)
+        ),
+        (_IS_NAMED,),
+    ),
+    Sabotage(
+        "nodes_handle_misfires_of_what_they_do_not_know",
+        "a node handles the misfire of a trigger of a job type that it has never met",
+        (Edit(f"{_STEPS}/misfire.sql", "AND k.runs OFFSET 0)\n", "AND k.runs OR true OFFSET 0)\n"),),
+        (f"{_KEYS}::test_misfires_are_handled_by_a_node_that_runs_the_trigger[postgresql]",),
+    ),
+    Sabotage(
+        "refused_triggers_hide_others",
+        "a step takes refused triggers for those that it may take, and finds no other behind them",
+        (Edit(f"{_STORE}.connection.refused_keys", "else list(self._of(node))", "else []"),),
+        (f"{_KEYS}::test_refused_triggers_hide_nothing_behind_them[postgresql-named]",),
+    ),
+    Sabotage(
+        "many_refused_triggers_hide_others",
+        "a step does not look up the refused triggers that are too many to be named",
+        (
+            Edit(
+                f"{_STEPS}/acquire.sql", "AND k.placement = t.placement AND NOT k.runs OFFSET 0)", "AND false OFFSET 0)"
+            ),
+        ),
+        (f"{_KEYS}::test_refused_triggers_hide_nothing_behind_them[postgresql-too many to be named]",),
+    ),
+    Sabotage(
+        "new_slot_pools_stay_unknown",
+        "no node looks for triggers of an execution group that nobody has used before",
+        (Edit(f"{_STEPS}/acquire.sql", "ARRAY(SELECT slot_pool FROM new_pools)", "'{}'::text[]"),),
+        (f"{_KEYS}::test_a_slot_pool_that_the_node_did_not_know_is_named[postgresql]",),
+    ),
+    Sabotage(
+        "announcements_count_on_nodes_that_refuse",
+        "a trigger is not announced because an earlier one exists, which a node sleeps past",
+        (Edit(_LISTEN, "               AND NOT k.runs\n", "               AND false\n"),),
+        ("tests/postgresql/test_news.py::test_what_is_due_after_triggers_that_a_node_has_refused_is_announced",),
+    ),
+    Sabotage(
+        "floors_stay_above_what_is_released",
+        "a trigger that gets a slot waits below the floor of its node",
+        (Edit(f"{_STORE}.connection.next_due", "floor if floor.at <= at else replace(floor, at=at)", "floor"),),
+        (
+            f"{_FLOORS}::test_a_change_by_the_same_process_is_found[slot_passed_on]",
+            f"{_FLOORS}::test_a_change_by_the_same_process_is_found[stored_in_one_round_trip]",
+        ),
+    ),
+    Sabotage(
+        "floors_stay_above_what_is_announced",
+        "a trigger that another process stores waits below the floor",
+        (
+            Edit(
+                f"{_STORE}.connection.next_due",
+                "            self.note_waiting(at)\n\n    def take",
+                "            pass\n\n    def take",
+            ),
+        ),
+        (f"{_FLOORS}::test_a_change_by_another_process_is_found[stored]",),
+    ),
+    Sabotage(
+        "floors_stay_above_what_a_limit_admits",
+        "a trigger whose turn by its rate limit has come waits below the floor",
+        (
+            Edit(
+                f"{_STEPS}/acquire.sql",
+                "CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END",
+                "CASE WHEN :'admits'::bool THEN slots.since ELSE slots.since END",
+            ),
+        ),
+        (f"{_FLOORS}::test_what_a_rate_limit_admits_is_found_although_it_has_waited_for_long",),
+    ),
+    Sabotage(
+        "steps_walk_under_the_lock",
+        "a step walks over the triggers of other nodes while it has the lock",
+        (Edit(f"{_STORE}.steps.acquire", "        if self.is_costly:\n", "        if False:\n"),),
+        (f"{_FLOORS}::test_a_step_does_not_walk_over_refused_triggers_under_the_lock",),
+    ),
+)
