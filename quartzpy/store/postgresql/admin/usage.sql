@@ -4,7 +4,8 @@
 -- can serve. The paused triggers that are overdue are looked for among the first ones by key. Of the triggers that wait
 -- for a slot although their rows are WAITING or PAUSED, the first ones are found by their jobs. If these are all, an index
 -- counts that many too many as WAITING or PAUSED; otherwise, only the first ones of these states are counted, and those
--- that wait only among the first ones of each range of the due index.
+-- that wait only among the first and the last ones of each range of the due index: the first ones may all be late
+-- ones of a job at its limit.
 WITH RECURSIVE
 -- include: full_jobs
 -- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
@@ -94,19 +95,31 @@ examined AS MATERIALIZED (
            END
            -- end
            AS state
-      FROM ((SELECT of_key.*
+      FROM ((SELECT of_range.*
                FROM waiting w
               CROSS JOIN
                  -- include: each_rule
                  (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
                  -- end
               CROSS JOIN LATERAL (
-                 SELECT * FROM qrtz_triggers t
-                  WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = w.slot_pool
-                    AND t.misfire_rule = rule.name
-                  LIMIT 2 * :'most'::int) AS of_key)
+                 (SELECT t.ctid AS row, t.trigger_state, t.overlap_policy, t.max_concurrent, t.job_group, t.job_name,
+                         t.concurrency_key
+                    FROM qrtz_triggers t
+                   WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = w.slot_pool
+                     AND t.misfire_rule = rule.name
+                   ORDER BY t.next_fire_time, t.priority DESC
+                   LIMIT 2 * :'most'::int)
+                 UNION
+                 (SELECT t.ctid AS row, t.trigger_state, t.overlap_policy, t.max_concurrent, t.job_group, t.job_name,
+                         t.concurrency_key
+                    FROM qrtz_triggers t
+                   WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = w.slot_pool
+                     AND t.misfire_rule = rule.name
+                   ORDER BY t.next_fire_time DESC, t.priority
+                   LIMIT 2 * :'most'::int)) AS of_range)
             UNION ALL
-            (SELECT * FROM qrtz_triggers
+            (SELECT ctid AS row, trigger_state, overlap_policy, max_concurrent, job_group, job_name, concurrency_key
+               FROM qrtz_triggers
               WHERE sched_name = :'sched' AND trigger_state = 'PAUSED' LIMIT 2 * :'most'::int)) AS t
 )
 SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
