@@ -13,8 +13,8 @@ from tests.contract.harness import MINUTE, REPORT, THRESHOLD, Harness, at, every
 from tests.run_by import Slots
 
 OTHER = DispatchKey("other")
-LABELLED = DispatchKey(REPORT, Placement(requires=("gpu",)).as_text())
-GROUPED = Placement(group="few").as_text()
+LABELLED = DispatchKey(REPORT, Placement(requires=("gpu",)).text)
+GROUPED = Placement(group="few").text
 
 
 def acquire(store: Harness, node: Node, *slots: AvailableSlots, limit: int = 100) -> Acquisition:
@@ -157,7 +157,5 @@ def test_a_slot_pool_that_the_node_did_not_know_is_named(store: Harness) -> None
     for _ in range(3):
         pools.update(acquire(store, node, *map(AvailableSlots, ["", *pools])).slot_pools)
     wanted = [Placement("big", "many"), Placement(group="zoo"), Placement(group="ape")]
-    assert pools >= {DispatchKey(REPORT, placement.as_text()).slot_pool for placement in wanted}
-    assert names(store.acquire(node, types=[Slots(REPORT, Placement(group="zoo").as_text(), group="zoo")]).fired) == [
-        "b"
-    ]
+    assert pools >= {DispatchKey(REPORT, placement.text).slot_pool for placement in wanted}
+    assert names(store.acquire(node, types=[Slots(REPORT, Placement(group="zoo").text, group="zoo")]).fired) == ["b"]

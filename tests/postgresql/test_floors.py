@@ -10,7 +10,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from quartzpy.store.postgresql.connection.shares import PoolShare
 from sqlalchemy import create_engine
 
 from quartzpy.jobs.job import JobDetail
@@ -18,6 +17,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import JobMode, Outcome
 from quartzpy.store.postgresql.connection import next_due
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.pool import PoolShare
 from quartzpy.store.postgresql.steps.acquire import NEXT_DUE
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import (
