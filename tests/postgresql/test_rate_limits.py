@@ -145,7 +145,7 @@ def test_after_a_backlog_the_limit_is_asked_at_once(store: SqlJobStore) -> None:
     store.store_jobs([JobEntry(JOB, due(BATCH))], replace=False)
     assert sum(len(acquire(store, node, BATCH)) for _ in range(3)) == 1
     store.store_jobs([beside(2 * BATCH + BATCH // 2)], replace=False)
-    slots = [AvailableSlots("limited", workers=BATCH, group_slots=BATCH)]
+    slots = [AvailableSlots("", workers=BATCH, group_slots=BATCH)]
     sizes = []
     while True:
         took = store.acquire(node, slots, limit=BATCH, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1))

@@ -407,7 +407,8 @@ front AS MATERIALIZED (
          WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
            AND t.next_fire_time <= node.at + :'look_ahead'::interval
-           AND t.next_fire_time >= slots.since
+           -- What a rate limit has admitted may be due at any time.
+           AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
            -- include: is_in_time
            -- It is no misfire; as a range of the index.
            AND t.next_fire_time >= CASE rule.name
@@ -648,7 +649,7 @@ SELECT node.at,
        of_pools.is_undecided,
        extract(epoch FROM clock_timestamp() - node.began)::float8
   FROM node
- CROSS JOIN (SELECT array_agg(soonest ORDER BY place) AS soonest, min(limited) AS limited,
+ CROSS JOIN (SELECT coalesce(array_agg(soonest ORDER BY place), '{}') AS soonest, min(limited) AS limited,
                     coalesce(bool_or(is_undecided), false) AS is_undecided
                FROM waiting) AS of_pools;
 
