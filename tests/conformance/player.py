@@ -62,11 +62,14 @@ class SwitchableTypes(JobTypes):
     def names(self) -> list[str]:
         return sorted(self._known) if self.loadable else []
 
+    def __contains__(self, name: str) -> bool:
+        return name in self.names()
+
     def find(self, name: str) -> type[Job]:
         return self._known[name]
 
     def load(self, name: str, allowed_modules: tuple[str, ...]) -> bool:
-        return name in self.names()
+        return name in self
 
 
 class Severable:
