@@ -74,6 +74,14 @@ class DashboardServer(uvicorn.Server):
         self._hub.close()
         super().handle_exit(sig, frame)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the open requests, and close what is left of the connections after the grace, which uvicorn does not."""
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        # The event loop closes a socket in its next round.
+        await asyncio.sleep(0)
+
 
 def _limited(header_timeout: float) -> type[H11Protocol]:
     """Return uvicorn's protocol with a limit that it lacks: the time in which the headers of a request arrive."""
