@@ -13,7 +13,7 @@ BULK = (
     Sabotage(
         "marks_without_the_lock",
         "a trigger that is being stored while its group is paused may stay as it is",
-        (Edit(f"{_STORE}.slices", "*(lock if marks else ())", "*()"),),
+        (Edit(f"{_STORE}.slices", "if marks else ()), *after", "if False else ()), *after"),),
         (f"{_TESTS}::test_a_trigger_whose_storing_has_read_that_nothing_is_paused_is_paused_in_the_end",),
     ),
     Sabotage(

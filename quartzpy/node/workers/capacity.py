@@ -207,15 +207,13 @@ class KnownTypes:
         with self._lock:
             if self._of != node:
                 self._of, self._runs = node, {}
-            runs = {
+            changed = {
                 key: key.job_type in self._job_types and self._capacity.allows(key.placement)
-                for key in {*dispatch_keys, *self._runs}
+                for key in (dispatch_keys if is_met else {*dispatch_keys, *self._runs})
             }
             # What a step meets was not stored, whatever was believed here.
-            said = {} if is_met else self._runs
-            changed = {key: is_run for key, is_run in runs.items() if said.get(key) is not is_run}
-            if is_met:
-                changed = {key: changed[key] for key in dispatch_keys}
+            if not is_met:
+                changed = {key: is_run for key, is_run in changed.items() if self._runs.get(key) is not is_run}
             if changed:
                 self._store.decide(node, changed)
                 self._runs = {**self._runs, **changed}

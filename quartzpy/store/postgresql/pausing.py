@@ -88,7 +88,6 @@ def _pause(
         slices.Affected((*which, "pauses"), {**values, **how}),
         pause_slice,
         marks=remember,
-        lock=[session.lock(LockName.TRIGGER_ACCESS)],
         done="paused",
     )
 
@@ -121,7 +120,6 @@ def _resume(
 ) -> datetime | None:
     if not _is_sliced(session, which):
         return _resume_at_once(session, which, {**values, "missed": missed}, forget)
-    lock = [session.lock(LockName.TRIGGER_ACCESS)]
     soonest: list[datetime] = []
 
     def resume_slice(columns: dict[str, list[Any]], skips: bool) -> BoundStatement:
@@ -134,7 +132,7 @@ def _resume(
         soonest.append(min(at for _, at in due))
         # Of many triggers the nodes are notified in any case, which needs no lock.
         return (
-            [*lock, *announcement(session, due, Notification.RESUMED)]
+            [session.lock(LockName.TRIGGER_ACCESS), *announcement(session, due, Notification.RESUMED)]
             if is_whole
             else [news(session, Notification.RESUMED)]
         )
@@ -145,7 +143,6 @@ def _resume(
         resume_slice,
         announce,
         marks=forget,
-        lock=lock,
         done="resumed",
     )
     return min(soonest, default=None)

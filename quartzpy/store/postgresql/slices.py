@@ -13,9 +13,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.store.postgresql.connection.locks import LockName
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
@@ -55,8 +57,6 @@ class AffectedTrigger(NamedTuple):
     generation: int
     group: str
     name: str
-    job_group: str
-    job_name: str
 
 
 class Affected(NamedTuple):
@@ -67,7 +67,7 @@ class Affected(NamedTuple):
 
 
 class Progress:
-    """The log lines of a change of many triggers. `done` says what became of them: "paused"."""
+    """The log lines of a change of many triggers, which is its block. `done` says what became of them: "paused"."""
 
     def __init__(self, scheduler: str, done: str, what: str = "triggers") -> None:
         self._scheduler = scheduler
@@ -82,12 +82,17 @@ class Progress:
             self._next_line = now + LOG_EVERY
             logger.info("scheduler %s: %s %s %s so far", self._scheduler, self._done, f"{self.number:,}", self._what)
 
-    def interrupted(self, error: BaseException) -> None:
-        if self.number:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None and self.number:
             logger.warning(
                 "scheduler %s: interrupted by %s after %s %s were %s; the same call goes on from there",
                 self._scheduler,
-                type(error).__name__,
+                kind.__name__,
                 f"{self.number:,}",
                 self._what,
                 self._done,
@@ -107,35 +112,28 @@ def change(
     follow: Follow = lambda result, is_whole: [],
     *,
     marks: Sequence[BoundStatement] = (),
-    lock: Sequence[BoundStatement] = (),
     done: str,
-) -> int:
-    """Change all these triggers, and return their number. `apply` returns the generations of those it changed.
+) -> None:
+    """Change all these triggers. `apply` returns the generations of those it changed.
 
     The transaction of the first slice also executes `marks`, which decide about the triggers that are stored later,
-    and commits them under `lock`: whoever stores a trigger under that lock either has committed before, and the
-    second pass finds it, or reads the marks.
+    and commits them under TRIGGER_ACCESS: whoever stores a trigger under that lock either has committed before, and
+    the second pass finds it, or reads the marks.
     """
     size = SliceSize(AT_FIRST, least=LEAST, most=MOST, short=SHORT, long=LONG)
-    progress, changed = Progress(session.scheduler, done), set[int]()
-    try:
+    changed: set[int] = set()
+    with Progress(session.scheduler, done) as progress:
         for waits in (False, True):
             for rows, is_whole in _slices(session, affected, size, changed):
                 began = time.monotonic()
-                result = _transaction(
-                    session, marks, lock, apply(_columns(rows), not (waits or is_whole)), follow, is_whole
-                )
+                result = _transaction(session, marks, apply(_columns(rows), not (waits or is_whole)), follow, is_whole)
                 size.adapt(time.monotonic() - began)
                 marks = ()
                 changed.update(row[0] for row in result.rows)
                 progress.add(len(result.rows))
             if marks:
-                _transaction(session, marks, lock)
+                _transaction(session, marks)
                 marks = ()
-    except BaseException as error:
-        progress.interrupted(error)
-        raise
-    return progress.number
 
 
 def in_parts(
@@ -149,15 +147,12 @@ def in_parts(
     """Call `work`, which is a transaction, with parts of the keys; return its results."""
     if len(keys) <= AT_FIRST or not session.decides_at_once:
         return [work(list(keys))] if keys else []
-    progress, ordered, results = Progress(session.scheduler, done, what), sorted(keys), []
-    try:
+    ordered, results = sorted(keys), []
+    with Progress(session.scheduler, done, what) as progress:
         for start in range(0, len(ordered), AT_FIRST):
             part = ordered[start : start + AT_FIRST]
             results.append(work(part))
             progress.add(len(part))
-    except BaseException as error:
-        progress.interrupted(error)
-        raise
     return results
 
 
@@ -169,7 +164,6 @@ def are_few(session: SqlSession, affected: Affected) -> bool:
 def _transaction(
     session: SqlSession,
     marks: Sequence[BoundStatement],
-    lock: Sequence[BoundStatement],
     statement: BoundStatement | None = None,
     follow: Follow = lambda result, is_whole: [],
     is_whole: bool = True,
@@ -178,7 +172,7 @@ def _transaction(
         sent = [*marks, *([] if statement is None else [statement])]
         result = transaction.execute(*sent)[-1]
         after = [] if statement is None else follow(result, is_whole)
-        transaction.commit(*(lock if marks else ()), *after)
+        transaction.commit(*([session.lock(LockName.TRIGGER_ACCESS)] if marks else ()), *after)
         return result
 
     return session.transaction(work)

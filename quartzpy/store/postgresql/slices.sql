@@ -1,9 +1,8 @@
 -- name: affected
 -- A page of the triggers that a change of many concerns, without a lock: the soonest first, after the last one of the
 -- page before. What is paused or deleted first then is what would fire first.
-SELECT page.at::text, page.generation, page.trigger_group, page.trigger_name, page.job_group, page.job_name
-  FROM (SELECT coalesce(t.next_fire_time, 'infinity') AS at, t.generation, t.trigger_group, t.trigger_name,
-               t.job_group, t.job_name
+SELECT page.at::text, page.generation, page.trigger_group, page.trigger_name
+  FROM (SELECT coalesce(t.next_fire_time, 'infinity') AS at, t.generation, t.trigger_group, t.trigger_name
           FROM qrtz_triggers t
          WHERE t.sched_name = :'sched'
 \if :by_job

@@ -246,7 +246,9 @@ def store_in_one_round_trip(
     settle = [session.bind(SETTLE_NEW, **keys)] if prepared else []
     wake = [news(session, DUE)] if is_due else announcement(session, due)
     try:
-        results = session.locked(*write, lock, *settle, *wake, name=None, stores=[at for _, at in due])
+        results = session.locked(
+            *write, lock, *settle, *wake, name=None, soonest=lambda _: min((at for _, at in due), default=None)
+        )
     except RefusedRowError as error:
         if SOME_STORED not in str(error):
             raise

@@ -5,7 +5,7 @@ Elsewhere a step decides under the lock; here it decides from the rows that are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TypeVar
@@ -49,7 +49,7 @@ class ExternalSession(SqlSession):
         *statements: BoundStatement,
         name: LockName | None = LockName.TRIGGER_ACCESS,
         keeps_next_due: bool = False,
-        stores: Collection[datetime] | None = None,
+        soonest: Callable[[list[Result]], datetime | None] | None = None,
     ) -> list[Result]:
         return self._between_savepoints(statements)
 

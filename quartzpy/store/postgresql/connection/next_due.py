@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from quartzpy.store.protocol import FiredTrigger
 
+ANY_TIME = "-infinity"
+"""Where a read of fire times begins that is a full one."""
 MOST_BLIND_PASSES = 4
 """The number of steps in a row that take triggers of a backlog without reading what is left or was stored before."""
 EXPENSIVE_READ = 0.001

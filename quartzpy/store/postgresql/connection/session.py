@@ -6,7 +6,7 @@ import copy
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import update_wrapper
 from operator import attrgetter
@@ -171,13 +171,12 @@ class SqlSession:
         *statements: BoundStatement,
         name: LockName | None = LockName.TRIGGER_ACCESS,
         keeps_next_due: bool = False,
-        stores: Collection[datetime] | None = None,
+        soonest: Callable[[list[Result]], datetime | None] | None = None,
     ) -> list[Result]:
         """Take the lock, run the statements and commit in one round trip; return the statements' results.
 
         Without the name of a lock, one of the statements takes it. Unless the caller knows what they change and
-        `keeps_next_due`, the next acquire step expects anything; only from a fire time on if they do nothing but store
-        triggers, whose next fire times are `stores`.
+        `keeps_next_due`, the next acquire step expects anything; see `transaction` for `soonest`.
 
         Raises:
             SchemaError: the lock's row is missing, and cannot be restored.
@@ -195,11 +194,11 @@ class SqlSession:
             if not keeps_next_due:
                 self.next_due.forget()
             raise
-        if stores is not None:
-            self.next_due.forget_from(min(stores, default=None))
-        elif not keeps_next_due:
-            self.next_due.forget()
-        return results if name is None else results[1:]
+        if name is not None:
+            results = results[1:]
+        if not keeps_next_due:
+            self._expect_anything(results, soonest)
+        return results
 
     def with_locks(self, ask: Callable[[], _T]) -> _T:
         """Call `ask`; if the lock rows are missing, so that nothing was done, restore them and call it again."""
@@ -248,11 +247,14 @@ class SqlSession:
         except BaseException:
             self.next_due.forget()
             raise
+        self._expect_anything(result, soonest)
+        return result
+
+    def _expect_anything(self, result: _T, soonest: Callable[[_T], datetime | None] | None) -> None:
         if soonest is None:
             self.next_due.forget()
         else:
             self.next_due.forget_from(soonest(result))
-        return result
 
 
 class Transaction:

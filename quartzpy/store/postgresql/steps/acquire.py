@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
-from quartzpy.store.postgresql.connection.next_due import NextDueRead
+from quartzpy.store.postgresql.connection.next_due import ANY_TIME, NextDueRead
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
 from quartzpy.store.postgresql.schema.rows import CLAIMED, by_outcome
@@ -28,7 +28,6 @@ from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, No
 
 BACKLOG = 50
 """The size of a full batch after which the next step expects to find more."""
-ANY_TIME = "-infinity"
 # The positions of these columns in a row of `ACQUIRE`.
 _AT, _SCHEDULED_TIME = CLAIMED.index("fire_time"), CLAIMED.index("scheduled_fire_time")
 
@@ -160,7 +159,6 @@ class _Step:
             "groups": [slots.group for slots in available_slots],
             "group_slots": [slots.group_slots for slots in available_slots],
             "limit": min(limit, pool_limit),
-            "admits": session.has_rate_limits,
             "look_ahead": look_ahead,
             "channel": session.channel,
         }
@@ -212,7 +210,7 @@ class _Step:
         session, sinces = self._session, _begins(self._next_read())
         _, taken = session.unlocked(
             session.bind(self._statement(LOCK_IF_DUE), **self._due, look_ahead=self._take["look_ahead"], sinces=sinces),
-            session.bind(self._statement(_IF_LOCKED[self.unlimited]), **self._due, **self._take, sinces=sinces),
+            self._claim(_IF_LOCKED[self.unlimited], sinces),
         )
         return taken.rows
 
@@ -230,14 +228,18 @@ class _Step:
         return self._noted(_RoundTrip(waiting, taken.rows, turn, meets_undecided, read))
 
     def _statements(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> list[BoundStatement]:
-        session, due = self._session, {**self._due, **values, "sinces": sinces}
+        session = self._session
         reconcile = [session.bind(RECONCILE_NEW)] if session.has_new else []
-        claim = session.bind(self._statement(text), **due, **{**self._take, "admits": session.has_rate_limits})
+        claim = self._claim(text, sinces, **values)
         return [
             *reconcile,
             *(around(session, claim, refuses_many=self._refuses_many) if session.has_rate_limits else [claim]),
             self._next_due(sinces, **values),
         ]
+
+    def _claim(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> BoundStatement:
+        changing: dict[str, Any] = {"sinces": sinces, "admits": self._session.has_rate_limits}
+        return self._session.bind(self._statement(text), **{**self._due, **values}, **self._take, **changing)
 
     def _next_due(self, sinces: Sequence[datetime | str], **values: Any) -> BoundStatement:
         # In the order of the tables, whose collation of this column is that of Python.
@@ -265,8 +267,7 @@ class _Step:
 
     def claim_backlog(self, since: datetime) -> Sequence[tuple[Any, ...]]:
         """Claim triggers that are due since `since`, and do not read what is left."""
-        sinces = [since] * len(self._due["slot_pools"])
-        claim = self._session.bind(self._statement(self.unlimited), **self._due, **self._take, sinces=sinces)
+        claim = self._claim(self.unlimited, [since] * len(self._due["slot_pools"]))
         [taken] = self._session.locked(claim, keeps_next_due=True)
         return taken.rows
 

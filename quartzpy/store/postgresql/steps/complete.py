@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from datetime import datetime
 from functools import cache
 from typing import Any
 
 from quartzpy.keys import JobKey
 from quartzpy.states import CompletionInstruction
-from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps import failures, plain_completions
@@ -70,15 +71,25 @@ def _makes_triggers_due(completion: Completion) -> bool:
     )
 
 
+def _earliest_of(results: list[Result]) -> datetime | None:
+    """Return the soonest fire time of the triggers that the ends have released."""
+    _, _, _, earliest, *_ = results[0].rows[0]
+    at: datetime | None = earliest
+    return at
+
+
 def _complete_with_lock(
     session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool
 ) -> CompletionOutcome:
     pipeline = statements(session, node, completions, wakes_others=wakes_others)
-    results = session.locked(*pipeline, keeps_next_due=not any(map(_asks, completions)))
+    asks = any(map(_asks, completions))
+    results = session.locked(
+        *pipeline,
+        keeps_next_due=not (asks or any(map(_makes_triggers_due, completions))),
+        # What is stored or moved by ends that ask for nothing is due later than now, or it is the earliest.
+        soonest=None if asks else _earliest_of,
+    )
     now, done, twice, earliest, _, *more = results[0].rows[0]
-    if any(map(_makes_triggers_due, completions)):
-        # What is stored or moved by these is due later than now, or it is the earliest.
-        session.next_due.forget_from(earliest)
     repeating = {c.fired.fire_id for c in completions if c.retry_after is not None}
     stopped = repeating.intersection(more[0]) if repeating else repeating
     is_counted = any(c.counts_for_pause for c in completions)

@@ -19,6 +19,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.states import Missed
 from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
+from quartzpy.store.postgresql.connection.next_due import ANY_TIME
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
 from quartzpy.store.postgresql.schema.rows import TriggerColumns, calendar_from_text, schedule_text
@@ -40,7 +41,6 @@ MOVE = _SQL("move")
 SPOIL = _SQL("spoil")
 
 MOST_PASSED_OVER = 10_000
-ANY_TIME = "-infinity"
 
 
 class _LateColumns(NamedTuple):
