@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine
 
+from quartzpy.errors import OutcomeUnknownError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import JobMode, Outcome
@@ -233,6 +234,25 @@ def test_a_change_by_another_process_is_found(scene: Scene, way: Way) -> None:
             pass
         wait_until(lambda: listener.wait(1), "a notification")
     assert taken(scene) == 1
+
+
+def test_a_slot_is_found_that_an_end_passed_on_whose_answer_was_lost(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = slot_passed_on(scene, scene.store)
+    next(steps)
+    scene.rise()
+    plain = scene.store._connections.execute
+
+    def lost(sends: list[BoundStatement], share: PoolShare) -> Any:
+        plain(sends, share)
+        raise OutcomeUnknownError("the connection broke during the commit")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(scene.store._connections, "execute", lost)
+        with pytest.raises(OutcomeUnknownError):
+            next(steps, None)
+    assert len(scene.acquire().fired) == 1
 
 
 def test_what_a_rate_limit_admits_is_found_although_it_has_waited_for_long(scene: Scene) -> None:
