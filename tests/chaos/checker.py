@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from tests.chaos.faults import DEADLY, ZOMBIES
-from tests.chaos.lives import Deadlines, Life, Target, lives, targets
+from tests.chaos.lives import MARGIN, Deadlines, Life, Target, lives, targets
 from tests.chaos.records import SECOND, Disturbance, Records, Run, wall_ns
 
 RECOVERING, RETRYING, MANUAL = "RECOVERING_JOBS", "RETRYING_JOBS", "MANUAL_TRIGGERS"
@@ -311,7 +311,7 @@ class Check:
             if run.recovering or run.attempt > 1 or self._clock_is_wrong(run):
                 continue
             for begin, end in life.quiet:
-                if begin + SECOND // 20 < fired < end:
+                if begin + MARGIN < fired < end:
                     self.report.wrong(
                         "fired_while_quiet",
                         f"{about_text(run.about)}: {(fired - begin) / SECOND:.3f} s after the answer",

@@ -16,6 +16,7 @@ from tests.chaos.records import SECOND, Disturbance, Records, wall_ns
 
 FOR_EVER = 1 << 62
 MARGIN = SECOND // 20
+"""A fire is committed just before its instant: a pause or a deletion that is answered then comes too late for it."""
 STANDSTILLS = frozenset({"server_stop", "gate", "read_only", "sqlstates", "swizzle", "machine_stall"})
 """What lets nobody work, where it is done to all."""
 
@@ -186,7 +187,7 @@ def targets(records: Records, life: Life, deadlines: Deadlines, until: int) -> l
     """The instants of a trigger up to `until` (boot time)."""
     found: dict[int, Target] = {}
     for generation in life.generations:
-        last = min(until, generation.ended)
+        last = min(until, generation.ended) + MARGIN
         for instant in fire_times(generation.spec, last + records.offset):
             at = records.boottime(instant)
             # What has to wait for a process of its own has more time.

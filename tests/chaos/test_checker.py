@@ -9,7 +9,7 @@ import pytest
 
 from tests.chaos.checker import match
 from tests.chaos.lives import fire_times
-from tests.chaos.made_up import EPOCH, History, good, iso, lines_of
+from tests.chaos.made_up import EPOCH, INSTANTS, History, good, iso, lines_of
 from tests.chaos.records import SECOND
 
 
@@ -355,6 +355,13 @@ def a_fire_after_a_deletion_was_acknowledged(made: History) -> None:
     made.api("delete", "chaos.plain", 25.5)
 
 
+@breaks("unexpected")
+def an_instant_that_came_well_after_a_deletion_was_acknowledged(made: History) -> None:
+    for instant in range(26, INSTANTS.stop):
+        _without(made, "chaos.plain", instant)
+    made.api("delete", "chaos.plain", 24.9)
+
+
 @breaks("rolled_back_ran")
 def a_trigger_of_a_rolled_back_transaction(made: History) -> None:
     made.api("rolled_back", "once.never", 2, spec={"kind": "once", "start": iso(12)}, job="never")
@@ -415,6 +422,13 @@ PASSES: dict[str, Callable[[History], Any]] = {}
 def passes(function: Callable[[History], Any]) -> Callable[[History], Any]:
     PASSES[function.__name__] = function
     return function
+
+
+@passes
+def a_fire_that_was_committed_just_before_its_instant_and_a_deletion(made: History) -> None:
+    for instant in range(26, INSTANTS.stop):
+        _without(made, "chaos.plain", instant)
+    made.api("delete", "chaos.plain", 24.97)
 
 
 @passes
