@@ -94,7 +94,7 @@ VALUES: dict[str, Any] = {
     "group_slots": [LIMIT],
     "channel": "plans",
     "passed_over": [],
-    "threshold": "60 s",
+    "threshold": "10 min",
     "look_ahead": "1 s",
     "limit": LIMIT,
     "looks_at": 500,
@@ -628,7 +628,7 @@ OF_ENDS = {
     "retry_after": [None] * LIMIT,
     "results": [None] * LIMIT,
     "wakes_others": False,
-    "misfire_threshold": "60 s",
+    "misfire_threshold": "10 min",
 }
 
 
@@ -693,7 +693,7 @@ def test_an_end_finds_the_next_trigger_however_many_wait(explain: Callable[..., 
     plan = explain(COMPLETE, **OF_ENDS)
     assert sum(walked(node) for node in scans_of_triggers(plan)) <= 2 * LIMIT, scans_of_triggers(plan)
     for text in (ANYTHING_STUCK, REPAIR, PASS_ON, PASS_ON_OF_JOBS):
-        plan = explain(text, job_groups=["DEFAULT"], job_names=["crowd"], misfire_threshold="60 s")
+        plan = explain(text, job_groups=["DEFAULT"], job_names=["crowd"], misfire_threshold="10 min")
         assert sum(walked(node) for node in scans_of_triggers(plan)) <= 2 * LIMIT, (text, scans_of_triggers(plan))
 
 
@@ -702,7 +702,7 @@ def test_a_slot_that_nothing_takes_is_passed_on_and_late_ones_are_handled_in_bat
     explain: Callable[..., list[dict[str, Any]]],
 ) -> None:
     for text in (ANYTHING_STUCK, PASS_ON, PASS_ON_OF_JOBS):
-        plan = explain(text, job_groups=["DEFAULT"], job_names=["crowd"], misfire_threshold="60 s")
+        plan = explain(text, job_groups=["DEFAULT"], job_names=["crowd"], misfire_threshold="10 min")
         assert sum(walked(node) for node in scans_of_triggers(plan)) <= 2 * LIMIT, (text, scans_of_triggers(plan))
     plan = explain(LATE, **MISFIRING)
     assert sum(walked(node) for node in scans_of_triggers(plan)) <= 4 * LIMIT, scans_of_triggers(plan)
