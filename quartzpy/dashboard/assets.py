@@ -13,7 +13,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-_SHIPPED = ("app.css", "actions.css", "app.js", "actions.js", "theme.js", "icon.svg", "vendor/htmx-4.0.1.min.js")
+_SHIPPED = (
+    "app.css", "actions.css", "timeline.css", "app.js", "actions.js", "timeline.js", "theme.js", "icon.svg",
+    "vendor/htmx-4.0.1.min.js",
+)  # fmt: skip
 _SMALLEST_COMPRESSED = 1_000
 FOR_EVER = "public, max-age=31536000, immutable"
 

@@ -22,16 +22,19 @@ from quartzpy.dashboard.request_context import (
     instant_filter,
     job_filter,
     job_filters,
+    local_instant,
     page,
     page_position,
     trigger_filter,
     trigger_filters,
 )
+from quartzpy.dashboard.times import utc
 from quartzpy.errors import InvalidValueError, JobNotFoundError, TriggerNotFoundError
 from quartzpy.instants import zone
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import Count, PlannedRun, allowed_actions
 from quartzpy.operations.audit_log import undoing
+from quartzpy.operations.timeline import LONGEST, SHORTEST
 from quartzpy.states import ActionState, ExecutionState, JobMode, MisfireAction, Outcome, TriggerState
 from quartzpy.store.queries import TriggerOrder
 
@@ -64,29 +67,59 @@ def _sum(counts: Mapping[str, Count], *names: str) -> Count:
     return Count(sum(count.number for count in stored), any(count.has_more for count in stored))
 
 
+_PAST_PARTS = 4
+"""A timeline that ends in the future has so many times as much of the past."""
 _SPANS = {
     "5m": (timedelta(minutes=5), "5 minutes"),
     "": (timedelta(hours=1), "1 hour"),
     "6h": (timedelta(hours=6), "6 hours"),
     "1d": (timedelta(days=1), "1 day"),
     "3d": (timedelta(days=3), "3 days"),
+    "20d": (timedelta(days=20), "20 days"),
 }
 
 
 def timeline(context: RequestContext) -> Response:
-    """What ran, what runs and what is planned, in lanes by node or by job."""
+    """What ran, what runs and what is planned, in lanes by job, by group or by node."""
     chosen = context.parameter("span") or ""
     if chosen not in _SPANS:
         raise InvalidValueError(f"span: must be one of {', '.join(filter(None, _SPANS))} (got {chosen!r})")
-    times, span = context.times, _SPANS[chosen][0]
-    model = context.operations.timeline(times.now - span, times.now + span, lanes=context.parameter("lanes") or "job")
+    span = _SPANS[chosen][0]
+    at, start, end = local_instant(context, "at"), instant_filter(context, "start"), instant_filter(context, "end")
+    length = end - start if start is not None and end is not None else span + span / _PAST_PARTS
+    follows = at is start is end is None
+    if at is not None:
+        start = at - length / 2
+    elif follows:
+        start = context.times.now - span
+    elif start is None and end is not None:
+        start = end - length
+    assert start is not None
+    end = start + length
+    model = context.operations.timeline(
+        start, end, lanes=context.parameter("lanes") or "job", group=context.parameter("group")
+    )
+
+    def other(begin: datetime, until: datetime) -> str | None:
+        is_possible = SHORTEST <= until - begin <= LONGEST
+        return context.links.here(start=utc(begin), end=utc(until), at=None) if is_possible else None
+
     return context.at(model.now).render(
         "timeline.html",
-        live="executions schedule nodes",
+        # What is over does not change.
+        live="executions schedule nodes" if model.end > model.now else "",
         timeline=model,
-        drawing=draw_timeline(model, zone(times.zone_name)),
+        drawing=draw_timeline(model, zone(context.times.zone_name)),
+        follows=follows,
+        moves=[
+            ("Earlier", other(start - length / 2, end - length / 2)),
+            ("Later", other(start + length / 2, end + length / 2)),
+            ("Zoom in", other(start + length / 4, end - length / 4)),
+            ("Zoom out", other(start - length / 2, end + length / 2)),
+            ("Now", None if follows else context.links.here(start=None, end=None, at=None)),
+        ],
         spans=[(value, text) for value, (_, text) in _SPANS.items()],
-        lanes=[("", "By job"), ("node", "By node")],
+        lanes=[("", "By job"), ("group", "By group"), ("node", "By node")],
     )
 
 

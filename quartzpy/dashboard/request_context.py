@@ -21,7 +21,7 @@ from quartzpy.dashboard.links import ROOT, Links, job_key, trigger_key
 from quartzpy.dashboard.rendering import render
 from quartzpy.dashboard.times import ZONE_COOKIE, Times, is_zone, times_of
 from quartzpy.errors import InvalidValueError, QuartzpyError
-from quartzpy.instants import as_instant, as_span
+from quartzpy.instants import as_instant, as_span, zone
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.operations import Actor, Operations
@@ -275,6 +275,22 @@ def instant_filter(context: RequestContext, name: str) -> datetime | None:
     except InvalidValueError:
         # A "+" in a link that was written by hand is a space when it arrives.
         return as_instant(_parsed(text.replace(" ", "+"), name), name, InvalidValueError)
+
+
+def local_instant(context: RequestContext, name: str) -> datetime | None:
+    """Return an instant: as `instant_filter` takes it, or a date and time of the reader's zone, as forms send it.
+
+    Raises:
+        InvalidValueError: it is neither.
+    """
+    text = context.parameter(name)
+    try:
+        local = None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        local = None
+    if local is None or local.tzinfo is not None:
+        return instant_filter(context, name)
+    return local.replace(tzinfo=zone(context.times.zone_name))
 
 
 def _parsed(text: str, name: str) -> datetime:

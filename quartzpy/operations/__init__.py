@@ -18,8 +18,9 @@ from quartzpy.operations.search import SearchResults
 from quartzpy.operations.selection import Selection
 from quartzpy.operations.source import Count
 from quartzpy.operations.system import System
-from quartzpy.operations.timeline import Bar, Lane, Lanes, Timeline
+from quartzpy.operations.timeline import Bar, Cell, Lane, Timeline
 from quartzpy.operations.triggers import TriggerSummary, TriggerView
+from quartzpy.store.postgresql.admin.records import Lanes
 
 __all__ = [
     "ActionFailure",
@@ -31,6 +32,7 @@ __all__ = [
     "Bar",
     "CalendarSummary",
     "CalendarYear",
+    "Cell",
     "Cluster",
     "Count",
     "Difference",

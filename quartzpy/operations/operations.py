@@ -38,7 +38,7 @@ from quartzpy.operations.overview import Overview
 from quartzpy.operations.search import SearchResults
 from quartzpy.operations.source import SECRETS, Redaction, Source
 from quartzpy.operations.system import System
-from quartzpy.operations.timeline import Lanes, Timeline
+from quartzpy.operations.timeline import Timeline
 from quartzpy.operations.triggers import NEXT_TIMES, TriggerSummary, TriggerView
 from quartzpy.scheduler.explain import PYTHON, Advice
 from quartzpy.scheduler.methods.queries import MAX_FIRE_ID, FireRef, checked_fire_id
@@ -56,7 +56,7 @@ from quartzpy.scheduler.querying import (
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.states import ActionState
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.admin.records import LockRecord
+from quartzpy.store.postgresql.admin.records import Lanes, LockRecord
 from quartzpy.store.queries import ActionQuery
 from quartzpy.texts import quoted
 
@@ -258,23 +258,29 @@ class Operations:
         return cluster.cluster(self._source.reading())
 
     def timeline(
-        self, start: datetime | None = None, end: datetime | None = None, *, lanes: str = Lanes.NODE
+        self,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        *,
+        lanes: str = Lanes.NODE,
+        group: str | None = None,
     ) -> Timeline:
         """Return what ran, what runs and what is planned between two instants.
 
         Args:
             start: the beginning; by default one hour ago.
             end: the end; by default two hours after the beginning.
-            lanes: "node" or "job".
+            lanes: "node", "job" or "group".
+            group: only the executions of jobs of this group.
 
         Raises:
-            InvalidValueError: an instant has no time zone, the end is not within 7 days after the start, or `lanes` is
-                neither.
+            InvalidValueError: an instant has no time zone, the end is not within 31 days after the start, or `lanes` is
+                none of these.
         """
         reading = self._source.reading()
         since = checked_instant(start, "start") or reading.now() - overview.HORIZON
         until = checked_instant(end, "end") or since + 2 * overview.HORIZON
-        return timeline.timeline(reading, since, until, lanes)
+        return timeline.timeline(reading, since, until, lanes, group)
 
     def calendars(self) -> tuple[CalendarSummary, ...]:
         """Return the stored calendars, sorted by name; at most the first 500."""

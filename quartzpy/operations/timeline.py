@@ -1,12 +1,11 @@
-"""The timeline: what ran, what runs and what is planned, in lanes by node or by job."""
+"""The timeline: what ran, what runs and what is planned, in lanes by node, by job or by group of jobs."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
@@ -15,25 +14,24 @@ from quartzpy.operations.executions import running_view
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ExecutionState
 from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import CellRecord, Lanes
 from quartzpy.store.records import RunningRecord
 
+CELLS = 120
+"""The number of equal parts of a timeline in which executions are counted."""
+MOST_COUNTED = 500_000
+"""The largest number of executions that are counted."""
 MOST_BARS = 1_000
-"""The largest number of bars of the past."""
+"""The largest number of executions of the past that are shown one by one."""
 MOST_PLANNED = 500
 """The largest number of planned runs."""
 MOST_LANES = 100
-LONGEST = timedelta(days=7)
+LONGEST = timedelta(days=31)
+SHORTEST = timedelta(seconds=1)
 MARGIN = timedelta(hours=1)
 """An execution that ended later than this after the end of the timeline is not found."""
 PLANNED = "planned"
 """The name of the lane of planned runs in a timeline by node: no node has taken them yet."""
-
-
-class Lanes(StrEnum):
-    """The subjects of the lanes of a timeline."""
-
-    NODE = "node"
-    JOB = "job"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +51,30 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
+class Cell:
+    """Several executions of a lane that began in the same part of the timeline."""
+
+    start: datetime
+    end: datetime
+    states: dict[ExecutionState, int]
+    """The number of executions of each state; those that are shown as bars are not among them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Lane:
-    """The bars of one node or job, in the order of their starts."""
+    """The executions of one node, job or group: one by one where a cell has few of them, counted elsewhere."""
 
     name: str
     bars: tuple[Bar, ...]
+    """In the order of their starts."""
+    cells: tuple[Cell, ...] = ()
+    job: JobKey | None = None
+    """The job, in a timeline by job."""
+
+    @property
+    def number(self) -> int:
+        """The number of executions and planned runs."""
+        return len(self.bars) + sum(sum(cell.states.values()) for cell in self.cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,65 +88,133 @@ class Timeline:
     lanes: tuple[Lane, ...]
     """Sorted by name, at most 100 of them."""
     complete_since: datetime
-    """The instant from which all executions are shown: earlier ones were left out if there are too many."""
+    """The instant from which all executions are counted: earlier ones were left out if there are too many."""
     complete_until: datetime
     """The instant up to which all planned runs are shown."""
     hidden_lanes: int
-    """The number of lanes that were left out: those with the fewest bars."""
+    """The number of lanes that were left out: those with the fewest executions."""
 
 
-def timeline(reading: Reading, start: datetime, end: datetime, by: str) -> Timeline:
+@dataclass(slots=True)
+class _Building:
+    """A lane that is being built."""
+
+    job: JobKey | None = None
+    bars: list[Bar] = field(default_factory=list)
+    counts: defaultdict[int, Counter[ExecutionState]] = field(default_factory=lambda: defaultdict(Counter))
+
+    @property
+    def number(self) -> int:
+        return len(self.bars) + sum(counts.total() for counts in self.counts.values())
+
+
+def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: str | None = None) -> Timeline:
     try:
         lanes = Lanes(by)
     except ValueError:
         raise InvalidValueError(f"lanes: must be one of {', '.join(Lanes)} (got {by!r})") from None
-    if not start < end <= start + LONGEST:
+    if not start + SHORTEST <= end <= start + LONGEST:
         raise InvalidValueError(
-            f"end: must be after start, and at most 7 days after it (got {start.isoformat()} to {end.isoformat()})"
+            "end: must be after start, by at least 1 second and at most 31 days"
+            f" (got {start.isoformat()} to {end.isoformat()})"
         )
     running = reading.ask(lambda store: store.list_running())
-    # Those of a span that is to come are none.
-    ended = reading.ask(lambda store: admin(store).executions_between(start, end, MOST_BARS, margin=MARGIN))
+    counted = reading.ask(
+        lambda store: admin(store).executions_in_cells(
+            start,
+            end,
+            by=lanes,
+            cells=CELLS,
+            lanes=MOST_LANES,
+            bars=MOST_BARS,
+            limit=MOST_COUNTED,
+            margin=MARGIN,
+            group=group,
+        )
+    )
     now = reading.now()
     agenda = Agenda(reading, now, end, MOST_PLANNED, since=max(now, start)) if end > now else None
     planned = [] if agenda is None else agenda.fires()
-    past = ended() if start < now else []
-    bars = [
-        *(
-            Bar(
-                record.started_at or record.fire_time or record.scheduled_fire_time,
-                record.ended_at,
-                record.state,
-                record.trigger_key,
-                record.job_key,
-                record.instance_id,
-                record.fire_id,
-                record.scheduled_fire_time,
-            )
-            for record in past
-        ),
-        *_running(running(), now, start, end),
-        *(
-            Bar(at, None, ExecutionState.SCHEDULED, record.key, record.job_key, None, None, at)
-            for at, record in planned
-        ),
-    ]
-    of_lane: defaultdict[str, list[Bar]] = defaultdict(list)
-    for bar in bars:
-        of_lane[(bar.node or PLANNED) if lanes is Lanes.NODE else str(bar.job)].append(bar)
-    chosen = sorted(of_lane, key=lambda name: (-len(of_lane[name]), name))[:MOST_LANES]
+    past = counted()
+    of_lane: defaultdict[str, _Building] = defaultdict(_Building)
+    for record in past.cells:
+        name, bar = _name_of(record, lanes), _bar(record)
+        if lanes is Lanes.JOB:
+            of_lane[name].job = JobKey(record.lane_name, record.lane_group)
+        if bar is not None:
+            of_lane[name].bars.append(bar)
+        else:
+            of_lane[name].counts[record.cell][ExecutionState(record.outcome)] += record.number
+    to_come = (
+        Bar(at, None, ExecutionState.SCHEDULED, record.key, record.job_key, None, None, at) for at, record in planned
+    )
+    for bar in (*_running(running(), now, start, end), *to_come):
+        if group is None or bar.job.group == group:
+            name = _lane_of(bar, lanes)
+            of_lane[name].bars.append(bar)
+            if lanes is Lanes.JOB:
+                of_lane[name].job = bar.job
+    chosen = sorted(of_lane, key=lambda name: (-of_lane[name].number, name))[:MOST_LANES]
+    # Lanes that have only runs now or to come are not among those that the database counted.
+    others = len(of_lane.keys() - {_name_of(record, lanes) for record in past.cells})
+    size = (end - start) / CELLS
     return Timeline(
         now=now,
         start=start,
         end=end,
         by=lanes,
-        lanes=tuple(
-            Lane(name, tuple(sorted(of_lane[name], key=lambda bar: (bar.start, bar.trigger))))
-            for name in sorted(chosen)
-        ),
-        complete_since=min(record.ended_at for record in past if record.ended_at) if len(past) == MOST_BARS else start,
+        lanes=tuple(_lane(name, of_lane[name], start, size) for name in sorted(chosen)),
+        complete_since=max(start, past.complete_since),
         complete_until=planned[-1][0] if len(planned) == MOST_PLANNED else end,
-        hidden_lanes=len(of_lane) - len(chosen),
+        hidden_lanes=past.lanes + others - len(chosen),
+    )
+
+
+def _lane(name: str, building: _Building, start: datetime, size: timedelta) -> Lane:
+    return Lane(
+        name,
+        tuple(sorted(building.bars, key=lambda bar: (bar.start, bar.trigger))),
+        tuple(
+            Cell(start + number * size, start + (number + 1) * size, dict(counts))
+            for number, counts in sorted(building.counts.items())
+        ),
+        building.job,
+    )
+
+
+def _name_of(record: CellRecord, lanes: Lanes) -> str:
+    match lanes:
+        case Lanes.NODE:
+            return record.lane_name
+        case Lanes.JOB:
+            return str(JobKey(record.lane_name, record.lane_group))
+        case Lanes.GROUP:
+            return record.lane_group
+
+
+def _lane_of(bar: Bar, lanes: Lanes) -> str:
+    match lanes:
+        case Lanes.NODE:
+            return bar.node or PLANNED
+        case Lanes.JOB:
+            return str(bar.job)
+        case Lanes.GROUP:
+            return bar.job.group
+
+
+def _bar(record: CellRecord) -> Bar | None:
+    alone = record.alone
+    if alone is None:
+        return None
+    return Bar(
+        alone.began,
+        alone.ended_at,
+        ExecutionState(record.outcome),
+        alone.trigger_key,
+        alone.job_key,
+        alone.instance_id,
+        alone.fire_id,
+        alone.scheduled_fire_time,
     )
 
 

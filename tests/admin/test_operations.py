@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Placement
 from quartzpy.scheduler.singles import placements
 from quartzpy.states import ExecutionState, Outcome, TriggerState
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.admin.records import GroupTally, SlotUsage, Tallies
+from quartzpy.store.postgresql.admin.records import CountedExecutions, GroupTally, Lanes, SlotUsage, Tallies
 from quartzpy.store.protocol import NamedTriggers, TriggerGroups
 from quartzpy.store.queries import ExecutionQuery, Position, TriggerOrder, TriggerQuery
 from quartzpy.store.searches import FoundKeys, KeySearch
@@ -112,7 +113,7 @@ def test_the_last_executions_of_a_job_include_those_by_other_triggers(store: Har
     assert last.ended_at == at(10)
 
 
-def test_executions_between_instants_are_those_that_overlap_them(store: Harness) -> None:
+def test_executions_of_a_span_are_those_that_overlap_it(store: Harness) -> None:
     node = store.node()
     store.schedule(job("long"), once("long"))
     long = store.fire_one(node)
@@ -122,9 +123,9 @@ def test_executions_between_instants_are_those_that_overlap_them(store: Harness)
     store.clock.advance(MINUTE)
     store.complete(node, long)
 
-    def names(since: float, until: float, margin: timedelta = HOUR) -> list[str]:
-        found = admin(store.store).executions_between(at(since), at(until), 10, margin=margin)
-        return [one.trigger_key.name for one in found]
+    def names(since: float, until: float, margin: timedelta = HOUR, limit: int = 10) -> list[str]:
+        found = in_cells(store, since, until, margin=margin, limit=limit)
+        return sorted(one.alone.trigger_key.name for one in found.cells if one.alone is not None)
 
     assert names(3000, 3700) == ["long", "short"]
     assert names(3000, 3600) == ["long"]
@@ -132,7 +133,49 @@ def test_executions_between_instants_are_those_that_overlap_them(store: Harness)
     assert names(100, 200) == ["long"]
     assert names(100, 200, 30 * MINUTE) == []
     assert names(3661, 4000) == []
-    assert len(admin(store.store).executions_between(at(3000), at(3700), 1, margin=HOUR)) == 1
+    assert names(3000, 3700, limit=1) == ["long"]
+    assert in_cells(store, 3000, 3700, limit=1).complete_since == at(3660)
+    assert in_cells(store, 3000, 3700).complete_since == at(3000)
+
+
+def in_cells(store: Harness, since: float, until: float, by: Lanes = Lanes.JOB, **options: Any) -> CountedExecutions:
+    values = {"cells": 10, "lanes": 10, "bars": 10, "limit": 100, "margin": HOUR, **options}
+    return admin(store.store).executions_in_cells(at(since), at(until), by=by, **values)
+
+
+def test_executions_of_a_span_are_counted_by_lane_cell_and_outcome(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job("often", durable=True), every(10, "often", times=9))
+    store.schedule(job("rare", group="other"), once("rare", at(45)))
+    for number in range(9):
+        for fired in store.fire_due(node):
+            failed = fired.trigger.key.name == "often" and number in (1, 7)
+            store.complete(node, fired, outcome=Outcome.FAILED if failed else Outcome.SUCCEEDED)
+        store.clock.advance(10 * SECOND)
+
+    def counts(by: Lanes, **options: Any) -> list[tuple[str, str, str, int, int]]:
+        found = in_cells(store, 0, 100, by, cells=5, **options)
+        return sorted((c.lane_group, c.lane_name, str(c.outcome), c.cell, c.number) for c in found.cells)
+
+    often = [
+        ("DEFAULT", "often", "FAILED", 0, 1),
+        ("DEFAULT", "often", "FAILED", 3, 1),
+        ("DEFAULT", "often", "SUCCEEDED", 0, 1),
+        ("DEFAULT", "often", "SUCCEEDED", 1, 2),
+        ("DEFAULT", "often", "SUCCEEDED", 2, 2),
+        ("DEFAULT", "often", "SUCCEEDED", 3, 1),
+        ("DEFAULT", "often", "SUCCEEDED", 4, 1),
+    ]
+    assert counts(Lanes.JOB) == [*often, ("other", "rare", "SUCCEEDED", 2, 1)]
+    assert counts(Lanes.JOB, lanes=1) == often, "the lane with the most executions"
+    assert in_cells(store, 0, 100, lanes=1).lanes == 2
+    assert counts(Lanes.JOB, group="other") == [("other", "rare", "SUCCEEDED", 2, 1)]
+    assert counts(Lanes.GROUP)[-1] == ("other", "", "SUCCEEDED", 2, 1)
+    [*_, (_, name, _, _, total)] = counts(Lanes.NODE, group="DEFAULT")
+    assert (name, total) == ("a", 1)
+    found = in_cells(store, 0, 100, cells=5, bars=2).cells
+    assert [one.alone is not None for one in found].count(True) == 2, "of those that are alone, so many in full"
+    assert sum(one.number for one in found) == 10
 
 
 def test_slot_usage_has_the_executions_and_the_blocked_triggers_of_each_key(store: Harness) -> None:

@@ -15,11 +15,13 @@ from quartzpy.dashboard.rendering import said
 from quartzpy.dashboard.times import Times, coarse, span_text
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import ExecutionSummary, MinuteLateness, MinuteThroughput
-from quartzpy.operations.timeline import Bar, Lane, Lanes, Timeline
+from quartzpy.operations.timeline import Bar, Cell, Lane, Timeline
 from quartzpy.states import ExecutionState
+from quartzpy.store.postgresql.admin.records import Lanes
 
 NOW = datetime(2026, 11, 22, 8, tzinfo=UTC)
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+SUCCEEDED, FAILED = ExecutionState.SUCCEEDED, ExecutionState.FAILED
 
 
 def execution(state: str, **times: timedelta | None) -> ExecutionSummary:
@@ -98,6 +100,7 @@ def test_overlapping_bars_get_rows_of_their_own() -> None:
     [
         (5 * MINUTE, 5 * MINUTE, ["13:26", "13:28", "13:30", "13:32", "13:34"]),
         (60 * MINUTE, 60 * MINUTE, ["13:00", "13:30", "14:00"]),
+        (5 * SECOND, 5 * SECOND, ["13:29:56", "13:29:58", "13:30:00", "13:30:02", "13:30:04"]),
         (24 * 60 * MINUTE, 24 * 60 * MINUTE, ["Sun 22", "12:00", "Mon 23", "12:00"]),
         (72 * 60 * MINUTE, 72 * 60 * MINUTE, ["Fri 20", "Sat 21", "Sun 22", "Mon 23", "Tue 24", "Wed 25"]),
     ],
@@ -121,6 +124,28 @@ def test_many_bars_are_counted_and_a_single_failure_stays_visible() -> None:
     assert len(failed) == 1
     assert failed[0].height > 3
     assert "1 failed" in failed[0].text
+
+
+def test_what_the_database_has_counted_is_drawn_among_the_bars() -> None:
+    cell = Cell(NOW - 5 * MINUTE, NOW - 5 * MINUTE + 10 * SECOND, {SUCCEEDED: 3, FAILED: 1})
+    few = replace(timeline(bar(-2 * MINUTE, -1 * MINUTE, "SUCCEEDED")).lanes[0], cells=(cell,))
+    [lane] = draw_timeline(replace(timeline(), lanes=(few,)), UTC).lanes
+    assert [(box.tone, box.text) for box in lane.boxes] == [
+        ("bad", "3 succeeded, 1 failed"),
+        ("good", "DEFAULT.j succeeded after 1 min"),
+    ]
+    assert lane.summary == "4 succeeded, 1 failed"
+    many = replace(few, cells=(replace(cell, states={SUCCEEDED: 300_000, FAILED: 1}),))
+    [lane] = draw_timeline(replace(timeline(), lanes=(many,)), UTC).lanes
+    bad, good, alone = lane.boxes
+    assert (bad.tone, good.tone, bad.x, bad.text) == ("bad", "good", good.x, "300,000 succeeded, 1 failed")
+    assert bad.height > 3
+    assert bad.x == pytest.approx(WIDTH / 4)
+    assert (alone.tone, alone.until) == ("good", NOW - 2 * MINUTE + 10 * SECOND)
+
+
+def test_the_present_is_marked_only_where_it_is_shown() -> None:
+    assert draw_timeline(replace(timeline(), start=NOW - 2 * MINUTE, end=NOW - MINUTE), UTC).now is None
 
 
 def test_a_year_has_a_box_for_each_day() -> None:

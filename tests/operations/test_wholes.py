@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from datetime import date
+from datetime import date, timedelta
 from datetime import time as time_of_day
 
 import pytest
@@ -15,7 +15,7 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.operations import Lanes, Operations
 from quartzpy.operations.search import SEARCHED
 from quartzpy.placement import Capabilities
-from quartzpy.states import ExecutionState
+from quartzpy.states import ExecutionState, Outcome
 from quartzpy.store.protocol import TriggerGroups
 from tests.contract.harness import HOUR, MINUTE, START, Harness, SqlHarness, at, every, job, key, once, serial
 from tests.database import connect_to
@@ -46,12 +46,38 @@ def test_the_timeline_has_what_ran_what_runs_and_what_is_planned(store: Harness,
     assert operations.timeline().by is Lanes.NODE
 
 
-def test_a_timeline_needs_a_span_of_at_most_a_week(operations: Operations) -> None:
+def test_the_timeline_counts_what_it_cannot_show_one_by_one(store: Harness, operations: Operations) -> None:
+    """However many executions there are: each is in a bar or in a cell of its lane, whatever the lanes are."""
+    node = store.node()
+    store.schedule(job("often", durable=True), every(1, "often", times=300))
+    store.schedule(job("other", group="nightly"), once("other", at(400)))
+    for second in range(300):
+        outcome = Outcome.FAILED if second == 150 else Outcome.SUCCEEDED
+        store.complete(node, *store.fire_due(node), outcome=outcome)
+        store.clock.advance(timedelta(seconds=1))
+    seen = operations.timeline(START, START + HOUR, lanes="job")
+    often, other = seen.lanes
+    assert (often.name, often.job, often.number) == ("DEFAULT.often", JobKey("often"), 300)
+    assert [(bar.start, bar.state) for bar in often.bars] == [(at(150), ExecutionState.FAILED)]
+    assert sum(cell.states[ExecutionState.SUCCEEDED] for cell in often.cells) == 299
+    assert [(cell.start, cell.end) for cell in often.cells[:2]] == [(at(0), at(30)), (at(30), at(60))]
+    assert [bar.state for bar in other.bars] == [ExecutionState.SCHEDULED]
+    assert [lane.name for lane in operations.timeline(START, START + HOUR, lanes="group").lanes] == [
+        "DEFAULT",
+        "nightly",
+    ]
+    [nightly] = operations.timeline(START, START + HOUR, lanes="job", group="nightly").lanes
+    assert nightly.number == 1
+    [zoomed] = operations.timeline(START, at(120), lanes="node").lanes
+    assert (len(zoomed.bars), zoomed.cells) == (120, ()), "each is alone in its second"
+
+
+def test_a_timeline_needs_a_span_of_at_most_a_month(operations: Operations) -> None:
     with pytest.raises(InvalidValueError, match="end: must be after start"):
         operations.timeline(START, START)
-    with pytest.raises(InvalidValueError, match="at most 7 days"):
-        operations.timeline(START, START + 8 * 24 * HOUR)
-    with pytest.raises(InvalidValueError, match="lanes: must be one of node, job"):
+    with pytest.raises(InvalidValueError, match="at least 1 second and at most 31 days"):
+        operations.timeline(START, START + 32 * 24 * HOUR)
+    with pytest.raises(InvalidValueError, match="lanes: must be one of node, job, group"):
         operations.timeline(START, START + HOUR, lanes="queue")
 
 

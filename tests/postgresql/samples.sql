@@ -20,6 +20,9 @@
 \set ages {1h}
 \set all {f,t}
 \set among 100
+\set bars 10
+\set cells 12
+\set lanes 10
 \set ask_all {false}
 \set ask_fire_ids {1}
 \set at '2030-01-01 00:00:00+00'

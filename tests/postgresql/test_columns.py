@@ -40,7 +40,6 @@ DECODED = {
     "executions of a page": (executions_text(ExecutionQuery(), None), lookups.ExecutionColumns._fields),
     "last": (history.LAST, lookups.ExecutionColumns._fields),
     "last_of_job": (history.LAST_OF_JOB, lookups.ExecutionColumns._fields),
-    "between": (history.BETWEEN, lookups.ExecutionColumns._fields),
     "attempts": (history.ATTEMPTS, ("root", "place", *lookups.ExecutionColumns._fields)),
     **{name: (triggers_text(query, None), lookups.STORED_TRIGGER) for name, query in QUERIES.items()},
 }

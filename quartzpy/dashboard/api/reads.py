@@ -93,6 +93,7 @@ GROUP_OF_KEY = Parameter("group", "The group.", {**_TEXT, "default": "DEFAULT"})
 GROUP = Parameter(
     "group", "A group, or with a `*` at the end the beginning of the groups' names.", _TEXT, group_matcher
 )
+ONE_GROUP = Parameter("group", "Only the jobs of this group.", _TEXT)
 CONTAINS = Parameter("contains", "A part of the name; upper and lower case differ.", _TEXT)
 JOB_TYPE = Parameter("job_type", "The registered type of the job.", _TEXT)
 MODE = Parameter("mode", "The mode of the job.", one_of(JobMode))
@@ -125,7 +126,9 @@ SUBJECT = Parameter("subject", "The whole subject, as an entry shows it.", _TEXT
 ACTION_STATE = Parameter("state", "The state of the action.", one_of(ActionState))
 START = Parameter("start", "The beginning; by default one hour ago.", _INSTANT, instant)
 END = Parameter("end", "The end; by default two hours after the beginning.", _INSTANT, instant)
-LANES = Parameter("lanes", "The subjects of the lanes.", {"type": "string", "enum": ["node", "job"], "default": "node"})
+LANES = Parameter(
+    "lanes", "The subjects of the lanes.", {"type": "string", "enum": ["node", "job", "group"], "default": "node"}
+)
 YEAR = Parameter(
     "year", "The year; by default this one.", {"type": "integer", "minimum": 1970, "maximum": 9998}, _whole
 )
@@ -232,7 +235,7 @@ READS: tuple[Read, ...] = (
     ),
     Read("/running", "running", "The claims and the running executions."),
     Read("/upcoming", "upcoming", "The fires that are to come, by default those of the next hour.", (COUNT, UNTIL)),
-    Read("/timeline", "timeline", "What ran, what runs and what is planned.", (START, END, LANES)),
+    Read("/timeline", "timeline", "What ran, what runs and what is planned.", (START, END, LANES, ONE_GROUP)),
     Read("/cluster", "cluster", "The nodes."),
     Read("/calendars", "calendars", "The calendars."),
     Read("/calendar", "calendar", "The days of a year that a calendar excludes.", (CALENDAR_NAME, YEAR)),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from quartzpy.dashboard.drawing.plots import TONES
 from quartzpy.dashboard.times import span_text
+from quartzpy.operations.timeline import CELLS, Lane, Timeline
 from quartzpy.operations.timeline import Bar as Run
-from quartzpy.operations.timeline import Timeline
 from quartzpy.states import ExecutionState
 
 WIDTH = 1_000.0
@@ -20,17 +20,17 @@ _LEAST = 3.0
 """The least width of a bar, so that quick executions are visible."""
 _MOST_ROWS = 5
 _MOST_BARS = 150
-"""The number of bars of a lane from which on they are counted in cells instead."""
-_CELLS = 120
+"""The number of executions of a lane from which on they are counted in cells instead."""
 _LEAST_SHARE = 0.2
 """The least share of a cell that a tone has, so that one failure among many successes is seen."""
 _WORST_FIRST = ("bad", "warn", "info", "good", "idle", "plan")
 _MOST_MARKS = 7
-_MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+_SECOND, _MINUTE, _HOUR, _DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 _STEPS = (
+    *(seconds * _SECOND for seconds in (1, 2, 5, 10, 15, 30)),
     *(minutes * _MINUTE for minutes in (1, 2, 5, 10, 15, 30)),
     *(hours * _HOUR for hours in (1, 2, 3, 6, 12)),
-    *(days * _DAY for days in (1, 2)),
+    *(days * _DAY for days in (1, 2, 5)),
 )
 """The distances between the marks of the time axis."""
 _EDGE = 20.0
@@ -49,16 +49,16 @@ class Box:
     text: str
     at: datetime
     run: Run | None = None
-    """The execution or run; None for a cell with several of them."""
+    """The execution or run; None for several of them."""
+    until: datetime | None = None
+    """The end of the cell; None for an execution or a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneDrawing:
     """The boxes of one lane."""
 
-    name: str
-    first: Run
-    """Its first run, which has the key of the lane's job."""
+    lane: Lane
     boxes: tuple[Box, ...]
     height: float
     summary: str
@@ -78,7 +78,8 @@ class TimelineDrawing:
     """All lanes, and the place of the present."""
 
     lanes: tuple[LaneDrawing, ...]
-    now: float
+    now: float | None
+    """None if the present is not within the span."""
     marks: tuple[Mark, ...]
 
 
@@ -86,8 +87,8 @@ def draw_timeline(timeline: Timeline, clock: tzinfo) -> TimelineDrawing:
     """Return the geometry of a timeline, with marks at round times by a clock."""
     scale = _Scale(timeline.start, timeline.end, timeline.now)
     return TimelineDrawing(
-        lanes=tuple(_lane(lane.name, lane.bars, scale) for lane in timeline.lanes if lane.bars),
-        now=scale.x(timeline.now),
+        lanes=tuple(_lane(lane, scale) for lane in timeline.lanes if lane.number),
+        now=scale.x(timeline.now) if timeline.start <= timeline.now <= timeline.end else None,
         marks=tuple(_marks(scale, clock)),
     )
 
@@ -100,7 +101,8 @@ def _marks(scale: _Scale, clock: tzinfo) -> Iterator[Mark]:
     while at < scale.end:
         if _EDGE <= (x := scale.x(at)) <= WIDTH - _EDGE:
             local = at.astimezone(clock)
-            yield Mark(x, f"{local:%H:%M}" if local.hour or local.minute else f"{local:%a %d}")
+            time = f"{local:%H:%M:%S}" if step < _MINUTE else f"{local:%H:%M}"
+            yield Mark(x, time if local.hour or local.minute or local.second else f"{local:%a %d}")
         at += step
 
 
@@ -114,40 +116,50 @@ class _Scale:
         share = (at - self.start) / (self.end - self.start)
         return min(1.0, max(0.0, share)) * WIDTH
 
-    def at(self, x: float) -> datetime:
-        return self.start + (self.end - self.start) * (x / WIDTH)
+    def cell(self, at: datetime) -> int:
+        return min(CELLS - 1, max(0, int((at - self.start) * CELLS / (self.end - self.start))))
 
 
-def _tone(run: Run) -> str:
-    return "plan" if run.state is ExecutionState.SCHEDULED else TONES.get(str(run.state), "idle")
+def _tone(state: ExecutionState) -> str:
+    return "plan" if state is ExecutionState.SCHEDULED else TONES.get(str(state), "idle")
 
 
-def _lane(name: str, runs: Sequence[Run], scale: _Scale) -> LaneDrawing:
-    boxes = _counted(runs, scale) if len(runs) > _MOST_BARS else _packed(runs, scale)
+def _lane(lane: Lane, scale: _Scale) -> LaneDrawing:
+    boxes = _counted(lane, scale) if lane.number > _MOST_BARS else _packed(lane, scale)
     height = max((box.y + box.height for box in boxes), default=_ROW) + _MARGIN
-    return LaneDrawing(name, runs[0], tuple(boxes), height, _tally(runs))
+    states = Counter(bar.state for bar in lane.bars)
+    for cell in lane.cells:
+        states.update(cell.states)
+    return LaneDrawing(lane, tuple(boxes), height, _tally(states))
 
 
-def _packed(runs: Sequence[Run], scale: _Scale) -> list[Box]:
+def _packed(lane: Lane, scale: _Scale) -> list[Box]:
+    boxes = [_box_of(run, scale) for run in lane.bars]
+    for cell in lane.cells:
+        x, width = scale.x(cell.start), WIDTH / CELLS - 1
+        worst = min((_tone(state) for state in cell.states), key=_WORST_FIRST.index)
+        boxes.append(Box(x, 0, width, _ROW, worst, _tally(cell.states), cell.start, until=cell.end))
     ends: list[float] = []
-    boxes = []
-    for run in sorted(runs, key=lambda run: run.start):
-        x = scale.x(run.start)
-        is_planned = run.state is ExecutionState.SCHEDULED
-        end = scale.x(run.end or (run.start if is_planned else scale.now))
-        width = max(_LEAST, end - x)
-        row = next((number for number, free in enumerate(ends) if free <= x), len(ends))
+    placed = []
+    for box in sorted(boxes, key=lambda box: box.x):
+        row = next((number for number, free in enumerate(ends) if free <= box.x), len(ends))
         if row == len(ends):
             if row < _MOST_ROWS:
                 ends.append(0.0)
             else:
                 # All rows are taken: it goes over the run that is free first.
                 row = ends.index(min(ends))
-        ends[row] = x + width
-        boxes.append(
-            Box(x, _MARGIN + row * (_ROW + _GAP), width, _ROW, _tone(run), _text(run, scale.now), run.start, run)
-        )
-    return boxes
+        ends[row] = box.x + box.width
+        y = _MARGIN + row * (_ROW + _GAP)
+        placed.append(Box(box.x, y, box.width, _ROW, box.tone, box.text, box.at, box.run, box.until))
+    return placed
+
+
+def _box_of(run: Run, scale: _Scale) -> Box:
+    x = scale.x(run.start)
+    is_planned = run.state is ExecutionState.SCHEDULED
+    end = scale.x(run.end or (run.start if is_planned else scale.now))
+    return Box(x, 0, max(_LEAST, end - x), _ROW, _tone(run.state), _text(run, scale.now), run.start, run)
 
 
 def _text(run: Run, now: datetime) -> str:
@@ -158,26 +170,32 @@ def _text(run: Run, now: datetime) -> str:
     return f"{run.job} {str(run.state).lower()} after {span_text(run.end - run.start)}"
 
 
-def _counted(runs: Sequence[Run], scale: _Scale) -> list[Box]:
+def _counted(lane: Lane, scale: _Scale) -> list[Box]:
     """Return a cell for each short span, divided among the tones of its runs: the worst at the top, always visible."""
-    size, height = WIDTH / _CELLS, 2 * _ROW
-    cells: dict[int, list[Run]] = {}
-    for run in runs:
-        cells.setdefault(min(_CELLS - 1, int(scale.x(run.start) / size)), []).append(run)
+    states: defaultdict[int, Counter[ExecutionState]] = defaultdict(Counter)
+    for cell in lane.cells:
+        states[scale.cell(cell.start + (cell.end - cell.start) / 2)].update(cell.states)
+    for run in lane.bars:
+        states[scale.cell(run.start)][run.state] += 1
+    size, height, span = WIDTH / CELLS, 2 * _ROW, (scale.end - scale.start) / CELLS
     boxes = []
-    for number, several in sorted(cells.items()):
-        counts = Counter(_tone(run) for run in several)
-        tones = [tone for tone in _WORST_FIRST if counts[tone]]
-        shares = [max(_LEAST_SHARE, counts[tone] / len(several)) for tone in tones]
-        y = _MARGIN
+    for number, counts in sorted(states.items()):
+        of_tone: Counter[str] = Counter()
+        for state, count in counts.items():
+            of_tone[_tone(state)] += count
+        tones = [tone for tone in _WORST_FIRST if of_tone[tone]]
+        shares = [max(_LEAST_SHARE, of_tone[tone] / counts.total()) for tone in tones]
+        y, at, text = _MARGIN, scale.start + number * span, _tally(counts)
         for tone, share in zip(tones, shares, strict=True):
             part = height * share / sum(shares)
-            boxes.append(Box(number * size, y, size - 1, part, tone, _tally(several), scale.at(number * size)))
+            boxes.append(Box(number * size, y, size - 1, part, tone, text, at, until=at + span))
             y += part
     return boxes
 
 
-def _tally(runs: Sequence[Run]) -> str:
+def _tally(states: Mapping[ExecutionState, int]) -> str:
     words = {"SCHEDULED": "planned", "PROCESSING": "running", "ENQUEUED": "claimed"}
-    counts = Counter(words.get(str(run.state), str(run.state).lower()) for run in runs)
+    counts: Counter[str] = Counter()
+    for state, number in states.items():
+        counts[words.get(str(state), str(state).lower())] += number
     return ", ".join(f"{count:,} {word}" for word, count in counts.most_common())

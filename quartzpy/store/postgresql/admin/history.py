@@ -8,10 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from datetime import datetime, timedelta
+from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Outcome
-from quartzpy.store.postgresql.admin.records import MinuteRecord, Minutes
+from quartzpy.store.postgresql.admin.records import (
+    CellRecord,
+    CountedExecutions,
+    Lanes,
+    LoneExecution,
+    MinuteRecord,
+    Minutes,
+)
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.lookups import ExecutionColumns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
@@ -21,7 +29,6 @@ _SQL = SqlFile("admin/history.sql")
 MINUTES = _SQL("minutes")
 LAST = _SQL("last")
 LAST_OF_JOB = _SQL("last_of_job")
-BETWEEN = _SQL("between")
 ATTEMPTS = _SQL("attempts")
 
 
@@ -57,10 +64,49 @@ def attempts(session: SqlSession, fire_ids: Collection[int], limit: int) -> dict
     return {root: chain[:limit] for root, chain in chains.items()}
 
 
-def executions_between(
-    session: SqlSession, start: datetime, end: datetime, limit: int, *, margin: timedelta
-) -> list[ExecutionRecord]:
-    return [
-        ExecutionColumns._make(row).record()
-        for row in session.read_one(BETWEEN, start=start, end=end, limit=limit, margin=margin)
-    ]
+def executions_in_cells(
+    session: SqlSession,
+    start: datetime,
+    end: datetime,
+    *,
+    by: Lanes,
+    cells: int,
+    lanes: int,
+    bars: int,
+    limit: int,
+    margin: timedelta,
+    group: str | None = None,
+) -> CountedExecutions:
+    """Count the executions that overlap a span, by lane, by part of the span and by outcome.
+
+    Those that began before the span are counted in its first cell.
+
+    Args:
+        start: the beginning of the span.
+        end: its end, which does not belong to it.
+        by: what has a lane.
+        cells: the number of equal parts of the span.
+        lanes: at most so many lanes are returned, those with the most executions.
+        bars: at most so many executions that are alone in their count are returned in full, the latest ones.
+        limit: at most so many executions are counted: those that ended last.
+        margin: an execution that ended later than this after the span is not found.
+        group: only the executions of jobs of this group.
+    """
+    switches = {"by_node": by is Lanes.NODE, "by_group": by is Lanes.GROUP, "in_group": group is not None}
+    values = {"start": start, "end": end, "cells": cells, "lanes": lanes, "bars": bars, "limit": limit}
+    of_group = {} if group is None else {"group": group}
+    rows = session.read_one(_SQL("cells", **switches), **values, margin=margin, **of_group)
+    if not rows:
+        return CountedExecutions((), start, 0)
+    records = tuple(
+        CellRecord(lane_group, lane_name, Outcome(outcome), cell, number, _alone(bar) if bar[0] is not None else None)
+        for _, _, lane_group, lane_name, outcome, cell, number, *bar in rows
+    )
+    return CountedExecutions(records, rows[0][0], rows[0][1])
+
+
+def _alone(row: list[Any]) -> LoneExecution:
+    fire_id, group, name, job_group, job_name, instance_id, scheduled, began, ended = row
+    return LoneExecution(
+        fire_id, TriggerKey(name, group), JobKey(job_name, job_group), instance_id, scheduled, began, ended
+    )

@@ -59,16 +59,61 @@ SELECT
   FROM of_job JOIN qrtz_executions USING (fire_id)
  ORDER BY ended_at DESC, fire_id DESC LIMIT :'limit'::int;
 
--- name: between
--- Without errors and data: a page has thousands of rows.
-SELECT outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
-       scheduled_time, fired_time, started_at, ended_at, attempt, NULL::text AS error, NULL::text AS trigger_data,
-       NULL::text AS result, retry_at
-  FROM qrtz_executions
- WHERE sched_name = :'sched'
-   AND ended_at >= :'start'::timestamptz AND ended_at <= :'end'::timestamptz + :'margin'::interval
-   AND fired_time < :'end'::timestamptz
- ORDER BY ended_at DESC LIMIT :'limit'::int;
+-- name: cells
+-- Counts the executions that overlap a span: by lane, by cell, which is one of the equal parts of the span, and by
+-- outcome. They are the last `limit` ones. Of the lanes, those with the most executions are returned. What is alone in
+-- its count is returned in full, up to `bars` of them.
+WITH ended AS (
+    SELECT job_group, job_name, instance_id, outcome, fire_id, ended_at,
+           greatest(coalesce(started_at, fired_time), :'start'::timestamptz) AS began
+      FROM qrtz_executions
+     WHERE sched_name = :'sched'
+       AND ended_at >= :'start'::timestamptz AND ended_at <= :'end'::timestamptz + :'margin'::interval
+       AND fired_time < :'end'::timestamptz
+       \if :in_group
+       AND job_group = :'group'
+       \endif
+     ORDER BY ended_at DESC LIMIT :'limit'::int
+),
+cells AS MATERIALIZED (
+    SELECT
+           \if :by_node
+           ''::text AS lane_group, instance_id::text AS lane_name,
+           \else
+           job_group::text AS lane_group,
+           \if :by_group
+           ''
+           \else
+           job_name
+           \endif
+           ::text AS lane_name,
+           \endif
+           outcome::text AS outcome,
+           least(floor(extract(epoch FROM began - :'start'::timestamptz) * :'cells'::int
+                       / extract(epoch FROM :'end'::timestamptz - :'start'::timestamptz)),
+                 :'cells'::int - 1)::int AS cell,
+           count(*) AS number, min(fire_id) AS fire_id, min(ended_at) AS first_ended
+      FROM ended
+     GROUP BY 1, 2, 3, 4
+),
+of_lanes AS MATERIALIZED (
+    SELECT lane_group, lane_name, sum(number) AS number FROM cells GROUP BY 1, 2
+),
+chosen AS (
+    SELECT c.*, CASE WHEN c.number = 1 THEN row_number() OVER (PARTITION BY c.number ORDER BY c.first_ended DESC) END
+                AS place
+      FROM cells c
+      JOIN (SELECT lane_group, lane_name FROM of_lanes
+             ORDER BY number DESC, lane_group, lane_name LIMIT :'lanes'::int) AS l USING (lane_group, lane_name)
+)
+SELECT (SELECT CASE WHEN sum(number) < :'limit'::int THEN :'start'::timestamptz ELSE min(first_ended) END FROM cells),
+       (SELECT count(*) FROM of_lanes),
+       c.lane_group, c.lane_name, c.outcome, c.cell, c.number,
+       e.fire_id, e.trigger_group, e.trigger_name, e.job_group, e.job_name, e.instance_id, e.scheduled_time,
+       coalesce(e.started_at, e.fired_time), e.ended_at
+  FROM chosen c
+  LEFT JOIN LATERAL (SELECT * FROM qrtz_executions x WHERE x.fire_id = c.fire_id LIMIT 1) AS e
+    ON c.place <= :'bars'::int;
 
 -- name: attempts
 -- The trigger of a retry or of a recovery is named after the execution that it repeats. So each step to the attempt

@@ -43,7 +43,7 @@ class Admin:
     last_executions = calls(history.last_executions)
     last_executions_of_job = calls(history.last_executions_of_job)
     attempts = calls(history.attempts)
-    executions_between = calls(history.executions_between)
+    executions_in_cells = calls(history.executions_in_cells)
     find_keys = calls(search.find_keys)
     tables = calls(server.tables)
     locks = calls(server.locks)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 from quartzpy.jobs.rate_limit import RateLimit
-from quartzpy.keys import JobKey
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import ActionState, Outcome, TriggerState
 
 
@@ -43,6 +44,55 @@ class Minutes:
     minutes: Sequence[MinuteRecord]
     complete_since: datetime
     """The instant from which all executions are counted. Earlier ones were left out if there are too many."""
+
+
+class Lanes(StrEnum):
+    """The subjects of the lanes of a timeline."""
+
+    NODE = "node"
+    JOB = "job"
+    GROUP = "group"
+
+
+@dataclass(frozen=True, slots=True)
+class LoneExecution:
+    """An execution that is alone in its count."""
+
+    fire_id: int
+    trigger_key: TriggerKey
+    job_key: JobKey
+    instance_id: str
+    scheduled_fire_time: datetime
+    began: datetime
+    """Its start, or its fire time if it never started."""
+    ended_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CellRecord:
+    """The executions of a lane that began in a part of a span and ended alike."""
+
+    lane_group: str
+    """The group of the lane's job, or the group that is the lane; empty for a node."""
+    lane_name: str
+    """The name of the lane's job, or of the node; empty for a group."""
+    outcome: Outcome
+    cell: int
+    """The number of the part of the span, from 0."""
+    number: int
+    alone: LoneExecution | None
+    """The only one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedExecutions:
+    """The executions that overlap a span, counted in cells."""
+
+    cells: Sequence[CellRecord]
+    complete_since: datetime
+    """The instant of an end from which on all executions are counted."""
+    lanes: int
+    """The number of lanes, those that were left out included."""
 
 
 @dataclass(frozen=True, slots=True)
