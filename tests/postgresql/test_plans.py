@@ -19,6 +19,7 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ENDED, ActionState, ExecutionState, TriggerState
 from quartzpy.store.postgresql import lookups, migrations, pages
 from quartzpy.store.postgresql.admin import history, search, usage
+from quartzpy.store.postgresql.admin.records import Lanes
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.connection.listen import ANNOUNCE
 from quartzpy.store.postgresql.pausing import BY_JOB, BY_PAGE, passes
@@ -304,6 +305,17 @@ def test_a_page_does_not_read_the_whole_history(
 ) -> None:
     text, values = pages.text_and_values(query, after, LIMIT)
     assert read(explain(text, **values)) <= most
+
+
+@filled(Fill(FILL_HISTORY + FILL_OFTEN), Fill(FILL_HISTORY + FILL_OFTEN, "good"))
+@pytest.mark.parametrize("by", Lanes)
+def test_a_timeline_reads_the_executions_of_its_span_alone(
+    explain: Callable[..., list[dict[str, Any]]], by: Lanes
+) -> None:
+    """One a minute ended within two hours of two weeks, of which the second is the margin."""
+    span = {"start": _THEN - timedelta(hours=1), "end": _THEN, "margin": timedelta(hours=1)}
+    bounds = {"cells": 10, "lanes": 10, "bars": 10, "limit": 1_000}
+    assert read(explain(history.cells_text(by, in_group=False), **span, **bounds)) <= 130
 
 
 AMONG = 200

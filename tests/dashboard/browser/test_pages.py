@@ -15,6 +15,7 @@ PAGES = (
     "/",
     "/timeline",
     "/timeline?lanes=node&span=5m",
+    "/timeline?lanes=group&start=6h&end=1h",
     "/jobs",
     "/job?group=billing&name=charge-cards",
     "/triggers",

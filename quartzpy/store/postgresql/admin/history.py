@@ -92,10 +92,9 @@ def executions_in_cells(
         margin: an execution that ended later than this after the span is not found.
         group: only the executions of jobs of this group.
     """
-    switches = {"by_node": by is Lanes.NODE, "by_group": by is Lanes.GROUP, "in_group": group is not None}
     values = {"start": start, "end": end, "cells": cells, "lanes": lanes, "bars": bars, "limit": limit}
     of_group = {} if group is None else {"group": group}
-    rows = session.read_one(_SQL("cells", **switches), **values, margin=margin, **of_group)
+    rows = session.read_one(cells_text(by, in_group=group is not None), **values, margin=margin, **of_group)
     if not rows:
         return CountedExecutions((), start, 0)
     records = tuple(
@@ -103,6 +102,10 @@ def executions_in_cells(
         for _, _, lane_group, lane_name, outcome, cell, number, *bar in rows
     )
     return CountedExecutions(records, rows[0][0], rows[0][1])
+
+
+def cells_text(by: Lanes, *, in_group: bool) -> str:
+    return _SQL("cells", by_node=by is Lanes.NODE, by_group=by is Lanes.GROUP, in_group=in_group)
 
 
 def _alone(row: list[Any]) -> LoneExecution:

@@ -1,0 +1,89 @@
+"""The timeline in a real browser: a zoom by dragging, one stop for each lane, and tips beside the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from urllib.parse import parse_qs, urlsplit
+
+from playwright.sync_api import Page, expect
+
+from tests.dashboard.browser.conftest import Shop, Watched
+
+
+def span_of(page: Page) -> tuple[datetime, datetime]:
+    lanes = page.locator(".lanes")
+    start, end = lanes.get_attribute("data-start"), lanes.get_attribute("data-end")
+    assert start
+    assert end
+    return datetime.fromisoformat(start), datetime.fromisoformat(end)
+
+
+def test_a_span_is_chosen_by_dragging_over_it(running_shop: Shop, open_browser: Callable[..., Watched]) -> None:
+    page = open_browser().page
+    page.goto(f"{running_shop.url}/timeline?lanes=node")
+    # The content may be exchanged while the mouse is down: what was chosen must not change with it.
+    page.locator("#live").click()
+    start, end = span_of(page)
+    place = page.locator(".lane").first.bounding_box()
+    assert place is not None
+    y = place["y"] + place["height"] / 2
+    page.mouse.move(place["x"] + place["width"] * 0.25, y)
+    page.mouse.down()
+    page.mouse.move(place["x"] + place["width"] * 0.5, y, steps=4)
+    expect(page.locator(".band")).to_be_visible()
+    page.mouse.up()
+    page.wait_for_url("**/timeline?*start=*")
+    query = parse_qs(urlsplit(page.url).query)
+    assert query["lanes"] == ["node"]
+    chosen, until = (datetime.fromisoformat(query[name][0]) for name in ("start", "end"))
+    width = (end - start) / place["width"]
+    assert abs(chosen - (start + (end - start) / 4)) < 3 * width
+    assert abs(until - (start + (end - start) / 2)) < 3 * width
+    page.get_by_role("link", name="Zoom out").click()
+    page.wait_for_url(lambda url: url != page.url or "start" in url)
+    page.get_by_role("link", name="Now").click()
+    expect(page.get_by_role("link", name="Now")).to_have_count(0)
+
+
+def test_a_lane_is_one_stop_and_its_runs_are_reached_by_arrow_keys(
+    running_shop: Shop, open_browser: Callable[..., Watched]
+) -> None:
+    page = open_browser().page
+    page.goto(f"{running_shop.url}/timeline?span=5m")
+    page.locator("#live").click()
+    stops = page.evaluate("document.querySelectorAll('.lane [tabindex=\"0\"], .lane a:not([tabindex])').length")
+    assert stops == page.locator(".lane").count() > 1
+    page.locator(".runs").first.focus()
+    page.keyboard.press("ArrowRight")
+    tip = page.locator("#tip")
+    expect(tip).to_be_visible()
+    first = tip.inner_text()
+    assert first.split(": ")[1]
+    page.keyboard.press("End")
+    expect(page.locator(".runs .at")).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(tip).to_be_hidden()
+    # A run leads to its execution.
+    lane = page.locator(".lane:has(a)").first
+    lane.locator(".runs").focus()
+    for _ in range(lane.locator("rect").count()):
+        page.keyboard.press("ArrowRight")
+        if page.locator(".runs a > .at").count():
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/executions/*")
+
+
+def test_a_tip_names_the_run_below_the_pointer(running_shop: Shop, open_browser: Callable[..., Watched]) -> None:
+    page = open_browser().page
+    page.goto(f"{running_shop.url}/timeline?span=5m")
+    page.locator("#live").click()
+    page.locator(".runs rect").first.hover()
+    expect(page.locator("#tip")).to_contain_text(": ")
+    # It is beside the pointer, and not beyond the edge of the window.
+    place, width = page.locator("#tip").bounding_box(), page.evaluate("innerWidth")
+    assert place is not None
+    assert 0 <= place["x"] <= place["x"] + place["width"] <= width
+    page.mouse.move(1, 1)
+    expect(page.locator("#tip")).to_be_hidden()
