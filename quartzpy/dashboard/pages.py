@@ -34,7 +34,7 @@ from quartzpy.instants import zone
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import Count, PlannedRun, allowed_actions
 from quartzpy.operations.audit_log import undoing
-from quartzpy.operations.timeline import LONGEST, SHORTEST
+from quartzpy.operations.timeline import CELLS, LONGEST, SHORTEST
 from quartzpy.states import ActionState, ExecutionState, JobMode, MisfireAction, Outcome, TriggerState
 from quartzpy.store.queries import TriggerOrder
 
@@ -110,6 +110,7 @@ def timeline(context: RequestContext) -> Response:
         live="executions schedule nodes" if model.end > model.now else "",
         timeline=model,
         drawing=draw_timeline(model, zone(context.times.zone_name)),
+        parts=CELLS,
         follows=follows,
         moves=[
             ("Earlier", other(start - length / 2, end - length / 2)),

@@ -85,6 +85,8 @@ def main() -> None:
     for seed in range(first, first + given.runs):
         records = directory / str(seed) if given.runs > 1 else directory
         records.mkdir(parents=True, exist_ok=True)
+        if any(records.iterdir()):
+            parser.error(f"{records} has the records of another run already")
         begun = time.monotonic()
         report = play(
             given.mode,

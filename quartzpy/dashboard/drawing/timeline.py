@@ -56,10 +56,14 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class LaneDrawing:
-    """The boxes of one lane."""
+    """One lane: its boxes, or the cells in which its many executions are counted."""
 
     lane: Lane
     boxes: tuple[Box, ...]
+    paths: tuple[tuple[str, str], ...]
+    """For each tone the outline of its parts of all cells, as the attribute `d` of an SVG path."""
+    counts: tuple[tuple[int, str], ...]
+    """The number of each cell that is not empty, and its executions in words."""
     height: float
     summary: str
     """The lane in words, for readers who do not see it."""
@@ -125,12 +129,16 @@ def _tone(state: ExecutionState) -> str:
 
 
 def _lane(lane: Lane, scale: _Scale) -> LaneDrawing:
-    boxes = _counted(lane, scale) if lane.number > _MOST_BARS else _packed(lane, scale)
-    height = max((box.y + box.height for box in boxes), default=_ROW) + _MARGIN
     states = Counter(bar.state for bar in lane.bars)
     for cell in lane.cells:
         states.update(cell.states)
-    return LaneDrawing(lane, tuple(boxes), height, _tally(states))
+    summary = _tally(states)
+    if lane.number > _MOST_BARS:
+        paths, counts = _counted(lane, scale)
+        return LaneDrawing(lane, (), paths, counts, 2 * _ROW + 2 * _MARGIN, summary)
+    boxes = _packed(lane, scale)
+    height = max((box.y + box.height for box in boxes), default=_ROW) + _MARGIN
+    return LaneDrawing(lane, tuple(boxes), (), (), height, summary)
 
 
 def _packed(lane: Lane, scale: _Scale) -> list[Box]:
@@ -170,27 +178,33 @@ def _text(run: Run, now: datetime) -> str:
     return f"{run.job} {str(run.state).lower()} after {span_text(run.end - run.start)}"
 
 
-def _counted(lane: Lane, scale: _Scale) -> list[Box]:
-    """Return a cell for each short span, divided among the tones of its runs: the worst at the top, always visible."""
+def _counted(lane: Lane, scale: _Scale) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[int, str], ...]]:
+    """Return the cells as outlines by tone, and in words.
+
+    A cell is divided among the tones of its runs: the worst at the top, always visible.
+    """
     states: defaultdict[int, Counter[ExecutionState]] = defaultdict(Counter)
     for cell in lane.cells:
         states[scale.cell(cell.start + (cell.end - cell.start) / 2)].update(cell.states)
     for run in lane.bars:
         states[scale.cell(run.start)][run.state] += 1
-    size, height, span = WIDTH / CELLS, 2 * _ROW, (scale.end - scale.start) / CELLS
-    boxes = []
-    for number, counts in sorted(states.items()):
+    size, height = WIDTH / CELLS, 2 * _ROW
+    outlines: defaultdict[str, list[str]] = defaultdict(list)
+    for number, counts in states.items():
         of_tone: Counter[str] = Counter()
         for state, count in counts.items():
             of_tone[_tone(state)] += count
         tones = [tone for tone in _WORST_FIRST if of_tone[tone]]
         shares = [max(_LEAST_SHARE, of_tone[tone] / counts.total()) for tone in tones]
-        y, at, text = _MARGIN, scale.start + number * span, _tally(counts)
+        y = _MARGIN
         for tone, share in zip(tones, shares, strict=True):
             part = height * share / sum(shares)
-            boxes.append(Box(number * size, y, size - 1, part, tone, text, at, until=at + span))
+            outlines[tone].append(f"M{number * size:.1f} {y:.1f}h{size - 1:.1f}v{part:.1f}h-{size - 1:.1f}z")
             y += part
-    return boxes
+    return (
+        tuple((tone, "".join(outlines[tone])) for tone in _WORST_FIRST if tone in outlines),
+        tuple((number, _tally(counts)) for number, counts in sorted(states.items())),
+    )
 
 
 def _tally(states: Mapping[ExecutionState, int]) -> str:

@@ -5,15 +5,35 @@
   tip.id = "tip";
   tip.setAttribute("role", "status");
   document.body.append(tip);
-  const boxes = (svg) => [...svg.querySelectorAll("rect")];
+  // What a lane shows: its runs, or the cells in which they are counted.
   const textOf = (box) => {
     const title = box.querySelector("title");
     // The browser would show its own, after a while.
     if (title) { box.dataset.text = title.textContent; title.remove(); }
     return box.dataset.text || "";
   };
-  const show = (box, x, y) => {
-    const text = textOf(box);
+  const cellsOf = (svg) => {
+    if (!svg.cells) svg.cells = new Map(JSON.parse(svg.dataset.cells));
+    return svg.cells;
+  };
+  const cellText = (svg, number) => {
+    const { start, end, zone } = svg.closest(".lanes").dataset, from = Date.parse(start), parts = Number(svg.dataset.parts);
+    const at = (place) => new Date(from + ((Date.parse(end) - from) * place) / parts);
+    const form = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZone: zone };
+    if (Date.parse(end) - from > 86400000) Object.assign(form, { weekday: "short", day: "2-digit" });
+    const clock = new Intl.DateTimeFormat("en-GB", form);
+    return `${clock.format(at(number))} to ${clock.format(at(number + 1))}: ${cellsOf(svg).get(number)}`;
+  };
+  const mark = (svg, number) => {
+    const box = document.createElementNS("http://www.w3.org/2000/svg", "rect"), size = 1000 / Number(svg.dataset.parts);
+    for (const [name, value] of Object.entries({ x: number * size, y: 4, width: size - 1, height: 30 })) box.setAttribute(name, value);
+    box.setAttribute("class", "at counted");
+    box.dataset.text = cellText(svg, number);
+    box.dataset.cell = number;
+    svg.append(box);
+    return box;
+  };
+  const show = (text, x, y) => {
     if (tip.textContent !== text) tip.textContent = text;
     tip.classList.add("shown");
     const width = tip.offsetWidth, height = tip.offsetHeight;
@@ -22,15 +42,20 @@
   };
   const hide = () => {
     tip.classList.remove("shown");
-    for (const box of document.querySelectorAll(".runs .at")) box.classList.remove("at");
+    for (const box of document.querySelectorAll(".runs .at")) {
+      if (box.classList.contains("counted")) box.remove(); else box.classList.remove("at");
+    }
   };
 
   // --- The pointer.
   let drag = null;
   document.addEventListener("pointermove", (event) => {
     if (drag) { stretch(event); return; }
-    const box = event.target.closest ? event.target.closest(".runs rect") : null;
-    if (box) show(box, event.clientX, event.clientY);
+    const svg = event.target.closest ? event.target.closest(".runs") : null;
+    const box = svg && event.target.closest("rect");
+    const cell = svg && svg.dataset.cells ? Math.floor(share(svg, event.clientX) * Number(svg.dataset.parts)) : -1;
+    if (cell >= 0 && cellsOf(svg).has(cell)) show(cellText(svg, cell), event.clientX, event.clientY);
+    else if (box) show(textOf(box), event.clientX, event.clientY);
     else if (!document.activeElement || !document.activeElement.matches(".runs")) hide();
   });
   const share = (lane, x) => {
@@ -84,17 +109,19 @@
     if (event.key === "Escape") { drop(); hide(); return; }
     const svg = event.target;
     if (!svg.matches || !svg.matches(".runs")) return;
-    const all = boxes(svg), now = all.findIndex((box) => box.classList.contains("at"));
-    const last = all.length - 1;
+    const counted = svg.dataset.cells ? [...cellsOf(svg).keys()] : null;
+    const reached = svg.querySelector(".at"), all = counted || [...svg.querySelectorAll("rect")], last = all.length - 1;
+    const now = reached ? all.indexOf(counted ? Number(reached.dataset.cell) : reached) : -1;
     const to = { ArrowRight: Math.min(last, now + 1), ArrowLeft: now < 0 ? last : Math.max(0, now - 1), Home: 0, End: last }[event.key];
     if (to !== undefined && all.length) {
       event.preventDefault();
       hide();
-      all[to].classList.add("at");
-      const place = all[to].getBoundingClientRect();
-      show(all[to], place.left, place.bottom - 14);
+      const box = counted ? mark(svg, all[to]) : all[to];
+      box.classList.add("at");
+      const place = box.getBoundingClientRect();
+      show(textOf(box), place.left, place.bottom - 14);
     } else if (event.key === "Enter" && now >= 0) {
-      const link = all[now].closest("a");
+      const link = reached.closest("a");
       if (link) location.assign(link.getAttribute("href"));
     }
   });

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from urllib.parse import parse_qs, urlsplit
 
+import psycopg
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.dashboard.browser.conftest import Shop, Watched
@@ -87,3 +89,42 @@ def test_a_tip_names_the_run_below_the_pointer(running_shop: Shop, open_browser:
     assert 0 <= place["x"] <= place["x"] + place["width"] <= width
     page.mouse.move(1, 1)
     expect(page.locator("#tip")).to_be_hidden()
+
+
+def test_counted_cells_are_reached_like_runs(
+    busy_history: None, running_shop: Shop, open_browser: Callable[..., Watched]
+) -> None:
+    page = open_browser(timezone_id="America/New_York").page
+    page.goto(f"{running_shop.url}/timeline?start=2020-01-01T12:00:00Z&end=2020-01-01T14:00:00Z&zone=Asia/Kolkata")
+    runs = page.locator(".runs[data-cells]")
+    expect(runs).to_have_count(1)
+    runs.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#tip")).to_have_text("17:30:00 to 17:31:00: 9 succeeded, 1 failed")
+    page.keyboard.press("End")
+    expect(page.locator("#tip")).to_have_text("18:29:00 to 18:30:00: 10 succeeded")
+    place = runs.bounding_box()
+    assert place is not None
+    page.mouse.move(place["x"] + place["width"] * 0.25, place["y"] + place["height"] / 2)
+    expect(page.locator("#tip")).to_contain_text("18:00:00 to 18:01:00: 10 succeeded")
+
+
+@pytest.fixture
+def busy_history(running_shop: Shop) -> Iterator[None]:
+    """Ten executions a minute for an hour long ago, of which the first failed."""
+    with psycopg.connect(running_shop.dsn.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(
+            """
+            INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group,
+                job_name, job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome)
+            SELECT nextval('qrtz_fire_ids'), %s, 'past', 'often', 1, 'past', 'often', 'x:J', 'gone', 1, at, at, at, at,
+                   CASE n WHEN 0 THEN 'FAILED' ELSE 'SUCCEEDED' END
+              FROM (SELECT n, timestamptz '2020-01-01 12:00Z' + n * interval '6 s' AS at
+                      FROM generate_series(0, 599) AS n) AS s
+            """,
+            [running_shop.client.name],
+        )
+        try:
+            yield
+        finally:
+            connection.execute("DELETE FROM qrtz_executions WHERE trigger_group = 'past'")

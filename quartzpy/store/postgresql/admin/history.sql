@@ -89,8 +89,9 @@ cells AS MATERIALIZED (
            ::text AS lane_name,
            \endif
            outcome::text AS outcome,
-           least(floor(extract(epoch FROM began - :'start'::timestamptz) * :'cells'::int
-                       / extract(epoch FROM :'end'::timestamptz - :'start'::timestamptz)),
+           -- Not `extract`, whose numeric result takes several times as long.
+           least(floor(date_part('epoch', began - :'start'::timestamptz) * :'cells'::int
+                       / date_part('epoch', :'end'::timestamptz - :'start'::timestamptz)),
                  :'cells'::int - 1)::int AS cell,
            count(*) AS number, min(fire_id) AS fire_id, min(ended_at) AS first_ended
       FROM ended
@@ -112,8 +113,8 @@ SELECT (SELECT CASE WHEN sum(number) < :'limit'::int THEN :'start'::timestamptz 
        e.fire_id, e.trigger_group, e.trigger_name, e.job_group, e.job_name, e.instance_id, e.scheduled_time,
        coalesce(e.started_at, e.fired_time), e.ended_at
   FROM chosen c
-  LEFT JOIN LATERAL (SELECT * FROM qrtz_executions x WHERE x.fire_id = c.fire_id LIMIT 1) AS e
-    ON c.place <= :'bars'::int;
+  LEFT JOIN LATERAL (
+    SELECT * FROM qrtz_executions x WHERE x.fire_id = c.fire_id AND c.place <= :'bars'::int LIMIT 1) AS e ON true;
 
 -- name: attempts
 -- The trigger of a retry or of a recovery is named after the execution that it repeats. So each step to the attempt
