@@ -112,8 +112,12 @@ class JobTypes:
 
     def data_type(self, job: type[Job] | str) -> type[Any] | None:
         """Return the type of a job's data; None if it has none, or if the name is not registered in this process."""
-        cls = self._types.get(job) if isinstance(job, str) else job
+        cls = self.class_of(job)
         return None if cls is None else cls.data_type
+
+    def class_of(self, job: type[Job] | str) -> type[Job] | None:
+        """Return the class of a job; None if its name is not registered in this process."""
+        return self._types.get(job) if isinstance(job, str) else job
 
     def load(self, name: str, allowed_modules: tuple[str, ...]) -> bool:
         """Import the module of an unknown type if its module is allowed; return True if the type is known then."""

@@ -16,7 +16,7 @@ from typing import Any
 from quartzpy import job_data
 from quartzpy.errors import QuartzpyError, SettingsError
 from quartzpy.instants import zone_name
-from quartzpy.jobs.function_job import ARGS, KWARGS
+from quartzpy.jobs.function_arguments import ARGS, KWARGS
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
 from quartzpy.migrate.class_map import ClassMap, LeftOut, Undecided

@@ -102,8 +102,6 @@ def _detail(job: type[Job], name: str, group: str, **values: Any) -> JobDetail:
 def _function_detail(
     job: JobFunction[..., Any], name: str | None, group: str, data: object, options: Mapping[str, Any]
 ) -> JobDetail:
-    if data is not None and not isinstance(data, Mapping):
-        raise InvalidJobError(f"data: the data of a function is a mapping (got {quoted(data)})")
     name = job.__name__ if name is None else name
     try:
         return job.detail(name, group, data=data, **options)

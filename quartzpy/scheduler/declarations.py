@@ -48,7 +48,7 @@ from quartzpy.errors import InvalidJobError, InvalidValueError, QuartzpyError, S
 from quartzpy.instants import as_instant
 from quartzpy.job_data import decode
 from quartzpy.jobs.continuation import Continuation
-from quartzpy.jobs.function_job import ARGS, KWARGS
+from quartzpy.jobs.function_arguments import ARGS, KWARGS
 from quartzpy.jobs.job import Job, JobDetail, JobTypes, job_types
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy

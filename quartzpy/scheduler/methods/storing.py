@@ -31,6 +31,7 @@ from quartzpy.events.events import (
     TriggerFinalized,
 )
 from quartzpy.jobs import typed_data
+from quartzpy.jobs.function_arguments import arguments_of
 from quartzpy.jobs.internal_entries import with_trace
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import (
@@ -182,15 +183,25 @@ class StoringMethods(Methods):
             job_data.encode(of.data, max_bytes=self._config.max_job_data_bytes)
 
     def _check_typed_data(self, job: JobDetail, triggers: Sequence[Trigger] = ()) -> None:
-        """Build the typed data for each trigger, if the job's class is known in this process and has a data type."""
+        """Check the data that the job is called with by each trigger, if its class is known in this process.
+
+        The typed data is built if the class has a data type. A function must be able to take its arguments.
+        """
         data_type = self._job_types.data_type(job.job)
-        if data_type is None:
-            return
+        arguments = arguments_of(self._job_types.class_of(job.job)) if data_type is None else None
         own = job.data or {}
         if not triggers:
-            typed_data.refuse_unknown(data_type, own, f"job {job.key}")
+            if data_type is not None:
+                typed_data.refuse_unknown(data_type, own, f"job {job.key}")
+            elif arguments is not None:
+                arguments.check(own, f"job {job.key}", is_complete=False, reads=job.concurrency_key)
         for trigger in triggers:
-            typed_data.build(data_type, {**own, **(trigger.data or {})}, f"job {job.key}, trigger {trigger.key}")
+            of = f"job {job.key}, trigger {trigger.key}"
+            merged = {**own, **(trigger.data or {})}
+            if data_type is not None:
+                typed_data.build(data_type, merged, of)
+            elif arguments is not None:
+                arguments.check(merged, of, reads=job.concurrency_key)
 
     def _calendars_of(self, triggers: Sequence[Trigger]) -> Mapping[str, StoredCalendar]:
         """Return the stored calendars that triggers need."""
