@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from quartzpy.aio.methods import AsyncSchedulerMethods
 from quartzpy.aio.results import AsyncClusterEvents
@@ -27,8 +27,10 @@ from quartzpy.name_hints import SCHEDULER_NAMES, NameHints
 from quartzpy.node.health import HealthState
 from quartzpy.node.run import CHECK_EVERY
 from quartzpy.scheduler.async_calls import MethodThreads
+from quartzpy.scheduler.methods.scheduling import SchedulingMethods
 from quartzpy.scheduler.plugin import Plugin
 from quartzpy.scheduler.scheduler import BaseScheduler
+from quartzpy.scheduler.transactions import TransactionMethods
 from quartzpy.store.protocol import JobStore
 
 if TYPE_CHECKING:
@@ -62,9 +64,10 @@ class AsyncScheduler(NameHints, AsyncSchedulerMethods[BaseScheduler]):
 
     Cancelling a task that awaits a method ends the wait at once; a method that has started still completes.
 
-    `database` and the other parameters are those of `Scheduler`. `database` may also be an existing scheduler, or a
-    SQLAlchemy `AsyncEngine` on psycopg or asyncpg. Only the engine's URL is used: the connections of an asynchronous
-    pool belong to its event loop, and the scheduler's threads need connections of their own.
+    `database` and the other parameters are those of `Scheduler`. `database` may also be an existing scheduler, the
+    `SchedulerHarness` of a test, or a SQLAlchemy `AsyncEngine` on psycopg or asyncpg. Only the engine's URL is used:
+    the connections of an asynchronous pool belong to its event loop, and the scheduler's threads need connections of
+    their own.
 
     Raises:
         SettingsError: a wrong URL, an unknown setting, or a wrong value.
@@ -74,7 +77,7 @@ class AsyncScheduler(NameHints, AsyncSchedulerMethods[BaseScheduler]):
 
     def __init__(
         self,
-        database: str | Engine | AsyncEngine | JobStore | BaseScheduler | None = None,
+        database: str | Engine | AsyncEngine | JobStore | SchedulingMethods | None = None,
         *,
         connect: Callable[[], psycopg.Connection[Any]] | None = None,
         job_factory: JobFactory = new_instance,
@@ -84,13 +87,19 @@ class AsyncScheduler(NameHints, AsyncSchedulerMethods[BaseScheduler]):
         job_defaults: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        if isinstance(database, BaseScheduler):
+        if isinstance(database, SchedulingMethods):
+            if isinstance(database, TransactionMethods):
+                raise SettingsError(
+                    "database: these are the methods of one transaction; their awaitable form is"
+                    " AsyncScheduler(scheduler).using(connection)"
+                )
             if settings or connect is not None:
                 settings |= {} if connect is None else {"connect": connect}
                 raise SchedulerStateError(
                     f"{', '.join(sorted(settings))}: the scheduler that is given has its settings already"
                 )
-            self.blocking = database
+            # The scheduler of a test has all that is used here.
+            self.blocking = cast(BaseScheduler, database)
         else:
             self.blocking = Scheduler(
                 _synchronous(database),
@@ -105,6 +114,8 @@ class AsyncScheduler(NameHints, AsyncSchedulerMethods[BaseScheduler]):
         """The ordinary scheduler that this one wraps. Other threads may use it at any time."""
         self._threads = MethodThreads(self.blocking.config.pool_size + 3)
         self._decorated: list[Callable[[], Any]] = []
+        if self.blocking._awaitable is None:
+            self.blocking._awaitable = self
 
     @classmethod
     def from_config(cls, path: str | os.PathLike[str] | None = None, **settings: Any) -> Self:
@@ -279,6 +290,9 @@ class AsyncScheduler(NameHints, AsyncSchedulerMethods[BaseScheduler]):
         Raises:
             SchedulerStateError: the scheduler was started already: await `schedule_job` instead.
         """
+        if not isinstance(self.blocking, BaseScheduler):
+            # The scheduler of a test has always been started, and its store is in memory.
+            return self.blocking.scheduled_job(triggers, name, **options)
         if self.is_started:
             raise SchedulerStateError("scheduled_job: the scheduler was started already; await schedule_job instead")
         several = list(triggers) if isinstance(triggers, Iterable) and not isinstance(triggers, str) else triggers

@@ -694,7 +694,7 @@ class AsyncTriggeringMethods(AsyncStoringMethods[_TriggeringMethodsT], AsyncQuer
         That trigger is in the group MANUAL_TRIGGERS, so pauses of triggers and of other groups do not affect it. Under
         `pause_all`, or a pause of the job's group or of MANUAL_TRIGGERS, it would wait until the pause ends; therefore
         the call is refused, unless `even_if_paused` permits the wait. `data` may be a value of the job's `data_type`,
-        if the job's class is known in this process.
+        or of the type that a function's parameter is annotated with, if the job's class is known in this process.
 
         With a `debounce_key`, at most one call for this job and this key waits for its fire, in the whole cluster. A
         later call replaces the waiting one, with its own data and `delay`. With `keep_waiting`, the waiting call stays,
