@@ -80,6 +80,11 @@ class Target:
         return str(self.values[URL])
 
     @property
+    def has_database(self) -> bool:
+        """True if a source gives the URL of the database."""
+        return URL in self.values
+
+    @property
     def name(self) -> str | None:
         """The name of the scheduler, if a source gives one."""
         return self.values.get("name")
