@@ -18,6 +18,7 @@ from quartzpy.jobs.internal_entries import CurrentTrace, Within
 from quartzpy.jobs.job import JobDetail, JobTypes
 from quartzpy.keys import DEFAULT_GROUP, JobKey, JobRef, TriggerKey, TriggerRef
 from quartzpy.matchers import GroupMatcher
+from quartzpy.name_hints import RESCHEDULING_ARGUMENTS, SCHEDULING_ARGUMENTS, argument_hints
 from quartzpy.node.health import SchedulerHealth
 from quartzpy.scheduler.async_calls import AsyncFacade
 from quartzpy.scheduler.coercion import JobLike, TriggerLike
@@ -509,6 +510,7 @@ _StoringMethodsT = TypeVar("_StoringMethodsT", bound=StoringMethods)
 class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
     """The methods of `StoringMethods`, each of them awaitable."""
 
+    @argument_hints(SCHEDULING_ARGUMENTS)
     async def add_job(
         self, job: JobDetail, *, replace: bool = False, store_non_durable_while_awaiting_scheduling: bool = False
     ) -> None:
@@ -557,6 +559,7 @@ class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
         """Remove triggers, and jobs as `unschedule_job` does; return the keys of those that were stored."""
         return await self._run(lambda behind: behind.unschedule_jobs(keys))
 
+    @argument_hints(RESCHEDULING_ARGUMENTS)
     async def reschedule_job(self, key: TriggerRef, trigger: TriggerLike) -> datetime:
         """Replace a stored trigger with a new one of the same job; return the new trigger's first fire time.
 

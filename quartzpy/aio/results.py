@@ -13,6 +13,7 @@ from quartzpy.errors import QuartzpyError
 from quartzpy.instants import Span
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.name_hints import RESCHEDULING_ARGUMENTS, argument_hints
 from quartzpy.scheduler.async_calls import AsyncLazyMirror, AsyncMirror
 from quartzpy.scheduler.cluster_events import ClusterEvent, ClusterEvents
 from quartzpy.scheduler.methods.handles import TriggeredExecution
@@ -125,6 +126,7 @@ class AsyncScheduledJob(AsyncMirror[ScheduledJob]):
         """Change values of the job; names and errors as for `Scheduler.modify_job`. Its triggers do not change."""
         return await self._run(lambda behind: behind.modify(**changes))
 
+    @argument_hints(RESCHEDULING_ARGUMENTS)
     async def reschedule(self, trigger: Trigger | str | timedelta | datetime) -> datetime:
         """Replace the job's only trigger with another schedule; return the new trigger's first fire time.
 

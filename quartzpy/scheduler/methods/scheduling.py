@@ -22,7 +22,7 @@ from quartzpy.keys import (
     JobRef,
     checked_key,
 )
-from quartzpy.name_hints import HANDLE_NAMES, NameHints
+from quartzpy.name_hints import HANDLE_NAMES, RESCHEDULING_ARGUMENTS, NameHints, argument_hints
 from quartzpy.scheduler.coercion import JobLike, TriggerLike, as_job_detail, as_triggers, bind, check_named
 from quartzpy.scheduler.methods.handles import TriggeredExecution, wait_for
 from quartzpy.scheduler.methods.pausing import PausingMethods
@@ -225,6 +225,7 @@ class ScheduledJob(NameHints):
         """Change values of the job; names and errors as for `Scheduler.modify_job`. Its triggers do not change."""
         return self._scheduler.modify_job(self._key, **changes)
 
+    @argument_hints(RESCHEDULING_ARGUMENTS)
     def reschedule(self, trigger: Trigger | str | timedelta | datetime) -> datetime:
         """Replace the job's only trigger with another schedule; return the new trigger's first fire time.
 

@@ -45,7 +45,7 @@ from quartzpy.keys import (
     checked_key,
     checked_keys,
 )
-from quartzpy.name_hints import SCHEDULING_ARGUMENTS, argument_hints
+from quartzpy.name_hints import RESCHEDULING_ARGUMENTS, SCHEDULING_ARGUMENTS, argument_hints
 from quartzpy.scheduler.coercion import JobLike, TriggerLike, as_job_detail, as_trigger, as_triggers, bind, check_named
 from quartzpy.scheduler.methods.base import Methods
 from quartzpy.scheduler.sync import (
@@ -267,6 +267,7 @@ class StoringMethods(Methods):
             self._emit(JobUnscheduled(key))
         return removed
 
+    @argument_hints(RESCHEDULING_ARGUMENTS)
     def reschedule_job(self, key: TriggerRef, trigger: TriggerLike) -> datetime:
         """Replace a stored trigger with a new one of the same job; return the new trigger's first fire time.
 
