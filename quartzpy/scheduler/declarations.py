@@ -319,9 +319,7 @@ def read_trigger(declared: object, group: str, where: str = "trigger") -> Trigge
     elif "interval" in values and "unit" not in values:
         values.setdefault("kind", "simple")
     if "cron" in values:
-        raise SettingsError(
-            f"{where}: 'cron' is not known; did you mean expression? A cron text can also be the trigger"
-        )
+        raise SettingsError(f"{where}: 'cron' is not known; did you mean expression?")
     kind = trigger_kind(str(values.pop("kind", "cron")))
     own = {value_field.name for value_field in fields(kind)} - {"job_key"}
     common = {value_field.name for value_field in fields(Trigger)} | {"name", "group"}
