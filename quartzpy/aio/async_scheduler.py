@@ -9,11 +9,12 @@ import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 from quartzpy.aio.methods import AsyncSchedulerMethods
 from quartzpy.aio.results import AsyncClusterEvents
 from quartzpy.aio.transaction import AsyncTransactionMethods
+from quartzpy.config.setting_types import OutsideSettings, Settings
 from quartzpy.errors import NodeUnhealthyError, SchedulerStateError, SettingsError
 from quartzpy.events.listeners import Listeners
 from quartzpy.factory import Scheduler
@@ -22,6 +23,7 @@ from quartzpy.jobs.context import Middleware
 from quartzpy.jobs.function_job import JobFunction
 from quartzpy.jobs.function_job import job as job_of_function
 from quartzpy.jobs.job import JobFactory, new_instance
+from quartzpy.jobs.options import DecoratorOptions
 from quartzpy.logs.default_handler import ensure_logging
 from quartzpy.name_hints import SCHEDULER_NAMES, NameHints
 from quartzpy.node.health import HealthState
@@ -85,7 +87,7 @@ class AsyncScheduler(NameHints, AsyncSchedulerMethods[BaseScheduler]):
         plugins: Sequence[Plugin[Scheduler] | str] = (),
         context: Mapping[str, Any] | None = None,
         job_defaults: Mapping[str, Any] | None = None,
-        **settings: Any,
+        **settings: Unpack[Settings],
     ) -> None:
         if isinstance(database, SchedulingMethods):
             if isinstance(database, TransactionMethods):
@@ -94,10 +96,8 @@ class AsyncScheduler(NameHints, AsyncSchedulerMethods[BaseScheduler]):
                     " AsyncScheduler(scheduler).using(connection)"
                 )
             if settings or connect is not None:
-                settings |= {} if connect is None else {"connect": connect}
-                raise SchedulerStateError(
-                    f"{', '.join(sorted(settings))}: the scheduler that is given has its settings already"
-                )
+                names = sorted([*settings, *([] if connect is None else ["connect"])])
+                raise SchedulerStateError(f"{', '.join(names)}: the scheduler that is given has its settings already")
             # The scheduler of a test has all that is used here.
             self.blocking = cast(BaseScheduler, database)
         else:
@@ -118,7 +118,7 @@ class AsyncScheduler(NameHints, AsyncSchedulerMethods[BaseScheduler]):
             self.blocking._awaitable = self
 
     @classmethod
-    def from_config(cls, path: str | os.PathLike[str] | None = None, **settings: Any) -> Self:
+    def from_config(cls, path: str | os.PathLike[str] | None = None, **settings: Unpack[OutsideSettings]) -> Self:
         """Create a scheduler from outside configuration; parameters and errors as for `Scheduler.from_config`."""
         return cls(Scheduler.from_config(path, **settings))
 
@@ -283,7 +283,7 @@ class AsyncScheduler(NameHints, AsyncSchedulerMethods[BaseScheduler]):
     # --- members without an awaitable form
 
     def scheduled_job(
-        self, triggers: Any, name: str | None = None, **options: Any
+        self, triggers: Any, name: str | None = None, **options: Unpack[DecoratorOptions]
     ) -> Callable[[Callable[..., Any]], JobFunction[..., Any]]:
         """Make a job of the decorated function, which `start` schedules; parameters as for `Scheduler.scheduled_job`.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from quartzpy.aio.results import AsyncQuery, AsyncScheduledJob, AsyncTriggeredExecution
 from quartzpy.calendars.calendar import Calendar
@@ -15,7 +15,8 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.instants import Span
 from quartzpy.jobs.context import JobExecutionContext, Middleware
 from quartzpy.jobs.internal_entries import CurrentTrace, Within
-from quartzpy.jobs.job import JobDetail, JobTypes
+from quartzpy.jobs.job import JobData, JobDetail, JobTypes
+from quartzpy.jobs.options import JobChanges, ScheduleOptions
 from quartzpy.keys import DEFAULT_GROUP, JobKey, JobRef, TriggerKey, TriggerRef
 from quartzpy.matchers import GroupMatcher
 from quartzpy.name_hints import RESCHEDULING_ARGUMENTS, SCHEDULING_ARGUMENTS, argument_hints
@@ -329,7 +330,7 @@ class AsyncQueryMethods(AsyncMethods[_QueryMethodsT]):
     def triggers(
         self,
         *,
-        job: JobKey | None = None,
+        job: JobRef | None = None,
         group: str | GroupMatcher | None = None,
         contains: str | None = None,
         state: str | Collection[str] | None = None,
@@ -379,8 +380,8 @@ class AsyncQueryMethods(AsyncMethods[_QueryMethodsT]):
         self,
         *,
         state: str | Collection[str] = ENDED,
-        job: JobKey | None = None,
-        trigger: TriggerKey | None = None,
+        job: JobRef | None = None,
+        trigger: TriggerRef | None = None,
         group: str | GroupMatcher | None = None,
         job_type: str | None = None,
         node: str | None = None,
@@ -426,8 +427,8 @@ class AsyncQueryMethods(AsyncMethods[_QueryMethodsT]):
     def misfires(
         self,
         *,
-        trigger: TriggerKey | None = None,
-        job: JobKey | None = None,
+        trigger: TriggerRef | None = None,
+        job: JobRef | None = None,
         action: str | None = None,
         node: str | None = None,
         since: datetime | None = None,
@@ -531,7 +532,7 @@ class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
             )
         )
 
-    async def modify_job(self, key: JobRef, **changes: Any) -> JobDetail:
+    async def modify_job(self, key: JobRef, **changes: Unpack[JobChanges]) -> JobDetail:
         """Change values of a stored job, named as in `JobDetail`; return the changed job.
 
         Its triggers and its other values do not change, even if another program changes them at the same time.
@@ -685,7 +686,7 @@ class AsyncTriggeringMethods(AsyncStoringMethods[_TriggeringMethodsT], AsyncQuer
     async def trigger_job(
         self,
         key: JobRef,
-        data: Mapping[str, Any] | Any | None = None,
+        data: Mapping[str, Any] | JobData | None = None,
         *,
         delay: Span | None = None,
         even_if_paused: bool = False,
@@ -792,9 +793,9 @@ class AsyncSchedulingMethods(AsyncTriggeringMethods[_SchedulingMethodsT], AsyncP
         *,
         name: str | None = None,
         group: str = DEFAULT_GROUP,
-        data: Mapping[str, Any] | Any | None = None,
+        data: Mapping[str, Any] | JobData | None = None,
         replace: bool = False,
-        **options: Any,
+        **options: Unpack[ScheduleOptions],
     ) -> AsyncScheduledJob:
         """Store a job with its triggers, all or none; return a handle of the job.
 

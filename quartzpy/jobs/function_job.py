@@ -7,14 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import update_wrapper
 from types import FunctionType
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
 from quartzpy.errors import InvalidJobTypeError
 from quartzpy.instants import Span
 from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.function_arguments import OF_CLASS, FunctionArguments
-from quartzpy.jobs.job import Job, JobDetail
+from quartzpy.jobs.job import Job, JobData, JobDetail, OverlapPolicyName
+from quartzpy.jobs.options import JobOptions
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.jobs.typed_data import checked_type
@@ -68,8 +69,8 @@ class JobFunction(NameHints, Generic[_P, _R]):
         *,
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
-        data: Mapping[str, Any] | Any | None = None,
-        **options: Any,
+        data: Mapping[str, Any] | JobData | None = None,
+        **options: Unpack[JobOptions],
     ) -> JobDetail:
         """Return a `JobDetail` that calls the function with these arguments, which must be JSON values like all data.
 
@@ -128,7 +129,7 @@ def job(
     requests_recovery: bool = False,
     disallow_concurrent: bool | None = None,
     max_concurrent: int | None = None,
-    overlap_policy: str = "block",
+    overlap_policy: OverlapPolicyName = "block",
     concurrency_key: str | None = None,
     rate_limit: RateLimit | str | None = None,
     persist_data: bool | None = None,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from datetime import timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 from quartzpy.errors import (
@@ -50,6 +50,21 @@ DEFAULTABLE = (
 """The values of a `JobDetail` for which a scheduler can define defaults (`job_defaults`)."""
 _FALLBACKS = {"durable": False, "requests_recovery": False, "overlap_policy": OverlapPolicy.BLOCK}
 _ONE_LIMIT = frozenset({"disallow_concurrent", "max_concurrent"})
+
+OverlapPolicyName: TypeAlias = OverlapPolicy | Literal["block", "skip", "buffer_one", "cancel_other"]
+"""An overlap policy, or its name."""
+
+
+class _DataclassValue(Protocol):
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+class _ModelValue(Protocol):
+    def model_dump(self) -> dict[str, Any]: ...
+
+
+JobData: TypeAlias = _DataclassValue | _ModelValue
+"""A value of a job's `data_type` whose fields are known: a dataclass, or a model such as pydantic's."""
 
 _JobType = TypeVar("_JobType", bound="type[Job]")
 
@@ -296,12 +311,14 @@ class JobDetail(_Derived):
     name: str = UNNAMED
     group: str = DEFAULT_GROUP
     description: str | None = field(default=None, kw_only=True)
-    data: Mapping[str, Any] | Any | None = field(default=None, kw_only=True, hash=False)
+    data: Converted[Mapping[str, Any] | JobData | None, Mapping[str, Any] | None] = field(
+        default=cast(Any, None), kw_only=True, hash=False
+    )
     durable: bool = field(default=_NOT_GIVEN, kw_only=True)
     requests_recovery: bool = field(default=_NOT_GIVEN, kw_only=True)
     disallow_concurrent: bool | None = field(default=None, kw_only=True)
     max_concurrent: int | None = field(default=None, kw_only=True)
-    overlap_policy: str = field(default=_NOT_GIVEN, kw_only=True)
+    overlap_policy: OverlapPolicyName = field(default=_NOT_GIVEN, kw_only=True)
     concurrency_key: str | None = field(default=None, kw_only=True)
     persist_data: bool | None = field(default=None, kw_only=True)
     retry: RetryPolicy | None = field(default=None, kw_only=True)

@@ -101,7 +101,7 @@ def _detail(job: type[Job], name: str, group: str, **values: Any) -> JobDetail:
 
 
 def _function_detail(
-    job: JobFunction[..., Any], name: str | None, group: str, data: object, options: Mapping[str, Any]
+    job: JobFunction[..., Any], name: str | None, group: str, data: Any, options: Mapping[str, Any]
 ) -> JobDetail:
     name = job.__name__ if name is None else name
     try:

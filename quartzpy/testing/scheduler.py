@@ -8,9 +8,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from quartzpy.config.config import SchedulerConfig
+from quartzpy.config.setting_types import Settings
 from quartzpy.connection_types import is_asynchronous
 from quartzpy.errors import InvalidValueError
 from quartzpy.events.events import Event, JobPaused, JobSkipped, TriggerFinalized, TriggerMisfired
@@ -87,7 +88,7 @@ class SchedulerHarness(SchedulingMethods):
         context: Mapping[str, Any] | None = None,
         database: Engine | Connection | None = None,
         job_defaults: Mapping[str, Any] | None = None,
-        **settings: Any,
+        **settings: Unpack[Settings],
     ) -> None:
         self.context: dict[str, Any] = dict(context or {})
         self.clock = ManualClock(start)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace as replace_in
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 from quartzpy import job_data
 from quartzpy.calendars.calendar import Calendar
@@ -34,6 +34,7 @@ from quartzpy.jobs import typed_data
 from quartzpy.jobs.function_arguments import arguments_of
 from quartzpy.jobs.internal_entries import with_trace
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.options import JobChanges
 from quartzpy.keys import (
     DEFAULT_GROUP,
     JobKey,
@@ -215,7 +216,7 @@ class StoringMethods(Methods):
                 raise refusals.calendar_not_stored(name, store.names(NameKind.CALENDARS))
         return calendars
 
-    def modify_job(self, key: JobRef, **changes: Any) -> JobDetail:
+    def modify_job(self, key: JobRef, **changes: Unpack[JobChanges]) -> JobDetail:
         """Change values of a stored job, named as in `JobDetail`; return the changed job.
 
         Its triggers and its other values do not change, even if another program changes them at the same time.

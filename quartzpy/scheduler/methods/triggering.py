@@ -14,6 +14,7 @@ from quartzpy.instants import Span, as_instant, as_span
 from quartzpy.jobs import typed_data
 from quartzpy.jobs.function_arguments import arguments_of
 from quartzpy.jobs.internal_entries import repeats
+from quartzpy.jobs.job import JobData
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, JobRef, TriggerKey, TriggerRef, check_name, checked_key, unique_name
 from quartzpy.scheduler.methods.handles import TriggeredExecution
 from quartzpy.scheduler.methods.queries import FireRef, QueryMethods, checked_fire_id
@@ -38,7 +39,7 @@ class TriggeringMethods(StoringMethods, QueryMethods):
     def trigger_job(
         self,
         key: JobRef,
-        data: Mapping[str, Any] | Any | None = None,
+        data: Mapping[str, Any] | JobData | None = None,
         *,
         delay: Span | None = None,
         even_if_paused: bool = False,
