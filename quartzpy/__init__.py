@@ -14,7 +14,7 @@ from quartzpy.errors import JobExecutionError, QuartzpyError
 from quartzpy.events.listener_kinds import JobListener, SchedulerListener, TriggerListener
 from quartzpy.factory import Scheduler
 from quartzpy.job_data import JobDataMap
-from quartzpy.jobs.context import JobExecutionContext
+from quartzpy.jobs.context import JobExecutionContext, Middleware
 from quartzpy.jobs.continuation import Continuation, Predecessor
 from quartzpy.jobs.function_job import JobFunction, job
 from quartzpy.jobs.job import (
@@ -25,16 +25,20 @@ from quartzpy.jobs.job import (
     disallow_concurrent_execution,
     persist_job_data_after_execution,
 )
+from quartzpy.jobs.job_transaction import AsyncJobConnection
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, KeyMatcher
 from quartzpy.node.health import HealthState, SchedulerHealth, ThreadHealth
 from quartzpy.scheduler.methods.handles import TriggeredExecution
-from quartzpy.scheduler.methods.scheduling import ScheduledJob
+from quartzpy.scheduler.methods.scheduling import ScheduledJob, SchedulingMethods
+from quartzpy.scheduler.plugin import Plugin
 from quartzpy.scheduler.querying import Page, Query
 from quartzpy.scheduler.scheduler import SchedulerMetadata
-from quartzpy.states import CompletionInstruction, ExecutionState, JobMode, PublicState
+from quartzpy.scheduler.sync import SyncPlan
+from quartzpy.states import CompletionInstruction, ExecutionState, JobMode, Outcome, OverlapPolicy, PublicState
+from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
 from quartzpy.triggers.cron import CronMisfire, CronTrigger
@@ -51,6 +55,7 @@ __all__ = [
     "AllOf",
     "AnnualCalendar",
     "AnyOf",
+    "AsyncJobConnection",
     "AsyncScheduler",
     "BaseCalendar",
     "Calendar",
@@ -68,6 +73,7 @@ __all__ = [
     "DateTrigger",
     "DayOfWeek",
     "DaylightSaving",
+    "ExecutionRecord",
     "ExecutionState",
     "FixedDelayTrigger",
     "GroupMatcher",
@@ -86,10 +92,16 @@ __all__ = [
     "JobKey",
     "JobListener",
     "JobMode",
+    "JobRecord",
     "KeyMatcher",
+    "Middleware",
+    "MisfireRecord",
     "MonthlyCalendar",
     "NoOpJob",
+    "Outcome",
+    "OverlapPolicy",
     "Page",
+    "Plugin",
     "Predecessor",
     "PublicState",
     "QuartzpyError",
@@ -97,18 +109,22 @@ __all__ = [
     "RateLimit",
     "RecurrenceTrigger",
     "RetryPolicy",
+    "RunningRecord",
     "ScheduledJob",
     "Scheduler",
     "SchedulerConfig",
     "SchedulerHealth",
     "SchedulerListener",
     "SchedulerMetadata",
+    "SchedulingMethods",
     "SimpleMisfire",
     "SimpleTrigger",
+    "SyncPlan",
     "ThreadHealth",
     "Trigger",
     "TriggerKey",
     "TriggerListener",
+    "TriggerRecord",
     "TriggeredExecution",
     "WeeklyCalendar",
     "WholeDayCalendar",

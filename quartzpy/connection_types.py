@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
 
-_ASYNCHRONOUS = frozenset({"AsyncConnection", "AsyncSession", "async_scoped_session"})
+_ASYNCHRONOUS = frozenset({"AsyncConnection", "AsyncSession", "async_scoped_session", "AsyncJobConnection"})
 
 
 def is_asynchronous(connection: object) -> bool:
@@ -38,13 +38,20 @@ class DjangoConnection(Protocol):
 
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import psycopg
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, CursorResult
+    from sqlalchemy import Executable as Executable
+    from sqlalchemy import ScalarResult as SomeScalarResult
     from sqlalchemy.engine import Engine
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
     from sqlalchemy.orm import Session, scoped_session
 
     JobConnection: TypeAlias = Connection
+    Result: TypeAlias = CursorResult[Any]
+    ScalarResult: TypeAlias = SomeScalarResult[Any]
+    Parameters: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
     UserConnection: TypeAlias = Connection | Session | scoped_session[Any] | psycopg.Connection[Any] | DjangoConnection
     AsyncUserConnection: TypeAlias = (
         AsyncConnection | AsyncSession | async_scoped_session[Any] | psycopg.AsyncConnection[Any]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Unpack
 
 from quartzpy.calendars.days import DayOfWeek
 from quartzpy.cron_expressions.fields import (
@@ -28,7 +28,7 @@ from quartzpy.cron_expressions.fields import (
 )
 from quartzpy.errors import InvalidCronError
 from quartzpy.name_hints import BuilderModule
-from quartzpy.triggers.cron import CronTrigger
+from quartzpy.triggers.cron import CronOptions, CronTrigger
 
 __all__ = [
     "daily_at",
@@ -49,43 +49,47 @@ __all__ = [
 _LAST = -1
 
 
-def every_seconds(seconds: int, **options: Any) -> CronTrigger:
+def every_seconds(seconds: int, **options: Unpack[CronOptions]) -> CronTrigger:
     """A trigger that fires at this interval, counted from the full minute; 60 must be a multiple of `seconds`."""
     return _built(f"{_step(seconds, SECONDS, 'seconds')} * * * * ?", options)
 
 
-def every_minutes(minutes: int, **options: Any) -> CronTrigger:
+def every_minutes(minutes: int, **options: Unpack[CronOptions]) -> CronTrigger:
     """A trigger that fires at this interval, counted from the full hour; 60 must be a multiple of `minutes`."""
     return _built(f"0 {_step(minutes, MINUTES, 'minutes')} * * * ?", options)
 
 
-def every_hours(hours: int, minute: int = 0, **options: Any) -> CronTrigger:
+def every_hours(hours: int, minute: int = 0, **options: Unpack[CronOptions]) -> CronTrigger:
     """A trigger that fires at this interval, counted from midnight; 24 must be a multiple of `hours`."""
     return _built(f"0 {_number(minute, MINUTES, 'minute')} {_step(hours, HOURS, 'hours')} * * ?", options)
 
 
-def hourly(minute: int = 0, second: int = 0, **options: Any) -> CronTrigger:
+def hourly(minute: int = 0, second: int = 0, **options: Unpack[CronOptions]) -> CronTrigger:
     """A trigger that fires once an hour, at this minute."""
     return _built(f"{_number(second, SECONDS, 'second')} {_number(minute, MINUTES, 'minute')} * * * ?", options)
 
 
-def daily_at(hour: int, minute: int = 0, second: int = 0, **options: Any) -> CronTrigger:
+def daily_at(hour: int, minute: int = 0, second: int = 0, **options: Unpack[CronOptions]) -> CronTrigger:
     """A trigger that fires every day at this time."""
     return _built(f"{_time(hour, minute, second)} * * ?", options)
 
 
-def weekdays_at(hour: int, minute: int = 0, second: int = 0, **options: Any) -> CronTrigger:
+def weekdays_at(hour: int, minute: int = 0, second: int = 0, **options: Unpack[CronOptions]) -> CronTrigger:
     """A trigger that fires from Monday to Friday at this time."""
     return _built(f"{_time(hour, minute, second)} ? * MON-FRI", options)
 
 
-def weekends_at(hour: int, minute: int = 0, second: int = 0, **options: Any) -> CronTrigger:
+def weekends_at(hour: int, minute: int = 0, second: int = 0, **options: Unpack[CronOptions]) -> CronTrigger:
     """A trigger that fires on Saturday and Sunday at this time."""
     return _built(f"{_time(hour, minute, second)} ? * SAT,SUN", options)
 
 
 def weekly_on(
-    days: str | DayOfWeek | Iterable[str | DayOfWeek], hour: int, minute: int = 0, second: int = 0, **options: Any
+    days: str | DayOfWeek | Iterable[str | DayOfWeek],
+    hour: int,
+    minute: int = 0,
+    second: int = 0,
+    **options: Unpack[CronOptions],
 ) -> CronTrigger:
     """A trigger that fires at this time on one day of the week or several: "MON", "monday", DayOfWeek.MONDAY.
 
@@ -98,7 +102,7 @@ def weekly_on(
     return _built(f"{_time(hour, minute, second)} ? * {named}", options)
 
 
-def monthly_on(day: int, hour: int, minute: int = 0, second: int = 0, **options: Any) -> CronTrigger:
+def monthly_on(day: int, hour: int, minute: int = 0, second: int = 0, **options: Unpack[CronOptions]) -> CronTrigger:
     """A trigger that fires at this time on this day of every month; months that lack the day are left out.
 
     Days from -1 down are counted from the end of the month: -1 is the last day, -2 the one before it.
@@ -111,7 +115,7 @@ def monthly_on(day: int, hour: int, minute: int = 0, second: int = 0, **options:
 
 
 def monthly_on_nth(
-    nth: int, day: str | DayOfWeek, hour: int, minute: int = 0, second: int = 0, **options: Any
+    nth: int, day: str | DayOfWeek, hour: int, minute: int = 0, second: int = 0, **options: Unpack[CronOptions]
 ) -> CronTrigger:
     """A trigger that fires at this time on the `nth` such weekday of every month; -1 is the last one.
 
@@ -123,17 +127,21 @@ def monthly_on_nth(
     return _built(f"{_time(hour, minute, second)} ? * {chosen}", options)
 
 
-def last_day_of_month_at(hour: int, minute: int = 0, second: int = 0, **options: Any) -> CronTrigger:
+def last_day_of_month_at(hour: int, minute: int = 0, second: int = 0, **options: Unpack[CronOptions]) -> CronTrigger:
     """A trigger that fires at this time on the last day of every month."""
     return monthly_on(_LAST, hour, minute, second, **options)
 
 
-def last_weekday_of_month_at(hour: int, minute: int = 0, second: int = 0, **options: Any) -> CronTrigger:
+def last_weekday_of_month_at(
+    hour: int, minute: int = 0, second: int = 0, **options: Unpack[CronOptions]
+) -> CronTrigger:
     """A trigger that fires at this time on the last Monday to Friday of every month."""
     return _built(f"{_time(hour, minute, second)} LW * ?", options)
 
 
-def yearly_on(month: int | str, day: int, hour: int, minute: int = 0, second: int = 0, **options: Any) -> CronTrigger:
+def yearly_on(
+    month: int | str, day: int, hour: int, minute: int = 0, second: int = 0, **options: Unpack[CronOptions]
+) -> CronTrigger:
     """A trigger that fires once a year, on this day of this month (1-12 or "JAN"-"DEC"), at this time."""
     if isinstance(month, str) and month.upper()[:3] in MONTH_NAMES:
         month = MONTH_NAMES.index(month.upper()[:3]) + 1
@@ -141,7 +149,7 @@ def yearly_on(month: int | str, day: int, hour: int, minute: int = 0, second: in
     return _built(f"{_time(hour, minute, second)} {_number(day, DAY_OF_MONTH, 'day')} {chosen} ?", options)
 
 
-def _built(expression: str, options: dict[str, Any]) -> CronTrigger:
+def _built(expression: str, options: CronOptions) -> CronTrigger:
     return CronTrigger(expression, **options)
 
 

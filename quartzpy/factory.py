@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, entry_points, version
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from quartzpy.clock import SystemClock
 from quartzpy.config.config import SchedulerConfig
+from quartzpy.config.setting_types import OutsideSettings, Settings
 from quartzpy.config.sources import URL, load_settings
 from quartzpy.connection_types import is_engine
 from quartzpy.errors import SettingsError
@@ -126,7 +127,7 @@ class Scheduler(BaseScheduler):
         plugins: Sequence[Plugin[Scheduler] | str] = (),
         context: Mapping[str, Any] | None = None,
         job_defaults: Mapping[str, Any] | None = None,
-        **settings: Any,
+        **settings: Unpack[Settings],
     ) -> None:
         config = SchedulerConfig.of(settings)
         super().__init__(
@@ -152,7 +153,7 @@ class Scheduler(BaseScheduler):
         plugins: Sequence[Plugin[Scheduler] | str] = (),
         context: Mapping[str, Any] | None = None,
         job_defaults: Mapping[str, Any] | None = None,
-        **settings: Any,
+        **settings: Unpack[OutsideSettings],
     ) -> Self:
         """Create a scheduler from settings outside the program: `Scheduler.from_config()`.
 

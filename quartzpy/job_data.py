@@ -2,9 +2,10 @@
 
 What JSON lacks is written as an object with one key that starts with "$": `{"$datetime": "..."}`,
 `{"$decimal": "1.50"}`, `{"$uuid": ...}`, `{"$bytes": <base64>}`, `{"$date"|"$time"|"$timedelta": ...}`. A float
-that a database would give back as a whole number is `{"$float": "1e+22"}`. An enum member or a dataclass is written
-as its name and values, `{"$enum": ["module:Class", "NAME"]}`, and read back only where its class is already
-imported: data never imports a module.
+that a database would give back as a whole number is `{"$float": "1e+22"}`, and a path is `{"$path": "/srv/in.csv"}`.
+An enum member, a dataclass or a model (a class with `model_validate` and `model_dump`, like pydantic's) is written as
+its name and values, `{"$enum": ["module:Class", "NAME"]}`, and read back only where its class is already imported: data
+never imports a module.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -84,6 +86,19 @@ def _class_name(cls: type) -> str:
     return f"{module_of(cls)}:{cls.__qualname__}"
 
 
+def _stored_class(cls: type, path: str) -> str:
+    """Return the name of a class by which it is read back."""
+    name = _class_name(cls)
+    try:
+        _class_named(name)
+    except InvalidJobDataError:
+        # A parametrized generic model, for example, is not an attribute of its module.
+        raise InvalidJobDataError(
+            f"{path}: {cls.__qualname__} is not a class of a module, so it cannot be read back"
+        ) from None
+    return name
+
+
 def _class_named(name: str) -> type:
     module, _, path = name.partition(":")
     cls: Any = sys.modules.get(module)
@@ -109,6 +124,19 @@ def _dataclass_of(value: Any, depth: int) -> Any:
     if not dataclasses.is_dataclass(cls):
         raise InvalidJobDataError(f"data holds {quoted(name)} as a dataclass, but it is not a dataclass")
     return cls(**{key: _decoded(item, depth + 1) for key, item in values.items()})
+
+
+def is_model(cls: type[Any]) -> bool:
+    """Return whether a class is a model, like pydantic's: it has `model_validate` and `model_dump`."""
+    return all(callable(getattr(cls, name, None)) for name in ("model_validate", "model_dump"))
+
+
+def _model_of(value: Any, depth: int) -> Any:
+    name, values = value
+    cls: Any = _class_named(name)
+    if not is_model(cls):
+        raise InvalidJobDataError(f"data holds {quoted(name)} as a model, but it is not a model")
+    return cls.model_validate({key: _decoded(item, depth + 1) for key, item in values.items()})
 
 
 def _tuple_of(value: Any, depth: int) -> tuple[Any, ...]:
@@ -140,10 +168,12 @@ _READERS: dict[str, Callable[[Any, int], Any]] = {
     "$float": _of_text(float),
     "$decimal": _of_text(Decimal),
     "$uuid": _of_text(UUID),
+    "$path": _of_text(Path),
     "$bytes": _of_text(lambda value: base64.b64decode(value, validate=True)),
     "$tuple": _tuple_of,
     "$enum": _enum_of,
     "$dataclass": _dataclass_of,
+    "$model": _model_of,
     "$object": lambda value, depth: {key: _decoded(item, depth + 1) for key, item in value.items()},
 }
 
@@ -172,18 +202,25 @@ def _tagged(value: Any, path: str, depth: int, budget: _Budget) -> Any:
             return {"$decimal": str(value)}
         case UUID():
             return {"$uuid": str(value)}
+        case Path():
+            return {"$path": str(value)}
         case bytes():
             return {"$bytes": base64.b64encode(value).decode()}
         case tuple():
             return {"$tuple": [_encoded(item, f"{path}[{n}]", depth + 1, budget) for n, item in enumerate(value)]}
+    if is_model(type(value)):
+        values = {
+            name: _encoded(item, f"{path}.{name}", depth + 1, budget) for name, item in value.model_dump().items()
+        }
+        return {"$model": [_stored_class(type(value), path), values]}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         # Fields that the constructor does not take are left out, because the value is rebuilt by the constructor.
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
         encoded = {name: _encoded(item, f"{path}.{name}", depth + 1, budget) for name, item in fields.items()}
         return {"$dataclass": [_class_name(type(value)), encoded]}
     raise InvalidJobDataError(
-        f"{path}: {type(value).__name__} cannot be stored; use JSON values, datetime, Decimal, UUID, bytes,"
-        " an enum or a dataclass"
+        f"{path}: {type(value).__name__} cannot be stored; use JSON values, datetime, date, time, timedelta,"
+        " Decimal, UUID, bytes, Path, an enum, a dataclass or a pydantic model"
     )
 
 

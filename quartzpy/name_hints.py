@@ -296,6 +296,25 @@ SCHEDULING_ARGUMENTS: Mapping[str, str] = {
 }
 """Arguments of other libraries for which users look on `add_job`, which stores a job without a trigger here."""
 
+RESCHEDULING_ARGUMENTS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("weeks", "days", "hours", "minutes", "seconds"), 'reschedule_job("nightly", every(minutes=10)) for an interval'
+    ),
+    **dict.fromkeys(
+        ("year", "month", "day", "week", "day_of_week", "hour", "minute", "second"),
+        'reschedule_job("nightly", "0 0/5 * * * ?") for a cron expression, or cron.daily_at(2, 30) of `from quartzpy'
+        " import cron`",
+    ),
+    "run_date": 'reschedule_job("nightly", at(datetime(2026, 12, 24, 18, tzinfo=UTC))) for one instant',
+    **{
+        name: OPTION_NAMES[name]
+        for name in ("timezone", "time_zone", "calendar", "start_date", "end_date", "start_time", "end_time", "misfire")
+    },
+    "jobstore": "a scheduler has one store, its database",
+    **dict.fromkeys(("job_id", "id", "name", "trigger_key"), 'the name comes first: reschedule_job("nightly", ...)'),
+}
+"""Arguments of other libraries for which users look on `reschedule_job`."""
+
 ARGUMENT_ALIASES: Mapping[str, str] = {
     **dict.fromkeys(("timezone", "tz", "zone", "tzinfo"), "time_zone"),
     **dict.fromkeys(("start", "start_date", "start_at", "begin"), "start_time"),

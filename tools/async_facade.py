@@ -247,7 +247,15 @@ class Writer:
         signature = self._signature(node, source)
         call = f"behind.{name}" if isinstance(member, property) else f"behind.{name}({_passed(node.args)})"
         head, body = self._body(node, source, name, call, is_property=isinstance(member, property))
-        return f"{head.format(signature=signature)}\n{quoted}{textwrap.indent(body, '    ')}"
+        hints = "".join(f"@{ast.unparse(decorator)}\n" for decorator in self._hints(node, source))
+        return f"{hints}{head.format(signature=signature)}\n{quoted}{textwrap.indent(body, '    ')}"
+
+    def _hints(self, node: ast.FunctionDef, source: Source) -> list[ast.expr]:
+        """The decorators that add advice to the error about an unknown argument."""
+        decorators = [each for each in node.decorator_list if ast.unparse(each).startswith("argument_hints(")]
+        for decorator in decorators:
+            self._note_names(decorator, source)
+        return decorators
 
     def _body(
         self, node: ast.FunctionDef, source: Source, name: str, call: str, *, is_property: bool

@@ -9,11 +9,12 @@ import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 from quartzpy.aio.methods import AsyncSchedulerMethods
 from quartzpy.aio.results import AsyncClusterEvents
 from quartzpy.aio.transaction import AsyncTransactionMethods
+from quartzpy.config.setting_types import OutsideSettings, Settings
 from quartzpy.errors import NodeUnhealthyError, SchedulerStateError, SettingsError
 from quartzpy.events.listeners import Listeners
 from quartzpy.factory import Scheduler
@@ -22,13 +23,16 @@ from quartzpy.jobs.context import Middleware
 from quartzpy.jobs.function_job import JobFunction
 from quartzpy.jobs.function_job import job as job_of_function
 from quartzpy.jobs.job import JobFactory, new_instance
+from quartzpy.jobs.options import DecoratorOptions
 from quartzpy.logs.default_handler import ensure_logging
 from quartzpy.name_hints import SCHEDULER_NAMES, NameHints
 from quartzpy.node.health import HealthState
 from quartzpy.node.run import CHECK_EVERY
 from quartzpy.scheduler.async_calls import MethodThreads
+from quartzpy.scheduler.methods.scheduling import SchedulingMethods
 from quartzpy.scheduler.plugin import Plugin
 from quartzpy.scheduler.scheduler import BaseScheduler
+from quartzpy.scheduler.transactions import TransactionMethods
 from quartzpy.store.protocol import JobStore
 
 if TYPE_CHECKING:
@@ -62,9 +66,10 @@ class AsyncScheduler(NameHints, AsyncSchedulerMethods[BaseScheduler]):
 
     Cancelling a task that awaits a method ends the wait at once; a method that has started still completes.
 
-    `database` and the other parameters are those of `Scheduler`. `database` may also be an existing scheduler, or a
-    SQLAlchemy `AsyncEngine` on psycopg or asyncpg. Only the engine's URL is used: the connections of an asynchronous
-    pool belong to its event loop, and the scheduler's threads need connections of their own.
+    `database` and the other parameters are those of `Scheduler`. `database` may also be an existing scheduler, the
+    `SchedulerHarness` of a test, or a SQLAlchemy `AsyncEngine` on psycopg or asyncpg. Only the engine's URL is used:
+    the connections of an asynchronous pool belong to its event loop, and the scheduler's threads need connections of
+    their own.
 
     Raises:
         SettingsError: a wrong URL, an unknown setting, or a wrong value.
@@ -74,7 +79,7 @@ class AsyncScheduler(NameHints, AsyncSchedulerMethods[BaseScheduler]):
 
     def __init__(
         self,
-        database: str | Engine | AsyncEngine | JobStore | BaseScheduler | None = None,
+        database: str | Engine | AsyncEngine | JobStore | SchedulingMethods | None = None,
         *,
         connect: Callable[[], psycopg.Connection[Any]] | None = None,
         job_factory: JobFactory = new_instance,
@@ -82,15 +87,19 @@ class AsyncScheduler(NameHints, AsyncSchedulerMethods[BaseScheduler]):
         plugins: Sequence[Plugin[Scheduler] | str] = (),
         context: Mapping[str, Any] | None = None,
         job_defaults: Mapping[str, Any] | None = None,
-        **settings: Any,
+        **settings: Unpack[Settings],
     ) -> None:
-        if isinstance(database, BaseScheduler):
-            if settings or connect is not None:
-                settings |= {} if connect is None else {"connect": connect}
-                raise SchedulerStateError(
-                    f"{', '.join(sorted(settings))}: the scheduler that is given has its settings already"
+        if isinstance(database, SchedulingMethods):
+            if isinstance(database, TransactionMethods):
+                raise SettingsError(
+                    "database: these are the methods of one transaction; their awaitable form is"
+                    " AsyncScheduler(scheduler).using(connection)"
                 )
-            self.blocking = database
+            if settings or connect is not None:
+                names = sorted([*settings, *([] if connect is None else ["connect"])])
+                raise SchedulerStateError(f"{', '.join(names)}: the scheduler that is given has its settings already")
+            # The scheduler of a test has all that is used here.
+            self.blocking = cast(BaseScheduler, database)
         else:
             self.blocking = Scheduler(
                 _synchronous(database),
@@ -105,9 +114,11 @@ class AsyncScheduler(NameHints, AsyncSchedulerMethods[BaseScheduler]):
         """The ordinary scheduler that this one wraps. Other threads may use it at any time."""
         self._threads = MethodThreads(self.blocking.config.pool_size + 3)
         self._decorated: list[Callable[[], Any]] = []
+        if self.blocking._awaitable is None:
+            self.blocking._awaitable = self
 
     @classmethod
-    def from_config(cls, path: str | os.PathLike[str] | None = None, **settings: Any) -> Self:
+    def from_config(cls, path: str | os.PathLike[str] | None = None, **settings: Unpack[OutsideSettings]) -> Self:
         """Create a scheduler from outside configuration; parameters and errors as for `Scheduler.from_config`."""
         return cls(Scheduler.from_config(path, **settings))
 
@@ -272,13 +283,16 @@ class AsyncScheduler(NameHints, AsyncSchedulerMethods[BaseScheduler]):
     # --- members without an awaitable form
 
     def scheduled_job(
-        self, triggers: Any, name: str | None = None, **options: Any
+        self, triggers: Any, name: str | None = None, **options: Unpack[DecoratorOptions]
     ) -> Callable[[Callable[..., Any]], JobFunction[..., Any]]:
         """Make a job of the decorated function, which `start` schedules; parameters as for `Scheduler.scheduled_job`.
 
         Raises:
             SchedulerStateError: the scheduler was started already: await `schedule_job` instead.
         """
+        if not isinstance(self.blocking, BaseScheduler):
+            # The scheduler of a test has always been started, and its store is in memory.
+            return self.blocking.scheduled_job(triggers, name, **options)
         if self.is_started:
             raise SchedulerStateError("scheduled_job: the scheduler was started already; await schedule_job instead")
         several = list(triggers) if isinstance(triggers, Iterable) and not isinstance(triggers, str) else triggers

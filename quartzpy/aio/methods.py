@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from quartzpy.aio.results import AsyncQuery, AsyncScheduledJob, AsyncTriggeredExecution
 from quartzpy.calendars.calendar import Calendar
@@ -15,9 +15,11 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.instants import Span
 from quartzpy.jobs.context import JobExecutionContext, Middleware
 from quartzpy.jobs.internal_entries import CurrentTrace, Within
-from quartzpy.jobs.job import JobDetail, JobTypes
+from quartzpy.jobs.job import JobData, JobDetail, JobTypes
+from quartzpy.jobs.options import JobChanges, ScheduleOptions
 from quartzpy.keys import DEFAULT_GROUP, JobKey, JobRef, TriggerKey, TriggerRef
 from quartzpy.matchers import GroupMatcher
+from quartzpy.name_hints import RESCHEDULING_ARGUMENTS, SCHEDULING_ARGUMENTS, argument_hints
 from quartzpy.node.health import SchedulerHealth
 from quartzpy.scheduler.async_calls import AsyncFacade
 from quartzpy.scheduler.coercion import JobLike, TriggerLike
@@ -328,7 +330,7 @@ class AsyncQueryMethods(AsyncMethods[_QueryMethodsT]):
     def triggers(
         self,
         *,
-        job: JobKey | None = None,
+        job: JobRef | None = None,
         group: str | GroupMatcher | None = None,
         contains: str | None = None,
         state: str | Collection[str] | None = None,
@@ -378,8 +380,8 @@ class AsyncQueryMethods(AsyncMethods[_QueryMethodsT]):
         self,
         *,
         state: str | Collection[str] = ENDED,
-        job: JobKey | None = None,
-        trigger: TriggerKey | None = None,
+        job: JobRef | None = None,
+        trigger: TriggerRef | None = None,
         group: str | GroupMatcher | None = None,
         job_type: str | None = None,
         node: str | None = None,
@@ -425,8 +427,8 @@ class AsyncQueryMethods(AsyncMethods[_QueryMethodsT]):
     def misfires(
         self,
         *,
-        trigger: TriggerKey | None = None,
-        job: JobKey | None = None,
+        trigger: TriggerRef | None = None,
+        job: JobRef | None = None,
         action: str | None = None,
         node: str | None = None,
         since: datetime | None = None,
@@ -509,6 +511,7 @@ _StoringMethodsT = TypeVar("_StoringMethodsT", bound=StoringMethods)
 class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
     """The methods of `StoringMethods`, each of them awaitable."""
 
+    @argument_hints(SCHEDULING_ARGUMENTS)
     async def add_job(
         self, job: JobDetail, *, replace: bool = False, store_non_durable_while_awaiting_scheduling: bool = False
     ) -> None:
@@ -529,7 +532,7 @@ class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
             )
         )
 
-    async def modify_job(self, key: JobRef, **changes: Any) -> JobDetail:
+    async def modify_job(self, key: JobRef, **changes: Unpack[JobChanges]) -> JobDetail:
         """Change values of a stored job, named as in `JobDetail`; return the changed job.
 
         Its triggers and its other values do not change, even if another program changes them at the same time.
@@ -557,6 +560,7 @@ class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
         """Remove triggers, and jobs as `unschedule_job` does; return the keys of those that were stored."""
         return await self._run(lambda behind: behind.unschedule_jobs(keys))
 
+    @argument_hints(RESCHEDULING_ARGUMENTS)
     async def reschedule_job(self, key: TriggerRef, trigger: TriggerLike) -> datetime:
         """Replace a stored trigger with a new one of the same job; return the new trigger's first fire time.
 
@@ -682,7 +686,7 @@ class AsyncTriggeringMethods(AsyncStoringMethods[_TriggeringMethodsT], AsyncQuer
     async def trigger_job(
         self,
         key: JobRef,
-        data: Mapping[str, Any] | Any | None = None,
+        data: Mapping[str, Any] | JobData | None = None,
         *,
         delay: Span | None = None,
         even_if_paused: bool = False,
@@ -694,7 +698,7 @@ class AsyncTriggeringMethods(AsyncStoringMethods[_TriggeringMethodsT], AsyncQuer
         That trigger is in the group MANUAL_TRIGGERS, so pauses of triggers and of other groups do not affect it. Under
         `pause_all`, or a pause of the job's group or of MANUAL_TRIGGERS, it would wait until the pause ends; therefore
         the call is refused, unless `even_if_paused` permits the wait. `data` may be a value of the job's `data_type`,
-        if the job's class is known in this process.
+        or of the type that a function's parameter is annotated with, if the job's class is known in this process.
 
         With a `debounce_key`, at most one call for this job and this key waits for its fire, in the whole cluster. A
         later call replaces the waiting one, with its own data and `delay`. With `keep_waiting`, the waiting call stays,
@@ -789,9 +793,9 @@ class AsyncSchedulingMethods(AsyncTriggeringMethods[_SchedulingMethodsT], AsyncP
         *,
         name: str | None = None,
         group: str = DEFAULT_GROUP,
-        data: Mapping[str, Any] | Any | None = None,
+        data: Mapping[str, Any] | JobData | None = None,
         replace: bool = False,
-        **options: Any,
+        **options: Unpack[ScheduleOptions],
     ) -> AsyncScheduledJob:
         """Store a job with its triggers, all or none; return a handle of the job.
 

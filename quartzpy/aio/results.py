@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, Unpack
 
 from quartzpy.errors import QuartzpyError
 from quartzpy.instants import Span
-from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.job import JobData, JobDetail
+from quartzpy.jobs.options import JobChanges
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.name_hints import RESCHEDULING_ARGUMENTS, argument_hints
 from quartzpy.scheduler.async_calls import AsyncLazyMirror, AsyncMirror
 from quartzpy.scheduler.cluster_events import ClusterEvent, ClusterEvents
 from quartzpy.scheduler.methods.handles import TriggeredExecution
@@ -115,16 +117,17 @@ class AsyncScheduledJob(AsyncMirror[ScheduledJob]):
         return await self._run(lambda behind: behind.resume(missed=missed))
 
     async def trigger(
-        self, data: Mapping[str, Any] | Any | None = None, *, delay: Span | None = None
+        self, data: Mapping[str, Any] | JobData | None = None, *, delay: Span | None = None
     ) -> AsyncTriggeredExecution:
         """Run the job once, now or after `delay`; arguments and errors as for `Scheduler.trigger_job`."""
         result = await self._run(lambda behind: behind.trigger(data, delay=delay))
         return AsyncTriggeredExecution._of(self, result)
 
-    async def modify(self, **changes: Any) -> JobDetail:
+    async def modify(self, **changes: Unpack[JobChanges]) -> JobDetail:
         """Change values of the job; names and errors as for `Scheduler.modify_job`. Its triggers do not change."""
         return await self._run(lambda behind: behind.modify(**changes))
 
+    @argument_hints(RESCHEDULING_ARGUMENTS)
     async def reschedule(self, trigger: Trigger | str | timedelta | datetime) -> datetime:
         """Replace the job's only trigger with another schedule; return the new trigger's first fire time.
 

@@ -57,9 +57,9 @@ def interrupting(end_early: Callable[[], None]) -> Callable[[int, FrameType | No
 @click.option(
     "--json", "json_output", is_flag=True, help="Print one JSON object per line; the last one is the summary."
 )
-@click.option("--keep", is_flag=True, help="Leave the database running at the end and print its DSN.")
+@click.option("--keep", is_flag=True, help="Leave the database running at the end and print its URL.")
 @click.option("--stop", is_flag=True, help="Only stop the database that --keep left running.")
-@click.option("--dsn", help="Use this database instead of an embedded PostgreSQL.")
+@click.option("--url", "--dsn", "dsn", help="Use this database instead of an embedded PostgreSQL.")
 def demo(duration: str, nodes: int, json_output: bool, keep: bool, stop: bool, dsn: str | None) -> None:
     """Run a real cluster on an embedded PostgreSQL, kill a node, and check the guarantees.
 

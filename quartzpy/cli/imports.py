@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quartzpy.cli.target import DEFAULT_NAME, Target, scheduler_options
-from quartzpy.errors import SettingsError
+from quartzpy.errors import SchemaError, SettingsError
 from quartzpy.operations.render import as_json, json_text, local_zone, plain, table
 from quartzpy.texts import check_description, number_of
 
 if TYPE_CHECKING:
     from quartzpy.migrate import ClassMap, ImportOutcome, ImportPlan
     from quartzpy.migrate.plan import Note
+    from quartzpy.store.postgresql.store import SqlJobStore
     from quartzpy.store.protocol import JobStore
 
 _Command = Callable[..., None]
@@ -121,18 +123,26 @@ def quartz(
 @click.option("--from", "source", required=True, metavar="URL", help="The database of the job store: SQLAlchemy's URL.")
 @click.option("--table", "table_name", default="apscheduler_jobs", show_default=True, help="The table of the store.")
 @click.option("--group", default="apscheduler", show_default=True, help="The group of the jobs.")
+@click.option("--main", metavar="MODULE", help="The module that ran as a script: old_program, for old_program.py.")
 @_map_option
 def apscheduler(
-    target: Target, source: str, table_name: str, group: str, class_map: Path | None, **applying: Any
+    target: Target,
+    source: str,
+    table_name: str,
+    group: str,
+    main: str | None,
+    class_map: Path | None,
+    **applying: Any,
 ) -> None:
     """Import from the SQLAlchemy job store of APScheduler 3.
 
     Each job runs the function that it names ("module:name"), which has to be a @job of the nodes, unless --map names
-    another type. The rows are pickles; they are read without being unpickled, so that no code of theirs runs.
+    another type. --main names the module of functions that a script has stored. The rows are pickles; they are read
+    without being unpickled, so that no code of theirs runs.
     """
     from quartzpy.migrate import read_apscheduler
 
-    plan = read_apscheduler(source, table=table_name, group=group, decisions=_decisions(class_map))
+    plan = read_apscheduler(source, table=table_name, group=group, decisions=_decisions(class_map), main=main)
     _run(plan, target, **applying)
 
 
@@ -216,7 +226,7 @@ def _run(
     from quartzpy.migrate import apply
 
     check_description(reason, SettingsError, "--reason")
-    store = _store(target)
+    store = _store(target) if apply_it else _store_of_dry_run(target)
     progress = _Progress()
     try:
         outcome = apply(
@@ -268,7 +278,24 @@ class _Progress:
             click.echo(f"the import is not complete: {stored}; the same command continues it", err=True)
 
 
-def _store(target: Target) -> JobStore:
+def _store_of_dry_run(target: Target) -> JobStore:
+    """Return the store that a plan is compared with: an empty one where there is no database, or no table in it yet."""
+    from quartzpy.clock import SystemClock
+    from quartzpy.store.memory.store import RamJobStore
+
+    what = "no database is selected (--url)"
+    if target.has_database:
+        try:
+            with closing(_store(target)) as tried:
+                tried.check_tables()
+            return _store(target)
+        except SchemaError as error:
+            what = str(error)
+    click.echo(f"compared with an empty scheduler, because {what}", err=True)
+    return RamJobStore(SystemClock())
+
+
+def _store(target: Target) -> SqlJobStore:
     from quartzpy.config.config import SchedulerConfig
     from quartzpy.store.postgresql.store import SqlJobStore
 

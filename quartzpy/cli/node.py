@@ -8,12 +8,13 @@ import inspect
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from quartzpy.cli.commands import ABANDONED, UNHEALTHY
+from quartzpy.cli.target import Selection, Target, optional_scheduler_options
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
 from quartzpy.logs.default_handler import FORMATS, LEVELS, ensure_logging
@@ -84,8 +85,32 @@ def _measure(scheduler: BaseScheduler, port: int, host: str) -> None:
     metrics.start()
 
 
+def scheduler_of_files(files: Sequence[str], target: Target) -> BaseScheduler:
+    """Return a scheduler with the jobs that files declare, on the database that is selected.
+
+    Raises:
+        click.UsageError: there is no file, and no setting names the modules of jobs.
+        SettingsError: a file or a setting is wrong, or no database is selected.
+    """
+    from quartzpy.factory import Scheduler
+    from quartzpy.plugins import DeclaredJobs
+
+    if not files and not target.values.get("job_modules"):
+        raise click.UsageError(
+            "this node would know no jobs: give --app billing.jobs:scheduler, a file of declared jobs (jobs.yaml), or"
+            " the modules of the jobs (job_modules in quartzpy.toml, or QUARTZPY_JOB_MODULES=billing.jobs)"
+        )
+    # Modules in the current directory can be imported, as with `python -m`.
+    sys.path.insert(0, os.getcwd())
+    # Nobody else would say what runs.
+    settings = {"log_executions": "INFO", **target.settings(target.name or target.chosen_name())}
+    return Scheduler(target.dsn, plugins=[DeclaredJobs(*files)] if files else [], **settings)
+
+
 @click.command()
-@click.option("--app", required=True, help="The scheduler, or a function that returns it: module:name.")
+@optional_scheduler_options
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False))
+@click.option("--app", help="The scheduler, or a function that returns it: module:name.")
 @click.option(
     "--drain-timeout", default="30s", show_default=True, help="How long to wait for running jobs after SIGTERM."
 )
@@ -112,7 +137,9 @@ def _measure(scheduler: BaseScheduler, port: int, host: str) -> None:
     help="The address for --metrics-port; 0.0.0.0 is reachable from everywhere.",
 )
 def node(
-    app: str,
+    selection: Selection,
+    files: Sequence[str],
+    app: str | None,
     drain_timeout: str,
     interrupt: bool,
     log_level: str,
@@ -122,12 +149,21 @@ def node(
 ) -> None:
     """Run a node until SIGTERM or SIGINT, then wait for its running jobs.
 
+    The node is that of the scheduler --app, or one on --url with the jobs that FILES declare (TOML or YAML), each with
+    a line in the log for each execution. It stores the jobs at its start, and again when a file changes.
+
     A second signal ends the process immediately; other nodes then recover its jobs. Exit status 6 means that executions
     were abandoned, 75 that a thread of the node could not be kept alive.
     """
     ensure_logging(log_level, log_format)
     timeout = as_span(drain_timeout, "--drain-timeout", SettingsError).total_seconds()
-    scheduler = load_app(app)
+    if app is None:
+        scheduler = scheduler_of_files(files, selection.target())
+    elif files or selection.flags:
+        extra = ", ".join([*selection.flags, *files])
+        raise click.UsageError(f"{extra}: the scheduler of --app has these already; give one of both")
+    else:
+        scheduler = load_app(app)
     if metrics_port is not None:
         _measure(scheduler, metrics_port, metrics_host)
     status = EXIT_STATUS[run_until_stopped(scheduler, timeout, interrupt=interrupt)]

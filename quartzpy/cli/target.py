@@ -80,6 +80,11 @@ class Target:
         return str(self.values[URL])
 
     @property
+    def has_database(self) -> bool:
+        """True if a source gives the URL of the database."""
+        return URL in self.values
+
+    @property
     def name(self) -> str | None:
         """The name of the scheduler, if a source gives one."""
         return self.values.get("name")
@@ -179,7 +184,37 @@ def table_options(command: Callable[..., None]) -> _Command:
     return _with_target(command, ("schema", "table_prefix"))
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The options by which a user selects a scheduler, for a command that may need none."""
+
+    options: dict[str, Any]
+    config: str | None
+
+    @property
+    def flags(self) -> list[str]:
+        """The options that are on the command line."""
+        return [_FLAGS[setting][0].partition("/")[0] for setting in self.options]
+
+    def target(self) -> Target:
+        """Return the target; errors as for `select_target`."""
+        return select_target(self.options, self.config)
+
+
+def optional_scheduler_options(command: Callable[..., None]) -> _Command:
+    """Add the options that select a scheduler. The command receives them as a `Selection`, which reads nothing yet."""
+    return _with_options(command, SELECTING)
+
+
 def _with_target(command: Callable[..., None], settings: Sequence[str]) -> _Command:
+    @wraps(command)
+    def with_target(selection: Selection, *arguments: Any, **rest: Any) -> None:
+        command(selection.target(), *arguments, **rest)
+
+    return _with_options(with_target, settings)
+
+
+def _with_options(command: Callable[..., None], settings: Sequence[str]) -> _Command:
     @wraps(command)
     def collected(*arguments: Any, config: str | None, **rest: Any) -> None:
         context = click.get_current_context()
@@ -190,7 +225,7 @@ def _with_target(command: Callable[..., None], settings: Sequence[str]) -> _Comm
             for setting, value in options.items()
             if context.get_parameter_source(setting) is ParameterSource.COMMANDLINE
         }
-        command(select_target(options, config), *arguments, **rest)
+        command(Selection(options, config), *arguments, **rest)
 
     decorated: Any = collected
     config_help = f"The TOML file with the settings. [default: the nearest {CONFIG_FILE}]"

@@ -85,7 +85,8 @@ class _QuartzParser(FieldParser):
             )
         restricts_both = day != "?" and weekday != "?"
         if restricts_both and day_or is None:
-            texts = [token for token, _ in tokens]
+            # Without the year that was not written.
+            texts = [token for token, _ in tokens][: len(self._expression.split())]
             texts[5 if weekday == "*" else 3] = "?"
             hint = f"write '?' for the one that does not restrict the days: '{' '.join(texts)}'"
             if "*" not in (day, weekday):

@@ -21,7 +21,7 @@ KILL_AFTER = timedelta(seconds=2)
 """The run time of a long export after which its node is killed."""
 NEXT_STEPS = (
     ("quartzpy demo --keep", "leaves this database running, so that quartzpy triggers can show it"),
-    ("quartzpy db upgrade --dsn URL", "creates the tables in a database of yours"),
+    ("quartzpy db upgrade --url URL", "creates the tables in a database of yours"),
     ("quartzpy node --app billing.jobs:scheduler", "runs a node of your cluster; start it on many machines"),
 )
 """The three commands to try after the demo, and their descriptions."""

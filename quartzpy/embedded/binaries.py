@@ -53,6 +53,7 @@ class Programs:
 
     @property
     def version(self) -> str:
+        """The version of PostgreSQL, such as 18.1; "?" if the programs do not say it."""
         match = re.search(r"(\d+(?:\.\d+)*)", self._version_line(self.directory) or "")
         return match[1] if match else "?"
 

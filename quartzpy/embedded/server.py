@@ -78,18 +78,22 @@ class EmbeddedPostgres:
         return self.dsn_of(DATABASE)
 
     def dsn_of(self, database: str) -> str:
+        """Return the URL of another database of the server."""
         return f"postgresql+psycopg://{USER}:{self._files.password}@127.0.0.1:{self.port}/{database}"
 
     @property
     def port(self) -> int:
+        """The port of the server on loopback. It may differ after each start."""
         return self._files.port
 
     @property
     def version(self) -> str:
+        """The version of PostgreSQL."""
         return self.programs.version
 
     @property
     def log_path(self) -> Path:
+        """The file that the server writes its log to."""
         return self._files.log_path
 
     @property
@@ -99,6 +103,7 @@ class EmbeddedPostgres:
 
     @property
     def programs(self) -> Programs:
+        """The programs of PostgreSQL, and the user that runs them."""
         return self._files.programs
 
     @property

@@ -21,6 +21,7 @@ from quartzpy.instants import Span, as_instant, as_span
 from quartzpy.job_data import JobDataMap, decode
 from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.internal_entries import LostExecution, nominal_fire, predecessor_of, recovered_by, retried_trigger_of
+from quartzpy.jobs.job_transaction import JobTransactionBlock
 from quartzpy.jobs.typed_data import build
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.logs.captured import LogCapture, RunLogger
@@ -215,6 +216,14 @@ class JobExecutionContext(NameHints):
             for name in removed:
                 self.job_data.pop(name, None)
             self.__dict__.pop("data", None)
+
+    @cached_property
+    def async_scheduler(self) -> Any:
+        """The `AsyncScheduler` of this node, for `async def` jobs: `await context.async_scheduler.jobs().count()`.
+
+        It is that of the program, if the node belongs to one, and otherwise an awaitable form of `scheduler`.
+        """
+        return self.scheduler._as_async()
 
     @property
     def trigger(self) -> Trigger:
@@ -437,10 +446,11 @@ class JobExecutionContext(NameHints):
         """
         return self._execution.lease_lost
 
-    def transaction(self) -> AbstractContextManager[JobConnection]:
+    def transaction(self) -> JobTransactionBlock:
         """Open a transaction on the scheduler's database, for work that takes effect exactly once.
 
-        Use it as a context manager; it gives a SQLAlchemy connection. The end of the block commits the work together
+        Use it as a context manager; it gives a SQLAlchemy connection, and by `async with` one whose methods are
+        awaited. The end of the block commits the work together
         with the success of this execution. If the block raises, or if the cluster has declared this node dead
         meanwhile, everything is rolled back. An execution can commit only one such transaction. It should be the last
         thing that the job does, because nothing after it changes the recorded outcome.
@@ -449,12 +459,13 @@ class JobExecutionContext(NameHints):
             InvalidValueError: this execution has already committed one, or the store is memory://.
             LeaseLostError: raised at the end of the block; nothing was committed.
         """
-        return self._execution.transaction()
+        return JobTransactionBlock(self._execution.transaction())
 
-    def fenced_transaction(self) -> AbstractContextManager[JobConnection]:
+    def fenced_transaction(self) -> JobTransactionBlock:
         """Open a fenced transaction on the scheduler's database. An execution may open any number of them.
 
-        Use it as a context manager; it gives a SQLAlchemy connection. The end of the block commits the work if the
+        Use it as a context manager; it gives a SQLAlchemy connection, and by `async with` one whose methods are
+        awaited. The end of the block commits the work if the
         execution is still valid. If the block raises, or if the cluster has declared this node dead meanwhile,
         everything is rolled back. Unlike `transaction`, it does not complete the execution: a retry or a recovery has
         to find out what was committed before.
@@ -463,7 +474,7 @@ class JobExecutionContext(NameHints):
             InvalidValueError: `transaction` has already recorded the execution, or the store is memory://.
             LeaseLostError: raised at the end of the block; nothing was committed.
         """
-        return self._execution.fenced_transaction()
+        return JobTransactionBlock(self._execution.fenced_transaction())
 
     @cached_property
     def log(self) -> RunLogger:

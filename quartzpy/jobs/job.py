@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from datetime import timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 from quartzpy.errors import (
@@ -50,6 +50,21 @@ DEFAULTABLE = (
 """The values of a `JobDetail` for which a scheduler can define defaults (`job_defaults`)."""
 _FALLBACKS = {"durable": False, "requests_recovery": False, "overlap_policy": OverlapPolicy.BLOCK}
 _ONE_LIMIT = frozenset({"disallow_concurrent", "max_concurrent"})
+
+OverlapPolicyName: TypeAlias = OverlapPolicy | Literal["block", "skip", "buffer_one", "cancel_other"]
+"""An overlap policy, or its name."""
+
+
+class _DataclassValue(Protocol):
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+class _ModelValue(Protocol):
+    def model_dump(self) -> dict[str, Any]: ...
+
+
+JobData: TypeAlias = _DataclassValue | _ModelValue
+"""A value of a job's `data_type` whose fields are known: a dataclass, or a model such as pydantic's."""
 
 _JobType = TypeVar("_JobType", bound="type[Job]")
 
@@ -112,8 +127,12 @@ class JobTypes:
 
     def data_type(self, job: type[Job] | str) -> type[Any] | None:
         """Return the type of a job's data; None if it has none, or if the name is not registered in this process."""
-        cls = self._types.get(job) if isinstance(job, str) else job
+        cls = self.class_of(job)
         return None if cls is None else cls.data_type
+
+    def class_of(self, job: type[Job] | str) -> type[Job] | None:
+        """Return the class of a job; None if its name is not registered in this process."""
+        return self._types.get(job) if isinstance(job, str) else job
 
     def load(self, name: str, allowed_modules: tuple[str, ...]) -> bool:
         """Import the module of an unknown type if its module is allowed; return True if the type is known then."""
@@ -292,12 +311,14 @@ class JobDetail(_Derived):
     name: str = UNNAMED
     group: str = DEFAULT_GROUP
     description: str | None = field(default=None, kw_only=True)
-    data: Mapping[str, Any] | Any | None = field(default=None, kw_only=True, hash=False)
+    data: Converted[Mapping[str, Any] | JobData | None, Mapping[str, Any] | None] = field(
+        default=cast(Any, None), kw_only=True, hash=False
+    )
     durable: bool = field(default=_NOT_GIVEN, kw_only=True)
     requests_recovery: bool = field(default=_NOT_GIVEN, kw_only=True)
     disallow_concurrent: bool | None = field(default=None, kw_only=True)
     max_concurrent: int | None = field(default=None, kw_only=True)
-    overlap_policy: str = field(default=_NOT_GIVEN, kw_only=True)
+    overlap_policy: OverlapPolicyName = field(default=_NOT_GIVEN, kw_only=True)
     concurrency_key: str | None = field(default=None, kw_only=True)
     persist_data: bool | None = field(default=None, kw_only=True)
     retry: RetryPolicy | None = field(default=None, kw_only=True)

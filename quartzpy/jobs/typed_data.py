@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from quartzpy.errors import InvalidJobDataError, InvalidJobTypeError
-from quartzpy.job_data import INTERNAL_KEYS
+from quartzpy.job_data import INTERNAL_KEYS, is_model
 
 _READER = "from_job_data"
 
@@ -24,11 +24,11 @@ def checked_type(data_type: object, job: str) -> type[Any]:
     Raises:
         InvalidJobTypeError: `data_type` is not a data type.
     """
-    reader = getattr(data_type, _READER, None)
     if isinstance(data_type, type):
+        reader = getattr(data_type, _READER, None)
         if reader is not None and not inspect.ismethod(reader):
             raise InvalidJobTypeError(f"{job}: data_type: {data_type.__qualname__}.{_READER} must be a classmethod")
-        if reader is not None or _is_model(data_type) or dataclasses.is_dataclass(data_type):
+        if is_data_type(data_type):
             return data_type
     shown = data_type.__qualname__ if isinstance(data_type, type) else repr(data_type)
     raise InvalidJobTypeError(
@@ -37,12 +37,21 @@ def checked_type(data_type: object, job: str) -> type[Any]:
     )
 
 
+def is_data_type(data_type: object) -> bool:
+    """Return whether values of a type can be built from job data, and what it is called with is checked by it."""
+    return isinstance(data_type, type) and (
+        inspect.ismethod(getattr(data_type, _READER, None))
+        or is_model(data_type)
+        or dataclasses.is_dataclass(data_type)
+    )
+
+
 def own_type(data: Any) -> type[Any] | None:
     """Return the type of `data` if it is a dataclass instance or a pydantic model, otherwise None."""
     cls = type(data)
     if isinstance(data, Mapping | type):
         return None
-    return cls if _is_model(cls) or dataclasses.is_dataclass(cls) else None
+    return cls if is_model(cls) or dataclasses.is_dataclass(cls) else None
 
 
 def as_mapping(data: Any, data_type: type[Any] | None) -> Any:
@@ -57,7 +66,7 @@ def as_mapping(data: Any, data_type: type[Any] | None) -> Any:
         raise InvalidJobDataError(
             f"data: must be a {data_type.__qualname__} or a mapping (got {type(data).__qualname__})"
         )
-    if _is_model(data_type):
+    if is_model(data_type):
         return data.model_dump()
     if not dataclasses.is_dataclass(data):
         raise InvalidJobDataError(
@@ -99,14 +108,10 @@ def _of_the_user(data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in data.items() if name not in INTERNAL_KEYS}
 
 
-def _is_model(data_type: type[Any]) -> bool:
-    return all(callable(getattr(data_type, name, None)) for name in ("model_validate", "model_dump"))
-
-
 def _reader(data_type: type[Any]) -> Callable[[dict[str, Any]], Any] | None:
     """Return the method that builds a value from a mapping and checks the names itself; None for a dataclass."""
     reader: Callable[[dict[str, Any]], Any] | None = getattr(data_type, _READER, None)
-    if reader is None and _is_model(data_type):
+    if reader is None and is_model(data_type):
         reader = data_type.model_validate
     return reader
 
@@ -127,7 +132,7 @@ def _wrong_names(data_type: type[Any], data: Mapping[str, Any], *, may_lack: boo
     missing = [
         parameter.name for parameter in named if parameter.default is parameter.empty and parameter.name not in data
     ]
-    unknown = [_with_hint(name, names) for name in data if name not in names]
+    unknown = [with_hint(name, names) for name in data if name not in names]
     wrong = []
     if missing and not may_lack:
         wrong.append(f"missing: {', '.join(missing)}")
@@ -136,7 +141,8 @@ def _wrong_names(data_type: type[Any], data: Mapping[str, Any], *, may_lack: boo
     return "; ".join(wrong)
 
 
-def _with_hint(name: str, names: Collection[str]) -> str:
+def with_hint(name: str, names: Collection[str]) -> str:
+    """Return an unknown name, quoted, with the name that was probably meant or all names."""
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names) or 'none'}"
     return f"{name!r} ({hint})"

@@ -16,9 +16,9 @@ from typing import Any
 from quartzpy import job_data
 from quartzpy.errors import QuartzpyError, SettingsError
 from quartzpy.instants import zone_name
-from quartzpy.jobs.function_job import ARGS, KWARGS
+from quartzpy.jobs.function_arguments import ARGS, KWARGS
 from quartzpy.jobs.job import JobDetail
-from quartzpy.keys import JobKey
+from quartzpy.keys import MAIN, JobKey
 from quartzpy.migrate.class_map import ClassMap, LeftOut, Undecided
 from quartzpy.migrate.databases import MALFORMED, Row, checked_prefix, reading, unreadable
 from quartzpy.migrate.pickles import Made, UnreadablePickleError, as_python, read_pickle
@@ -127,21 +127,31 @@ _SLACK = timedelta(milliseconds=1)
 
 
 def read_apscheduler(
-    url: str, *, table: str = "apscheduler_jobs", group: str = GROUP, decisions: ClassMap | None = None
+    url: str,
+    *,
+    table: str = "apscheduler_jobs",
+    group: str = GROUP,
+    decisions: ClassMap | None = None,
+    main: str | None = None,
 ) -> ImportPlan:
     """Return the plan of an import from the job store of APScheduler 3.
 
     Each job gets a name of its id in `group`. The job type is the function's reference ("module:name"), which is the
-    type of a function with `@job`, unless `decisions` map it to another.
+    type of a function with `@job`, unless `decisions` map it to another. `main` is the name of the module that was
+    started as a script, whose functions APScheduler has stored as `__main__:name`.
 
     Raises:
-        SettingsError: the URL or the table is wrong.
+        SettingsError: the URL, the table or `main` is wrong.
         StoreUnavailableError: the database does not answer.
     """
     table = checked_prefix(table)
+    if main is not None and not all(part.isidentifier() for part in main.split(".")):
+        script = main.removesuffix(".py").rpartition("/")[2]
+        hint = f"; did you mean {script}?" if script.isidentifier() else ""
+        raise SettingsError(f"main: the name of a module, as old_program for old_program.py (got {quoted(main)}){hint}")
     with reading(url) as rows:
         stored = rows(f"SELECT id, next_run_time, job_state FROM {table} ORDER BY id")  # noqa: S608
-        reader = _Reader(group, decisions or ClassMap())
+        reader = _Reader(group, decisions or ClassMap(), main)
         jobs = [job for row in stored if (job := reader.job(row)) is not None]
     return ImportPlan(
         source=f"APScheduler table {table}", owner=f"import:apscheduler:{table}"[:200], jobs=jobs, notes=reader.notes
@@ -149,9 +159,10 @@ def read_apscheduler(
 
 
 class _Reader:
-    def __init__(self, group: str, decisions: ClassMap) -> None:
+    def __init__(self, group: str, decisions: ClassMap, main: str | None) -> None:
         self._group = group
         self._decisions = decisions
+        self._main = main
         self.notes: list[Note] = []
 
     def job(self, row: Row) -> ImportedJob | None:
@@ -205,7 +216,16 @@ class _Reader:
     def _job_type(self, reference: str) -> str:
         if reference in self._decisions.classes:
             return self._decisions.job_type(reference)
-        return reference
+        module, _, function = reference.partition(":")
+        if module != MAIN:
+            return reference
+        if self._main is None:
+            raise Undecided(
+                f"its function {reference} is that of a script, which no node knows by this name: give the name of the"
+                " script's module by --main (old_program for old_program.py), or map it in [classes] of --map:"
+                f' "{reference}" = "old_program:{function}"'
+            )
+        return f"{self._main}:{function}"
 
     def _data(self, key: JobKey, state: Mapping[str, Any]) -> dict[str, Any]:
         data: dict[str, Any] = {}

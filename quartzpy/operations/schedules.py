@@ -16,6 +16,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.days import EVERY_DAY, DayOfWeek
 from quartzpy.errors import InvalidCronError, InvalidTriggerError, InvalidValueError
 from quartzpy.instants import as_span, zone
+from quartzpy.scheduler.coercion import interval_of
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import quoted
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger
@@ -150,7 +151,6 @@ def short(span: timedelta) -> str:
 
 
 NEXT_TIMES = 10
-_EVERY = "every "
 _CRON_FIELDS = range(5, 8)
 _COMMON_VALUES = frozenset(field.name for field in fields(Trigger)) - {
     "start_time",
@@ -215,7 +215,7 @@ def parsed(text: object, zone_name: str | None) -> Trigger:
     if zone_name is not None:
         zone(zone_name)
     written = text.strip()
-    span = _span(written)
+    span = interval_of(written)
     if span is not None:
         return SimpleTrigger(interval=span)
     instant = _instant(written, zone_name)
@@ -231,20 +231,6 @@ _FORMS = (
     "a cron expression of five fields (crontab) or of six or seven (Quartz), an interval such as 'every 15m', or an"
     " instant such as '2026-12-24T18:00+01:00'"
 )
-
-
-def _span(written: str) -> timedelta | None:
-    """Return the interval; a number without a unit is none, because it may be meant as anything."""
-    rest = written[len(_EVERY) :].strip() if written.lower().startswith(_EVERY) else written
-    if rest and not rest[-1].isalpha():
-        return None
-    try:
-        span = as_span(f"1 {rest}" if rest.isalpha() and rest is not written else rest, "interval")
-    except InvalidValueError:
-        return None
-    if span < timedelta(milliseconds=1):
-        raise InvalidTriggerError(f"schedule: an interval must be at least 1 ms (got {quoted(written)})")
-    return span
 
 
 def _instant(written: str, zone_name: str | None) -> datetime | None:

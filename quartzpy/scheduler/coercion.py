@@ -28,6 +28,7 @@ TriggerLike: TypeAlias = Trigger | str | timedelta | datetime
 
 _CRONTAB_FIELDS = 5
 _QUARTZ_FIELDS = (6, 7)
+_EVERY = "every "
 
 
 def as_job_detail(
@@ -100,10 +101,8 @@ def _detail(job: type[Job], name: str, group: str, **values: Any) -> JobDetail:
 
 
 def _function_detail(
-    job: JobFunction[..., Any], name: str | None, group: str, data: object, options: Mapping[str, Any]
+    job: JobFunction[..., Any], name: str | None, group: str, data: Any, options: Mapping[str, Any]
 ) -> JobDetail:
-    if data is not None and not isinstance(data, Mapping):
-        raise InvalidJobError(f"data: the data of a function is a mapping (got {quoted(data)})")
     name = job.__name__ if name is None else name
     try:
         return job.detail(name, group, data=data, **options)
@@ -143,7 +142,7 @@ def as_trigger(trigger: object) -> Trigger:
     if isinstance(trigger, str):
         text = trigger.strip()
         fields = len(text.split())
-        if text.startswith("@") or fields == _CRONTAB_FIELDS:
+        if is_crontab(text):
             return CronTrigger.from_crontab(text)
         if fields not in _QUARTZ_FIELDS:
             raise InvalidTriggerError(
@@ -169,6 +168,32 @@ def as_trigger(trigger: object) -> Trigger:
         "triggers: a trigger, a cron text, an interval (timedelta) or an instant (aware datetime) is needed"
         f" (got {quoted(trigger)}){hint}"
     )
+
+
+def is_crontab(text: str) -> bool:
+    """Return whether a cron text is a line of crontab: five fields, or a word such as `@daily`."""
+    return text.strip().startswith("@") or len(text.split()) == _CRONTAB_FIELDS
+
+
+def interval_of(text: str) -> timedelta | None:
+    """Return the interval that a text says: "every 15m", "15 minutes", "every hour". None if it says none.
+
+    A number without a unit is none, because it may be meant as anything.
+
+    Raises:
+        InvalidTriggerError: it is shorter than a millisecond.
+    """
+    written = text.strip()
+    rest = written[len(_EVERY) :].strip() if written.lower().startswith(_EVERY) else written
+    if rest and not rest[-1].isalpha():
+        return None
+    try:
+        span = as_span(f"1 {rest}" if rest.isalpha() and rest is not written else rest, "interval")
+    except InvalidValueError:
+        return None
+    if span < timedelta(milliseconds=1):
+        raise InvalidTriggerError(f"schedule: an interval must be at least 1 ms (got {quoted(written)})")
+    return span
 
 
 def _meant(text: str, fields: int) -> str:

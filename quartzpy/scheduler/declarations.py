@@ -14,8 +14,17 @@ An unknown key is reported with the nearest known one.
       expression = "0 0 2 ? * MON-FRI"
       time_zone = "Europe/Berlin"
 
-The keys are the parameters of `JobDetail`, `RetryPolicy` and the trigger classes. A trigger may be just a cron text, as
-in `trigger = ["0 0 2 * * ?"]`. A trigger without a name takes the job's name and group. Durations are texts such as
+The same in YAML:
+
+    job:
+      - type: app.jobs:NightlyReport
+        name: nightly-report
+        data: {region: eu}
+        trigger: 0 0 2 ? * MON-FRI
+
+The keys are the parameters of `JobDetail`, `RetryPolicy` and the trigger classes. A trigger may be just a cron text, an
+interval ("every 10s") or an instant, as in `trigger = "0 0 2 * * ?"`; a table with `every = "10s"` is an interval. One
+trigger and one job need no list. A trigger without a name takes the job's name and group. Durations are texts such as
 "5s".
 
     [calendar.holidays]
@@ -48,20 +57,25 @@ from quartzpy.errors import InvalidJobError, InvalidValueError, QuartzpyError, S
 from quartzpy.instants import as_instant
 from quartzpy.job_data import decode
 from quartzpy.jobs.continuation import Continuation
-from quartzpy.jobs.function_job import ARGS, KWARGS
+from quartzpy.jobs.function_arguments import ARGS, KWARGS
 from quartzpy.jobs.job import Job, JobDetail, JobTypes, job_types
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import DEFAULT_GROUP, JobKey, check_name
 from quartzpy.main_module import import_path
-from quartzpy.scheduler.coercion import as_trigger, bind
+from quartzpy.scheduler.coercion import as_trigger, bind, interval_of, is_crontab
 from quartzpy.scheduler.sync import Declarations
 from quartzpy.texts import did_you_mean, quoted, reason, stored_object
+from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.registry import stored_schedule, trigger_kind
+from quartzpy.triggers.simple import at, every
 from quartzpy.triggers.trigger import Trigger
 
 _YAML = (".yaml", ".yml")
 _MOST_NESTED = 64
+_EVERY = "every"
+_SCHEDULE_WORDS = {_EVERY, "cron", "crontab", "interval", "schedule", "at", "expression", "triggers"}
+"""What users write in the table of a job where the schedule belongs into its trigger."""
 STORED_DATA, SCHEDULE = "stored_data", "schedule"
 _JOB_WORDS = {field.name for field in fields(JobDetail)} - {"job"} | {"type", "trigger", ARGS, KWARGS, STORED_DATA}
 _CONTINUATION_WORDS = {"job", "group", "outcomes", "data", STORED_DATA}
@@ -70,6 +84,35 @@ _RATE_LIMIT_WORDS = {field.name for field in fields(RateLimit)}
 CLASS, STORED_RULES = "class", "stored_rules"
 _COMMON = ("kind", "time_zone", "description", "base")
 _OWN_MODULES = "quartzpy.calendars."
+
+
+class _Language:
+    """The words in which the errors about a file show what to write."""
+
+    table: str
+    no_jobs: str
+    jobs: str
+    triggers: str
+    calendars: str
+    schedule: str
+
+
+class _Toml(_Language):
+    table = "a table"
+    no_jobs = "job = []"
+    jobs = "a list of tables ([[job]])"
+    triggers = 'a list of tables ([[job.trigger]]), or a text such as trigger = "every 10s"'
+    calendars = "a table of tables ([calendar.NAME])"
+    schedule = 'a trigger: trigger = "every 10s", or trigger = "0 2 * * *"'
+
+
+class _Yaml(_Language):
+    table = "a mapping"
+    no_jobs = "job: []"
+    jobs = "a list: below job:, each job begins with - type: module:name, and name: is a key of it"
+    triggers = "a text such as trigger: every 10s, a mapping such as trigger: {kind: cron, expression: ...}, or a list"
+    calendars = "a mapping of mappings: below calendar:, each begins with its name"
+    schedule = 'a trigger: trigger: every 10s, or trigger: "0 2 * * *"'
 
 
 def load_definitions(path: str | Path, *, types: JobTypes = job_types) -> Declarations:
@@ -147,17 +190,19 @@ def _parsed(where: Path, text: str) -> object:
 
 def definitions(document: object, where: str, *, types: JobTypes = job_types) -> Declarations:
     """Return what a parsed document declares. Errors as for `load_definitions`."""
-    whole = _table(document, where, {"job", "calendar"})
+    language = _Yaml if where.lower().endswith(_YAML) else _Toml
+    whole = _table(document, where, {"job", "calendar"}, language)
     if not whole:
         # An empty file is more often an accident than an intent to have no jobs.
-        raise SettingsError(f"{where}: declares no job; if that is intended, write job = []")
+        raise SettingsError(f"{where}: declares no job; if that is intended, write {language.no_jobs}")
     jobs, calendars = whole.get("job", []), whole.get("calendar", {})
+    jobs = [jobs] if isinstance(jobs, Mapping) and not jobs.keys().isdisjoint(_JOB_WORDS) else jobs
     if not isinstance(jobs, list):
-        raise SettingsError(f"{where}: job is a list of tables ([[job]])")
+        raise SettingsError(f"{where}: job is {language.jobs}")
     if not isinstance(calendars, Mapping):
-        raise SettingsError(f"{where}: calendar is a table of tables ([calendar.NAME])")
+        raise SettingsError(f"{where}: calendar is {language.calendars}")
     return Declarations(
-        [_job(entry, f"{where}: job {number}", types) for number, entry in enumerate(jobs, start=1)],
+        [_job(entry, f"{where}: job {number}", types, language) for number, entry in enumerate(jobs, start=1)],
         {
             check_name(name, f"{where}: calendar name"): read_calendar(entry, f"{where}: calendar {quoted(name)}")
             for name, entry in calendars.items()
@@ -165,16 +210,20 @@ def definitions(document: object, where: str, *, types: JobTypes = job_types) ->
     )
 
 
-def _job(declared: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Trigger]]:
-    table = _table(declared, where, _JOB_WORDS)
+def _job(declared: object, where: str, types: JobTypes, language: type[_Language]) -> tuple[JobDetail, list[Trigger]]:
+    if isinstance(declared, Mapping):
+        for word in declared:
+            if word in _SCHEDULE_WORDS:
+                raise SettingsError(f"{where}: {quoted(word)} is not known; a schedule is {language.schedule}")
+    table = _table(declared, where, _JOB_WORDS, language)
     for word in ("type", "name"):
         if not isinstance(table.get(word), str):
             raise SettingsError(f"{where}: {word} is missing, or is not a text")
     where = f"{where} ({table['name']})"
     triggers = table.pop("trigger", [])
-    triggers = [triggers] if isinstance(triggers, str) else triggers
+    triggers = [triggers] if isinstance(triggers, str | Mapping | datetime) else triggers
     if not isinstance(triggers, list):
-        raise SettingsError(f"{where}: trigger is a list of tables ([[job.trigger]])")
+        raise SettingsError(f"{where}: trigger is {language.triggers} (got {quoted(triggers)})")
     name = table.pop("type")
     try:
         type_name = name if _loaded(name, types) else _type_name_of_class(name)
@@ -248,22 +297,37 @@ def _continuation(declared: object, where: str) -> Continuation | str:
 
 
 def read_trigger(declared: object, group: str, where: str = "trigger") -> Trigger:
-    """Return the trigger of a table or of a cron text; without a group of its own, it belongs to `group`.
+    """Return the trigger of a table, a cron text, an interval ("every 10s") or an instant.
+
+    Without a group of its own, the trigger of a table belongs to `group`.
 
     Raises:
         SettingsError: a key is unknown. Others as the class of the trigger raises them.
     """
     if isinstance(declared, str):
-        return as_trigger(declared)
+        span = interval_of(declared)
+        return _instant_of(declared) or (as_trigger(declared) if span is None else every(span))
+    if isinstance(declared, datetime):
+        return at(as_instant(declared, where))
     if not isinstance(declared, Mapping):
-        raise SettingsError(f"{where}: a table is needed (got {quoted(declared)})")
+        raise SettingsError(f"{where}: a text or a table is needed (got {quoted(declared)})")
     values = dict(declared)
+    if _EVERY in values:
+        if "interval" in values or "kind" in values:
+            raise SettingsError(f"{where}: {_EVERY} is the interval of a trigger of the kind simple; give no other")
+        values |= {"kind": "simple", "interval": values.pop(_EVERY)}
+    elif "interval" in values and "unit" not in values:
+        values.setdefault("kind", "simple")
+    if "cron" in values:
+        raise SettingsError(f"{where}: 'cron' is not known; did you mean expression?")
     kind = trigger_kind(str(values.pop("kind", "cron")))
     own = {value_field.name for value_field in fields(kind)} - {"job_key"}
     common = {value_field.name for value_field in fields(Trigger)} | {"name", "group"}
     stored = values.pop(SCHEDULE, None)
     values = _table(values, where, (own if stored is None else own & common) | {SCHEDULE, STORED_DATA})
     _decode_data(values, where)
+    if kind is CronTrigger and is_crontab(str(values.get("expression"))):
+        values.setdefault("dialect", "crontab")
     hints = _hints(kind)
     for word, value in values.items():
         accepted = (hints[word], *typing.get_args(hints[word]))
@@ -283,9 +347,20 @@ def _hints(kind: type[Trigger]) -> Mapping[str, Any]:
     return typing.get_type_hints(kind)
 
 
-def _table(declared: object, where: str, words: Collection[str]) -> dict[str, Any]:
+def _instant_of(text: str) -> Trigger | None:
+    try:
+        instant = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return at(as_instant(instant, "trigger"))
+
+
+def _table(
+    declared: object, where: str, words: Collection[str], language: type[_Language] | None = None
+) -> dict[str, Any]:
     if not isinstance(declared, Mapping):
-        raise SettingsError(f"{where}: a table is needed (got {quoted(declared)})")
+        needed = "a table" if language is None else language.table
+        raise SettingsError(f"{where}: {needed} is needed (got {quoted(declared)})")
     for word in declared:
         if word not in words:
             hint = did_you_mean(str(word), sorted(words), "words")

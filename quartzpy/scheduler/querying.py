@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
-from quartzpy.keys import JobKey, TriggerKey, checked_key
+from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
 from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.name_hints import QUERY_NAMES, NameHints
 from quartzpy.states import ENDED, ExecutionState, JobMode, MisfireAction, execution_states, trigger_states
@@ -236,7 +236,7 @@ def job_query(
 
 def trigger_query(
     *,
-    job: JobKey | None = None,
+    job: JobRef | None = None,
     group: str | GroupMatcher | None = None,
     contains: str | None = None,
     state: str | Collection[str] | None = None,
@@ -271,8 +271,8 @@ def trigger_query(
 def execution_query(
     *,
     state: str | Collection[str] = ENDED,
-    job: JobKey | None = None,
-    trigger: TriggerKey | None = None,
+    job: JobRef | None = None,
+    trigger: TriggerRef | None = None,
     group: str | GroupMatcher | None = None,
     job_type: str | None = None,
     node: str | None = None,
@@ -303,8 +303,8 @@ def execution_query(
 
 def misfire_query(
     *,
-    trigger: TriggerKey | None = None,
-    job: JobKey | None = None,
+    trigger: TriggerRef | None = None,
+    job: JobRef | None = None,
     action: str | None = None,
     node: str | None = None,
     since: datetime | None = None,

@@ -37,6 +37,7 @@ from quartzpy.instants import Span, as_span
 from quartzpy.jobs.context import JobExecutionContext, Middleware
 from quartzpy.jobs.internal_entries import CurrentTrace, Tracing, Within
 from quartzpy.jobs.job import JobFactory, JobTypes, checked_defaults, new_instance
+from quartzpy.jobs.job_transaction import AsyncJobConnection
 from quartzpy.keys import JobKey, checked_key
 from quartzpy.logs.default_handler import ensure_logging
 from quartzpy.name_hints import BLOCKING_ARGUMENTS, argument_hints
@@ -56,6 +57,7 @@ from quartzpy.store.process_identity import is_process_worker
 from quartzpy.store.protocol import JobStore, Notification
 
 if TYPE_CHECKING:
+    from quartzpy.aio.async_scheduler import AsyncScheduler
     from quartzpy.aio.transaction import AsyncTransactionMethods
     from quartzpy.connection_types import AsyncUserConnection, UserConnection
 
@@ -131,6 +133,7 @@ class BaseScheduler(SchedulingMethods):
         self._starting: threading.Timer | None = None
         self._pid = os.getpid()
         self._method_threads = MethodThreads(config.pool_size + 3)
+        self._awaitable: AsyncScheduler | None = None
         if config.log_executions is not None:
             level = logging.getLevelNamesMapping()[config.log_executions]
             ExecutionLogger(config.name, level=level).listen(self.listeners)
@@ -468,7 +471,7 @@ class BaseScheduler(SchedulingMethods):
     # --- inside a user's transaction
 
     @overload
-    def using(self, connection: AsyncUserConnection) -> AsyncTransactionMethods: ...
+    def using(self, connection: AsyncUserConnection | AsyncJobConnection) -> AsyncTransactionMethods: ...
 
     @overload
     def using(self, connection: UserConnection) -> TransactionMethods: ...
@@ -478,7 +481,8 @@ class BaseScheduler(SchedulingMethods):
 
         `connection` is a SQLAlchemy `Connection`, `Session` or `scoped_session`, a psycopg connection, or Django's
         `connection` inside `atomic()`. For a SQLAlchemy `AsyncConnection` or `AsyncSession` (on psycopg or asyncpg) and
-        psycopg's `AsyncConnection`, the methods are awaited.
+        psycopg's `AsyncConnection`, the methods are awaited, and so they are for the connection of
+        `async with context.transaction()`.
 
         Other nodes learn of the changes at the commit. A long transaction delays only the triggers that it touches,
         because it locks no row of the table `locks`; only `sync` lets other calls of `sync` wait until the commit. The
@@ -492,8 +496,18 @@ class BaseScheduler(SchedulingMethods):
             return self._using_async(connection, self._method_threads)
         return self._inside(self._unopened_store().within(connection))
 
+    def _as_async(self) -> AsyncScheduler:
+        """Return this scheduler in its awaitable form, always the same one: that of the program, if it made one."""
+        if self._awaitable is None:
+            from quartzpy.aio.async_scheduler import AsyncScheduler
+
+            self._awaitable = AsyncScheduler(self)
+        return self._awaitable
+
     def _using_async(self, connection: Any, threads: MethodThreads) -> AsyncTransactionMethods:
         """Return awaitable scheduling methods for any kind of connection, as `using` does. They run on `threads`."""
+        if isinstance(connection, AsyncJobConnection):
+            connection = connection.sync_connection
         # Imported here, because a node without asynchronous callers has no need of these modules.
         from quartzpy.aio.transaction import AsyncTransactionMethods
 

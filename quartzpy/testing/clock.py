@@ -170,6 +170,9 @@ class _ClockSelector(selectors.DefaultSelector):
 class _ClockLoop(asyncio.SelectorEventLoop):
     """An event loop whose time is that of the clock."""
 
+    runs_calls_inline = True
+    """The transaction of a job blocks the loop, which has no other job: see `quartzpy.jobs.job_transaction`."""
+
     def __init__(self, clock: ManualClock) -> None:
         self._clock_selector = _ClockSelector(clock)
         self._manual = clock

@@ -5,26 +5,33 @@ The store, the triggers and the execution of jobs are those of production. Threa
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from quartzpy.config.config import SchedulerConfig
+from quartzpy.config.setting_types import Settings
+from quartzpy.connection_types import is_asynchronous
 from quartzpy.errors import InvalidValueError
 from quartzpy.events.events import Event, JobPaused, JobSkipped, TriggerFinalized, TriggerMisfired
 from quartzpy.events.listeners import Listeners
 from quartzpy.instants import Span, as_instant, as_span
 from quartzpy.jobs.context import JobExecutionContext, Middleware, Progress
 from quartzpy.jobs.job import JobFactory, JobTypes, checked_defaults, job_types, new_instance
-from quartzpy.keys import JobKey
+from quartzpy.jobs.job_transaction import AsyncJobConnection
+from quartzpy.keys import JobKey, JobRef, checked_key
 from quartzpy.node.completer import refill_of
+from quartzpy.node.health import HealthState, SchedulerHealth
 from quartzpy.node.registration import Epoch
 from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.node.workers.execution import Execution
 from quartzpy.node.workers.job_runner import JobRunner
 from quartzpy.placement import Capabilities, placement_from_text
+from quartzpy.scheduler.async_calls import MethodThreads
 from quartzpy.scheduler.methods.queries import checked_fire_id
 from quartzpy.scheduler.methods.scheduling import SchedulingMethods
+from quartzpy.scheduler.scheduler import SchedulerMetadata
 from quartzpy.scheduler.transactions import TransactionMethods
 from quartzpy.store.protocol import (
     AvailableSlots,
@@ -38,10 +45,14 @@ from quartzpy.store.protocol import (
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.store.store_time import StoreTime
 from quartzpy.testing.clock import DEFAULT_START, ClockCancellation, ClockDeadlines, ClockLoop, ManualClock
-from quartzpy.testing.transactions import JobTransaction, TransactionalStore
+from quartzpy.testing.transactions import JobTransaction, TransactionalStore, checked_database
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
+
+    from quartzpy.aio.async_scheduler import AsyncScheduler
+    from quartzpy.aio.transaction import AsyncTransactionMethods
+    from quartzpy.connection_types import AsyncUserConnection
 
 A_CENTURY = 100 * 366 * 86_400.0
 MOST_AT_ONCE = 1_000
@@ -60,6 +71,11 @@ class SchedulerHarness(SchedulingMethods):
 
     `database` is used by `context.transaction()`: a SQLAlchemy engine, or a connection on which each transaction is a
     savepoint. `transactions` lists the transactions with their outcomes. Event listeners are called immediately.
+
+    `AsyncScheduler(harness)` is the scheduler of a program that awaits its methods.
+
+    Raises:
+        SettingsError: `database` is something else, or a setting is unknown or wrong.
     """
 
     def __init__(
@@ -72,14 +88,14 @@ class SchedulerHarness(SchedulingMethods):
         context: Mapping[str, Any] | None = None,
         database: Engine | Connection | None = None,
         job_defaults: Mapping[str, Any] | None = None,
-        **settings: Any,
+        **settings: Unpack[Settings],
     ) -> None:
         self.context: dict[str, Any] = dict(context or {})
         self.clock = ManualClock(start)
         self.listeners = Listeners()
         self._clock = self.clock
         self._config = SchedulerConfig.of({"name": INSTANCE_ID, **settings})
-        self._store = TransactionalStore(self.clock, database)
+        self._store = TransactionalStore(self.clock, checked_database(database))
         self._job_types = job_types
         self._job_defaults = checked_defaults(job_defaults)
         self._node = self._store.register(
@@ -93,6 +109,11 @@ class SchedulerHarness(SchedulingMethods):
         self._ended: list[Completion] = []
         self._recorded = 0
         self._loop = ClockLoop(self.clock)
+        self._awaitable: AsyncScheduler | None = None
+        self._method_threads = MethodThreads(1)
+        self._shut_down = threading.Event()
+        self._closed = threading.Event()
+        """Never set: the methods can be used after `shutdown` as well."""
         self._busy = timedelta()
         """The time that jobs have taken by the clock since the last moment at which nothing was late."""
         self._runner = JobRunner(
@@ -128,6 +149,36 @@ class SchedulerHarness(SchedulingMethods):
     def is_started(self) -> bool:
         """True: jobs run whenever the clock is moved."""
         return True
+
+    @property
+    def is_in_standby(self) -> bool:
+        """False: nothing but the clock holds jobs back."""
+        return False
+
+    @property
+    def is_shut_down(self) -> bool:
+        """True once `shutdown` was called, until `start` is called. Jobs run in either case."""
+        return self._shut_down.is_set()
+
+    @property
+    def metadata(self) -> SchedulerMetadata:
+        """The name, state and counts of this scheduler."""
+        return SchedulerMetadata(
+            name=self.name,
+            instance_id=INSTANCE_ID,
+            version="testing",
+            store=type(self._store).__name__,
+            is_started=True,
+            is_in_standby=False,
+            is_shut_down=self.is_shut_down,
+            running_since=None,
+            workers=self._config.workers,
+            jobs_executed=self._recorded,
+        )
+
+    def health(self) -> SchedulerHealth:
+        """Return the health of the one node: it is well."""
+        return SchedulerHealth(HealthState.HEALTHY, instance_id=INSTANCE_ID)
 
     @property
     def transactions(self) -> Sequence[JobTransaction]:
@@ -196,12 +247,21 @@ class SchedulerHarness(SchedulingMethods):
         self._run_until(self.now + as_span(timeout, "timeout"), executions - self._recorded)
         return self._recorded >= executions
 
-    def start(self) -> None:
+    def start(self, *, standby: bool = False) -> None:
+        """Do nothing: jobs run whenever the clock is moved."""
+        self._shut_down.clear()
+
+    def standby(self) -> None:
         """Do nothing: jobs run whenever the clock is moved."""
 
     def shutdown(self, **_: Any) -> bool:
-        """Do nothing, and return True: nothing runs in the background."""
+        """End `wait_until_shut_down`, and return True: nothing runs in the background."""
+        self._shut_down.set()
         return True
+
+    def wait_until_shut_down(self, timeout: Span | None = None) -> bool:
+        """Block in real time until `shutdown` is called, for at most `timeout`. Return whether it was called."""
+        return self._shut_down.wait(None if timeout is None else as_span(timeout, "timeout").total_seconds())
 
     def _fire_what_is_due(self) -> tuple[list[FiredTrigger], list[ExecutionRecord], datetime | None]:
         """Fire one batch. Returns it, the records of fires that were skipped, and when the next trigger is due."""
@@ -301,20 +361,55 @@ class SchedulerHarness(SchedulingMethods):
         """Ask one execution to stop, as `interrupt_execution` does: all executions are those of this node."""
         return self.interrupt_execution(fire_id)
 
+    def cancel_job(self, key: JobRef) -> set[int]:
+        """Ask all running executions of a job to stop. Return their fire ids."""
+        job_key = checked_key(key, JobKey)
+        running = [each.fired.fire_id for each in self._runner.running() if each.fired.job_key == job_key]
+        self._interrupt(lambda execution: execution.fired.fire_id in running)
+        return set(running)
+
     def _interrupt(self, chosen: Callable[[Execution], bool]) -> bool:
         return self._runner.interrupt(chosen) > 0
 
     # --- inside a user's transaction
 
-    def using(self, connection: Any) -> TransactionMethods:
+    @overload
+    def using(self, connection: AsyncUserConnection | AsyncJobConnection) -> AsyncTransactionMethods: ...
+
+    @overload
+    def using(self, connection: Any) -> TransactionMethods: ...
+
+    def using(self, connection: Any) -> TransactionMethods | AsyncTransactionMethods:
         """Return the scheduling methods inside a transaction of the caller.
+
+        For an asynchronous connection or session the methods are awaited, as those of `Scheduler.using` are.
 
         If the transaction is rolled back, all changes since this call are undone. This works for SQLAlchemy connections
         and sessions, including their asynchronous forms. Connections of other kinds do not notify of a rollback, so
         that schedules stored with them stay.
         """
+        if is_asynchronous(connection):
+            return self._using_async(connection, self._method_threads)
         self._usable_store()
         return TransactionMethods(self, self._store.within(connection))
+
+    def _using_async(self, connection: Any, threads: MethodThreads) -> AsyncTransactionMethods:
+        if isinstance(connection, AsyncJobConnection):
+            connection = connection.sync_connection
+        # Imported here, because tests of programs without asynchronous callers have no need of these modules.
+        from quartzpy.testing.async_transactions import AsyncHarnessMethods
+
+        return AsyncHarnessMethods(self._usable_store, connection, self._config, self._inside_of, threads)
+
+    def _inside_of(self, store: JobStore) -> TransactionMethods:
+        return TransactionMethods(self, store)
+
+    def _as_async(self) -> AsyncScheduler:
+        if self._awaitable is None:
+            from quartzpy.aio.async_scheduler import AsyncScheduler
+
+            self._awaitable = AsyncScheduler(self)
+        return self._awaitable
 
     # --- the interface for the methods
 

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.orm import Session
 
 from quartzpy.clock import Clock
-from quartzpy.errors import InvalidValueError
+from quartzpy.errors import InvalidValueError, SettingsError
 from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 from quartzpy.store.records import ExecutionRecord
@@ -26,6 +27,24 @@ class JobTransaction:
     """True for a committed `context.transaction()`: its commit and the success of the execution are one."""
 
 
+def checked_database(database: Any) -> Engine | Connection | None:
+    """Return the database of a test.
+
+    Raises:
+        SettingsError: it is neither an engine nor a connection of SQLAlchemy, or an asynchronous one.
+    """
+    if database is None or isinstance(database, Engine | Connection):
+        return database
+    kind = type(database).__name__
+    cure = (
+        "an asynchronous engine has an ordinary one, engine.sync_engine, only for its own event loop: make another,"
+        " sqlalchemy.create_engine('postgresql+psycopg://...'), on the same database"
+        if kind in ("AsyncEngine", "AsyncConnection")
+        else "give it as SchedulerHarness(database=sqlalchemy.create_engine('sqlite://'))"
+    )
+    raise SettingsError(f"database: a SQLAlchemy Engine or Connection is needed (got a {kind}); {cure}")
+
+
 class TransactionalStore(RamJobStore):
     """The in-memory store, whose jobs have transactions on a database of the test.
 
@@ -37,6 +56,8 @@ class TransactionalStore(RamJobStore):
         super().__init__(clock)
         self._database = database
         self.transactions: list[JobTransaction] = []
+        self._undos: WeakKeyDictionary[Any, _Undo] = WeakKeyDictionary()
+        """Of each transaction the last one that restores rows."""
 
     def begin_job_transaction(self) -> _Work:
         if self._database is None:
@@ -55,12 +76,22 @@ class TransactionalStore(RamJobStore):
     def within(self, connection: Any) -> TransactionalStore:
         """Return this store. All later changes are undone if the transaction is rolled back."""
         put_back = self.snapshot()
-        if isinstance(transaction := _tells_of_its_end(connection), Connection):
-            _UndoneByConnection(put_back).listen(transaction)
-        elif transaction is not None:
+        transaction = _tells_of_its_end(connection)
+        if transaction is None:
+            return self
+        undo: _Undo
+        if isinstance(transaction, Connection):
+            undo = _UndoneByConnection(put_back)
+            undo.listen(transaction)
+        else:
             undo = _Undo(put_back)
             event.listen(transaction, "after_commit", undo.committed)
             event.listen(transaction, "after_rollback", undo.rolled_back)
+        # Those of one transaction are undone together, back to the rows before the first of them.
+        if (begun := transaction.get_transaction()) is not None:
+            if (earlier := self._undos.get(begun)) is not None:
+                earlier.later = undo
+            self._undos[begun] = undo
         return self
 
 
@@ -69,14 +100,20 @@ class _Undo:
 
     def __init__(self, put_back: Callable[[], None]) -> None:
         self._put_back: Callable[[], None] | None = put_back
+        self.later: _Undo | None = None
+        """The next one of the same transaction, whose rows are younger."""
 
     def committed(self, *_: Any) -> None:
         self._put_back = None
 
     def rolled_back(self, *_: Any) -> None:
-        if self._put_back is not None:
-            self._put_back()
-        self._put_back = None
+        if self._put_back is None:
+            return
+        self._put_back()
+        undo: _Undo | None = self
+        while undo is not None:
+            undo._put_back = None
+            undo = undo.later
 
 
 class _UndoneByConnection(_Undo):

@@ -18,9 +18,20 @@ from quartzpy.instants import as_instant, zone, zone_name
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import CRON_ARGUMENTS, constructor_hints
 from quartzpy.triggers.recurring import RecurringMisfire, RecurringTrigger
-from quartzpy.triggers.trigger import TriggerProgress
+from quartzpy.triggers.trigger import TriggerOptions, TriggerProgress
 
 CronMisfire = RecurringMisfire
+
+
+class CronOptions(TriggerOptions, total=False):
+    """What the builders of `quartzpy.cron` take beside the time of day; see `CronTrigger`."""
+
+    name: str | None
+    group: str
+    start_time: datetime | None
+    time_zone: str
+    dst: DaylightSaving | str
+
 
 QUARTZ, CRONTAB = "quartz", "crontab"
 _MICROSECOND = timedelta(microseconds=1)

@@ -44,7 +44,7 @@ class RecurringTrigger(Trigger):
     """A trigger whose next fire time depends only on the previous one."""
 
     misfire_type: ClassVar[type[StrEnum]] = RecurringMisfire
-    instructions: ClassVar[Mapping[Missed, str]] = {
+    instructions: ClassVar[Mapping[Missed, StrEnum]] = {
         Missed.SKIP: RecurringMisfire.DO_NOTHING,
         Missed.ONCE: RecurringMisfire.FIRE_ONCE_NOW,
     }

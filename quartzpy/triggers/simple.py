@@ -10,17 +10,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
 from enum import StrEnum
-from typing import Any, ClassVar, Self, TypedDict, Unpack, assert_never
+from typing import Any, ClassVar, Self, Unpack, assert_never
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import LATEST, LONGEST_SPAN, Converted, Span, as_instant, as_span
-from quartzpy.keys import DEFAULT_GROUP, JobKey, check_name
+from quartzpy.keys import DEFAULT_GROUP, check_name
 from quartzpy.name_hints import INTERVAL_NAMES, TRIGGER_ARGUMENTS, NameHints, constructor_hints
 from quartzpy.states import Missed
 from quartzpy.texts import quoted
 from quartzpy.triggers.misfire import caught_up_from
-from quartzpy.triggers.trigger import FIRE_ALL, MAX_REPEAT_COUNT, MOST_REFUSALS, Trigger, TriggerProgress
+from quartzpy.triggers.trigger import (
+    FIRE_ALL,
+    MAX_REPEAT_COUNT,
+    MOST_REFUSALS,
+    Trigger,
+    TriggerOptions,
+    TriggerProgress,
+)
 
 SHORTEST_INTERVAL = timedelta(milliseconds=1)
 _MICROSECOND = timedelta(microseconds=1)
@@ -63,7 +70,7 @@ class SimpleTrigger(NameHints, Trigger):
     kind: ClassVar[str] = "simple"
     misfire_type: ClassVar[type[StrEnum]] = SimpleMisfire
     derives_nothing: ClassVar[bool] = True
-    instructions: ClassVar[Mapping[Missed, str]] = {
+    instructions: ClassVar[Mapping[Missed, StrEnum]] = {
         Missed.SKIP: SimpleMisfire.RESCHEDULE_NEXT_WITH_REMAINING_COUNT,
         Missed.ONCE: SimpleMisfire.FIRE_NOW,
     }
@@ -297,21 +304,6 @@ def similar(pattern: SimpleTrigger, name: str, start_time: datetime) -> SimpleTr
     return pattern._with(name=name, start_time=as_instant(start_time, "start_time"))
 
 
-class _Options(TypedDict, total=False):
-    """The values that triggers of all kinds have; see `Trigger`."""
-
-    job_key: JobKey | None
-    description: str | None
-    end_time: datetime | None
-    priority: int
-    calendar: str | None
-    misfire: str
-    data: Mapping[str, Any] | None
-    misfire_threshold: Span | None
-    catch_up_max: int | None
-    catch_up_within: Span | None
-
-
 def every(
     interval: Span | None = None,
     name: str | None = None,
@@ -324,7 +316,7 @@ def every(
     seconds: float = 0,
     repeat_count: int | None = None,
     start_time: datetime | None = None,
-    **options: Unpack[_Options],
+    **options: Unpack[TriggerOptions],
 ) -> SimpleTrigger:
     """Return a trigger that fires immediately and then at an interval: `every("10s")`, `every(minutes=5)`.
 
@@ -342,7 +334,7 @@ def every(
     for unit, number in units.items():
         if isinstance(number, bool) or not isinstance(number, int | float):
             raise InvalidTriggerError(f"{unit}: must be a number (got {quoted(number)})")
-    if options.keys() - _Options.__annotations__.keys():
+    if options.keys() - TriggerOptions.__annotations__.keys():
         SimpleTrigger(name, group, **options)  # It raises the error that names the unknown argument.
     if (interval is not None) == any(units.values()):
         raise InvalidTriggerError(
@@ -361,7 +353,7 @@ def at(
     run_date: datetime | str | None = None,
     name: str | None = None,
     group: str = DEFAULT_GROUP,
-    **options: Unpack[_Options],
+    **options: Unpack[TriggerOptions],
 ) -> SimpleTrigger:
     """Return a trigger that fires once at an instant: `at(datetime(2026, 12, 24, 18, tzinfo=UTC))`.
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import islice
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypedDict
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidKeyError, InvalidTriggerError, TriggerNeverFiresError, UnsupportedKindError
@@ -36,6 +36,22 @@ MOST_REFUSALS = 40_000
 _KINDS: dict[str, type[Trigger]] = {}
 _CHOOSING: set[str] = set()
 FIRE_ALL = "fire_all"
+MisfireName: TypeAlias = (
+    StrEnum
+    | Literal[
+        "smart",
+        "ignore",
+        "fire_all",
+        "fire_once_now",
+        "do_nothing",
+        "fire_now",
+        "reschedule_now_with_existing_repeat_count",
+        "reschedule_now_with_remaining_repeat_count",
+        "reschedule_next_with_remaining_count",
+        "reschedule_next_with_existing_count",
+    ]
+)
+"""A misfire instruction, or its name; which of them a trigger has depends on its kind."""
 """The misfire instruction that catches up on the last missed fires, within the trigger's bounds."""
 _INT32 = 2**31
 
@@ -101,6 +117,21 @@ def any_kind_chooses() -> bool:
     return bool(_CHOOSING)
 
 
+class TriggerOptions(TypedDict, total=False):
+    """The values that triggers of all kinds have; see `Trigger`."""
+
+    job_key: JobKey | None
+    description: str | None
+    end_time: datetime | None
+    priority: int
+    calendar: str | None
+    misfire: MisfireName
+    data: Mapping[str, Any] | None
+    misfire_threshold: Span | None
+    catch_up_max: int | None
+    catch_up_within: Span | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Trigger(ABC):
     """Base class with the values that triggers of all kinds have.
@@ -116,7 +147,7 @@ class Trigger(ABC):
 
     kind: ClassVar[str]
     misfire_type: ClassVar[type[StrEnum]]
-    instructions: ClassVar[Mapping[Missed, str]] = {}
+    instructions: ClassVar[Mapping[Missed, StrEnum]] = {}
     """The misfire instructions that skip all missed fires, and that coalesce them into one."""
     follows_end: ClassVar[bool] = False
     """True if the next fire time follows from the end of the execution before it."""
@@ -136,7 +167,7 @@ class Trigger(ABC):
     end_time: datetime | None = None
     priority: int = DEFAULT_PRIORITY
     calendar: str | None = None
-    misfire: str = "smart"
+    misfire: MisfireName = "smart"
     data: Mapping[str, Any] | None = field(default=None, hash=False)
     misfire_threshold: Converted[Span | None, timedelta | None] = Converted(None)
     catch_up_max: int | None = None

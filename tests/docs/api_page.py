@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import quartzpy
+import quartzpy.embedded
 import quartzpy.errors
 import quartzpy.events.events
 import quartzpy.ext.celery
@@ -60,7 +61,7 @@ TOPICS = {
     "metrics": ("Metrics and traces", ("quartzpy.metrics", "quartzpy.otel")),
     "records": ("Records, states and settings", ()),
     "imports": ("Imports and Celery", ("quartzpy.migrate", "quartzpy.ext")),
-    "testing": ("Testing", ("quartzpy.testing",)),
+    "testing": ("Testing and embedded servers", ("quartzpy.testing", "quartzpy.embedded")),
     "errors": ("Errors", ("quartzpy.errors",)),
 }
 """Each topic with its title and the modules whose names belong to it; `records` takes what no other topic claims."""
@@ -82,7 +83,7 @@ def public_names() -> list[Documented]:
     """Every name that users import, and every class that they get from these: records, queries, handles."""
     found = [Documented(name, "quartzpy", getattr(quartzpy, name)) for name in quartzpy.__all__]
     found += [Documented(n, "quartzpy.testing", getattr(quartzpy.testing, n)) for n in quartzpy.testing.__all__]
-    for module in (quartzpy.metrics, quartzpy.otel):
+    for module in (quartzpy.metrics, quartzpy.otel, quartzpy.embedded):
         found += [Documented(name, module.__name__, getattr(module, name)) for name in module.__all__]
     for module in (quartzpy.migrate, quartzpy.ext.celery):
         members = [getattr(module, name) for name in module.__all__]

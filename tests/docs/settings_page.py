@@ -62,7 +62,7 @@ environment it also stands for an empty list or table.
 Unknown names are refused in every source, and the error suggests the nearest valid name: `QUARTZPY_WROKERS` does not
 start a node with the default. The error for an invalid value names the variable or the file that it came from.
 
-The command line takes the database from `--dsn` or `QUARTZPY_URL`, the scheduler's name from `--name` or
+The command line takes the database from `--url` or `QUARTZPY_URL`, the scheduler's name from `--name` or
 `QUARTZPY_NAME`, and the schema from `--schema` or `QUARTZPY_SCHEMA`.
 """
 

@@ -266,7 +266,7 @@ def test_alembic_passes_over_the_tables_of_the_scheduler(
 
 def test_the_fixtures_for_pytest_work(tmp_path: Path) -> None:
     write_files("how-to/testing.md", tmp_path)
-    assert "3 passed" in python(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    assert "4 passed" in python(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 
 
 def test_the_gunicorn_hooks_start_and_drain_the_node(files: Callable[[str], None]) -> None:

@@ -33,10 +33,15 @@ disallow_untyped_decorators = false
 RIGHT = """
 from datetime import UTC, date, datetime, time, timedelta
 
+from dataclasses import dataclass
+from typing import Any
+
 from quartzpy import (
-    AnnualCalendar, DailyTimeIntervalTrigger, CalendarIntervalTrigger, HolidayCalendar, Jitter, JobDetail,
-    MonthlyCalendar, RetryPolicy, SchedulerConfig, SimpleTrigger, WeeklyCalendar, at, every,
+    AnnualCalendar, AsyncScheduler, CronMisfire, CronTrigger, DailyTimeIntervalTrigger, CalendarIntervalTrigger,
+    ExecutionRecord, HolidayCalendar, Jitter, Job, JobDetail, JobExecutionContext, MonthlyCalendar, OverlapPolicy,
+    RetryPolicy, Scheduler, SchedulerConfig, SchedulingMethods, SimpleTrigger, WeeklyCalendar, at, cron, every, job,
 )
+from quartzpy.testing import SchedulerHarness
 
 HolidayCalendar({date(2026, 12, 25)})
 AnnualCalendar({(12, 25)})
@@ -52,8 +57,74 @@ JobDetail("a:b", timeout="1h30m")
 SchedulerConfig(checkin_interval="5s", history_retention=None)
 span: timedelta = SimpleTrigger(interval="5s").interval
 dates: frozenset[date] = HolidayCalendar([]).excluded_dates
+
+
+@dataclass
+class ReportData:
+    region: str
+
+
+class Report(Job, data_type=ReportData):
+    def execute(self, context: JobExecutionContext) -> None: ...
+
+
+@job
+def report(pages: int) -> None: ...
+
+
+outside: dict[str, Any] = {"workers": 5}
+scheduler = Scheduler("memory://", name="x", idle_wait="5s", role="worker", labels=["eu"])
+Scheduler("memory://", **outside)
+Scheduler.from_config(url="memory://", name="x")
+AsyncScheduler("memory://", name="x")
+harness = SchedulerHarness(misfire_threshold="1m")
+AsyncScheduler(harness)
+JobDetail(Report, data=ReportData("eu"), overlap_policy=OverlapPolicy.SKIP)
+JobDetail(Report, data={"region": "eu"}, overlap_policy="skip")
+CronTrigger("0 0 2 * * ?", misfire=CronMisfire.DO_NOTHING)
+cron.daily_at(2, 30, time_zone="Europe/Berlin", misfire="do_nothing")
+report.detail("a", args=[1], timeout="5m")
+handle = scheduler.schedule_job(report, every("10s"), args=[1], replace=True, max_concurrent=3)
+scheduler.schedule_job(Report, data=ReportData("eu"))
+scheduler.trigger_job("report", ReportData("us"))
+handle.modify(timeout="1h", data={"args": [2]})
+
+
+def longest(scheduler: SchedulingMethods) -> ExecutionRecord | None:
+    return scheduler.executions().first()
+
+
+longest(harness)
+longest(scheduler)
 """
-WRONG = ['SimpleTrigger(interval=b"5s")', 'HolidayCalendar("2026-12-25")', "every(minutes='5')", "every(prio=5)"]
+WRONG = [
+    'SimpleTrigger(interval=b"5s")',
+    'HolidayCalendar("2026-12-25")',
+    "every(minutes='5')",
+    "every(prio=5)",
+    'Scheduler("memory://", nam="x")',
+    'Scheduler("memory://", workers="many")',
+    'Scheduler("memory://", role="boss")',
+    'Scheduler.from_config(nam="x")',
+    'AsyncScheduler("memory://", nam="x")',
+    'SchedulerHarness(nam="x")',
+    'scheduler.schedule_job(report, every("10s"), replce=True)',
+    'scheduler.schedule_job(report, every("10s"), timeout=object())',
+    "scheduler.schedule_job(Report, data=5)",
+    'scheduler.scheduled_job("@daily", replce=True)',
+    'scheduler.trigger_job("report", 5)',
+    'scheduler.modify_job("report", timout="1h")',
+    'handle.modify(timout="1h")',
+    'report.detail("a", agrs=[1])',
+    'report.detail("a", data=5)',
+    "JobDetail(Report, data=5)",
+    'JobDetail(Report, overlap_policy="nope")',
+    "job(data_tpe=ReportData)",
+    'CronTrigger("0 0 2 * * ?", misfire="nope")',
+    'SimpleTrigger(misfire="nope")',
+    'every("10s", misfire="nope")',
+    'cron.daily_at(2, 30, time_zon="Europe/Berlin")',
+]
 
 
 def test_documented_code_passes_mypy_strict_and_what_is_wrong_does_not(tmp_path: Path) -> None:

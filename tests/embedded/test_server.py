@@ -13,11 +13,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from quartzpy import Scheduler
 from quartzpy.demo import cluster as database
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.embedded.binaries import find_programs
 from quartzpy.errors import StoreUnavailableError
 from tests.database import connect_to, libpq_url
+from tests.docs.code_blocks import write_files
 from tests.waiting import wait_until
 
 USER = """
@@ -133,6 +135,30 @@ def test_a_directory_is_a_text_or_a_path_and_does_not_follow_the_working_directo
             assert other.postmaster_pid == pid
     assert pid is not None
     wait_until(lambda: not alive(pid))
+
+
+def test_the_documented_program_keeps_its_data(directory: Path) -> None:
+    directory.mkdir()
+    directory.chmod(0o755)
+    write_files("database.md", directory)
+    text = (directory / "local.py").read_text().replace('every("10s")', 'every("0.2s")')
+    (directory / "local.py").write_text(text)
+    for _ in range(2):
+        command = [sys.executable, "local.py"]
+        with subprocess.Popen(
+            command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as program:
+            assert program.stdout is not None
+            lines = iter(program.stdout.readline, "")
+            assert any("collected" in line for line in lines)
+            program.send_signal(signal.SIGINT)
+            list(lines)
+            assert program.wait(30) == 0
+    with EmbeddedPostgres(directory / "data") as server:
+        scheduler = Scheduler(server.dsn, name="local")
+        nodes = {execution.instance_id for execution in scheduler.executions()}
+        scheduler.shutdown()
+    assert len(nodes) == 2
 
 
 def test_a_server_that_was_killed_is_started_again(directory: Path) -> None:

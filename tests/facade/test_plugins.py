@@ -21,11 +21,14 @@ from quartzpy import (
     RetryPolicy,
     Scheduler,
     SimpleTrigger,
+    Trigger,
     TriggerKey,
+    at,
+    every,
 )
 from quartzpy.errors import PluginStartError, SettingsError, StoreUnavailableError
 from quartzpy.plugins import DeclaredJobs, ExecutionLog, InterruptLongRunners
-from quartzpy.scheduler.declarations import load_definitions
+from quartzpy.scheduler.declarations import definitions, load_definitions
 from quartzpy.states import Outcome
 from tests.facade import jobs
 from tests.waiting import wait_until
@@ -127,6 +130,65 @@ def test_a_yaml_file_declares_jobs(tmp_path: Path) -> None:
     assert report == JobDetail(jobs.Recorded, "report", data={"region": "eu"})
     assert [trigger.name for trigger in triggers] == ["report", "often"]
     assert triggers[1].start_time == datetime(2030, 1, 1, tzinfo=UTC)
+
+
+RECORDED = {"type": "tests.facade.jobs:Recorded", "name": "x"}
+TEN_SECONDS = timedelta(seconds=10)
+
+
+def declared(where: str, **job: Any) -> list[Trigger]:
+    """The triggers of a job that a file declares, which are bound to it."""
+    [(detail, triggers)] = definitions({"job": [{**RECORDED, **job}]}, where).jobs
+    return [replace(trigger, name=None, job_key=None) for trigger in triggers if trigger.job_key == detail.key]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("every 10s", every("10s")),
+        ("10s", every("10s")),
+        ("every hour", every("1h")),
+        ({"every": "10s", "priority": 3}, every("10s", priority=3)),
+        ({"interval": "10s"}, every("10s")),
+        ({"kind": "cron", "expression": "0 0 2 * * ?"}, CronTrigger("0 0 2 * * ?")),
+        ({"expression": "0 2 * * *"}, CronTrigger.from_crontab("0 2 * * *")),
+        ("0 2 * * *", CronTrigger.from_crontab("0 2 * * *")),
+        ("2090-12-24T18:00+01:00", at(datetime(2090, 12, 24, 17, tzinfo=UTC))),
+        (datetime(2090, 12, 24, 17, tzinfo=UTC), at(datetime(2090, 12, 24, 17, tzinfo=UTC))),
+    ],
+)
+def test_a_schedule_is_a_text_or_one_table(written: Any, expected: Trigger) -> None:
+    for where in ("jobs.yaml", "jobs.toml"):
+        assert declared(where, trigger=written) == declared(where, trigger=[written]) == [expected]
+
+
+def test_one_job_needs_no_list() -> None:
+    [(detail, [trigger])] = definitions({"job": {**RECORDED, "trigger": "every 10s"}}, "jobs.yaml").jobs
+    assert (detail.name, trigger) == ("x", every("10s", name="x", job_key=detail.key))
+
+
+@pytest.mark.parametrize(
+    ("document", "in_yaml", "in_toml"),
+    [
+        ({"job": "x"}, "job is a list: below job:, each job begins with - type:", r"list of tables \(\[\[job\]\]\)"),
+        ({"job": {"nightly": RECORDED}}, "each job begins with - type: module:name, and name:", "list of tables"),
+        ({"job": [{**RECORDED, "trigger": 10}]}, "trigger: every 10s", r'trigger = "every 10s" \(got 10\)'),
+        ({"job": [{**RECORDED, "every": "10s"}]}, "'every' is not known.*trigger: every 10s", 'trigger = "every 10s"'),
+        ({"job": [{**RECORDED, "cron": "0 2 * * *"}]}, "'cron' is not known.*trigger: every 10s", 'trigger = "0 2'),
+        (
+            {"job": [{**RECORDED, "trigger": {"cron": "0 2 * * *"}}]},
+            "did you mean expression",
+            "did you mean expression",
+        ),
+        ({"job": [], "calendar": []}, "a mapping of mappings", r"\[calendar.NAME\]"),
+        ({}, r"write job: \[\]", r"write job = \[\]"),
+        ({"job": [{**RECORDED, "trigger": {"every": "10s", "kind": "cron"}}]}, "give no other", "give no other"),
+    ],
+)
+def test_an_error_speaks_the_language_of_the_file(document: object, in_yaml: str, in_toml: str) -> None:
+    for where, said in (("jobs.yml", in_yaml), ("jobs.toml", in_toml)):
+        with pytest.raises(SettingsError, match=said):
+            definitions(document, where)
 
 
 @pytest.mark.parametrize(

@@ -160,6 +160,19 @@ def test_what_is_scheduled_in_a_transaction_is_undone_with_it(harness: Scheduler
     assert [each.job_key.name for each in harness.run_pending()] == ["kept"]
 
 
+@pytest.mark.parametrize("of_session", [True, False])
+def test_all_that_is_scheduled_in_a_transaction_is_undone_with_it(
+    harness: SchedulerHarness, engine: Engine, of_session: bool
+) -> None:
+    connection = Session(engine) if of_session else engine.connect()
+    with connection:
+        connection.execute(text("INSERT INTO shipped VALUES (1)"))
+        schedule(harness, connection, "undone")
+        schedule(harness, connection, "undone-too")
+        connection.rollback()
+    assert list(harness.triggers()) == []
+
+
 @pytest.mark.parametrize("kind", ["session", "scoped"])
 def test_a_session_of_sqlalchemy_does_as_well(harness: SchedulerHarness, engine: Engine, kind: str) -> None:
     made = scoped_session(sessionmaker(engine)) if kind == "scoped" else Session(engine)

@@ -23,6 +23,7 @@ from apscheduler.triggers.interval import IntervalTrigger
 
 import quartzpy
 from quartzpy import JobKey, TriggerKey, job
+from quartzpy.errors import SettingsError
 from quartzpy.migrate import ImportPlan, Severity, apply
 from quartzpy.migrate.apscheduler import read_apscheduler
 from quartzpy.migrate.class_map import ClassMap
@@ -284,6 +285,46 @@ def test_a_damaged_pickle_is_reported(damage: bytes) -> None:
         return
     with pytest.raises(UnreadablePickleError):
         as_python(value)
+
+
+def add_of_script(peer: BackgroundScheduler) -> None:
+    job = add(peer, IntervalTrigger(seconds=90, timezone=UTC))
+    # As a program that was started as a script stores it.
+    job.func_ref = "__main__:import_orders"
+    peer._jobstores["default"].update_job(job)
+
+
+def test_a_function_of_a_script_needs_the_name_of_its_module(peer: BackgroundScheduler, store: str) -> None:
+    add_of_script(peer)
+    plan = read_apscheduler(store)
+    assert plan.jobs == []
+    [note] = plan.undecided
+    assert "__main__:import_orders is that of a script" in note.text
+    assert "--main (old_program for old_program.py)" in note.text
+    assert '"__main__:import_orders" = "old_program:import_orders"' in note.text
+    assert only(read_apscheduler(store, main="old_program")).job.job_type == "old_program:import_orders"
+    decisions = ClassMap({"__main__:import_orders": "shop.jobs:orders"})
+    assert only(read_apscheduler(store, decisions=decisions)).job.job_type == "shop.jobs:orders"
+    with pytest.raises(SettingsError, match=r"got 'app/old_program.py'\); did you mean old_program\?"):
+        read_apscheduler(store, main="app/old_program.py")
+
+
+def test_the_command_plans_without_tables_and_without_a_database(
+    peer: BackgroundScheduler, store: str, fresh_database: Callable[[], str]
+) -> None:
+    add_of_script(peer)
+    url = fresh_database()
+    command = ("import", "apscheduler", "--from", store, "--main", "old_program")
+    for options, why in (((), "no database is selected (--url)"), (("--url", url), "there are no quartzpy tables")):
+        plan = run(*command, *options)
+        assert plan.returncode == 0, plan.stderr
+        assert "old_program:import_orders" in plan.stdout
+        assert f"compared with an empty scheduler, because {why}" in plan.stderr
+    stored = run(*command, "--url", url, "--name", "new", "--apply")
+    assert stored.returncode != 0
+    assert 'relation "qrtz_' in stored.stderr
+    assert "run `quartzpy db upgrade`" in stored.stderr
+    assert "LINE" not in stored.stderr
 
 
 def test_the_command(peer: BackgroundScheduler, store: str, postgres_dsn: str) -> None:

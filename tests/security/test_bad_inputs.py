@@ -321,7 +321,7 @@ ROWS: dict[str, Row] = {
     "36 another engine": (
         lambda c: Scheduler("mysql://u:hidden@h/x"),
         E.SettingsError,
-        r"^database URL: postgresql\+psycopg:// is expected \(got mysql://u:\*\*\*@h/x\)$",
+        r"^database URL: postgresql\+psycopg:// is expected \(got mysql://u:\*\*\*@h/x\); jobs are stored in P",
     ),
     "36 another driver": (lambda c: Scheduler("postgresql+asyncpg://u:hidden@h/x"), E.SettingsError, r"\*\*\*@h/x"),
     "42 start after shutdown": (

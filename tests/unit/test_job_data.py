@@ -5,15 +5,19 @@ import enum
 import json
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from typing import Any
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from quartzpy.errors import InvalidJobDataError
 from quartzpy.job_data import JobDataMap, decode, encode
+
+T = TypeVar("T")
 
 
 class Colour(enum.Enum):
@@ -26,6 +30,15 @@ class Point:
     at: datetime
 
 
+class Model(BaseModel):
+    price: Decimal
+    points: list[int] = []
+
+
+class Parametrized(BaseModel, Generic[T]):
+    value: T
+
+
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 
 VALUES = [
@@ -34,12 +47,18 @@ VALUES = [
     {"price": Decimal("1.50"), "id": UUID(int=7), "raw": b"\0\xff", "pair": (1, ("a",))},
     {"large": [1e22, 1.5e300, -1e16], "huge": 2**8191, "small": 5e-324},
     {"colour": Colour.RED, "point": Point(3, NOON), "looks": {"$datetime": "not one"}},
+    {"path": Path("/srv/in.csv"), "model": Model(price=Decimal("1.50"), points=[1])},
 ]
 
 
 @pytest.mark.parametrize("data", VALUES)
 def test_data_comes_back_as_it_was(data: dict[str, Any]) -> None:
     assert decode(encode(data)) == data
+
+
+def test_a_model_that_could_not_be_read_back_is_refused() -> None:
+    with pytest.raises(InvalidJobDataError, match="is not a class of a module, so it cannot be read back"):
+        encode({"a": Parametrized[int](value=1)})
 
 
 json_values = st.recursive(

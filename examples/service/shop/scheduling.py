@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from quartzpy import CronTrigger, Scheduler
-from quartzpy.scheduler.methods.scheduling import SchedulingMethods
+from quartzpy import CronTrigger, Scheduler, SchedulingMethods
 from shop.jobs import nightly_report
 from shop.models import URL
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from quartzpy.errors import ExecutionNotFoundError, InvalidValueError, QuartzpyError
 from quartzpy.jobs.job import Job, JobDetail
-from quartzpy.keys import JobKey, TriggerKey, checked_key
+from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
 from quartzpy.matchers import GroupMatcher
 from quartzpy.scheduler import singles
 from quartzpy.scheduler.explain import Explanation, Moment
@@ -177,7 +177,7 @@ class QueryMethods(Methods):
     def triggers(
         self,
         *,
-        job: JobKey | None = None,
+        job: JobRef | None = None,
         group: str | GroupMatcher | None = None,
         contains: str | None = None,
         state: str | Collection[str] | None = None,
@@ -225,8 +225,8 @@ class QueryMethods(Methods):
         self,
         *,
         state: str | Collection[str] = ENDED,
-        job: JobKey | None = None,
-        trigger: TriggerKey | None = None,
+        job: JobRef | None = None,
+        trigger: TriggerRef | None = None,
         group: str | GroupMatcher | None = None,
         job_type: str | None = None,
         node: str | None = None,
@@ -270,8 +270,8 @@ class QueryMethods(Methods):
     def misfires(
         self,
         *,
-        trigger: TriggerKey | None = None,
-        job: JobKey | None = None,
+        trigger: TriggerRef | None = None,
+        job: JobRef | None = None,
         action: str | None = None,
         node: str | None = None,
         since: datetime | None = None,

@@ -9,20 +9,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from quartzpy.errors import InvalidTriggerError, JobNotFoundError
 from quartzpy.instants import Span
 from quartzpy.jobs.function_job import JobFunction
 from quartzpy.jobs.function_job import job as job_of_function
-from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.job import JobData, JobDetail
+from quartzpy.jobs.options import DecoratorOptions, JobChanges, ScheduleOptions
 from quartzpy.keys import (
     DEFAULT_GROUP,
     JobKey,
     JobRef,
     checked_key,
 )
-from quartzpy.name_hints import HANDLE_NAMES, NameHints
+from quartzpy.name_hints import HANDLE_NAMES, RESCHEDULING_ARGUMENTS, NameHints, argument_hints
 from quartzpy.scheduler.coercion import JobLike, TriggerLike, as_job_detail, as_triggers, bind, check_named
 from quartzpy.scheduler.methods.handles import TriggeredExecution, wait_for
 from quartzpy.scheduler.methods.pausing import PausingMethods
@@ -54,9 +55,9 @@ class SchedulingMethods(TriggeringMethods, PausingMethods):
         *,
         name: str | None = None,
         group: str = DEFAULT_GROUP,
-        data: Mapping[str, Any] | Any | None = None,
+        data: Mapping[str, Any] | JobData | None = None,
         replace: bool = False,
-        **options: Any,
+        **options: Unpack[ScheduleOptions],
     ) -> ScheduledJob:
         """Store a job with its triggers, all or none; return a handle of the job.
 
@@ -102,7 +103,7 @@ class SchedulingMethods(TriggeringMethods, PausingMethods):
         group: str = DEFAULT_GROUP,
         *,
         replace: bool = True,
-        **options: Any,
+        **options: Unpack[DecoratorOptions],
     ) -> Callable[[Callable[..., Any]], JobFunction[..., Any]]:
         """Make a job of the decorated function and schedule it; a stored job of the same name is replaced.
 
@@ -217,14 +218,17 @@ class ScheduledJob(NameHints):
         """Resume all triggers; `missed` and errors as for `Scheduler.resume_job`."""
         self._scheduler.resume_job(self._key, missed=missed)
 
-    def trigger(self, data: Mapping[str, Any] | Any | None = None, *, delay: Span | None = None) -> TriggeredExecution:
+    def trigger(
+        self, data: Mapping[str, Any] | JobData | None = None, *, delay: Span | None = None
+    ) -> TriggeredExecution:
         """Run the job once, now or after `delay`; arguments and errors as for `Scheduler.trigger_job`."""
         return self._scheduler.trigger_job(self._key, data, delay=delay)
 
-    def modify(self, **changes: Any) -> JobDetail:
+    def modify(self, **changes: Unpack[JobChanges]) -> JobDetail:
         """Change values of the job; names and errors as for `Scheduler.modify_job`. Its triggers do not change."""
         return self._scheduler.modify_job(self._key, **changes)
 
+    @argument_hints(RESCHEDULING_ARGUMENTS)
     def reschedule(self, trigger: Trigger | str | timedelta | datetime) -> datetime:
         """Replace the job's only trigger with another schedule; return the new trigger's first fire time.
 

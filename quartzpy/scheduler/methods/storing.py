@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace as replace_in
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 from quartzpy import job_data
 from quartzpy.calendars.calendar import Calendar
@@ -31,8 +31,10 @@ from quartzpy.events.events import (
     TriggerFinalized,
 )
 from quartzpy.jobs import typed_data
+from quartzpy.jobs.function_arguments import arguments_of
 from quartzpy.jobs.internal_entries import with_trace
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.options import JobChanges
 from quartzpy.keys import (
     DEFAULT_GROUP,
     JobKey,
@@ -44,7 +46,7 @@ from quartzpy.keys import (
     checked_key,
     checked_keys,
 )
-from quartzpy.name_hints import SCHEDULING_ARGUMENTS, argument_hints
+from quartzpy.name_hints import RESCHEDULING_ARGUMENTS, SCHEDULING_ARGUMENTS, argument_hints
 from quartzpy.scheduler.coercion import JobLike, TriggerLike, as_job_detail, as_trigger, as_triggers, bind, check_named
 from quartzpy.scheduler.methods.base import Methods
 from quartzpy.scheduler.sync import (
@@ -182,15 +184,25 @@ class StoringMethods(Methods):
             job_data.encode(of.data, max_bytes=self._config.max_job_data_bytes)
 
     def _check_typed_data(self, job: JobDetail, triggers: Sequence[Trigger] = ()) -> None:
-        """Build the typed data for each trigger, if the job's class is known in this process and has a data type."""
+        """Check the data that the job is called with by each trigger, if its class is known in this process.
+
+        The typed data is built if the class has a data type. A function must be able to take its arguments.
+        """
         data_type = self._job_types.data_type(job.job)
-        if data_type is None:
-            return
+        arguments = arguments_of(self._job_types.class_of(job.job)) if data_type is None else None
         own = job.data or {}
         if not triggers:
-            typed_data.refuse_unknown(data_type, own, f"job {job.key}")
+            if data_type is not None:
+                typed_data.refuse_unknown(data_type, own, f"job {job.key}")
+            elif arguments is not None:
+                arguments.check(own, f"job {job.key}", is_complete=False, reads=job.concurrency_key)
         for trigger in triggers:
-            typed_data.build(data_type, {**own, **(trigger.data or {})}, f"job {job.key}, trigger {trigger.key}")
+            of = f"job {job.key}, trigger {trigger.key}"
+            merged = {**own, **(trigger.data or {})}
+            if data_type is not None:
+                typed_data.build(data_type, merged, of)
+            elif arguments is not None:
+                arguments.check(merged, of, reads=job.concurrency_key)
 
     def _calendars_of(self, triggers: Sequence[Trigger]) -> Mapping[str, StoredCalendar]:
         """Return the stored calendars that triggers need."""
@@ -204,7 +216,7 @@ class StoringMethods(Methods):
                 raise refusals.calendar_not_stored(name, store.names(NameKind.CALENDARS))
         return calendars
 
-    def modify_job(self, key: JobRef, **changes: Any) -> JobDetail:
+    def modify_job(self, key: JobRef, **changes: Unpack[JobChanges]) -> JobDetail:
         """Change values of a stored job, named as in `JobDetail`; return the changed job.
 
         Its triggers and its other values do not change, even if another program changes them at the same time.
@@ -256,6 +268,7 @@ class StoringMethods(Methods):
             self._emit(JobUnscheduled(key))
         return removed
 
+    @argument_hints(RESCHEDULING_ARGUMENTS)
     def reschedule_job(self, key: TriggerRef, trigger: TriggerLike) -> datetime:
         """Replace a stored trigger with a new one of the same job; return the new trigger's first fire time.
 

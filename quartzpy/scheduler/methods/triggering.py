@@ -12,7 +12,9 @@ from typing import Any
 from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError, InvalidValueError, JobNotFoundError
 from quartzpy.instants import Span, as_instant, as_span
 from quartzpy.jobs import typed_data
+from quartzpy.jobs.function_arguments import arguments_of
 from quartzpy.jobs.internal_entries import repeats
+from quartzpy.jobs.job import JobData
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, JobRef, TriggerKey, TriggerRef, check_name, checked_key, unique_name
 from quartzpy.scheduler.methods.handles import TriggeredExecution
 from quartzpy.scheduler.methods.queries import FireRef, QueryMethods, checked_fire_id
@@ -37,7 +39,7 @@ class TriggeringMethods(StoringMethods, QueryMethods):
     def trigger_job(
         self,
         key: JobRef,
-        data: Mapping[str, Any] | Any | None = None,
+        data: Mapping[str, Any] | JobData | None = None,
         *,
         delay: Span | None = None,
         even_if_paused: bool = False,
@@ -49,7 +51,7 @@ class TriggeringMethods(StoringMethods, QueryMethods):
         That trigger is in the group MANUAL_TRIGGERS, so pauses of triggers and of other groups do not affect it. Under
         `pause_all`, or a pause of the job's group or of MANUAL_TRIGGERS, it would wait until the pause ends; therefore
         the call is refused, unless `even_if_paused` permits the wait. `data` may be a value of the job's `data_type`,
-        if the job's class is known in this process.
+        or of the type that a function's parameter is annotated with, if the job's class is known in this process.
 
         With a `debounce_key`, at most one call for this job and this key waits for its fire, in the whole cluster. A
         later call replaces the waiting one, with its own data and `delay`. With `keep_waiting`, the waiting call stays,
@@ -138,7 +140,8 @@ class TriggeringMethods(StoringMethods, QueryMethods):
         if not even_if_paused:
             self._refuse_pause(key)
         data_type = self._job_types.data_type(header.job_type)
-        data = typed_data.as_mapping(data, data_type)
+        arguments = arguments_of(self._job_types.class_of(header.job_type)) if data_type is None else None
+        data = typed_data.as_mapping(data, data_type) if arguments is None else arguments.as_mapping(data)
         # A name that was used before may have executions in the history: those of this call come from here on.
         start = store.now() + (span or timedelta(0)) if span is not None or replaces is not None else None
         trigger = SimpleTrigger(
@@ -152,7 +155,8 @@ class TriggeringMethods(StoringMethods, QueryMethods):
         )
         self._check_data(trigger)
         # The job is read only if there is data to validate, because that costs another round trip.
-        job = None if data_type is None else store.jobs([key]).get(key)
+        is_checked = data_type is not None or (arguments is not None and bool(data))
+        job = store.jobs([key]).get(key) if is_checked else None
         if job is not None:
             self._check_typed_data(job, [trigger])
         self._store_pairs([(None, [trigger])], replace=replaces is not None)

@@ -73,7 +73,8 @@ def _of_driver(original: BaseException) -> QuartzpyError:
     if sqlstate.startswith(_AUTHENTICATION) or sqlstate == _NO_SUCH_DATABASE:
         return AuthenticationError(f"the database refused us: {message}", sqlstate=sqlstate)
     if sqlstate in _SCHEMA:
-        return SchemaError(f"{message}; run `quartzpy db upgrade`", sqlstate=sqlstate)
+        # Without the statement, which the further lines quote.
+        return SchemaError(f"{message.splitlines()[0]}; run `quartzpy db upgrade`", sqlstate=sqlstate)
     if sqlstate == INSUFFICIENT_PRIVILEGE:
         return SchemaError(
             f"the database role lacks a privilege: {message}; `quartzpy db roles` prints what each role needs",

@@ -78,7 +78,7 @@ def parse_dsn(text: str) -> DatabaseUrl:
     if form is None:
         raise SettingsError(f"database URL: {EXAMPLE} is expected (got {scrubbed(text)!r})")
     if form["scheme"] not in _SCHEMES:
-        raise SettingsError(f"database URL: {DRIVER}:// is expected (got {scrubbed(text)})")
+        raise SettingsError(f"database URL: {DRIVER}:// is expected (got {scrubbed(text)}){_hint_of(form['scheme'])}")
     places = form["places"]
     if "@" in places:
         # The message shows none of it: what looks like a host is a part of the password.
@@ -105,6 +105,19 @@ def parse_dsn(text: str) -> DatabaseUrl:
         # PGHOST and the like take the place of an empty value.
         return DatabaseUrl(_with_places({name: value for name, value in parameters.items() if value}))
     raise SettingsError(f"database URL: {reason}; {EXAMPLE} is expected")
+
+
+def _hint_of(scheme: str) -> str:
+    """Return what users of another database or driver can write."""
+    database, _, driver = scheme.lower().partition("+")
+    if driver and database in ("postgresql", "postgres"):
+        return f"; quartzpy uses psycopg, as AsyncScheduler does, so write {DRIVER}://"
+    if database == "sqlite":
+        return (
+            "; jobs are stored in PostgreSQL: memory:// keeps them in this process, and"
+            " quartzpy.embedded.EmbeddedPostgres('data') is a server whose data is in a directory"
+        )
+    return "" if database == "jdbc" else "; jobs are stored in PostgreSQL only"
 
 
 def _with_places(parameters: dict[str, Any]) -> dict[str, Any]:

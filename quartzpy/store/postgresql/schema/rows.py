@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import repeat
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from quartzpy import job_data
 from quartzpy.calendars.calendar import Calendar
@@ -17,7 +17,7 @@ from quartzpy.errors import InvalidCalendarError, InvalidTriggerError
 from quartzpy.instants import as_instant
 from quartzpy.jobs.continuation import continuations_from_text
 from quartzpy.jobs.fired_trigger import FiredTrigger, FireFacts
-from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.job import JobDetail, OverlapPolicyName
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import JobKey, TriggerKey, unchecked_key
@@ -143,7 +143,7 @@ class JobColumns(NamedTuple):
     job_type: str
     job_is_durable: bool
     max_concurrent: int | None
-    overlap_policy: str
+    overlap_policy: OverlapPolicyName
     placement: str
     persists_data: bool
     requests_recovery: bool
@@ -168,7 +168,7 @@ class JobColumns(NamedTuple):
             job_type=job.job_type,
             job_is_durable=job.durable,
             max_concurrent=job.max_concurrent,
-            overlap_policy=str(job.overlap_policy),
+            overlap_policy=cast(OverlapPolicyName, str(job.overlap_policy)),
             placement=job.placement.text,
             persists_data=bool(job.persist_data),
             requests_recovery=job.requests_recovery,
@@ -275,7 +275,7 @@ class _Claim(NamedTuple):
 
     decision: str
     concurrency_key: str
-    overlap_policy: str
+    overlap_policy: OverlapPolicyName
     requests_recovery: bool
     calendar_text: str | None
 
