@@ -83,10 +83,7 @@ def incidents(target: Target, json_output: bool, watch: str | None, zone: str) -
 
 
 def _in_order(overview: Overview) -> str:
-    return (
-        f"Nothing is wrong: {numbered(len(overview.nodes), 'node is', 'nodes are')} alive, and"
-        f" {numbered(len(overview.running), 'job runs', 'jobs run')}."
-    )
+    return f"Nothing is wrong: {overview.calm}, {overview.number('running')} running."
 
 
 def _drawn(incident: Incident, options: Options) -> str:

@@ -7,7 +7,7 @@ all of them if there may be many.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,6 +16,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.cluster import Cluster, NodeState, NodeView
 from quartzpy.operations.executions import GRACE, RunningView
 from quartzpy.operations.groups import PoolUsage
+from quartzpy.operations.late import LateJobs
 from quartzpy.operations.schedules import short
 from quartzpy.operations.selection import Selection
 from quartzpy.operations.source import Count
@@ -137,8 +138,12 @@ def _longest(rows: Iterable[RunningView]) -> list[RunningView]:
     return sorted(rows, key=lambda row: row.elapsed or timedelta(), reverse=True)
 
 
-def _waiting(keys: Sequence[TriggerKey]) -> str:
-    return f"Waiting: {', '.join(map(str, keys[:MOST_REMEDIES]))}{', ...' * (len(keys) > MOST_REMEDIES)}."
+def _waiting(keys: Sequence[TriggerKey], number: int | None = None) -> str:
+    """Return a sentence that names the first of `number` triggers, by default all of `keys`."""
+    shown = keys[:MOST_REMEDIES]
+    rest = max(len(keys), number or 0) - len(shown)
+    names = ", ".join(map(str, shown)) or "none of them is listed"
+    return f"Waiting: {names}{f' and {rest:,} more' if rest else ''}."
 
 
 def _cancels(rows: Iterable[RunningView]) -> tuple[Remedy, ...]:
@@ -234,59 +239,101 @@ def in_error(records: Sequence[TriggerRecord]) -> list[Incident]:
     ]
 
 
-def unknown_types(due: Mapping[str, Sequence[TriggerKey]], cluster: Cluster) -> list[Incident]:
-    """Return the job types of which triggers are due, and that no running node knows."""
+def jobs_of_unknown_types(late: LateJobs, cluster: Cluster) -> set[JobKey]:
+    """Return the jobs with late triggers of which no running node knows the type."""
     alive = [node for node in cluster.nodes if node.state is not NodeState.DEAD]
-    if not alive:
-        return []
     registered = {name for node in alive for name in node.job_types}
+    return {job for job in late.numbers if alive and late.types[job] not in registered}
+
+
+def unknown_types(late: LateJobs, cluster: Cluster) -> list[Incident]:
+    """Return the job types of which triggers are late, and that no running node knows."""
+    of_type: defaultdict[str, set[JobKey]] = defaultdict(set)
+    for job in jobs_of_unknown_types(late, cluster):
+        of_type[late.types[job]].add(job)
     return [
         Incident(
             Severity.ERROR,
             "unknown-type",
             job_type,
-            f"No running node knows the job type {job_type!r}, and triggers of it are due.",
+            f"No running node knows the job type {job_type!r}, and"
+            f" {_triggers_of(late.number(jobs), jobs, 'is', 'are')} due.",
             (
                 "Import its module on a node, or start a node that does.",
-                _waiting(keys),
+                _waiting(late.keys(jobs), late.number(jobs)),
             ),
-            trigger=keys[0],
+            late.without(late.numbers.keys() - jobs).since,
+            trigger=next(iter(late.keys(jobs)), None),
         )
-        for job_type, keys in sorted(due.items())
-        if job_type not in registered
+        for job_type, jobs in sorted(of_type.items())
+    ]
+
+
+def _triggers_of(number: int, jobs: Collection[JobKey], is_one: str, are: str) -> str:
+    """Return "1 trigger of job a is", "7 triggers of 2 jobs are"."""
+    whose = f"job {next(iter(jobs))}" if len(jobs) == 1 else f"{len(jobs):,} jobs"
+    return numbered(number, f"trigger of {whose} {is_one}", f"triggers of {whose} {are}")
+
+
+def unexplained(late: LateJobs, why_first: Sequence[str], holders: Sequence[str], now: datetime) -> list[Incident]:
+    """Return an incident about late triggers that no other incident explains."""
+    if not late:
+        return []
+    since = late.since or now
+    first = (
+        []
+        if late.first is None
+        else [f"Trigger {late.first}: {sentence}" for sentence in why_first if sentence not in holders]
+    )
+    return [
+        Incident(
+            Severity.WARNING,
+            "late-triggers",
+            str(next(iter(late.numbers))) if len(late.numbers) == 1 else f"{late.total} triggers",
+            f"{_triggers_of(late.number(), late.numbers, 'is', 'are')} late by up to {short_span(now - since)}, and no"
+            f" node has claimed {'it' if late.number() == 1 else 'them'}.",
+            (*holders, *first, *([_waiting(late.keys(), late.number())] if late.keys() else [])),
+            since,
+            trigger=late.first,
+        )
     ]
 
 
 # --- jobs that no node can run, and executions that do not stop
 
 
-def without_node(
-    due: Mapping[JobKey, Sequence[TriggerKey]],
-    types: Mapping[JobKey, str],
-    placements: Mapping[JobKey, Placement],
-    alive: Sequence[NodeRecord],
-) -> list[Incident]:
-    """Return the jobs with due triggers that no living node can run, although some know their types."""
-    incidents = []
-    for job, keys in sorted(due.items()):
-        knowing = [node for node in alive if types[job] in node.capabilities.job_types]
+def jobs_without_node(
+    late: LateJobs, placements: Mapping[JobKey, Placement], alive: Sequence[NodeRecord]
+) -> dict[JobKey, list[NodeRecord]]:
+    """Return the jobs with late triggers that no living node can run, each with the nodes that know its type."""
+    jobs = {}
+    for job in late.numbers:
+        knowing = [node for node in alive if late.types[job] in node.capabilities.job_types]
         placement = placements.get(job)
-        if placement is None or not knowing or any(node.capabilities.allows(placement) for node in knowing):
-            continue
+        if placement is not None and knowing and not any(node.capabilities.allows(placement) for node in knowing):
+            jobs[job] = knowing
+    return jobs
+
+
+def without_node(late: LateJobs, placements: Mapping[JobKey, Placement], alive: Sequence[NodeRecord]) -> list[Incident]:
+    """Return the jobs with late triggers that no living node can run, although some know their types."""
+    incidents = []
+    for job, knowing in sorted(jobs_without_node(late, placements, alive).items()):
+        number = late.numbers[job]
         incidents.append(
             Incident(
                 Severity.ERROR,
                 "no-node-for-job",
                 str(job),
-                f"No node can run job {job}, and {numbered(len(keys), 'trigger of it is', 'triggers of it are')} due.",
+                f"No node can run job {job}, and {numbered(number, 'trigger of it is', 'triggers of it are')} due.",
                 (
-                    *(f"Node {obstacle}." for obstacle in obstacles(placement, knowing)[:MOST_REMEDIES]),
-                    _waiting(keys),
+                    *(f"Node {obstacle}." for obstacle in obstacles(placements[job], knowing)[:MOST_REMEDIES]),
+                    _waiting(late.keys([job]), number),
                 ),
-                trigger=keys[0],
+                trigger=next(iter(late.keys([job])), None),
             )
         )
-    return incidents[:MOST_OF_A_KIND]
+    return incidents
 
 
 def ignored_timeouts(running: Sequence[RunningView], timeouts: Mapping[JobKey, timedelta]) -> list[Incident]:

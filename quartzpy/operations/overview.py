@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,17 +21,20 @@ from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.failures import FailuresInARow, failing
 from quartzpy.operations.groups import placements_of, pools
 from quartzpy.operations.incidents import Incident, ignored_timeouts, of_nodes, without_node
+from quartzpy.operations.late import LateJobs
+from quartzpy.operations.lock_holders import MOST_LOCKS, LockHolder, lock_holders
 from quartzpy.operations.source import MOST_COUNTED, Count, Source, attempt, counted
-from quartzpy.operations.triggers import OVERDUE
+from quartzpy.operations.triggers import OVERDUE, late_by
 from quartzpy.placement import Placement
 from quartzpy.scheduler.explain import Explanation, Moment
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import placements
-from quartzpy.states import ExecutionState, TriggerState
+from quartzpy.states import ExecutionState, NodeMode, TriggerState
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.admin.records import Minutes, Tallies
+from quartzpy.store.postgresql.admin.records import LockRecord, Minutes, Tallies
 from quartzpy.store.queries import ExecutionQuery, TriggerOrder, TriggerQuery
 from quartzpy.store.records import ExecutionRecord, NodeRecord, TriggerRecord
+from quartzpy.texts import numbered
 
 HORIZON = timedelta(hours=1)
 MOST_RUNNING = 50
@@ -112,10 +115,29 @@ class Overview:
     than 20,000 executions since."""
     nodes: tuple[NodeView, ...]
     counts: Mapping[str, Count]
-    """The numbers of jobs, of triggers by state, and of claims and executions ("jobs", "WAITING", "claimed",
-    "running"), each counted up to 10,000."""
+    """The numbers of jobs, of triggers by state, of claims and executions, and of late triggers ("jobs", "WAITING",
+    "claimed", "running", "late"), each counted up to 10,000. `running` and `late` list only the first of them."""
     repeatable: tuple[int, ...] = ()
     """The fire ids of those of `failed` that can run again: no retry follows, and their jobs are stored."""
+
+    def number(self, *names: str) -> Count:
+        """Return the sum of some of `counts`."""
+        of_names = [self.counts[name] for name in names if name in self.counts]
+        return Count(sum(count.number for count in of_names), any(count.has_more for count in of_names))
+
+    @property
+    def calm(self) -> str:
+        """What is in order, in words, from the same numbers as everything else here: "3 nodes alive, nothing late"."""
+        alive = sum(node.state is NodeState.ALIVE for node in self.nodes)
+        late, in_error = self.number("late"), self.number(TriggerState.ERROR)
+        paused = self.number(TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
+        parts = [
+            numbered(alive, "node alive", "nodes alive"),
+            f"{late} late" if late.number else "nothing late",
+            f"{in_error} in error" if in_error.number else "nothing in error",
+            *([f"{paused} paused"] if paused.number else []),
+        ]
+        return ", ".join(parts)
 
 
 def overview(source: Source) -> Overview:
@@ -136,7 +158,7 @@ def overview(source: Source) -> Overview:
         lateness=tuple(_lateness(minutes, now)),
         series_since=minutes.complete_since,
         nodes=data.cluster.nodes,
-        counts=_counts(data.tallies),
+        counts={**_counts(data.tallies), "late": data.late_jobs.total},
         repeatable=tuple(data.repeatable()),
     )
 
@@ -166,6 +188,7 @@ class _OverviewData:
         moment = Moment(self._reading)
         self._moment = moment
         tallies = ask(lambda store: admin(store).tallies(MOST_COUNTED))
+        overdue = ask(lambda store: admin(store).overdue(OVERDUE, MOST_DUE, most=MOST_COUNTED))
         final = ask(lambda store: store.find(_FINAL, MOST_FAILURES))
         latest = ask(lambda store: store.find(_LATEST, MOST_FAILED))
         self._nodes = moment.nodes()
@@ -174,6 +197,7 @@ class _OverviewData:
         self.cluster = clusters.of_records(self.now, self._nodes.nodes, self._running, moment.nodes().metadata)
         self.running = tuple(running_view(row, self.now) for row in self._running)
         self.tallies = tallies()
+        self._overdue = overdue()
         self._failures = final()
         self.failed = self._latest_failures(latest())
 
@@ -192,15 +216,26 @@ class _OverviewData:
         self._jobs_of_slow: Callable[[], dict[JobKey, JobDetail]] = dict
         if slow:
             self._jobs_of_slow = ask(lambda store: store.jobs(slow))
-        due = TriggerQuery(states=_WAITING, until=now - DUE, order=TriggerOrder.NEXT_FIRE_TIME)
-        self._due = self._without_held(ask(lambda store: store.find(due, MOST_DUE))())
-        self._late = [record for record in self._due if _due_at(record) < now - OVERDUE]
+        self._locks: Callable[[], Sequence[LockRecord]] = list
+        if any(not job.is_held for job in self._overdue):
+            self._locks = ask(lambda store: admin(store).locks(MOST_LOCKS))
+        # Those that a rate limit holds back are not due before their turn.
+        due = TriggerQuery(
+            states=_WAITING,
+            until=now - DUE,
+            due_until=now - DUE,
+            order=TriggerOrder.NEXT_FIRE_TIME,
+            among=MOST_COUNTED,
+        )
+        self._due = ask(lambda store: store.find(due, MOST_DUE))()
+        self._late = [record for record in self._due if late_by(record, now) is not None]
+        self.late_jobs = LateJobs(self._late, self._overdue, is_cut=len(self._due) >= MOST_DUE)
 
     def _ask_third(self) -> None:
         reading = self._reading
         self.agenda.look_up_calendars()
         self._in_a_row.look_further()
-        due, late = {record.job_key for record in self._due}, {record.job_key for record in self._late}
+        due, late = {record.job_key for record in self._due}, set(self.late_jobs.numbers)
         self._of_due = _placements(reading, due)
         self._of_late = _placements(reading, late)
         self._of_running = placements_of(reading, self._running)
@@ -212,22 +247,21 @@ class _OverviewData:
             for record in self._late[:MOST_LATE][:MOST_EXPLAINED]
         ]
 
-    def _without_held(self, records: Sequence[TriggerRecord]) -> list[TriggerRecord]:
-        """Return the triggers that could fire, except those that a rate limit holds back."""
-        return [
-            record for record in records if not (record.rate_limited_until and record.rate_limited_until > self.now)
-        ]
-
     def late(self) -> tuple[LateTrigger, ...]:
         """Return the triggers that are due and that no node has claimed, those that wait longest first."""
         triggers = []
+        holders = [str(holder) for holder in self.holders()]
         for record, explained in zip_longest(self._late[:MOST_LATE], self._explained):
             why: Sequence[str] | None = ()
             if explained is not None:
                 why, problem = attempt(explained)
-                why = why or [problem or ""]
+                why = [*(why or [problem or ""]), *holders]
             triggers.append(_late(record, self.now, tuple(why or ())))
         return tuple(triggers)
+
+    def holders(self) -> tuple[LockHolder, ...]:
+        """Return the transactions that may hold the rows of the late triggers."""
+        return lock_holders(self._locks()) if self._late else ()
 
     def _latest_failures(self, others: Sequence[ExecutionRecord]) -> tuple[ExecutionSummary, ...]:
         """Return the latest failures: those that are final, and those that are retried or lost and came last."""
@@ -242,14 +276,14 @@ class _OverviewData:
 
     def incidents(self) -> tuple[Incident, ...]:
         due_of_job = Counter(record.job_key for record in self._due)
-        late_of_type: defaultdict[str, list[TriggerKey]] = defaultdict(list)
-        for record in self._late:
-            late_of_type[record.job_type].append(record.key)
+        late = self.late_jobs
+        full = self._full_pools(due_of_job)
         incidents = [
             *of_nodes(self.cluster),
-            *causes.unknown_types(late_of_type, self.cluster),
-            *self._full_pools(due_of_job),
+            *causes.unknown_types(late, self.cluster),
+            *full,
             *self._without_node(),
+            *self._unexplained(full),
             *self._ignored_timeouts(),
             *self._stopped.incidents(self.running, all_paused=self._moment.pauses().everything),
         ]
@@ -260,15 +294,26 @@ class _OverviewData:
         return causes.by_severity(incidents)
 
     def _without_node(self) -> list[Incident]:
-        late: defaultdict[JobKey, list[TriggerKey]] = defaultdict(list)
-        types: dict[JobKey, str] = {}
-        for record in self._late:
-            late[record.job_key].append(record.key)
-            types[record.job_key] = record.job_type
-        if not late:
+        if not self.late_jobs:
             return []
         placements, _ = attempt(self._of_late)
-        return without_node(late, types, placements or {}, self._alive())
+        return without_node(self.late_jobs, placements or {}, self._alive())
+
+    def _unexplained(self, full: Sequence[Incident]) -> list[Incident]:
+        """Return an incident about the late triggers that no other incident explains."""
+        late = self.late_jobs
+        if not late or not any(node.mode is NodeMode.RUNNING for node in self._alive()):
+            return []
+        placements, _ = attempt(self._of_late)
+        executors = {incident.subject for incident in full}
+        explained = {
+            *causes.jobs_of_unknown_types(late, self.cluster),
+            *causes.jobs_without_node(late, placements or {}, self._alive()),
+            *(job for job in late.numbers if (placements or {}).get(job, Placement()).pool in executors),
+        }
+        rest = late.without(explained)
+        of_first = next((row.why for row in self.late() if rest and row.trigger == rest.first), ())
+        return causes.unexplained(rest, of_first, [str(holder) for holder in self.holders()], self.now)
 
     def _slowest(self) -> list[RunningView]:
         """Return the executions that have run longest."""

@@ -13,6 +13,7 @@ from quartzpy.operations import allowed_actions
 from quartzpy.operations.agenda import calendar_of
 from quartzpy.operations.executions import ExecutionSummary, MisfireView, misfire_view
 from quartzpy.operations.executions import summary as execution_summary
+from quartzpy.operations.lock_holders import MOST_LOCKS, lock_holders
 from quartzpy.operations.schedules import PlannedTime, in_words, planned, schedule_text, short, zone_text
 from quartzpy.operations.source import (
     EXAMINED,
@@ -29,6 +30,7 @@ from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import JobMode, PublicState, TriggerState
 from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import LockRecord
 from quartzpy.store.queries import MisfireQuery, TriggerQuery
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import headline
@@ -156,6 +158,7 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
     last = reading.ask(lambda store: admin(store).last_executions([key], LAST_EXECUTIONS))
     misfires = reading.ask(lambda store: store.find(MisfireQuery(trigger_key=key), LAST_MISFIRES))
     is_manual = reading.ask(lambda store: store.pauses().is_manual)
+    locks = reading.ask(lambda store: admin(store).locks(MOST_LOCKS))
     moment = Moment(reading)
     record = answer()
     if record is None:
@@ -181,7 +184,7 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
         definition={} if trigger is None else trigger.schedule(),
         data=source.shown(data),
         next_times=tuple(planned_times()),
-        why=tuple(_readable(explained)),
+        why=(*_readable(explained), *_held_back(record, now, locks())),
         last_executions=tuple(map(execution_summary, last().get(key, ()))),
         misfires=tuple(map(misfire_view, misfires())),
         actions=allowed_actions.on_trigger(
@@ -195,8 +198,21 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
 
 
 def why(source: Source, key: TriggerKey) -> Sequence[str]:
-    """Explain why a trigger has not fired, or when it will; see `Scheduler.why`."""
-    return _readable(Explanation(Moment(source.reading()), key, source.config.misfire_threshold, source.advice))
+    """Explain why a trigger has not fired, or when it will; see `Scheduler.why`.
+
+    A late one is also explained by the transactions that may hold its row.
+    """
+    reading = source.reading()
+    record = reading.ask(lambda store: store.triggers([key]).get(key))
+    locks = reading.ask(lambda store: admin(store).locks(MOST_LOCKS))
+    sentences = _readable(Explanation(Moment(reading), key, source.config.misfire_threshold, source.advice))
+    return [*sentences, *_held_back(record(), reading.now(), locks())]
+
+
+def _held_back(record: TriggerRecord | None, now: datetime, locks: Sequence[LockRecord]) -> list[str]:
+    if record is None or late_by(record, now) is None:
+        return []
+    return [str(holder) for holder in lock_holders(locks)]
 
 
 def _readable(explained: Callable[[], list[str]]) -> list[str]:

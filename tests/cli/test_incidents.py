@@ -31,7 +31,7 @@ def node(terminal: Terminal) -> None:
 
 
 def test_nothing_is_wrong(terminal: Terminal) -> None:
-    assert terminal.ok("incidents") == "Nothing is wrong: 1 node is alive, and 0 jobs run.\n"
+    assert terminal.ok("incidents") == "Nothing is wrong: 1 node alive, nothing late, nothing in error, 0 running.\n"
     assert json.loads(terminal.ok("incidents", "--json")) == []
 
 

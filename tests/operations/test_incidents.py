@@ -14,11 +14,13 @@ from quartzpy.operations.incidents import of_nodes
 from quartzpy.placement import Capabilities
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
 from quartzpy.store.node_metadata import MISFIRE_THRESHOLD, misfire_threshold
+from quartzpy.store.postgresql.admin import server
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import NamedTriggers, Node
 from quartzpy.store.records import NodeRecord
 from quartzpy.triggers.cron import CronTrigger
 from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, at, every, job, key, once, serial
+from tests.database import connect_to
 
 
 @pytest.fixture
@@ -386,3 +388,67 @@ def test_every_remedy_names_an_action_with_arguments_that_it_takes(
     assert {remedy.action for remedy in remedies} >= {"cancel", "resume", "reset"}
     for remedy in remedies:
         inspect.signature(getattr(operations.actions, remedy.action)).bind(**remedy.arguments)
+
+
+def test_a_late_trigger_is_an_incident_that_names_who_holds_its_row(
+    postgres_dsn: str, store: Harness, operations: Operations, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "LONG", timedelta())
+    store.schedule(job(), once("wanted"))
+    with connect_to(postgres_dsn, autocommit=False, application_name="bobs-notebook") as holder:
+        holder.execute("SELECT FROM qrtz_triggers WHERE trigger_name = 'wanted' FOR UPDATE")
+        assert store.fire_due(node) == []
+        store.clock.advance(15 * SECOND)
+        store.store.check_in(node)
+        overview = operations.overview()
+        [late] = overview.incidents
+        name = (
+            f"'bobs-notebook' (process {holder.info.backend_pid}), idle in transaction, has held locks on qrtz_triggers"
+        )
+        assert (late.kind, late.subject, late.trigger) == ("late-triggers", "DEFAULT.job", key("wanted"))
+        assert late.what == "1 trigger of job DEFAULT.job is late by up to 15s, and no node has claimed it."
+        assert name in late.why[0]
+        assert late.why[-1] == "Waiting: DEFAULT.wanted."
+        assert overview.calm == "1 node alive, 1 late, nothing in error"
+        assert any(name in sentence for sentence in operations.why(key("wanted")))
+        assert any(name in sentence for sentence in operations.trigger(key("wanted")).why)
+        assert [lock.table for lock in operations.locks() if lock.application == "bobs-notebook"] == ["qrtz_triggers"]
+    store.fire_due(node)
+    assert operations.overview().calm == "1 node alive, nothing late, nothing in error"
+    assert "late-triggers" not in incidents(operations)
+
+
+def test_the_numbers_are_not_those_of_the_lists(store: Harness, operations: Operations) -> None:
+    store.schedule(job(), *(once(f"t{number:03}", at(number / 10)) for number in range(250)))
+    store.schedule(job("limited", rate_limit="1/hour"), *(once(f"held{number}") for number in range(4)))
+    store.clock.advance(MINUTE)
+    node = a_node(store, workers=60)
+    fired = [*store.acquire(node, limit=55).fired]
+    store.clock.advance(15 * SECOND)
+    store.store.check_in(node)
+    overview = operations.overview()
+    assert (len(overview.running), str(overview.number("running", "claimed"))) == (50, str(len(fired)))
+    late = (
+        254 - len(fired) - sum(1 for one in operations.triggers() if one.key.name.startswith("held") and not one.late)
+    )
+    assert (len(overview.late), overview.number("late").number) == (20, late)
+    [unexplained] = [one for one in overview.incidents if one.kind == "late-triggers"]
+    assert unexplained.what.startswith(f"{late} triggers of ")
+    assert unexplained.why[-1].endswith(f" and {late - 5} more.")
+
+
+def test_triggers_that_a_rate_limit_holds_back_hide_none_that_are_late(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    """They stand before it in the order of fire times."""
+    store.schedule(job("limited", rate_limit="1/hour"), *(once(f"held{number}") for number in range(4)))
+    for _ in range(3):
+        store.fire_due(node)
+    store.schedule(job("late", executor="gpu"), once("late", at(1)))
+    store.clock.advance(15 * SECOND)
+    store.store.check_in(node)
+    overview = operations.overview()
+    assert [row.trigger.name for row in overview.late] == ["late"]
+    assert str(overview.number("late")) == "1"
+    until = store.clock.now() - 10 * SECOND
+    assert [one.key.name for one in operations.triggers(state="WAITING", until=until, due_until=until)] == ["late"]

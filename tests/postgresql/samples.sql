@@ -52,6 +52,7 @@
 \set display_name_list {NULL,NULL}
 \set documentation_url_list {NULL,https://wiki.example.com/nightly}
 \set earliest 2000-01-01T00:00:00Z
+\set due_until '2030-01-01 00:00:00+00'
 \set early '10 ms'
 \set end '2026-01-01 00:00:00+00'
 \set end_time_list {NULL,NULL}
@@ -106,6 +107,7 @@
 \set kind_list {simple,cron}
 \set kinds {simple,cron}
 \set last {false,true}
+\set late '10 s'
 \set late_after '10 s'
 \set late_fire_times {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set latest 2999-01-01T00:00:00Z

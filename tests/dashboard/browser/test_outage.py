@@ -87,9 +87,7 @@ def test_the_overview_is_red_while_nothing_is_known(
                 one.problems[:] = [problem for problem in one.problems if "503" not in problem]
 
 
-def test_a_dashboard_that_is_gone_is_not_known_either(
-    running_shop: Shop, open_browser: Callable[..., Watched]
-) -> None:
+def test_a_dashboard_that_is_gone_is_not_known_either(running_shop: Shop, open_browser: Callable[..., Watched]) -> None:
     with process(["dashboard", "--dsn", running_shop.dsn, "--name", "shop", "--port", "0"]) as dashboard:
         watched = open_browser()
         watched.page.goto(address_of(dashboard))

@@ -35,6 +35,7 @@ class Admin:
         self._config = config
 
     tallies = calls(usage.tallies)
+    overdue = calls(usage.overdue)
     slot_usage = calls(usage.slot_usage)
     rate_usage = calls(usage.rate_usage)
     trigger_group_tallies = calls(usage.trigger_group_tallies)

@@ -46,6 +46,23 @@ class Minutes:
 
 
 @dataclass(frozen=True, slots=True)
+class OverdueJob:
+    """A job of which triggers are due that wait for a node, or that its rate limit holds back."""
+
+    job_key: JobKey
+    job_type: str
+    is_held: bool
+    """True for the triggers that the rate limit holds back, which are not late."""
+    number: int
+    due_at: datetime
+    """The first of their fire times."""
+    turn: datetime
+    """The first instant from which one of them could fire."""
+    total: int
+    """The number of such triggers of all jobs."""
+
+
+@dataclass(frozen=True, slots=True)
 class SlotUsage:
     """The use of a job's concurrency limit for one value of its concurrency key."""
 
@@ -77,8 +94,9 @@ class GroupTally:
     name: str
     count: int
     paused: int
-    """The triggers of the group that are PAUSED; 0 for groups of jobs."""
+    """The triggers of the group that are paused, or the jobs of the group with such triggers."""
     in_error: int
+    """The same of triggers in ERROR."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from quartzpy.store.postgresql.admin.records import LockRecord, TableRecord
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
@@ -9,6 +11,8 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 _SQL = SqlFile("admin/server.sql")
 TABLES = _SQL("tables")
 LOCKS = _SQL("locks")
+LONG = timedelta(seconds=5)
+"""The age from which a transaction that writes rows is listed with its locks."""
 
 
 def tables(session: SqlSession) -> list[TableRecord]:
@@ -16,7 +20,7 @@ def tables(session: SqlSession) -> list[TableRecord]:
 
 
 def locks(session: SqlSession, limit: int) -> list[LockRecord]:
-    rows = session.read_one(LOCKS, limit=limit, prefix=session.names.prefix)
+    rows = session.read_one(LOCKS, limit=limit, prefix=session.names.prefix, long=LONG)
     return [
         LockRecord(table or "", mode, granted, pid, application, state, since, tuple(blockers))
         for table, mode, granted, pid, application, state, since, blockers in rows

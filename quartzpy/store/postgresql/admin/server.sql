@@ -14,7 +14,8 @@ SELECT o.relname::text, GREATEST(o.reltuples, coalesce(s.n_live_tup, 0))::bigint
 
 -- name: locks
 -- Row locks are in the rows, not in this view: a wait for one appears as a wait for the transaction that holds it. The
--- modes that every statement takes do not conflict with each other, and are left out.
+-- modes in which a transaction locks and writes rows do not conflict with each other, and every step takes them: they are
+-- here only after a while, because such a transaction may hold the rows of triggers, which nodes then pass over.
 WITH ours AS MATERIALIZED (
     -- include: own_tables
     SELECT c.oid, c.relname, c.reltuples FROM pg_catalog.pg_class c
@@ -32,7 +33,8 @@ SELECT coalesce(o.relname::text, (SELECT string_agg(DISTINCT t.relname::text, ',
   JOIN pg_catalog.pg_stat_activity a ON a.pid = h.pid AND a.datname = current_database()
   LEFT JOIN ours o ON o.oid = h.relation
  WHERE (o.oid IS NOT NULL AND h.locktype = 'relation'
-        AND (NOT h.granted OR h.mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')))
+        AND (NOT h.granted OR h.mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')
+             OR (h.mode <> 'AccessShareLock' AND a.xact_start < clock_timestamp() - :'long'::interval)))
     OR (h.locktype <> 'relation' AND NOT h.granted
         AND EXISTS (SELECT FROM held l JOIN ours t ON t.oid = l.relation WHERE l.pid = h.pid))
  ORDER BY h.granted, a.xact_start, h.pid LIMIT :'limit'::int;
