@@ -17,7 +17,8 @@ from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.render import json_text
 from quartzpy.texts import numbered, visible
 
-_INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
+_MARKED = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)|`(?P<code>quartzpy [^`]+)`")
+"""The instants of a sentence, and its commands."""
 
 
 def render(template: str, **values: Any) -> str:
@@ -72,17 +73,22 @@ def time_element(times: Times, at: datetime | None, *, form: str = "relative", m
 def said(times: Times, sentence: str) -> Markup:
     """Return a sentence with its instants, which are in ISO 8601 and UTC, in the reader's zone.
 
+    Its commands are shown as code.
+
     It may name an error or a reason of somebody's: characters that control a terminal are shown as escapes.
     """
     sentence = visible(sentence)
     parts: list[str] = []
     end = 0
-    for match in _INSTANT.finditer(sentence):
-        try:
-            at = datetime.fromisoformat(match[0])
-        except ValueError:
-            continue
-        parts += [escape(sentence[end : match.start()]), time_element(times, at, form="exact")]
+    for match in _MARKED.finditer(sentence):
+        if match["code"]:
+            element = Markup("<code>{}</code>").format(match["code"])
+        else:
+            try:
+                element = time_element(times, datetime.fromisoformat(match[0]), form="exact")
+            except ValueError:
+                continue
+        parts += [escape(sentence[end : match.start()]), element]
         end = match.end()
     return Markup("").join([*parts, escape(sentence[end:])])
 

@@ -434,7 +434,7 @@ def _silent(node: NodeView) -> Incident:
         Severity.ERROR if dead else Severity.WARNING,
         "dead-node" if dead else "late-node",
         node.node,
-        f"Node {node.node} is {node.state}: it last checked in {short_span(node.checkin_age)} ago.",
+        f"Node {node.node} is {node.state}: it last checked in at {instant_text(node.last_checkin)}.",
         (
             f"It ran on host {node.host} as process {node.pid}, with"
             f" {numbered(node.executing, 'execution', 'executions')} and {numbered(node.claimed, 'claim', 'claims')}.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html import escape, unescape
 
 import httpx2
@@ -12,7 +12,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from quartzpy import Scheduler
-from quartzpy.dashboard import create_app
+from quartzpy.dashboard import create_app, rendering
+from quartzpy.dashboard.times import Times
 from quartzpy.jobs.context import Progress
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.postgresql.store import SqlJobStore
@@ -207,3 +208,27 @@ def test_a_list_offers_what_is_possible_on_the_states_that_it_shows(
     store.complete(node, *fired, outcome=Outcome.FAILED)
     page = client.get(url).text
     assert re.findall(r'formaction="/actions/([a-z_]+)', page) == offered
+
+
+def test_plumbing_is_called_by_what_it_is_for(store: Harness, client: TestClient) -> None:
+    node = store.node()
+    store.schedule(job(), every(60, "often"))
+    fired = store.fire_one(node)
+    store.store.complete(
+        node, [store.ended(fired, outcome=Outcome.FAILED, error="x", retry_after=timedelta(seconds=1))]
+    )
+    store.clock.advance(timedelta(seconds=2))
+    retried = store.fire_one(node)
+    page = re.sub(r"<[^>]*>", "", client.get(f"/executions/{retried.fire_id}").text)
+    assert "by retry of often" in page
+    assert "QRTZ_" not in page
+    store.complete(node, retried)
+    store.clock.advance(timedelta(seconds=88))
+    assert "due 30 s ago, waits" in re.sub(r"<[^>]*>", "", client.get("/triggers").text)
+    assert "<code>quartzpy node --app MODULE:SCHEDULER</code>" in said_of(
+        "Start it with `quartzpy node --app MODULE:SCHEDULER`."
+    )
+
+
+def said_of(sentence: str) -> str:
+    return str(rendering.said(Times(lambda: datetime.now(UTC), "UTC", "server"), sentence))

@@ -53,7 +53,7 @@ def test_a_dead_node_says_what_it_holds(store: Harness, operations: Operations, 
     assert list(seen) == ["dead-node"]
     assert seen["dead-node"].subject == "a"
     assert "with 1 execution and 0 claims" in seen["dead-node"].why[0]
-    assert seen["dead-node"].what == "Node a is dead: it last checked in 30s ago."
+    assert seen["dead-node"].what == "Node a is dead: it last checked in at 2026-03-02T12:00:00+00:00."
 
 
 def test_a_full_pool_names_the_executions_that_fill_it_and_cancels_them(
@@ -199,6 +199,7 @@ def test_a_misfire_is_judged_by_the_threshold_of_the_nodes(
     monkeypatch.setattr(SqlJobStore, "list_nodes", lambda store: replace(list_nodes(store), metadata=facts))
     [late] = operations.overview().late
     assert late.why[0].startswith("It is 30.0 s late, which is a misfire (more than 3.0 s)")
+    assert late.why[0].endswith(": its misfire instruction, smart, fires it once, at once.")
 
 
 @pytest.mark.parametrize("span", [SECOND / 4, 3 * SECOND, HOUR, 30 * HOUR, 100 * 24 * HOUR + SECOND])
