@@ -10,6 +10,7 @@ from itertools import zip_longest
 
 from quartzpy.errors import SchemaError
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import cluster as clusters
 from quartzpy.operations import incidents as causes
@@ -18,22 +19,23 @@ from quartzpy.operations.clock_changes import clock_changes, upcoming_changes
 from quartzpy.operations.cluster import NodeState, NodeView
 from quartzpy.operations.executions import GRACE, ExecutionSummary, RunningView, running_view
 from quartzpy.operations.executions import summary as execution_summary
-from quartzpy.operations.failures import FailuresInARow, failing
+from quartzpy.operations.failures import FailuresInARow
 from quartzpy.operations.groups import placements_of, pools
 from quartzpy.operations.incidents import Incident, ignored_timeouts, of_nodes, without_node
 from quartzpy.operations.late import LateJobs
 from quartzpy.operations.lock_holders import MOST_LOCKS, LockHolder, lock_holders
+from quartzpy.operations.pause_incidents import paused_overdue
 from quartzpy.operations.source import MOST_COUNTED, Count, Source, attempt, counted
 from quartzpy.operations.triggers import OVERDUE, late_by
 from quartzpy.placement import Placement
 from quartzpy.scheduler.explain import Explanation, Moment
-from quartzpy.scheduler.reading import Reading
-from quartzpy.scheduler.singles import placements
-from quartzpy.states import ExecutionState, NodeMode, TriggerState
+from quartzpy.scheduler.reading import Answer, Reading
+from quartzpy.scheduler.singles import mode_of_job, placements
+from quartzpy.states import ExecutionState, JobMode, NodeMode, TriggerState
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.admin.records import LockRecord, Minutes, Tallies
+from quartzpy.store.postgresql.admin.records import LockRecord, Minutes, PausedOverdue, Tallies
 from quartzpy.store.queries import ExecutionQuery, TriggerOrder, TriggerQuery
-from quartzpy.store.records import ExecutionRecord, NodeRecord, TriggerRecord
+from quartzpy.store.records import ExecutionRecord, NodeRecord, Pauses, TriggerRecord
 from quartzpy.texts import numbered
 
 HORIZON = timedelta(hours=1)
@@ -47,6 +49,8 @@ MOST_COUNTED_EXECUTIONS = 20_000
 """The number of executions from which throughput and lateness are computed."""
 MOST_FAILURES = 200
 MOST_DUE = 200
+MOST_OTHERS = 20
+"""The number of other schedulers in the same tables that are looked at."""
 MOST_SLOW = 200
 """The number of running executions, the longest first, whose timeouts are looked up."""
 MOST_EXAMINED = 2_000
@@ -189,6 +193,8 @@ class _OverviewData:
         self._moment = moment
         tallies = ask(lambda store: admin(store).tallies(MOST_COUNTED))
         overdue = ask(lambda store: admin(store).overdue(OVERDUE, MOST_DUE, most=MOST_COUNTED))
+        paused = ask(lambda store: admin(store).paused_overdue(MOST_DUE, most=MOST_COUNTED))
+        self._others = ask(lambda store: admin(store).other_schedulers(MOST_OTHERS))
         final = ask(lambda store: store.find(_FINAL, MOST_FAILURES))
         latest = ask(lambda store: store.find(_LATEST, MOST_FAILED))
         self._nodes = moment.nodes()
@@ -198,6 +204,7 @@ class _OverviewData:
         self.running = tuple(running_view(row, self.now) for row in self._running)
         self.tallies = tallies()
         self._overdue = overdue()
+        self._paused = paused()
         self._failures = final()
         self.failed = self._latest_failures(latest())
 
@@ -208,11 +215,15 @@ class _OverviewData:
         self.agenda = Agenda(reading, now, now + HORIZON, MOST_PLANNED)
         self._clock_changes = upcoming_changes(reading, now)
         self._in_a_row = FailuresInARow(reading, self._failures, now)
-        self._stopped = _Stopped(reading, self.tallies, now)
+        self._stopped = _Stopped(reading, self.tallies, self._paused, now)
         jobs = {row.job for row in self.failed if _is_final(row)}
         self._repeatable = _placements(reading, jobs)
         self._slow = self._slowest()
         slow = {row.job for row in self._slow}
+        held = {job.job_key for job in self._overdue if job.is_held}
+        self._jobs_held: Callable[[], dict[JobKey, JobDetail]] = dict
+        if held:
+            self._jobs_held = ask(lambda store: store.jobs(held))
         self._jobs_of_slow: Callable[[], dict[JobKey, JobDetail]] = dict
         if slow:
             self._jobs_of_slow = ask(lambda store: store.jobs(slow))
@@ -279,19 +290,27 @@ class _OverviewData:
         late = self.late_jobs
         full = self._full_pools(due_of_job)
         incidents = [
-            *of_nodes(self.cluster),
+            *of_nodes(self.cluster, self._others(), self._source.config.name),
+            *causes.names_mixed_up(self.cluster, self.tallies.jobs, self._others(), self._source.config.name),
             *causes.unknown_types(late, self.cluster),
             *full,
             *self._without_node(),
             *self._unexplained(full),
             *self._ignored_timeouts(),
-            *self._stopped.incidents(self.running, all_paused=self._moment.pauses().everything),
+            *causes.backlogs(self._overdue, self._rates(), self.now),
+            *self._stopped.incidents(self.running, self._moment.pauses()),
         ]
         # A trigger in ERROR has an incident of its own, with the same error.
-        stopped = {incident.subject for incident in incidents if incident.kind == "trigger-error"}
-        incidents += failing([row for row in self._in_a_row.rows() if str(row.trigger) not in stopped])
+        in_error = self._stopped.in_error()
+        incidents += self._in_a_row.incidents(
+            {record.key for record in in_error}, {record.job_key for record in in_error}
+        )
         incidents += clock_changes(self._clock_changes())
-        return causes.by_severity(incidents)
+        return causes.by_severity(causes.capped(incidents))
+
+    def _rates(self) -> dict[JobKey, RateLimit]:
+        jobs, _ = attempt(self._jobs_held)
+        return {key: job.rate_limit for key, job in (jobs or {}).items() if job.rate_limit is not None}
 
     def _without_node(self) -> list[Incident]:
         if not self.late_jobs:
@@ -349,25 +368,34 @@ _Triggers = Callable[[], list[TriggerRecord]]
 class _Stopped:
     """The triggers that are in ERROR, blocked or paused, asked for where there are any."""
 
-    def __init__(self, reading: Reading, tallies: Tallies, now: datetime) -> None:
-        self._now = now
-        self._overdue = tallies.overdue_paused
+    def __init__(self, reading: Reading, tallies: Tallies, paused: Sequence[PausedOverdue], now: datetime) -> None:
+        self._paused_overdue = paused
         numbers = tallies.triggers
+        self._number_in_error = numbers.get(TriggerState.ERROR, 0)
 
-        def some(state: TriggerState, number: int, until: datetime | None, limit: int) -> _Triggers:
+        def some(state: TriggerState, number: int, until: datetime | None) -> _Triggers:
             query = TriggerQuery(states=frozenset({state}), until=until)
-            return reading.ask(lambda store: store.find(query, limit)) if number else list
+            return reading.ask(lambda store: store.find(query, MOST_DUE)) if number else list
 
-        self._in_error = some(TriggerState.ERROR, numbers.get(TriggerState.ERROR, 0), None, causes.MOST_OF_A_KIND)
-        self._blocked = some(TriggerState.BLOCKED, numbers.get(TriggerState.BLOCKED, 0), now - OVERDUE, MOST_DUE)
-        self._paused = some(TriggerState.PAUSED, self._overdue, now, causes.MOST_OF_A_KIND)
+        self.in_error = some(TriggerState.ERROR, self._number_in_error, None)
+        self._blocked = some(TriggerState.BLOCKED, numbers.get(TriggerState.BLOCKED, 0), now - OVERDUE)
+        self._paused = some(TriggerState.PAUSED, len(paused), now)
+        # Where a mode holds a trigger, nobody paused it.
+        jobs = {row.job_key for row in paused if row.paused_at is None}
+        self._modes = {job: _mode(reading, job) for job in sorted(jobs)[:MOST_DUE]}
 
-    def incidents(self, running: Sequence[RunningView], *, all_paused: bool) -> list[Incident]:
+    def incidents(self, running: Sequence[RunningView], pauses: Pauses) -> list[Incident]:
+        blocked = self._blocked()
+        modes = {job: mode() for job, mode in self._modes.items()}
         return [
-            *causes.in_error(self._in_error()),
-            *causes.blocked_jobs(self._blocked(), running, self._now),
-            *causes.paused_overdue(self._paused(), counted(self._overdue), self._now, all_paused=all_paused),
+            *causes.in_error(self.in_error(), self._number_in_error),
+            *causes.blocked_jobs(blocked, running, is_cut=len(blocked) >= MOST_DUE),
+            *paused_overdue(self._paused_overdue, self._paused(), pauses, modes),
         ]
+
+
+def _mode(reading: Reading, job: JobKey) -> Answer[JobMode | None]:
+    return reading.ask(lambda store: mode_of_job(store, job))
 
 
 def _placements(reading: Reading, jobs: Collection[JobKey]) -> Callable[[], dict[JobKey, Placement]]:

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quartzpy import Scheduler
-from quartzpy.operations import Actor, Incident, Operations, Role, cluster
+from quartzpy.keys import JobKey
+from quartzpy.operations import Actor, Incident, Operations, Role, Selection, cluster
 from quartzpy.operations.incidents import of_nodes
 from quartzpy.placement import Capabilities
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
@@ -253,9 +254,9 @@ def test_failures_in_a_row_count_a_retried_fire_once(store: Harness, operations:
         store.clock.advance(58 * SECOND)
     failing = [one for one in operations.overview().incidents if one.kind == "failures-in-a-row"]
     assert [(one.subject, one.what) for one in failing] == [
-        ("DEFAULT.bad", "The last 3 executions by trigger DEFAULT.bad failed.")
+        ("DEFAULT.bad", "The last 3 executions of job DEFAULT.bad failed.")
     ]
-    assert failing[0].why == ("OSError: no disk",)
+    assert failing[0].why == ("OSError: no disk", "No execution of it in the history succeeded.")
     assert failing[0].remedies[0].arguments == {"selection": retried.fire_id}
 
 
@@ -453,3 +454,199 @@ def test_triggers_that_a_rate_limit_holds_back_hide_none_that_are_late(
     assert str(overview.number("late")) == "1"
     until = store.clock.now() - 10 * SECOND
     assert [one.key.name for one in operations.triggers(state="WAITING", until=until, due_until=until)] == ["late"]
+
+
+def of_kind(operations: Operations, kind: str) -> list[Incident]:
+    return [incident for incident in operations.overview().incidents if incident.kind == kind]
+
+
+def mend(operations: Operations, incident: Incident, number: int = 0) -> None:
+    remedy = incident.remedies[number]
+    getattr(operations.actions, remedy.action)(**remedy.arguments)
+
+
+def end_all(store: Harness, node: Node, outcome: Outcome, error: str | None = None) -> None:
+    while fired := store.fire_due(node):
+        store.complete(node, *fired, outcome=outcome, error=error)
+
+
+def test_a_job_that_fails_by_many_triggers_is_one_incident(store: Harness, operations: Operations) -> None:
+    node = a_node(store, workers=100)
+    store.schedule(job("sync", "shop"), *(every(60, f"tenant{number}") for number in range(40)))
+    end_all(store, node, Outcome.SUCCEEDED)
+    store.clock.advance(30 * SECOND)
+    assert of_kind(operations, "failures-in-a-row") == []
+    for error in ("Traceback\nValueError: feed", "Traceback\nValueError: feed", "OSError: no disk"):
+        store.clock.advance(MINUTE)
+        end_all(store, node, Outcome.FAILED, error)
+    [failing] = of_kind(operations, "failures-in-a-row")
+    assert (failing.subject, failing.job, failing.trigger) == ("shop.sync", JobKey("sync", "shop"), None)
+    assert failing.what == "The last 120 executions of job shop.sync failed."
+    assert failing.since == at(90)
+    assert failing.why == (
+        "OSError: no disk",
+        "Its last success was at 2026-03-02T12:00:00+00:00.",
+    )
+    assert [remedy.label for remedy in failing.remedies] == ["run the last one again", "pause job"]
+    store.clock.advance(MINUTE)
+    end_all(store, node, Outcome.SUCCEEDED)
+    assert of_kind(operations, "failures-in-a-row") == []
+
+
+def test_a_job_that_fails_by_triggers_that_fire_once_is_an_incident(store: Harness, operations: Operations) -> None:
+    node = a_node(store, workers=100)
+    store.schedule(job("import", durable=True), *(once(f"feed{number}") for number in range(60)))
+    end_all(store, node, Outcome.FAILED, "ValueError: feed")
+    [failing] = of_kind(operations, "failures-in-a-row")
+    assert failing.what == "The last 60 executions of job DEFAULT.import failed."
+    assert [remedy.label for remedy in failing.remedies] == ["run the last one again"], "nothing is left to pause"
+
+
+def test_a_job_that_fails_half_of_the_time_is_an_incident(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(job("flaky"), every(60))
+    for number in range(9):
+        outcome = Outcome.FAILED if number % 2 == 0 else Outcome.SUCCEEDED
+        end_all(store, node, outcome, "TimeoutError: provider" if outcome is Outcome.FAILED else None)
+        store.clock.advance(MINUTE)
+    [failing] = of_kind(operations, "failures-in-a-row")
+    assert failing.what == "5 of the last 9 executions of job DEFAULT.flaky failed."
+    assert failing.why[0] == "TimeoutError: provider"
+    for _ in range(3):
+        end_all(store, node, Outcome.SUCCEEDED)
+        store.clock.advance(MINUTE)
+    assert of_kind(operations, "failures-in-a-row") == [], "it is in order again"
+
+
+def test_one_trigger_that_always_fails_is_named_beside_others_of_its_job(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.schedule(job("sync"), *(every(60, name) for name in ("good", "better", "best", "bad")))
+    for _ in range(3):
+        while fired := store.fire_due(node):
+            for execution in fired:
+                failed = execution.trigger_name == "bad"
+                store.complete(node, execution, outcome=Outcome.FAILED if failed else Outcome.SUCCEEDED, error="x")
+        store.clock.advance(MINUTE)
+    [failing] = of_kind(operations, "failures-in-a-row")
+    assert failing.what == "The last 3 executions of job DEFAULT.sync by trigger DEFAULT.bad failed."
+    assert (failing.subject, failing.trigger) == ("DEFAULT.sync", key("bad"))
+
+
+def test_each_pause_is_an_incident_whose_remedy_lifts_it(store: Harness, operations: Operations, node: Node) -> None:
+    for name in ("one", "two", "three", "four"):
+        store.schedule(job(name, "own"), *(every(60, f"{name}{number}", start=at(60)) for number in range(3)))
+    store.schedule(job("grouped"), *(every(60, f"g{number}", group="reminders", start=at(60)) for number in range(30)))
+    acting = operations.acting_as(Actor("oper", Role.ADMIN)).actions
+    acting.pause(Selection.trigger_group("reminders"), reason="provider is down.")
+    store.clock.advance(SECOND)
+    acting.pause(JobKey("one", "own"), reason="model is wrong")
+    acting.disable(JobKey("two", "own"))
+    acting.pause(key("three1"), reason="noise")
+    store.clock.advance(2 * MINUTE)
+    end_all(store, node, Outcome.SUCCEEDED)
+    paused = {incident.subject: incident for incident in of_kind(operations, "paused-overdue")}
+    assert set(paused) == {"reminders", "own.one", "own.two", "DEFAULT.three1"}
+    since = "since 2026-03-02T12:01:00+00:00."
+    group = paused["reminders"]
+    assert group.what == f"The group 'reminders' of triggers is paused, and 30 triggers of it have missed fires {since}"
+    assert group.why == (
+        "It was paused at 2026-03-02T12:00:00+00:00 by oper: provider is down.",
+        "Triggers: reminders.g0, reminders.g1, reminders.g10, reminders.g11, reminders.g12 and 25 more.",
+    )
+    assert paused["own.one"].what == f"3 triggers of job own.one are paused, and have missed fires {since}"
+    assert (
+        paused["own.two"].what == f"Job own.two is disabled or manual, and 3 triggers of it have missed fires {since}"
+    )
+    assert paused["DEFAULT.three1"].what == f"Trigger DEFAULT.three1 is paused, and has missed fires {since}"
+    for subject in list(paused):
+        mend(operations, paused.pop(subject), -1)
+        assert {incident.subject for incident in of_kind(operations, "paused-overdue")} == set(paused)
+    assert not operations.groups().triggers[-1].is_paused
+
+
+def test_a_full_pool_is_of_the_job_that_holds_it(store: Harness, operations: Operations) -> None:
+    node = a_node(store, workers=6)
+    store.schedule(job("export"), *(once(f"export{number}") for number in range(5)))
+    store.schedule(job("other"), once("other", at(1)), once("waits", at(2)))
+    store.clock.advance(2 * SECOND)
+    for _ in range(6):
+        store.fire_due(node, limit=1)
+    store.clock.advance(5 * SECOND)
+    store.store.check_in(node)
+    [full] = of_kind(operations, "full-pool")
+    assert full.job == JobKey("export")
+    assert full.why[0] == "5 of 6 workers run job DEFAULT.export."
+    assert [(remedy.action, remedy.label) for remedy in full.remedies] == [
+        ("pause", "pause job DEFAULT.export"),
+        ("cancel", "cancel all 5 executions of DEFAULT.export"),
+    ]
+    mend(operations, full, 1)
+    assert all(row.cancel_requested for row in operations.running() if row.job == JobKey("export"))
+    [full] = of_kind(operations, "full-pool")
+    assert [remedy.action for remedy in full.remedies] == ["pause"], "all have been asked to stop"
+
+
+def test_triggers_in_error_are_one_incident_a_cause_and_no_list_is_cut_without_a_word(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.schedule(job("wrong"), *(every(60, f"t{number}", start=at(60)) for number in range(3)))
+    for number in range(27):
+        store.schedule(job(f"job{number:02}"), every(60, f"own{number:02}", start=at(60)))
+        store.set_state(key(f"own{number:02}"), TriggerState.ERROR)
+    for number in range(3):
+        store.set_state(key(f"t{number}"), TriggerState.ERROR)
+    in_error = of_kind(operations, "trigger-error")
+    assert len(in_error) == 21
+    assert in_error[-1].what.startswith("And 8 more of the same kind (trigger error): ")
+    assert in_error[-1].what.endswith(" and 3 more.")
+    for number in range(27):
+        operations.scheduler.delete_job(f"job{number:02}")
+    [wrong] = of_kind(operations, "trigger-error")
+    assert (wrong.subject, wrong.what) == (
+        "DEFAULT.wrong",
+        "3 triggers of job DEFAULT.wrong are in ERROR and do not fire.",
+    )
+    mend(operations, wrong)
+    assert of_kind(operations, "trigger-error") == []
+
+
+def test_the_backlog_of_a_rate_limit_is_an_incident_once_it_is_old(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.schedule(job("calls", rate_limit="6/minute"), *(every(4, f"calls{number}") for number in range(6)))
+    for _ in range(3):
+        store.fire_due(node)
+    store.clock.advance(15 * SECOND)
+    store.store.check_in(node)
+    store.complete(node, *store.fire_due(node))
+    assert operations.overview().incidents == (), "it makes fires wait, as it should"
+    for _ in range(60):
+        store.clock.advance(5 * SECOND)
+        store.complete(node, *store.fire_due(node))
+    store.store.check_in(node)
+    [backlog] = operations.overview().incidents
+    assert (backlog.kind, backlog.subject) == ("rate-limit-backlog", "DEFAULT.calls")
+    assert "triggers of job DEFAULT.calls wait for its rate limit (6 per minute), the first since" in backlog.what
+    mend(operations, backlog)
+    assert of_kind(operations, "rate-limit-backlog") == []
+
+
+@pytest.mark.parametrize("store", ["postgresql"], indirect=True)
+def test_names_that_are_mixed_up_are_told_on_both_sides(store: Harness, operations: Operations) -> None:
+    store.schedule(job(), every(60))
+    a_node(store)
+    other = Operations(Scheduler(store.store, name="contract"))
+    connection = store._connection  # type: ignore[attr-defined]
+    connection.execute("UPDATE qrtz_scheduler_state SET sched_name = 'acme-prod'")
+    [no_node] = operations.overview().incidents[:1]
+    assert no_node.why[0] == (
+        "No node of the scheduler 'contract' is running, but 1 node of 'acme-prod' is (a on host). Is the name wrong?"
+    )
+    connection.execute("UPDATE qrtz_scheduler_state SET sched_name = 'contract'")
+    connection.execute("DELETE FROM qrtz_triggers")
+    connection.execute("UPDATE qrtz_job_details SET sched_name = 'acme'")
+    [mixed] = other.overview().incidents
+    assert mixed.what == (
+        "1 node of the scheduler 'contract' has no jobs, and the jobs of 'acme' have no node."
+        " Is the name of the nodes wrong?"
+    )

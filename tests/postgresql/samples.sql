@@ -70,6 +70,7 @@
 \set expected {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set facts '{"release": "1.0"}'
 \set fire_id 9
+\set fewest 3
 \set fire_ids {1,2}
 \set fired_states {ACQUIRED,EXECUTING}
 \set following '{"{2030-01-01 00:00:00+00,2030-01-02 00:00:00+00}","{}"}'
@@ -165,6 +166,7 @@
 \set rate_limit_list {NULL,NULL}
 \set rate_limits {NULL,NULL}
 \set reason why
+\set recent 20
 \set reasons '{"cannot be computed","has no next fire time"}'
 \set refused {a.job}
 \set releases {f,f}

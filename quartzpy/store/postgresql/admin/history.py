@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Outcome
-from quartzpy.store.postgresql.admin.records import MinuteRecord, Minutes
+from quartzpy.store.postgresql.admin.records import FailingJob, MinuteRecord, Minutes
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.lookups import ExecutionColumns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
@@ -21,6 +21,7 @@ _SQL = SqlFile("admin/history.sql")
 MINUTES = _SQL("minutes")
 LAST = _SQL("last")
 LAST_OF_JOB = _SQL("last_of_job")
+FAILING_JOBS = _SQL("failing_jobs")
 BETWEEN = _SQL("between")
 ATTEMPTS = _SQL("attempts")
 
@@ -48,6 +49,19 @@ def last_executions(
 def last_executions_of_job(session: SqlSession, key: JobKey, limit: int, *, among: int) -> list[ExecutionRecord]:
     rows = session.read_one(LAST_OF_JOB, group=key.group, name=key.name, limit=limit, among=among)
     return [ExecutionColumns._make(row).record() for row in rows]
+
+
+def failing_jobs(session: SqlSession, limit: int, *, among: int, recent: int, fewest: int) -> list[FailingJob]:
+    """Return the jobs of which at least `fewest` executions failed for good among the latest `among` of all jobs.
+
+    `recent` is the number of the latest executions of each job by which its share of failures is judged.
+    """
+    jobs = []
+    for row in session.read_one(FAILING_JOBS, limit=limit, among=among, recent=recent, fewest=fewest):
+        group, name, *values, errors, complete_since = row
+        values += [tuple(json.loads(errors or "[]")), complete_since]
+        jobs.append(FailingJob(JobKey(name, group), *values))
+    return jobs
 
 
 def attempts(session: SqlSession, fire_ids: Collection[int], limit: int) -> dict[int, list[ExecutionRecord]]:

@@ -59,6 +59,41 @@ SELECT
   FROM of_job JOIN qrtz_executions USING (fire_id)
  ORDER BY ended_at DESC, fire_id DESC LIMIT :'limit'::int;
 
+-- name: failing_jobs
+-- The jobs of which some executions failed for good, among the latest executions of all jobs. One that failed and is
+-- retried is neither a failure nor a success: its retry is.
+WITH latest AS MATERIALIZED (
+    SELECT fire_id, job_group, job_name, ended_at, outcome, retry_at
+      FROM qrtz_executions
+     WHERE sched_name = :'sched' ORDER BY ended_at DESC LIMIT :'among'::int
+),
+decided AS (
+    SELECT fire_id, job_group, job_name, ended_at, outcome = 'FAILED' AS is_failure,
+           max(ended_at) FILTER (WHERE outcome = 'SUCCEEDED') OVER of_job AS last_success,
+           row_number() OVER (of_job ORDER BY ended_at DESC, fire_id DESC) AS place
+      FROM latest
+     WHERE outcome = 'SUCCEEDED' OR (outcome = 'FAILED' AND retry_at IS NULL)
+    WINDOW of_job AS (PARTITION BY job_group, job_name)
+),
+of_jobs AS (
+    SELECT job_group, job_name, max(last_success) AS last_success,
+           count(*) FILTER (WHERE is_failure AND (last_success IS NULL OR ended_at > last_success)) AS in_a_row,
+           min(ended_at) FILTER (WHERE is_failure AND (last_success IS NULL OR ended_at > last_success)) AS since,
+           count(*) FILTER (WHERE place <= :'recent'::int) AS recent,
+           count(*) FILTER (WHERE place <= :'recent'::int AND is_failure) AS recent_failures,
+           min(ended_at) FILTER (WHERE place <= :'recent'::int AND is_failure) AS recent_since,
+           bool_or(is_failure) FILTER (WHERE place <= :'fewest'::int) AS fails_now,
+           (array_agg(fire_id ORDER BY place) FILTER (WHERE is_failure))[1:20] AS fire_ids
+      FROM decided
+     GROUP BY job_group, job_name
+    HAVING count(*) FILTER (WHERE is_failure) >= :'fewest'::int
+)
+SELECT job_group, job_name, last_success, in_a_row, since, recent, recent_failures, recent_since, fails_now, fire_ids[1],
+       (SELECT jsonb_agg(right(e.error, 500))::text FROM qrtz_executions e WHERE e.fire_id = ANY(fire_ids)),
+       (SELECT CASE WHEN count(*) >= :'among'::int THEN min(ended_at) END FROM latest)
+  FROM of_jobs
+ ORDER BY in_a_row DESC, recent_failures DESC, job_group, job_name LIMIT :'limit'::int;
+
 -- name: between
 -- Without errors and data: a page has thousands of rows.
 SELECT outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,

@@ -36,6 +36,8 @@ class Admin:
 
     tallies = calls(usage.tallies)
     overdue = calls(usage.overdue)
+    paused_overdue = calls(usage.paused_overdue)
+    other_schedulers = calls(server.other_schedulers)
     slot_usage = calls(usage.slot_usage)
     rate_usage = calls(usage.rate_usage)
     trigger_group_tallies = calls(usage.trigger_group_tallies)
@@ -43,6 +45,7 @@ class Admin:
     minutes = calls(history.minutes)
     last_executions = calls(history.last_executions)
     last_executions_of_job = calls(history.last_executions_of_job)
+    failing_jobs = calls(history.failing_jobs)
     attempts = calls(history.attempts)
     executions_between = calls(history.executions_between)
     find_keys = calls(search.find_keys)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from quartzpy.jobs.rate_limit import RateLimit
-from quartzpy.keys import JobKey
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import ActionState, Outcome, TriggerState
 
 
@@ -46,6 +46,31 @@ class Minutes:
 
 
 @dataclass(frozen=True, slots=True)
+class FailingJob:
+    """A job of which executions failed for good, as the latest executions of all jobs show it."""
+
+    job_key: JobKey
+    last_success: datetime | None
+    in_a_row: int
+    """The failures since the last success."""
+    since: datetime | None
+    """The end of the first of them."""
+    recent: int
+    """The number of its latest executions that were judged together."""
+    recent_failures: int
+    recent_since: datetime | None
+    """The end of the first failure among these."""
+    fails_now: bool
+    """True if one of the last few failed."""
+    last_fire_id: int
+    """The latest execution that failed."""
+    errors: Sequence[str | None]
+    """The ends of the latest errors."""
+    complete_since: datetime | None
+    """The end of the first execution that was looked at; None if all were."""
+
+
+@dataclass(frozen=True, slots=True)
 class OverdueJob:
     """A job of which triggers are due that wait for a node, or that its rate limit holds back."""
 
@@ -60,6 +85,33 @@ class OverdueJob:
     """The first instant from which one of them could fire."""
     total: int
     """The number of such triggers of all jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PausedOverdue:
+    """Triggers of one group and one job that are paused together although they are due."""
+
+    trigger_key: TriggerKey
+    """One of them."""
+    job_key: JobKey
+    paused_at: datetime | None
+    paused_by: str | None
+    pause_reason: str | None
+    number: int
+    due_at: datetime
+    """The first of their fire times."""
+    total: int
+    """The number of all triggers that are paused although they are due."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherScheduler:
+    """Another scheduler in the same tables."""
+
+    name: str
+    nodes: tuple[str, ...]
+    """Its nodes that are alive, as "a on host"."""
+    has_jobs: bool
 
 
 @dataclass(frozen=True, slots=True)

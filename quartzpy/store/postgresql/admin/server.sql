@@ -38,3 +38,28 @@ SELECT coalesce(o.relname::text, (SELECT string_agg(DISTINCT t.relname::text, ',
     OR (h.locktype <> 'relation' AND NOT h.granted
         AND EXISTS (SELECT FROM held l JOIN ours t ON t.oid = l.relation WHERE l.pid = h.pid))
  ORDER BY h.granted, a.xact_start, h.pid LIMIT :'limit'::int;
+
+-- name: other_schedulers
+-- A loose index scan of the nodes and of the jobs, from one scheduler's name to the next.
+WITH RECURSIVE of_nodes AS (
+    (SELECT sched_name FROM qrtz_scheduler_state ORDER BY sched_name LIMIT 1)
+    UNION ALL
+    SELECT (SELECT s.sched_name FROM qrtz_scheduler_state s
+             WHERE s.sched_name > n.sched_name ORDER BY s.sched_name LIMIT 1)
+      FROM of_nodes n WHERE n.sched_name IS NOT NULL
+),
+of_jobs AS (
+    (SELECT sched_name FROM qrtz_job_details ORDER BY sched_name LIMIT 1)
+    UNION ALL
+    SELECT (SELECT j.sched_name FROM qrtz_job_details j
+             WHERE j.sched_name > n.sched_name ORDER BY j.sched_name LIMIT 1)
+      FROM of_jobs n WHERE n.sched_name IS NOT NULL
+)
+SELECT sched_name,
+       ARRAY(SELECT s.instance_id || ' on ' || s.host FROM qrtz_scheduler_state s
+              WHERE s.sched_name = named.sched_name AND s.last_checkin >= :now - s.failure_window
+              ORDER BY s.instance_id LIMIT 10),
+       EXISTS (SELECT FROM of_jobs j WHERE j.sched_name = named.sched_name)
+  FROM (SELECT sched_name FROM of_nodes UNION SELECT sched_name FROM of_jobs) AS named
+ WHERE sched_name <> :'sched'
+ ORDER BY sched_name LIMIT :'limit'::int;

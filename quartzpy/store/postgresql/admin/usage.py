@@ -5,15 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 
 from quartzpy.jobs.rate_limit import RateLimit
-from quartzpy.keys import JobKey
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import TriggerState
-from quartzpy.store.postgresql.admin.records import GroupTally, OverdueJob, RateUsage, SlotUsage, Tallies
+from quartzpy.store.postgresql.admin.records import GroupTally, OverdueJob, PausedOverdue, RateUsage, SlotUsage, Tallies
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 
 _SQL = SqlFile("admin/usage.sql")
 TALLIES = _SQL("tallies")
 OVERDUE = _SQL("overdue")
+PAUSED_OVERDUE = _SQL("paused_overdue")
 SLOTS = _SQL("slots")
 RATES = _SQL("rates")
 TRIGGER_GROUPS = _SQL("trigger_groups")
@@ -33,6 +34,14 @@ def overdue(session: SqlSession, late: timedelta, limit: int, *, most: int) -> l
     return [
         OverdueJob(JobKey(name, group), *values)
         for group, name, *values in session.read_one(OVERDUE, late=late, limit=limit, most=most)
+    ]
+
+
+def paused_overdue(session: SqlSession, limit: int, *, most: int) -> list[PausedOverdue]:
+    """Return the triggers that are paused although they are due, by group, job and pause."""
+    return [
+        PausedOverdue(TriggerKey(name, group), JobKey(job_name, job_group), *values)
+        for group, name, job_group, job_name, *values in session.read_one(PAUSED_OVERDUE, limit=limit, most=most)
     ]
 
 

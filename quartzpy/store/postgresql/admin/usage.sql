@@ -240,6 +240,45 @@ SELECT job_group, job_name, min(job_type), is_held, count(*), min(next_fire_time
  GROUP BY job_group, job_name, is_held
  ORDER BY min(next_fire_time), job_group, job_name LIMIT :'limit'::int;
 
+-- name: paused_overdue
+-- The triggers that are paused although they are due, by their pauses: among the first ones of these states by key, as
+-- many as are counted.
+WITH
+-- include: full_jobs
+-- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
+-- own limit is among them waits for a slot, whatever its row says.
+full_jobs AS MATERIALIZED (
+    SELECT job_group, job_name, concurrency_key,
+           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
+      FROM qrtz_fired_triggers
+     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
+)
+-- end
+SELECT trigger_group, min(trigger_name), job_group, job_name, paused_at, paused_by, pause_reason, count(*),
+       min(next_fire_time), (sum(count(*)) OVER ())::bigint
+  FROM (SELECT t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.paused_at, t.paused_by, t.pause_reason,
+               t.next_fire_time,
+               -- include: seen_state
+               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                    WHEN t.max_concurrent IS NOT NULL
+                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                              ELSE t.trigger_state END
+               END
+               -- end
+               AS state
+          FROM ((SELECT * FROM qrtz_triggers
+                  WHERE sched_name = :'sched' AND trigger_state = 'PAUSED'
+                  ORDER BY trigger_group, trigger_name LIMIT :'most'::int + 1)
+                UNION ALL
+                (SELECT * FROM qrtz_triggers
+                  WHERE sched_name = :'sched' AND trigger_state = 'PAUSED_BLOCKED'
+                  ORDER BY trigger_group, trigger_name LIMIT :'most'::int + 1)) AS t) AS paused
+ WHERE next_fire_time < :now AND state = 'PAUSED'
+ GROUP BY trigger_group, job_group, job_name, paused_at, paused_by, pause_reason
+ ORDER BY min(next_fire_time), trigger_group, job_group, job_name LIMIT :'limit'::int;
+
 -- name: slots
 -- The triggers that wait are counted among the first ones whose rows say so, where an overlap policy let them wait, and
 -- among the first ones of jobs at their limits.
