@@ -16,7 +16,7 @@ from quartzpy.operations import cluster as clusters
 from quartzpy.operations import incidents as causes
 from quartzpy.operations.agenda import Agenda, PlannedRun
 from quartzpy.operations.clock_changes import clock_changes, upcoming_changes
-from quartzpy.operations.cluster import NodeState, NodeView
+from quartzpy.operations.cluster import NodeEnd, NodeState, NodeView
 from quartzpy.operations.executions import GRACE, ExecutionSummary, RunningView, running_view
 from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.failures import FailuresInARow
@@ -124,6 +124,9 @@ class Overview:
     repeatable: tuple[int, ...] = ()
     """The fire ids of those of `failed` that can run again: no retry follows, and their jobs are stored."""
 
+    lost_nodes: tuple[NodeEnd, ...] = ()
+    """The nodes that were lost within the last day, the latest first, with what they lost and who recovered it."""
+
     def number(self, *names: str) -> Count:
         """Return the sum of some of `counts`."""
         of_names = [self.counts[name] for name in names if name in self.counts]
@@ -162,6 +165,7 @@ def overview(source: Source) -> Overview:
         lateness=tuple(_lateness(minutes, now)),
         series_since=minutes.complete_since,
         nodes=data.cluster.nodes,
+        lost_nodes=tuple(end for end in data.cluster.ends if end.how == "lost"),
         counts={**_counts(data.tallies), "late": data.late_jobs.total},
         repeatable=tuple(data.repeatable()),
     )
@@ -197,10 +201,11 @@ class _OverviewData:
         self._others = ask(lambda store: admin(store).other_schedulers(MOST_OTHERS))
         final = ask(lambda store: store.find(_FINAL, MOST_FAILURES))
         latest = ask(lambda store: store.find(_LATEST, MOST_FAILED))
+        ends = clusters.node_ends(self._reading)
         self._nodes = moment.nodes()
         self._running = moment.running()
         self.now = self._nodes.now
-        self.cluster = clusters.of_records(self.now, self._nodes.nodes, self._running, moment.nodes().metadata)
+        self.cluster = clusters.of_records(self.now, self._nodes.nodes, self._running, moment.nodes().metadata, ends())
         self.running = tuple(running_view(row, self.now) for row in self._running)
         self.tallies = tallies()
         self._overdue = overdue()

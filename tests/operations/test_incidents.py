@@ -650,3 +650,30 @@ def test_names_that_are_mixed_up_are_told_on_both_sides(store: Harness, operatio
         "1 node of the scheduler 'contract' has no jobs, and the jobs of 'acme' have no node."
         " Is the name of the nodes wrong?"
     )
+
+
+def test_a_lost_node_stays_for_a_day_with_what_it_lost(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(job("lost"), once("lost"))
+    store.schedule(job("again", requests_recovery=True), once("again"))
+    store.fire_due(node)
+    store.schedule(job("claimed"), once("claimed", at(5)))
+    store.acquire(node, look_ahead=10 * SECOND)
+    store.clock.advance(30 * SECOND)
+    survivor = a_node(store, "b")
+    store.recover(survivor, node)
+    store.clock.advance(SECOND)
+    store.store.check_in(survivor)
+    overview = operations.overview()
+    [lost] = overview.lost_nodes
+    assert str(lost) == (
+        "Node a was lost: it last checked in at 2026-03-02T12:00:00+00:00, and node b recovered its work at"
+        " 2026-03-02T12:00:30+00:00: 1 execution was lost, 1 execution runs again, 1 claim was released."
+    )
+    assert (lost.host, lost.is_back) == ("host", False)
+    a_node(store, "a")
+    assert operations.overview().lost_nodes[0].is_back
+    store.store.leave(survivor)
+    assert [(end.node, end.how) for end in operations.cluster().ends] == [("b", "left"), ("a", "lost")]
+    assert [end.node for end in operations.overview().lost_nodes] == ["a"]
+    store.clock.advance(25 * HOUR)
+    assert operations.cluster().ends == ()

@@ -115,6 +115,27 @@ class OtherScheduler:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeEndRecord:
+    """The end of a node: another one removed it after it had stopped to check in, or it left by itself."""
+
+    node: str
+    at: datetime
+    how: str
+    """"lost" or "left"."""
+    recorded_by: str
+    """The node that removed it."""
+    host: str
+    pid: int
+    last_checkin: datetime
+    released: int
+    """The claims that it held, whose triggers waited again."""
+    repeated: int
+    """Its executions that run again."""
+    lost: int
+    """Its executions that do not."""
+
+
+@dataclass(frozen=True, slots=True)
 class SlotUsage:
     """The use of a job's concurrency limit for one value of its concurrency key."""
 
