@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from quartzpy import Scheduler
 from quartzpy.dashboard import create_app, rendering
+from quartzpy.dashboard.links import Links
 from quartzpy.dashboard.times import Times
 from quartzpy.jobs.context import Progress
 from quartzpy.states import Outcome, TriggerState
@@ -133,7 +134,7 @@ def test_what_only_the_history_knows_has_a_page_that_leads_to_its_executions(
     ):
         page = client.get(url)
         assert page.status_code == 404
-        assert said in page.text
+        assert said in re.sub(r"<[^>]*>", "", page.text)
         link = f"/executions?{executions}"
         assert f'href="{escape(link)}"' in page.text
         assert "1 execution<" in client.get(link).text
@@ -232,3 +233,19 @@ def test_plumbing_is_called_by_what_it_is_for(store: Harness, client: TestClient
 
 def said_of(sentence: str) -> str:
     return str(rendering.said(Times(lambda: datetime.now(UTC), "UTC", "server"), sentence))
+
+
+def test_what_a_sentence_names_is_a_link(store: Harness, client: TestClient) -> None:
+    node = store.node()
+    store.schedule(job("slow", "etl", max_concurrent=1), once("first", group="etl"), once("second", group="etl"))
+    fired = store.fire_one(node)
+    store.clock.advance(timedelta(seconds=15))
+    store.store.check_in(node)
+    page = client.get("/").text
+    assert f'Execution <a href="/executions/{fired.fire_id}">{fired.fire_id}</a> of job' in page
+    assert 'job <a href="/job?group=etl&amp;name=slow">etl.slow</a>' in page
+    links = Links("")
+    now = Times(lambda: datetime.now(UTC), "UTC", "server")
+    plain = "the trigger waits. A node is late, and job type 'x' of execution 12345678901234567890123 is not known"
+    assert rendering.said(now, plain, links) == escape(plain)
+    assert '<a href="/nodes?node=node-b">node-b</a>.' in rendering.said(now, "It ran on node node-b.", links)

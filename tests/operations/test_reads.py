@@ -285,3 +285,23 @@ def test_a_retry_is_of_the_trigger_that_it_repeats(store: Harness, operations: O
     assert (seen.execution.trigger.group, seen.of_trigger) == ("RETRYING_JOBS", key("often"))
     assert seen.data == {}, "what the scheduler itself adds is no data of the trigger"
     assert seen.why[:2] == ("It failed: x.", "It was attempt 2, and no other follows.")
+
+
+def test_a_list_of_jobs_says_whether_they_are_well(store: Harness, operations: Operations) -> None:
+    node = store.node()
+    for name in ("bad", "good", "new"):
+        store.schedule(job(name), every(60, name) if name != "new" else once(name, at(HOUR.total_seconds())))
+    for _ in range(3):
+        for fired in store.fire_due(node):
+            outcome = Outcome.FAILED if fired.trigger_name == "bad" else Outcome.SUCCEEDED
+            store.complete(node, fired, outcome=outcome, error="ValueError: x" if fired.trigger_name == "bad" else None)
+        store.clock.advance(MINUTE)
+    bad, good, new = operations.jobs()
+    assert bad.health is not None
+    assert (bad.health.runs, bad.health.failures, bad.health.last_outcome) == (3, 3, "FAILED")
+    assert good.health is not None
+    assert (good.health.failures, good.health.last_outcome, good.health.typical) == (0, "SUCCEEDED", timedelta())
+    assert new.health is None
+    view = operations.job(JobKey("bad"))
+    assert view.job.health == bad.health
+    assert view.errors == (("ValueError: x", 3),)

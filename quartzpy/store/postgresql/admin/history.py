@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Outcome
-from quartzpy.store.postgresql.admin.records import FailingJob, MinuteRecord, Minutes
+from quartzpy.store.postgresql.admin.records import FailingJob, JobHealth, MinuteRecord, Minutes
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.lookups import ExecutionColumns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
@@ -22,6 +22,7 @@ MINUTES = _SQL("minutes")
 LAST = _SQL("last")
 LAST_OF_JOB = _SQL("last_of_job")
 FAILING_JOBS = _SQL("failing_jobs")
+JOB_HEALTH = _SQL("job_health")
 BETWEEN = _SQL("between")
 ATTEMPTS = _SQL("attempts")
 
@@ -62,6 +63,14 @@ def failing_jobs(session: SqlSession, limit: int, *, among: int, recent: int, fe
         values += [tuple(json.loads(errors or "[]")), complete_since]
         jobs.append(FailingJob(JobKey(name, group), *values))
     return jobs
+
+
+def job_health(session: SqlSession, keys: Collection[JobKey], *, among: int) -> dict[JobKey, JobHealth]:
+    """Return how the runs of jobs went, among the latest `among` executions of all jobs."""
+    rows = session.read_one(
+        JOB_HEALTH, groups=[key.group for key in keys], names=[key.name for key in keys], among=among
+    )
+    return {JobKey(name, group): JobHealth(*values) for group, name, *values in rows}
 
 
 def attempts(session: SqlSession, fire_ids: Collection[int], limit: int) -> dict[int, list[ExecutionRecord]]:

@@ -94,6 +94,18 @@ SELECT job_group, job_name, last_success, in_a_row, since, recent, recent_failur
   FROM of_jobs
  ORDER BY in_a_row DESC, recent_failures DESC, job_group, job_name LIMIT :'limit'::int;
 
+-- name: job_health
+-- How the runs of some jobs went, among the latest executions of all jobs. One that failed and is retried is no run: its
+-- retry is.
+SELECT job_group, job_name, count(*), count(*) FILTER (WHERE outcome <> 'SUCCEEDED'),
+       (array_agg(outcome ORDER BY ended_at DESC, fire_id DESC))[1], max(ended_at),
+       percentile_disc(0.5) WITHIN GROUP (ORDER BY GREATEST(ended_at - started_at, interval '0'))
+  FROM (SELECT job_group, job_name, fire_id, outcome, retry_at, started_at, ended_at
+          FROM qrtz_executions WHERE sched_name = :'sched' ORDER BY ended_at DESC LIMIT :'among'::int) AS latest
+ WHERE (outcome IN ('SUCCEEDED', 'TERMINATED') OR (outcome = 'FAILED' AND retry_at IS NULL))
+   AND (job_group, job_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
+ GROUP BY job_group, job_name;
+
 -- name: between
 -- Without errors and data: a page has thousands of rows.
 SELECT outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,

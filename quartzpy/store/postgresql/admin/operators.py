@@ -46,6 +46,7 @@ class Admin:
     last_executions = calls(history.last_executions)
     last_executions_of_job = calls(history.last_executions_of_job)
     failing_jobs = calls(history.failing_jobs)
+    job_health = calls(history.job_health)
     attempts = calls(history.attempts)
     executions_between = calls(history.executions_between)
     find_keys = calls(search.find_keys)

@@ -46,6 +46,19 @@ class Minutes:
 
 
 @dataclass(frozen=True, slots=True)
+class JobHealth:
+    """How the runs of a job went, among the latest executions of all jobs."""
+
+    runs: int
+    failures: int
+    """Those that failed for good, or were lost with their node."""
+    last_outcome: str
+    last_end: datetime
+    typical: timedelta | None
+    """The median of the durations."""
+
+
+@dataclass(frozen=True, slots=True)
 class FailingJob:
     """A job of which executions failed for good, as the latest executions of all jobs show it."""
 
