@@ -339,6 +339,7 @@ class AsyncQueryMethods(AsyncMethods[_QueryMethodsT]):
         kind: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        due_until: datetime | None = None,
         order_by: str = TriggerOrder.KEY,
     ) -> AsyncQuery[TriggerRecord]:
         """Query the stored triggers. Without a filter the query selects all.
@@ -354,6 +355,8 @@ class AsyncQueryMethods(AsyncMethods[_QueryMethodsT]):
             kind: the type of the trigger: "simple", "cron", ...; see `TriggerRecord.kind`.
             since: the earliest next fire time.
             until: the next fire time is before this instant.
+            due_until: their turn is before this instant: the next fire time, or the end of a hold by the rate limit of
+                their job, whichever is later.
             order_by: "key" (by group and name) or "next_fire_time" (the soonest first, then by priority; a trigger that
                 fires in the meantime may come twice).
 
@@ -372,6 +375,7 @@ class AsyncQueryMethods(AsyncMethods[_QueryMethodsT]):
                 kind=kind,
                 since=since,
                 until=until,
+                due_until=due_until,
                 order_by=order_by,
             ),
         )

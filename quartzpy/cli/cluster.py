@@ -76,6 +76,8 @@ def incidents(target: Target, json_output: bool, watch: str | None, zone: str) -
             print_json(problems, indent=options.watch is None)
         else:
             click.echo("\n\n".join(_drawn(incident, options) for incident in problems) or _in_order(overview))
+            for end in overview.lost_nodes:
+                click.echo(faint(options.formatter.sentence(str(end))))
 
     with target.operations() as operations:
         repeat(options.watch, output)
@@ -83,10 +85,7 @@ def incidents(target: Target, json_output: bool, watch: str | None, zone: str) -
 
 
 def _in_order(overview: Overview) -> str:
-    return (
-        f"Nothing is wrong: {numbered(len(overview.nodes), 'node is', 'nodes are')} alive, and"
-        f" {numbered(len(overview.running), 'job runs', 'jobs run')}."
-    )
+    return f"Nothing is wrong: {overview.calm}, {overview.number('running')} running."
 
 
 def _drawn(incident: Incident, options: Options) -> str:
@@ -167,7 +166,8 @@ def nodes(target: Target, options: Options) -> None:
 
     def read(operations: Operations) -> Answer[NodeView]:
         cluster = operations.cluster()
-        return Answer(cluster.nodes[: options.limit], START_A_NODE, _differences(cluster), whole=cluster)
+        notes = [_differences(cluster), *(options.formatter.sentence(str(end)) for end in cluster.ends)]
+        return Answer(cluster.nodes[: options.limit], START_A_NODE, "\n".join(filter(None, notes)), whole=cluster)
 
     run_listing(target, options, NODES, read)
 

@@ -33,7 +33,8 @@ _TITLES = {
 def _answer(request: Request, status: int, title: str, text: str) -> Response:
     if getattr(request.state, "actor", None) is None:
         return PlainTextResponse(f"{title}: {text}", status)
-    return context_of(request).render("error.html", status=status, title=title, text=text)
+    again = status == 503 and request.method == "GET"
+    return context_of(request).render("error.html", status=status, title=title, text=text, again=again)
 
 
 def _of_error(status: int, title: str | None = None) -> Callable[[Request, Exception], Response]:

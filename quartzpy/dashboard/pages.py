@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from starlette.responses import Response
@@ -32,7 +32,7 @@ from quartzpy.dashboard.times import utc
 from quartzpy.errors import InvalidValueError, JobNotFoundError, TriggerNotFoundError
 from quartzpy.instants import zone
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations import Count, PlannedRun, allowed_actions
+from quartzpy.operations import PlannedRun, allowed_actions
 from quartzpy.operations.audit_log import undoing
 from quartzpy.operations.timeline import CELLS, LONGEST, SHORTEST
 from quartzpy.states import ActionState, ExecutionState, JobMode, MisfireAction, Outcome, TriggerState
@@ -49,7 +49,6 @@ def overview(context: RequestContext) -> Response:
         live="executions nodes schedule",
         overview=model,
         agenda=_by_trigger(model.agenda),
-        paused=_sum(model.counts, TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED),
         throughput=throughput_plot(model.throughput),
         lateness=lateness_plot(model.lateness),
     )
@@ -60,11 +59,6 @@ def _by_trigger(runs: Sequence[PlannedRun]) -> list[tuple[PlannedRun, int]]:
     counts = Counter(run.trigger for run in runs)
     first = {run.trigger: run for run in reversed(runs)}
     return sorted(((run, counts[key]) for key, run in first.items()), key=lambda item: item[0].at)
-
-
-def _sum(counts: Mapping[str, Count], *names: str) -> Count:
-    stored = [counts[name] for name in names if name in counts]
-    return Count(sum(count.number for count in stored), any(count.has_more for count in stored))
 
 
 _PAST_PARTS = 4

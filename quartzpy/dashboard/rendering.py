@@ -10,14 +10,20 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from quartzpy.dashboard.links import NAVIGATION
+from quartzpy.dashboard.links import NAVIGATION, Links
 from quartzpy.dashboard.times import Times, span_text, utc
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import Count
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.render import json_text
 from quartzpy.texts import numbered, visible
 
-_INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
+_MARKED = re.compile(
+    r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)"
+    r"|`(?P<code>quartzpy [^`]+)`"
+    r"|\b(?P<kind>[Ee]xecution|[Nn]ode|[Jj]ob|[Tt]rigger) (?P<name>[\w-]+(?:\.[\w-]+)?)(?=[\s,;:)]|[.]?$|\. )"
+)
+"""The instants of a sentence, its commands, and what it names. Names with other characters stay plain text."""
 
 
 def render(template: str, **values: Any) -> str:
@@ -69,22 +75,49 @@ def time_element(times: Times, at: datetime | None, *, form: str = "relative", m
     )
 
 
-def said(times: Times, sentence: str) -> Markup:
+def said(times: Times, sentence: str, links: Links | None = None) -> Markup:
     """Return a sentence with its instants, which are in ISO 8601 and UTC, in the reader's zone.
 
-    It may name an error or a reason of somebody's: characters that control a terminal are shown as escapes.
+    Its commands are shown as code. With `links`, the executions, nodes, jobs and triggers that it names lead to their
+    pages. It may name an error or a reason of somebody's: characters that control a terminal are shown as escapes.
     """
     sentence = visible(sentence)
     parts: list[str] = []
     end = 0
-    for match in _INSTANT.finditer(sentence):
-        try:
-            at = datetime.fromisoformat(match[0])
-        except ValueError:
-            continue
-        parts += [escape(sentence[end : match.start()]), time_element(times, at, form="exact")]
-        end = match.end()
+    for match in _MARKED.finditer(sentence):
+        element = _marked(times, match, links)
+        if element is not None:
+            parts += [escape(sentence[end : match.start()]), element]
+            end = match.end()
     return Markup("").join([*parts, escape(sentence[end:])])
+
+
+def _marked(times: Times, match: re.Match[str], links: Links | None) -> Markup | None:
+    if match["code"]:
+        return Markup("<code>{}</code>").format(match["code"])
+    if match["kind"]:
+        place = None if links is None else _place(links, match["kind"].lower(), match["name"])
+        return None if place is None else Markup('{} <a href="{}">{}</a>').format(match["kind"], place, match["name"])
+    try:
+        return time_element(times, datetime.fromisoformat(match[0]), form="exact")
+    except ValueError:
+        return None
+
+
+def _place(links: Links, kind: str, name: str) -> str | None:
+    """Return the page of what a sentence names; None if it only looks like a name."""
+    group, dot, rest = name.partition(".")
+    match kind:
+        case "execution":
+            return links.execution(int(name)) if name.isdecimal() and len(name) < MOST_DIGITS else None
+        case "job":
+            return links.job(JobKey(rest, group)) if dot else None
+        case "trigger":
+            return links.trigger(TriggerKey(rest, group)) if dot else None
+    return links.node(name) if any(not letter.isalpha() for letter in name) else None
+
+
+MOST_DIGITS = 20
 
 
 def number(value: Count | float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache
 from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
@@ -25,6 +25,7 @@ from quartzpy.instants import as_instant, as_span, zone
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.operations import Actor, Operations
+from quartzpy.operations.triggers import OVERDUE
 from quartzpy.states import ENDED, ExecutionState, TriggerState
 
 THEME_COOKIE = "quartzpy_theme"
@@ -186,7 +187,6 @@ def form_page(handler: FormHandler) -> Endpoint:
 PAGE_SIZE = 50
 LATE = "LATE"
 """The filter for waiting triggers that are past due; it is not a state of a trigger."""
-LATE_AFTER = timedelta(seconds=10)
 EXHAUSTED = "EXHAUSTED"
 """The filter for failed executions that no retry follows; it is not a state of an execution."""
 RUNNING = (ExecutionState.PROCESSING, ExecutionState.ENQUEUED)
@@ -232,16 +232,17 @@ def job_filters(context: RequestContext) -> dict[str, Any]:
 def trigger_filters(context: RequestContext) -> dict[str, Any]:
     """Return the filters of the list of triggers."""
     state = context.parameter("state")
-    is_late = state == LATE
+    late_from = context.operations.now() - OVERDUE if state == LATE else None
     return {
         "job": job_filter(context),
         "group": group_filter(context),
         "contains": context.parameter("contains"),
-        "state": TriggerState.WAITING if is_late else state,
+        "state": TriggerState.WAITING if late_from else state,
         "calendar": context.parameter("calendar"),
         "job_type": context.parameter("job_type"),
         "kind": context.parameter("kind"),
-        "until": context.operations.now() - LATE_AFTER if is_late else None,
+        "until": late_from,
+        "due_until": late_from,
     }
 
 

@@ -6,7 +6,7 @@ from quartzpy.operations.actions.log import ActionFailure, ActionProgress, Actio
 from quartzpy.operations.agenda import PlannedRun
 from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.calendars import CalendarSummary, CalendarYear
-from quartzpy.operations.cluster import Cluster, Difference, NodeState, NodeView
+from quartzpy.operations.cluster import Cluster, Difference, NodeEnd, NodeState, NodeView
 from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
 from quartzpy.operations.groups import GroupLimit, Groups, GroupView, JobLimit, Limits, PoolUsage, RateLimitView
 from quartzpy.operations.incidents import Incident, Remedy
@@ -52,6 +52,7 @@ __all__ = [
     "MinuteLateness",
     "MinuteThroughput",
     "MisfireView",
+    "NodeEnd",
     "NodeState",
     "NodeView",
     "Operations",

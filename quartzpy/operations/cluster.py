@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from quartzpy.operations import allowed_actions
 from quartzpy.operations.source import view_of
-from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.states import NodeMode
 from quartzpy.store import node_metadata
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import NodeEndRecord
 from quartzpy.store.records import NodeRecord, RunningRecord
+from quartzpy.texts import numbered
 
 
 class NodeState(StrEnum):
@@ -84,6 +87,58 @@ class Difference:
     """The nodes that have it, by value."""
 
 
+MOST_ENDS = 50
+ENTRIES = 2_000
+"""The number of entries of the audit log among which the ends of nodes are found."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEnd:
+    """A node that was lost or that left within the last day."""
+
+    node: str
+    how: str
+    """"lost" if it stopped to check in and another node removed it, "left" if it ended by itself."""
+    at: datetime
+    last_checkin: datetime
+    recovered_by: str
+    """The node that recovered its work; itself if it left."""
+    host: str
+    pid: int
+    released: int
+    """The claims that it held, whose triggers waited again."""
+    repeated: int
+    """Its executions that run again on another node."""
+    lost: int
+    """Its executions that do not."""
+    is_back: bool
+    """True if a node of the same name is alive."""
+
+    def __str__(self) -> str:
+        if self.how == "left":
+            return f"Node {self.node} left at {_at(self.at)}."
+        held = (
+            (self.lost, "execution was lost", "executions were lost"),
+            (self.repeated, "execution runs again", "executions run again"),
+            (self.released, "claim was released", "claims were released"),
+        )
+        lost = ", ".join(numbered(number, *words) for number, *words in held if number) or "it held nothing"
+        back = " It is back." if self.is_back else ""
+        return (
+            f"Node {self.node} was lost: it last checked in at {_at(self.last_checkin)}, and node {self.recovered_by}"
+            f" recovered its work at {_at(self.at)}: {lost}.{back}"
+        )
+
+
+def _at(instant: datetime) -> str:
+    return instant.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def node_ends(reading: Reading) -> Answer[list[NodeEndRecord]]:
+    """Ask which nodes were lost or left within the last day."""
+    return reading.ask(lambda store: admin(store).node_ends(MOST_ENDS, among=ENTRIES))
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """The nodes of the cluster, sorted by instance id, and the settings in which they differ."""
@@ -91,6 +146,8 @@ class Cluster:
     now: datetime
     nodes: tuple[NodeView, ...]
     differences: tuple[Difference, ...]
+    ends: tuple[NodeEnd, ...] = ()
+    """The nodes that were lost or that left within the last day, the latest first."""
 
     @property
     def alive(self) -> int:
@@ -101,7 +158,8 @@ class Cluster:
 def cluster(reading: Reading) -> Cluster:
     nodes = reading.ask(lambda store: store.list_nodes())
     running = reading.ask(lambda store: store.list_running())
-    return of_records(nodes().now, nodes().nodes, running(), nodes().metadata)
+    ends = node_ends(reading)
+    return of_records(nodes().now, nodes().nodes, running(), nodes().metadata, ends())
 
 
 def of_records(
@@ -109,12 +167,19 @@ def of_records(
     nodes: Sequence[NodeRecord],
     running: Sequence[RunningRecord],
     metadata_of_nodes: Mapping[str, Mapping[str, Any]],
+    ends: Sequence[NodeEndRecord] = (),
 ) -> Cluster:
     """Return the cluster that these records describe."""
     busy = Counter((row.instance_id, row.state) for row in running)
     views = tuple(_node(node, now, busy, metadata_of_nodes.get(node.instance_id, {})) for node in nodes)
     differing = node_metadata.differing_values(metadata_of_nodes)
-    return Cluster(now, views, tuple(Difference(subject, values) for subject, values in differing.items()))
+    differences = tuple(Difference(subject, values) for subject, values in differing.items())
+    alive = {view.node for view in views if view.state is not NodeState.DEAD}
+    return Cluster(now, views, differences, tuple(_end(record, is_back=record.node in alive) for record in ends))
+
+
+def _end(record: NodeEndRecord, *, is_back: bool) -> NodeEnd:
+    return view_of(NodeEnd, record, recovered_by=record.recorded_by, is_back=is_back)
 
 
 def _node(

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.errors import ExecutionNotFoundError
-from quartzpy.job_data import decode, decode_value
+from quartzpy.job_data import INTERNAL_KEYS, decode, decode_value
+from quartzpy.jobs.internal_entries import nominal_fire
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import allowed_actions
 from quartzpy.operations.source import EXAMINED as EXAMINED_ROWS
@@ -142,6 +143,8 @@ class ExecutionView:
     """The captured log lines; the last of them, which may be two seconds old, while the execution is running."""
     data: Mapping[str, Any]
     """The trigger's data at the fire, with secrets hidden."""
+    of_trigger: TriggerKey
+    """The trigger of the first attempt, which that of a retry repeats."""
     result: Any
     """The return value of the job, with secrets hidden."""
     elapsed: timedelta | None
@@ -181,7 +184,8 @@ def view(source: Source, fire_id: int) -> ExecutionView:
         execution=summary(record),
         traceback=record.error,
         log=record.log_text,
-        data=source.shown(data),
+        data=source.shown({name: value for name, value in (data or {}).items() if name not in INTERNAL_KEYS}),
+        of_trigger=nominal_fire(record.trigger_key, record.scheduled_fire_time, data or {})[0],
         result=source.redaction.of(result),
         elapsed=elapsed,
         cancel_requested=cancel_requested,
@@ -216,7 +220,7 @@ def _why(record: ExecutionRecord, elapsed: timedelta | None, now: datetime) -> l
         case ExecutionState.FAILED:
             said.append(f"It failed: {headline(record.error) or 'no error was recorded'}.")
             if record.retry_at is None:
-                said.append("No retry follows: its retry policy is exhausted, or it has none.")
+                said.append(f"It was attempt {record.attempt}, and no other follows.")
             else:
                 verb = "is" if record.retry_at > now else "was"
                 said.append(f"The next attempt {verb} scheduled for {record.retry_at.isoformat()}.")

@@ -1,8 +1,9 @@
-"""Triggers whose last executions have failed."""
+"""Jobs whose last executions have failed, by all of their triggers together, or by one of them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
@@ -11,17 +12,28 @@ from quartzpy.job_data import decode
 from quartzpy.jobs.internal_entries import nominal_fire
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.executions import MOST_ATTEMPTS
-from quartzpy.operations.incidents import MOST_OF_A_KIND, Incident, Remedy
+from quartzpy.operations.incidents import MOST_OF_A_KIND, Incident, Remedy, instant_text, named_first
 from quartzpy.operations.source import attempt
-from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.singles import placements
 from quartzpy.states import ExecutionState, Outcome, TriggerState
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.records import ExecutionRecord
+from quartzpy.store.postgresql.admin.records import FailingJob
+from quartzpy.store.queries import TriggerQuery
+from quartzpy.store.records import ExecutionRecord, TriggerRecord
 from quartzpy.texts import headline
 
 FAILURES_IN_A_ROW = 3
+FEWEST_RECENT = 6
+"""The number of executions from which on a share of failures says something."""
+RECENT_RUNS = 20
+"""The number of a job's latest executions by which its share of failures is judged."""
+AMONG = 10_000
+"""The number of executions of all jobs by which jobs are judged. The triggers of rare ones are looked up as well."""
+MOST_JOBS = 200
+MOST_EXAMINED = 1_000
+"""The number of a job's triggers among which one that fires is looked for."""
 LOOKED_AT = 10
 """The number of a trigger's last executions that are looked at."""
 RECENT = timedelta(days=7)
@@ -49,7 +61,7 @@ class FailureRow:
 
 
 class FailuresInARow:
-    """The triggers whose last executions have failed for good, the latest first.
+    """The jobs, and the triggers, whose last executions have failed for good.
 
     `failures` are the latest executions that failed and are not retried. A fire whose last retry failed counts as one
     failure.
@@ -65,6 +77,8 @@ class FailuresInARow:
         keys = list(dict.fromkeys(key for key, _ in self._fires))[:MOST_OF_A_KIND]
         self._keys = keys
         self._last = reading.ask(lambda store: admin(store).last_executions(keys, LOOKED_AT)) if keys else dict
+        self._failing = _failing_jobs(reading) if self._fires else list
+        self.jobs: list[FailingJob] = []
         self._rows: dict[TriggerKey, _Row] = {}
 
     def look_further(self) -> None:
@@ -74,14 +88,33 @@ class FailuresInARow:
             row = _Row(last.get(key, ()), self._fires)
             if len(row.failed) >= FAILURES_IN_A_ROW:
                 self._rows[key] = row
-        if not self._rows:
+        self.jobs = [job for job in self._failing() if _is_failing(job, self._now)]
+        if not self._rows and not self.jobs:
             return
         retried = [record.fire_id for row in self._rows.values() for record in row.retried if record.fire_id]
-        jobs = {row.failed[0].job_key for row in self._rows.values()}
+        jobs = {row.failed[0].job_key for row in self._rows.values()} | {job.job_key for job in self.jobs}
         ask, keys = self._reading.ask, list(self._rows)
         self._attempts = ask(lambda store: admin(store).attempts(retried, MOST_ATTEMPTS)) if retried else dict
         self._jobs = ask(lambda store: placements(store, jobs))
         self._triggers = ask(lambda store: store.triggers(keys))
+        self._firing = {job.job_key: _one_that_fires(self._reading, job.job_key) for job in self.jobs[:MOST_OF_A_KIND]}
+
+    def incidents(self, stopped: Collection[TriggerKey], jobs_stopped: Collection[JobKey]) -> list[Incident]:
+        """Return an incident for each job, with those that fail by all of their triggers first.
+
+        One whose triggers are `stopped`, because they are in ERROR, has incidents with the same errors.
+        """
+        incidents = []
+        for job in self.jobs:
+            fires = bool(self._firing[job.job_key]()) if job.job_key in self._firing else True
+            if fires or job.job_key not in jobs_stopped:
+                incidents.append(_of_job(job, is_stored=job.job_key in self._jobs(), fires=fires))
+        judged = {job.job_key for job in self.jobs}
+        by_job: defaultdict[JobKey, list[FailureRow]] = defaultdict(list)
+        for row in self.rows():
+            if row.trigger not in stopped and row.job not in judged:
+                by_job[row.job].append(row)
+        return incidents + [_by_triggers(rows) for rows in by_job.values()]
 
     def rows(self) -> list[FailureRow]:
         """Return the triggers."""
@@ -148,24 +181,81 @@ def _rounded(key: TriggerKey, instant: datetime) -> _Fire:
     return key, instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
 
-def failing(rows: Sequence[FailureRow]) -> list[Incident]:
-    return [
-        Incident(
-            Severity.WARNING,
-            "failures-in-a-row",
-            str(row.trigger),
-            f"The last {row.number}{'' if row.is_exact else ' or more'} executions by trigger {row.trigger} failed.",
-            (row.last_error or "No error was recorded.",),
-            row.since,
-            tuple(_of_failing(row)),
-            row.trigger,
-        )
-        for row in rows
-    ]
+def _failing_jobs(reading: Reading) -> Answer[list[FailingJob]]:
+    return reading.ask(
+        lambda store: admin(store).failing_jobs(MOST_JOBS, among=AMONG, recent=RECENT_RUNS, fewest=FAILURES_IN_A_ROW)
+    )
 
 
-def _of_failing(row: FailureRow) -> Iterator[Remedy]:
-    if row.can_run_again:
-        yield Remedy("run_again", {"selection": row.last_fire_id}, "run the last one again")
-    if row.can_pause:
-        yield Remedy("pause", {"selection": row.trigger}, "pause trigger")
+def _one_that_fires(reading: Reading, job: JobKey) -> Answer[list[TriggerRecord]]:
+    query = TriggerQuery(job_key=job, states=_FIRES, among=MOST_EXAMINED)
+    return reading.ask(lambda store: store.find(query, 1))
+
+
+def _is_failing(job: FailingJob, now: datetime) -> bool:
+    if job.since is not None and job.in_a_row >= FAILURES_IN_A_ROW:
+        return now - job.since <= RECENT
+    return job.fails_now and job.recent >= FEWEST_RECENT and 2 * job.recent_failures >= job.recent
+
+
+def _of_job(job: FailingJob, *, is_stored: bool, fires: bool) -> Incident:
+    if job.in_a_row >= FAILURES_IN_A_ROW:
+        more = " or more" if job.last_success is None and job.complete_since is not None else ""
+        what, since = f"The last {job.in_a_row:,}{more} executions of job {job.job_key} failed.", job.since
+    else:
+        what = f"{job.recent_failures} of the last {job.recent} executions of job {job.job_key} failed."
+        since = job.recent_since
+    if job.last_success is not None:
+        success = f"Its last success was at {instant_text(job.last_success)}."
+    elif job.complete_since is not None:
+        success = f"None of its executions since {instant_text(job.complete_since)} succeeded."
+    else:
+        success = "No execution of it in the history succeeded."
+    remedies = _remedies(job.last_fire_id if is_stored else None, job.job_key if fires and is_stored else None)
+    why = (_commonest(job.errors), success)
+    subject = str(job.job_key)
+    return Incident(Severity.WARNING, "failures-in-a-row", subject, what, why, since, remedies, job=job.job_key)
+
+
+def _commonest(errors: Sequence[str | None]) -> str:
+    """Return the error that most of these failures have."""
+    lines = Counter(headline(error) or "No error was recorded." for error in errors)
+    if not lines:
+        return "No error was recorded."
+    [(line, number)] = lines.most_common(1)
+    return line if number == len(errors) else f"{number} of the last {len(errors)} failures: {line}"
+
+
+def _by_triggers(rows: Sequence[FailureRow]) -> Incident:
+    """Return the incident about a job that fails by some of its triggers."""
+    number, job = sum(row.number for row in rows), rows[0].job
+    more = "" if all(row.is_exact for row in rows) else " or more"
+    by = f"trigger {rows[0].trigger}" if len(rows) == 1 else f"{len(rows)} triggers"
+    latest = max(rows, key=lambda row: row.last_fire_id or 0)
+    return Incident(
+        Severity.WARNING,
+        "failures-in-a-row",
+        str(job),
+        f"The last {number:,}{more} executions of job {job} by {by} failed.",
+        (
+            _commonest([row.last_error for row in rows]),
+            *([f"Triggers: {named_first([row.trigger for row in rows])}."] if len(rows) > 1 else []),
+        ),
+        min(row.since for row in rows),
+        _remedies(
+            latest.last_fire_id if latest.can_run_again else None,
+            next((row.trigger for row in rows if row.can_pause), None) if len(rows) == 1 else job,
+        ),
+        rows[0].trigger if len(rows) == 1 else None,
+        job,
+    )
+
+
+def _remedies(fire_id: int | None, paused: JobKey | TriggerKey | None) -> tuple[Remedy, ...]:
+    remedies = []
+    if fire_id is not None:
+        remedies.append(Remedy("run_again", {"selection": fire_id}, "run the last one again"))
+    if paused is not None:
+        label = "pause job" if isinstance(paused, JobKey) else "pause trigger"
+        remedies.append(Remedy("pause", {"selection": paused}, label))
+    return tuple(remedies)

@@ -33,8 +33,9 @@ class GroupView:
     is_paused: bool
     """True if the group itself is paused, so that triggers which are stored later start paused."""
     paused: Count
-    """The number of its triggers that are paused."""
+    """The number of its triggers that are paused, or of its jobs that have such triggers."""
     in_error: Count
+    """The same of triggers in ERROR."""
 
 
 @dataclass(frozen=True, slots=True)

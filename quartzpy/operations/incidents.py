@@ -6,24 +6,25 @@ all of them if there may be many.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.cluster import Cluster, NodeState, NodeView
 from quartzpy.operations.executions import GRACE, RunningView
 from quartzpy.operations.groups import PoolUsage
+from quartzpy.operations.late import LateJobs
 from quartzpy.operations.schedules import short
-from quartzpy.operations.selection import Selection
-from quartzpy.operations.source import Count
 from quartzpy.placement import Placement
 from quartzpy.scheduler.explain import obstacles
 from quartzpy.states import NodeMode
 from quartzpy.store import node_metadata
 from quartzpy.store.health_findings import Severity
+from quartzpy.store.postgresql.admin.records import OtherScheduler, OverdueJob
 from quartzpy.store.records import NodeRecord, TriggerRecord
 from quartzpy.texts import headline, numbered
 
@@ -56,11 +57,29 @@ class Incident:
     remedies: tuple[Remedy, ...] = ()
     trigger: TriggerKey | None = None
     """The trigger, if the incident is about one."""
+    job: JobKey | None = None
+    """The job, if the incident is about one."""
 
 
 def by_severity(incidents: Iterable[Incident]) -> tuple[Incident, ...]:
     """Return incidents with the worst first."""
     return tuple(sorted(incidents, key=lambda incident: list(Severity).index(incident.severity)))
+
+
+def capped(incidents: Sequence[Incident]) -> list[Incident]:
+    """Return at most `MOST_OF_A_KIND` incidents of each kind, and one that says how many more there are."""
+    by_kind: defaultdict[str, list[Incident]] = defaultdict(list)
+    for incident in incidents:
+        by_kind[incident.kind].append(incident)
+    listed = []
+    for kind, of_kind in by_kind.items():
+        shown, rest = of_kind[:MOST_OF_A_KIND], of_kind[MOST_OF_A_KIND:]
+        listed += shown
+        if rest:
+            subjects = named_first([incident.subject for incident in rest])
+            what = f"And {len(rest):,} more of the same kind ({kind.replace('-', ' ')}): {subjects}."
+            listed.append(Incident(rest[0].severity, kind, f"{len(rest)} more", what))
+    return listed
 
 
 def schema_behind(message: str) -> Incident:
@@ -101,10 +120,11 @@ def full_pools(
         waiting = sum(number for job, number in due.items() if of_due.get(job, Placement()).pool == executor)
         if not waiting or any(pool.headroom for pool in of_nodes_):
             continue
-        longest = _longest([row for row in running if placements.get(row.job, Placement()).pool == executor])[
-            :MOST_REMEDIES
-        ]
+        rows = [row for row in running if placements.get(row.job, Placement()).pool == executor]
+        longest = _longest(rows)[:MOST_REMEDIES]
         workers = sum(pool.workers for pool in of_nodes_)
+        holder, held = _largest_holder(rows)
+        holds_most = holder is not None and held > 1 and 2 * held >= workers
         incidents.append(
             Incident(
                 Severity.ERROR,
@@ -113,6 +133,7 @@ def full_pools(
                 f"{'The only worker' if workers == 1 else f'All {workers} workers'} of executor {executor!r}"
                 f" {'is' if workers == 1 else 'are'} busy, and {numbered(waiting, 'trigger is', 'triggers are')} due.",
                 (
+                    *([f"{held} of {workers} workers run job {holder}."] if holds_most else []),
                     *map(runs, longest),
                     *(
                         f"Node {pool.node} has {numbered(pool.workers, 'worker', 'workers')}."
@@ -120,10 +141,25 @@ def full_pools(
                     ),
                 ),
                 min((row.fire_time for row in longest if row.fire_time), default=None),
-                _cancels(longest),
+                _frees(holder, rows) if holder is not None and holds_most else _cancels(longest),
+                job=holder if holds_most else None,
             )
         )
     return incidents
+
+
+def _largest_holder(rows: Sequence[RunningView]) -> tuple[JobKey | None, int]:
+    """Return the job with most of these executions, and their number."""
+    for job, number in Counter(row.job for row in rows).most_common(1):
+        return job, number
+    return None, 0
+
+
+def _frees(job: JobKey, rows: Sequence[RunningView]) -> tuple[Remedy, ...]:
+    """Return the remedies for a job that holds most workers: one execution less only lets its next one in."""
+    running = sum(row.job == job and "cancel" in row.actions for row in rows)
+    cancel = [Remedy("cancel", {"selection": job}, f"cancel all {running} executions of {job}")] if running else []
+    return (Remedy("pause", {"selection": job}, f"pause job {job}"), *cancel)
 
 
 def runs(row: RunningView) -> str:
@@ -137,8 +173,17 @@ def _longest(rows: Iterable[RunningView]) -> list[RunningView]:
     return sorted(rows, key=lambda row: row.elapsed or timedelta(), reverse=True)
 
 
-def _waiting(keys: Sequence[TriggerKey]) -> str:
-    return f"Waiting: {', '.join(map(str, keys[:MOST_REMEDIES]))}{', ...' * (len(keys) > MOST_REMEDIES)}."
+def _waiting(keys: Sequence[TriggerKey], number: int | None = None) -> str:
+    """Return a sentence that names the first of `number` triggers, by default all of `keys`."""
+    return f"Waiting: {named_first(keys, number)}."
+
+
+def named_first(keys: Sequence[object], number: int | None = None) -> str:
+    """Return the first of `number` names, by default all of `keys`: "a, b and 7 more"."""
+    shown = keys[:MOST_REMEDIES]
+    rest = max(len(keys), number or 0) - len(shown)
+    names = ", ".join(map(str, shown)) or "none of them is listed"
+    return f"{names}{f' and {rest:,} more' if rest else ''}"
 
 
 def _cancels(rows: Iterable[RunningView]) -> tuple[Remedy, ...]:
@@ -149,144 +194,209 @@ def _cancels(rows: Iterable[RunningView]) -> tuple[Remedy, ...]:
     )
 
 
-def blocked_jobs(blocked: Sequence[TriggerRecord], running: Sequence[RunningView], now: datetime) -> list[Incident]:
-    """Return the jobs whose triggers are due, and that may not run because they are at their limit."""
+def blocked_jobs(
+    blocked: Sequence[TriggerRecord], running: Sequence[RunningView], *, is_cut: bool = False
+) -> list[Incident]:
+    """Return the jobs whose triggers are due, and that may not run because they are at their limit.
+
+    If the list of triggers `is_cut`, there may be more of them.
+    """
     by_job: defaultdict[JobKey, list[TriggerRecord]] = defaultdict(list)
     for record in blocked:
         by_job[record.job_key].append(record)
     incidents = []
-    for job, records in list(by_job.items())[:MOST_OF_A_KIND]:
+    for job, records in by_job.items():
         longest = _longest([row for row in running if row.job == job])[:MOST_REMEDIES]
         since = min(at for record in records if (at := record.next_fire_time) is not None)
+        number = (
+            f"{len(records)} or more triggers wait"
+            if is_cut
+            else numbered(len(records), "trigger waits", "triggers wait")
+        )
         incidents.append(
             Incident(
                 Severity.WARNING,
                 "blocked-job",
                 str(job),
-                f"Job {job} is at its concurrency limit, and"
-                f" {numbered(len(records), 'trigger waits', 'triggers wait')} for it.",
+                f"Job {job} is at its concurrency limit, and {number} for it.",
                 (*map(runs, longest), _waiting([record.key for record in records])),
                 since,
                 _cancels(longest),
                 records[0].key,
+                job,
             )
         )
     return incidents
 
 
-def paused_overdue(
-    records: Sequence[TriggerRecord], number: Count, now: datetime, *, all_paused: bool
-) -> list[Incident]:
-    """Return an incident if triggers that are paused have missed fires."""
-    if not records:
-        return []
-    first = min(records, key=lambda record: record.next_fire_time or now)
-    keys = [record.key for record in records]
-    selection: Any = Selection.everything() if all_paused else keys
-    them = "everything" if all_paused else "it" if len(keys) == 1 else f"these {len(keys)}"
-    what = (
-        "Everything is paused"
-        if all_paused
-        else f"{number} {'trigger is' if number.number == 1 else 'triggers are'} paused"
-    )
-    return [
-        Incident(
-            Severity.WARNING,
-            "paused-overdue",
-            str(first.key) if len(records) == 1 else f"{number} triggers",
-            f"{what}, and fires have been missed since {instant_text(first.next_fire_time)}.",
-            tuple(map(_paused, records[:MOST_REMEDIES])),
-            first.next_fire_time,
-            (
-                Remedy("resume", {"selection": selection, "missed": "misfire"}, f"resume {them}"),
-                Remedy(
-                    "resume", {"selection": selection, "missed": "skip"}, f"resume {them}, and skip the missed fires"
+BACKLOG_AGE = timedelta(minutes=1)
+BACKLOG_PERIODS = 2
+"""A rate limit makes fires wait, as it should. What waits for more than so many periods grows, or drains slowly."""
+
+
+def backlogs(overdue: Sequence[OverdueJob], rates: Mapping[JobKey, RateLimit], now: datetime) -> list[Incident]:
+    """Return the jobs whose rate limits have held back triggers for long."""
+    incidents = []
+    for row in overdue:
+        limit = rates.get(row.job_key)
+        if not row.is_held or limit is None:
+            continue
+        waited = now - row.due_at
+        if waited <= max(BACKLOG_AGE, BACKLOG_PERIODS * limit.per):
+            continue
+        drained = row.number * limit.per / limit.limit
+        incidents.append(
+            Incident(
+                Severity.WARNING,
+                "rate-limit-backlog",
+                str(row.job_key),
+                f"{numbered(row.number, 'trigger', 'triggers')} of job {row.job_key}"
+                f" {'waits' if row.number == 1 else 'wait'} for its rate limit ({limit}),"
+                f" the first since {instant_text(row.due_at)}.",
+                (
+                    f"By this limit they take {short_span(drained)}, and those that become due meanwhile come after"
+                    " them: if more become due than it allows, they wait ever longer.",
                 ),
-            ),
-            first.key,
+                row.due_at,
+                (Remedy("pause", {"selection": row.job_key}, f"pause job {row.job_key}"),),
+                job=row.job_key,
+            )
         )
-    ]
-
-
-def _paused(record: TriggerRecord) -> str:
-    by = f" by {record.paused_by}" if record.paused_by else ""
-    paused = f"has been paused since {instant_text(record.paused_at)}" if record.paused_at else "is paused"
-    reason = f": {record.pause_reason}" if record.pause_reason else ""
-    return f"Trigger {record.key} {paused}{by}{reason}."
+    return incidents
 
 
 # --- triggers and jobs
 
 
-def in_error(records: Sequence[TriggerRecord]) -> list[Incident]:
-    return [
-        Incident(
-            Severity.ERROR,
-            "trigger-error",
-            str(record.key),
-            f"Trigger {record.key} is in ERROR and does not fire.",
-            (headline(record.error) or "No reason was recorded.",),
-            record.previous_fire_time,
-            (Remedy("reset", {"selection": record.key}, "reset trigger"),),
-            record.key,
+def in_error(records: Sequence[TriggerRecord], number: int | None = None) -> list[Incident]:
+    """Return the jobs with triggers in ERROR, one for each error. `number` is that of all such triggers."""
+    by_cause: defaultdict[tuple[JobKey, str | None], list[TriggerRecord]] = defaultdict(list)
+    for record in records:
+        by_cause[record.job_key, headline(record.error)].append(record)
+    incidents = []
+    for (job, error), of_cause in by_cause.items():
+        keys = [record.key for record in of_cause]
+        is_one = len(keys) == 1
+        incidents.append(
+            Incident(
+                Severity.ERROR,
+                "trigger-error",
+                str(keys[0] if is_one else job),
+                f"Trigger {keys[0]} is in ERROR and does not fire."
+                if is_one
+                else f"{len(keys):,} triggers of job {job} are in ERROR and do not fire.",
+                (error or "No reason was recorded.", *([] if is_one else [f"Triggers: {named_first(keys)}."])),
+                min((at for record in of_cause if (at := record.previous_fire_time)), default=None),
+                (Remedy("reset", {"selection": keys[0]}, "reset trigger"),)
+                if is_one
+                else (Remedy("reset", {"selection": keys}, f"reset these {len(keys)}"),),
+                keys[0] if is_one else None,
+                job,
+            )
         )
-        for record in records
-    ]
+    if number is not None and number > len(records):
+        rest = number - len(records)
+        incidents.append(
+            Incident(Severity.ERROR, "trigger-error", f"{rest} more", f"And {rest:,} more triggers are in ERROR.")
+        )
+    return incidents
 
 
-def unknown_types(due: Mapping[str, Sequence[TriggerKey]], cluster: Cluster) -> list[Incident]:
-    """Return the job types of which triggers are due, and that no running node knows."""
+def jobs_of_unknown_types(late: LateJobs, cluster: Cluster) -> set[JobKey]:
+    """Return the jobs with late triggers of which no running node knows the type."""
     alive = [node for node in cluster.nodes if node.state is not NodeState.DEAD]
-    if not alive:
-        return []
     registered = {name for node in alive for name in node.job_types}
+    return {job for job in late.numbers if alive and late.types[job] not in registered}
+
+
+def unknown_types(late: LateJobs, cluster: Cluster) -> list[Incident]:
+    """Return the job types of which triggers are late, and that no running node knows."""
+    of_type: defaultdict[str, set[JobKey]] = defaultdict(set)
+    for job in jobs_of_unknown_types(late, cluster):
+        of_type[late.types[job]].add(job)
     return [
         Incident(
             Severity.ERROR,
             "unknown-type",
             job_type,
-            f"No running node knows the job type {job_type!r}, and triggers of it are due.",
+            f"No running node knows the job type {job_type!r}, and"
+            f" {_triggers_of(late.number(jobs), jobs, 'is', 'are')} due.",
             (
                 "Import its module on a node, or start a node that does.",
-                _waiting(keys),
+                _waiting(late.keys(jobs), late.number(jobs)),
             ),
-            trigger=keys[0],
+            late.without(late.numbers.keys() - jobs).since,
+            trigger=next(iter(late.keys(jobs)), None),
         )
-        for job_type, keys in sorted(due.items())
-        if job_type not in registered
+        for job_type, jobs in sorted(of_type.items())
+    ]
+
+
+def _triggers_of(number: int, jobs: Collection[JobKey], is_one: str, are: str) -> str:
+    """Return "1 trigger of job a is", "7 triggers of 2 jobs are"."""
+    whose = f"job {next(iter(jobs))}" if len(jobs) == 1 else f"{len(jobs):,} jobs"
+    return numbered(number, f"trigger of {whose} {is_one}", f"triggers of {whose} {are}")
+
+
+def unexplained(late: LateJobs, why_first: Sequence[str], holders: Sequence[str], now: datetime) -> list[Incident]:
+    """Return an incident about late triggers that no other incident explains."""
+    if not late:
+        return []
+    since = late.since or now
+    first = (
+        []
+        if late.first is None
+        else [f"Trigger {late.first}: {sentence}" for sentence in why_first if sentence not in holders]
+    )
+    return [
+        Incident(
+            Severity.WARNING,
+            "late-triggers",
+            str(next(iter(late.numbers))) if len(late.numbers) == 1 else f"{late.total} triggers",
+            f"{_triggers_of(late.number(), late.numbers, 'is', 'are')} late by up to {short_span(now - since)}, and no"
+            f" node has claimed {'it' if late.number() == 1 else 'them'}.",
+            (*holders, *first, *([_waiting(late.keys(), late.number())] if late.keys() else [])),
+            since,
+            trigger=late.first,
+        )
     ]
 
 
 # --- jobs that no node can run, and executions that do not stop
 
 
-def without_node(
-    due: Mapping[JobKey, Sequence[TriggerKey]],
-    types: Mapping[JobKey, str],
-    placements: Mapping[JobKey, Placement],
-    alive: Sequence[NodeRecord],
-) -> list[Incident]:
-    """Return the jobs with due triggers that no living node can run, although some know their types."""
-    incidents = []
-    for job, keys in sorted(due.items()):
-        knowing = [node for node in alive if types[job] in node.capabilities.job_types]
+def jobs_without_node(
+    late: LateJobs, placements: Mapping[JobKey, Placement], alive: Sequence[NodeRecord]
+) -> dict[JobKey, list[NodeRecord]]:
+    """Return the jobs with late triggers that no living node can run, each with the nodes that know its type."""
+    jobs = {}
+    for job in late.numbers:
+        knowing = [node for node in alive if late.types[job] in node.capabilities.job_types]
         placement = placements.get(job)
-        if placement is None or not knowing or any(node.capabilities.allows(placement) for node in knowing):
-            continue
+        if placement is not None and knowing and not any(node.capabilities.allows(placement) for node in knowing):
+            jobs[job] = knowing
+    return jobs
+
+
+def without_node(late: LateJobs, placements: Mapping[JobKey, Placement], alive: Sequence[NodeRecord]) -> list[Incident]:
+    """Return the jobs with late triggers that no living node can run, although some know their types."""
+    incidents = []
+    for job, knowing in sorted(jobs_without_node(late, placements, alive).items()):
+        number = late.numbers[job]
         incidents.append(
             Incident(
                 Severity.ERROR,
                 "no-node-for-job",
                 str(job),
-                f"No node can run job {job}, and {numbered(len(keys), 'trigger of it is', 'triggers of it are')} due.",
+                f"No node can run job {job}, and {numbered(number, 'trigger of it is', 'triggers of it are')} due.",
                 (
-                    *(f"Node {obstacle}." for obstacle in obstacles(placement, knowing)[:MOST_REMEDIES]),
-                    _waiting(keys),
+                    *(f"Node {obstacle}." for obstacle in obstacles(placements[job], knowing)[:MOST_REMEDIES]),
+                    _waiting(late.keys([job]), number),
                 ),
-                trigger=keys[0],
+                trigger=next(iter(late.keys([job])), None),
             )
         )
-    return incidents[:MOST_OF_A_KIND]
+    return incidents
 
 
 def ignored_timeouts(running: Sequence[RunningView], timeouts: Mapping[JobKey, timedelta]) -> list[Incident]:
@@ -319,15 +429,18 @@ def ignored_timeouts(running: Sequence[RunningView], timeouts: Mapping[JobKey, t
                 trigger=rows[0].trigger,
             )
         )
-    return incidents[:MOST_OF_A_KIND]
+    return incidents
 
 
 # --- nodes
 
 
-def of_nodes(cluster: Cluster) -> list[Incident]:
-    """Return incidents about nodes that do not check in, differ from each other, or have a wrong clock."""
-    incidents = [] if cluster.alive else [_no_node(cluster)]
+def of_nodes(cluster: Cluster, others: Sequence[OtherScheduler] = (), scheduler: str = "") -> list[Incident]:
+    """Return incidents about nodes that do not check in, differ from each other, or have a wrong clock.
+
+    `others` are the other schedulers in the same tables.
+    """
+    incidents = [] if cluster.alive else [_no_node(cluster, others, scheduler)]
     incidents += _none_takes(cluster)
     incidents += [_silent(node) for node in cluster.nodes if node.state is not NodeState.ALIVE]
     for difference in cluster.differences:
@@ -355,11 +468,40 @@ def of_nodes(cluster: Cluster) -> list[Incident]:
     return incidents
 
 
-def _no_node(cluster: Cluster) -> Incident:
+def _no_node(cluster: Cluster, others: Sequence[OtherScheduler], scheduler: str) -> Incident:
     what = "No node is alive, so nothing fires." if cluster.nodes else "No node is running, so nothing fires."
-    return Incident(
-        Severity.ERROR, "no-node", "cluster", what, ("Start one with `quartzpy node --app MODULE:SCHEDULER`.",)
+    why = ["Start one with `quartzpy node --app MODULE:SCHEDULER`."]
+    # Nodes of a scheduler without jobs may have been meant for this one.
+    running = [other for other in others if other.nodes]
+    astray = [other for other in running if not other.has_jobs] or running
+    why = [*map(_astray(scheduler), astray[:MOST_REMEDIES]), *why]
+    return Incident(Severity.ERROR, "no-node", "cluster", what, tuple(why))
+
+
+def _astray(scheduler: str) -> Callable[[OtherScheduler], str]:
+    return lambda other: (
+        f"No node of the scheduler {scheduler!r} is running, but"
+        f" {numbered(len(other.nodes), 'node', 'nodes')} of {other.name!r}"
+        f" {'is' if len(other.nodes) == 1 else 'are'} ({named_first(other.nodes)}). Is the name wrong?"
     )
+
+
+def names_mixed_up(cluster: Cluster, jobs: int, others: Sequence[OtherScheduler], scheduler: str) -> list[Incident]:
+    """Return an incident about nodes that run without a job beside a scheduler whose jobs have no node."""
+    lonely = [other.name for other in others if other.has_jobs and not other.nodes]
+    if jobs or not cluster.alive or not lonely:
+        return []
+    return [
+        Incident(
+            Severity.WARNING,
+            "names-mixed-up",
+            scheduler,
+            f"{numbered(cluster.alive, 'node', 'nodes')} of the scheduler {scheduler!r}"
+            f" {'has' if cluster.alive == 1 else 'have'} no jobs, and the jobs of"
+            f" {' and '.join(map(repr, lonely[:MOST_REMEDIES]))} have no node. Is the name of the nodes wrong?",
+            ("A node takes the jobs of its scheduler: `quartzpy node --name NAME`.",),
+        )
+    ]
 
 
 def _none_takes(cluster: Cluster) -> list[Incident]:
@@ -387,7 +529,7 @@ def _silent(node: NodeView) -> Incident:
         Severity.ERROR if dead else Severity.WARNING,
         "dead-node" if dead else "late-node",
         node.node,
-        f"Node {node.node} is {node.state}: it last checked in {short_span(node.checkin_age)} ago.",
+        f"Node {node.node} is {node.state}: it last checked in at {instant_text(node.last_checkin)}.",
         (
             f"It ran on host {node.host} as process {node.pid}, with"
             f" {numbered(node.executing, 'execution', 'executions')} and {numbered(node.claimed, 'claim', 'claims')}.",

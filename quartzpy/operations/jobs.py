@@ -34,8 +34,10 @@ from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import JobMode
 from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import JobHealth
 from quartzpy.store.queries import JobQuery, TriggerOrder, TriggerQuery
 from quartzpy.store.records import JobRecord
+from quartzpy.texts import headline
 
 MOST_TRIGGERS = 100
 """The largest number of triggers that the view of a job shows."""
@@ -45,6 +47,7 @@ LAST_RUNS = 60
 LOOKED_AT = 10_000
 """The number of executions of all jobs among which those by triggers that are no longer stored are found."""
 NEXT_RUNS = 10
+MOST_ERRORS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,9 @@ class JobSummary:
     """True if it has more than `trigger_count` triggers, which are counted up to 1,000 for each job of a list. Then
     `next_fire_time` and `previous_fire_time` are None, because they are not known."""
 
+    health: JobHealth | None = None
+    """How its runs went, among the latest 10,000 executions of all jobs; None if it has none there."""
+
     @property
     def triggers(self) -> Count:
         """The number of its triggers: `str` of it is "1,000+" if there are more."""
@@ -88,7 +94,9 @@ def summary(record: JobRecord) -> JobSummary:
 def page(reading: Reading, query: JobQuery, limit: int, after: str | None) -> Page[JobSummary]:
     """Return a page of jobs; see `Operations.jobs`."""
     query = replace(query, among=EXAMINED, most_triggers=COUNTED_OF_EACH)
-    return page_of(examined_page(reading, "jobs", query, limit, after), summary)
+    records = examined_page(reading, "jobs", query, limit, after)
+    health = reading.ask(lambda store: admin(store).job_health([record.key for record in records], among=LOOKED_AT))
+    return page_of(records, lambda record: replace(summary(record), health=health().get(record.key)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +131,8 @@ class JobView:
     found among the latest 10,000 executions of all jobs."""
     outcomes: Mapping[str, int]
     """The number of `last_runs` by outcome."""
+    errors: tuple[tuple[str, int], ...] = ()
+    """The errors of `last_runs` with their numbers, the commonest first."""
     actions: tuple[str, ...] = ()
     """The names of the actions that are possible now, whatever the role of the actor."""
 
@@ -133,6 +143,7 @@ def view(source: Source, key: JobKey) -> JobView:
     stored = reading.ask(lambda store: store.find(TriggerQuery(job_key=key), MOST_TRIGGERS))
     next_to_fire = reading.ask(lambda store: store.find(_next_of(key), NEXT_RUNS))
     claims = reading.ask(lambda store: store.list_running())
+    health = reading.ask(lambda store: admin(store).job_health([key], among=LOOKED_AT))
     last_runs = reading.ask(lambda store: admin(store).last_executions_of_job(key, LAST_RUNS, among=LOOKED_AT))
     record = next(iter(answer()), None)
     if record is None:
@@ -140,7 +151,7 @@ def view(source: Source, key: JobKey) -> JobView:
     job, _ = attempt(lambda: record.job)
     now, triggers, last = reading.now(), stored(), last_runs()
     next_runs = list(islice(Fires(reading, next_to_fire(), now).runs(), NEXT_RUNS))
-    shown = summary(record)
+    shown = replace(summary(record), health=health().get(key))
     if record.has_more_triggers and next_runs:
         shown = replace(shown, next_fire_time=next_runs[0].at)
     return view_of(
@@ -155,6 +166,7 @@ def view(source: Source, key: JobKey) -> JobView:
         running=tuple(running_view(row, now) for row in claims() if row.job_key == key),
         last_runs=tuple(map(execution_summary, last)),
         outcomes=dict(Counter(str(execution.state) for execution in last)),
+        errors=tuple(Counter(line for run in last if (line := headline(run.error))).most_common(MOST_ERRORS)),
         actions=allowed_actions.on_job(
             record.mode, {trigger.state for trigger in triggers}, has_more=record.trigger_count > len(triggers)
         ),

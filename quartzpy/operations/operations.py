@@ -18,6 +18,7 @@ from quartzpy.operations import (
     executions,
     groups,
     jobs,
+    lock_holders,
     overview,
     search,
     system,
@@ -305,7 +306,7 @@ class Operations:
 
     def locks(self) -> tuple[LockRecord, ...]:
         """Return the locks on the tables that conflict with others, and who waits for them."""
-        return tuple(admin(self._source.store).locks(system.MOST_LOCKS))
+        return tuple(admin(self._source.store).locks(lock_holders.MOST_LOCKS))
 
     def system(self, *, examine: bool = False) -> System:
         """Return the store with its tables and locks.

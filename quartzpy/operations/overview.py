@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,28 +10,33 @@ from itertools import zip_longest
 
 from quartzpy.errors import SchemaError
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import cluster as clusters
 from quartzpy.operations import incidents as causes
 from quartzpy.operations.agenda import Agenda, PlannedRun
 from quartzpy.operations.clock_changes import clock_changes, upcoming_changes
-from quartzpy.operations.cluster import NodeState, NodeView
+from quartzpy.operations.cluster import NodeEnd, NodeState, NodeView
 from quartzpy.operations.executions import GRACE, ExecutionSummary, RunningView, running_view
 from quartzpy.operations.executions import summary as execution_summary
-from quartzpy.operations.failures import FailuresInARow, failing
+from quartzpy.operations.failures import FailuresInARow
 from quartzpy.operations.groups import placements_of, pools
 from quartzpy.operations.incidents import Incident, ignored_timeouts, of_nodes, without_node
+from quartzpy.operations.late import LateJobs
+from quartzpy.operations.lock_holders import MOST_LOCKS, LockHolder, lock_holders
+from quartzpy.operations.pause_incidents import paused_overdue
 from quartzpy.operations.source import MOST_COUNTED, Count, Source, attempt, counted
-from quartzpy.operations.triggers import OVERDUE
+from quartzpy.operations.triggers import OVERDUE, late_by
 from quartzpy.placement import Placement
 from quartzpy.scheduler.explain import Explanation, Moment
-from quartzpy.scheduler.reading import Reading
-from quartzpy.scheduler.singles import placements
-from quartzpy.states import ExecutionState, TriggerState
+from quartzpy.scheduler.reading import Answer, Reading
+from quartzpy.scheduler.singles import mode_of_job, placements
+from quartzpy.states import ExecutionState, JobMode, NodeMode, TriggerState
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.admin.records import Minutes, Tallies
+from quartzpy.store.postgresql.admin.records import LockRecord, Minutes, PausedOverdue, Tallies
 from quartzpy.store.queries import ExecutionQuery, TriggerOrder, TriggerQuery
-from quartzpy.store.records import ExecutionRecord, NodeRecord, TriggerRecord
+from quartzpy.store.records import ExecutionRecord, NodeRecord, Pauses, TriggerRecord
+from quartzpy.texts import numbered
 
 HORIZON = timedelta(hours=1)
 MOST_RUNNING = 50
@@ -44,6 +49,8 @@ MOST_COUNTED_EXECUTIONS = 20_000
 """The number of executions from which throughput and lateness are computed."""
 MOST_FAILURES = 200
 MOST_DUE = 200
+MOST_OTHERS = 20
+"""The number of other schedulers in the same tables that are looked at."""
 MOST_SLOW = 200
 """The number of running executions, the longest first, whose timeouts are looked up."""
 MOST_EXAMINED = 2_000
@@ -112,10 +119,32 @@ class Overview:
     than 20,000 executions since."""
     nodes: tuple[NodeView, ...]
     counts: Mapping[str, Count]
-    """The numbers of jobs, of triggers by state, and of claims and executions ("jobs", "WAITING", "claimed",
-    "running"), each counted up to 10,000."""
+    """The numbers of jobs, of triggers by state, of claims and executions, and of late triggers ("jobs", "WAITING",
+    "claimed", "running", "late"), each counted up to 10,000. `running` and `late` list only the first of them."""
     repeatable: tuple[int, ...] = ()
     """The fire ids of those of `failed` that can run again: no retry follows, and their jobs are stored."""
+
+    lost_nodes: tuple[NodeEnd, ...] = ()
+    """The nodes that were lost within the last day, the latest first, with what they lost and who recovered it."""
+
+    def number(self, *names: str) -> Count:
+        """Return the sum of some of `counts`."""
+        of_names = [self.counts[name] for name in names if name in self.counts]
+        return Count(sum(count.number for count in of_names), any(count.has_more for count in of_names))
+
+    @property
+    def calm(self) -> str:
+        """What is in order, in words, from the same numbers as everything else here: "3 nodes alive, nothing late"."""
+        alive = sum(node.state is NodeState.ALIVE for node in self.nodes)
+        late, in_error = self.number("late"), self.number(TriggerState.ERROR)
+        paused = self.number(TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
+        parts = [
+            numbered(alive, "node alive", "nodes alive"),
+            f"{late} late" if late.number else "nothing late",
+            f"{in_error} in error" if in_error.number else "nothing in error",
+            *([f"{paused} paused"] if paused.number else []),
+        ]
+        return ", ".join(parts)
 
 
 def overview(source: Source) -> Overview:
@@ -136,7 +165,8 @@ def overview(source: Source) -> Overview:
         lateness=tuple(_lateness(minutes, now)),
         series_since=minutes.complete_since,
         nodes=data.cluster.nodes,
-        counts=_counts(data.tallies),
+        lost_nodes=tuple(end for end in data.cluster.ends if end.how == "lost"),
+        counts={**_counts(data.tallies), "late": data.late_jobs.total},
         repeatable=tuple(data.repeatable()),
     )
 
@@ -166,14 +196,20 @@ class _OverviewData:
         moment = Moment(self._reading)
         self._moment = moment
         tallies = ask(lambda store: admin(store).tallies(MOST_COUNTED))
+        overdue = ask(lambda store: admin(store).overdue(OVERDUE, MOST_DUE, most=MOST_COUNTED))
+        paused = ask(lambda store: admin(store).paused_overdue(MOST_DUE, most=MOST_COUNTED))
+        self._others = ask(lambda store: admin(store).other_schedulers(MOST_OTHERS))
         final = ask(lambda store: store.find(_FINAL, MOST_FAILURES))
         latest = ask(lambda store: store.find(_LATEST, MOST_FAILED))
+        ends = clusters.node_ends(self._reading)
         self._nodes = moment.nodes()
         self._running = moment.running()
         self.now = self._nodes.now
-        self.cluster = clusters.of_records(self.now, self._nodes.nodes, self._running, moment.nodes().metadata)
+        self.cluster = clusters.of_records(self.now, self._nodes.nodes, self._running, moment.nodes().metadata, ends())
         self.running = tuple(running_view(row, self.now) for row in self._running)
         self.tallies = tallies()
+        self._overdue = overdue()
+        self._paused = paused()
         self._failures = final()
         self.failed = self._latest_failures(latest())
 
@@ -184,23 +220,38 @@ class _OverviewData:
         self.agenda = Agenda(reading, now, now + HORIZON, MOST_PLANNED)
         self._clock_changes = upcoming_changes(reading, now)
         self._in_a_row = FailuresInARow(reading, self._failures, now)
-        self._stopped = _Stopped(reading, self.tallies, now)
+        self._stopped = _Stopped(reading, self.tallies, self._paused, now)
         jobs = {row.job for row in self.failed if _is_final(row)}
         self._repeatable = _placements(reading, jobs)
         self._slow = self._slowest()
         slow = {row.job for row in self._slow}
+        held = {job.job_key for job in self._overdue if job.is_held}
+        self._jobs_held: Callable[[], dict[JobKey, JobDetail]] = dict
+        if held:
+            self._jobs_held = ask(lambda store: store.jobs(held))
         self._jobs_of_slow: Callable[[], dict[JobKey, JobDetail]] = dict
         if slow:
             self._jobs_of_slow = ask(lambda store: store.jobs(slow))
-        due = TriggerQuery(states=_WAITING, until=now - DUE, order=TriggerOrder.NEXT_FIRE_TIME)
-        self._due = self._without_held(ask(lambda store: store.find(due, MOST_DUE))())
-        self._late = [record for record in self._due if _due_at(record) < now - OVERDUE]
+        self._locks: Callable[[], Sequence[LockRecord]] = list
+        if any(not job.is_held for job in self._overdue):
+            self._locks = ask(lambda store: admin(store).locks(MOST_LOCKS))
+        # Those that a rate limit holds back are not due before their turn.
+        due = TriggerQuery(
+            states=_WAITING,
+            until=now - DUE,
+            due_until=now - DUE,
+            order=TriggerOrder.NEXT_FIRE_TIME,
+            among=MOST_COUNTED,
+        )
+        self._due = ask(lambda store: store.find(due, MOST_DUE))()
+        self._late = [record for record in self._due if late_by(record, now) is not None]
+        self.late_jobs = LateJobs(self._late, self._overdue, is_cut=len(self._due) >= MOST_DUE)
 
     def _ask_third(self) -> None:
         reading = self._reading
         self.agenda.look_up_calendars()
         self._in_a_row.look_further()
-        due, late = {record.job_key for record in self._due}, {record.job_key for record in self._late}
+        due, late = {record.job_key for record in self._due}, set(self.late_jobs.numbers)
         self._of_due = _placements(reading, due)
         self._of_late = _placements(reading, late)
         self._of_running = placements_of(reading, self._running)
@@ -212,22 +263,21 @@ class _OverviewData:
             for record in self._late[:MOST_LATE][:MOST_EXPLAINED]
         ]
 
-    def _without_held(self, records: Sequence[TriggerRecord]) -> list[TriggerRecord]:
-        """Return the triggers that could fire, except those that a rate limit holds back."""
-        return [
-            record for record in records if not (record.rate_limited_until and record.rate_limited_until > self.now)
-        ]
-
     def late(self) -> tuple[LateTrigger, ...]:
         """Return the triggers that are due and that no node has claimed, those that wait longest first."""
         triggers = []
+        holders = [str(holder) for holder in self.holders()]
         for record, explained in zip_longest(self._late[:MOST_LATE], self._explained):
             why: Sequence[str] | None = ()
             if explained is not None:
                 why, problem = attempt(explained)
-                why = why or [problem or ""]
+                why = [*(why or [problem or ""]), *holders]
             triggers.append(_late(record, self.now, tuple(why or ())))
         return tuple(triggers)
+
+    def holders(self) -> tuple[LockHolder, ...]:
+        """Return the transactions that may hold the rows of the late triggers."""
+        return lock_holders(self._locks()) if self._late else ()
 
     def _latest_failures(self, others: Sequence[ExecutionRecord]) -> tuple[ExecutionSummary, ...]:
         """Return the latest failures: those that are final, and those that are retried or lost and came last."""
@@ -242,33 +292,52 @@ class _OverviewData:
 
     def incidents(self) -> tuple[Incident, ...]:
         due_of_job = Counter(record.job_key for record in self._due)
-        late_of_type: defaultdict[str, list[TriggerKey]] = defaultdict(list)
-        for record in self._late:
-            late_of_type[record.job_type].append(record.key)
+        late = self.late_jobs
+        full = self._full_pools(due_of_job)
         incidents = [
-            *of_nodes(self.cluster),
-            *causes.unknown_types(late_of_type, self.cluster),
-            *self._full_pools(due_of_job),
+            *of_nodes(self.cluster, self._others(), self._source.config.name),
+            *causes.names_mixed_up(self.cluster, self.tallies.jobs, self._others(), self._source.config.name),
+            *causes.unknown_types(late, self.cluster),
+            *full,
             *self._without_node(),
+            *self._unexplained(full),
             *self._ignored_timeouts(),
-            *self._stopped.incidents(self.running, all_paused=self._moment.pauses().everything),
+            *causes.backlogs(self._overdue, self._rates(), self.now),
+            *self._stopped.incidents(self.running, self._moment.pauses()),
         ]
         # A trigger in ERROR has an incident of its own, with the same error.
-        stopped = {incident.subject for incident in incidents if incident.kind == "trigger-error"}
-        incidents += failing([row for row in self._in_a_row.rows() if str(row.trigger) not in stopped])
+        in_error = self._stopped.in_error()
+        incidents += self._in_a_row.incidents(
+            {record.key for record in in_error}, {record.job_key for record in in_error}
+        )
         incidents += clock_changes(self._clock_changes())
-        return causes.by_severity(incidents)
+        return causes.by_severity(causes.capped(incidents))
+
+    def _rates(self) -> dict[JobKey, RateLimit]:
+        jobs, _ = attempt(self._jobs_held)
+        return {key: job.rate_limit for key, job in (jobs or {}).items() if job.rate_limit is not None}
 
     def _without_node(self) -> list[Incident]:
-        late: defaultdict[JobKey, list[TriggerKey]] = defaultdict(list)
-        types: dict[JobKey, str] = {}
-        for record in self._late:
-            late[record.job_key].append(record.key)
-            types[record.job_key] = record.job_type
-        if not late:
+        if not self.late_jobs:
             return []
         placements, _ = attempt(self._of_late)
-        return without_node(late, types, placements or {}, self._alive())
+        return without_node(self.late_jobs, placements or {}, self._alive())
+
+    def _unexplained(self, full: Sequence[Incident]) -> list[Incident]:
+        """Return an incident about the late triggers that no other incident explains."""
+        late = self.late_jobs
+        if not late or not any(node.mode is NodeMode.RUNNING for node in self._alive()):
+            return []
+        placements, _ = attempt(self._of_late)
+        executors = {incident.subject for incident in full}
+        explained = {
+            *causes.jobs_of_unknown_types(late, self.cluster),
+            *causes.jobs_without_node(late, placements or {}, self._alive()),
+            *(job for job in late.numbers if (placements or {}).get(job, Placement()).pool in executors),
+        }
+        rest = late.without(explained)
+        of_first = next((row.why for row in self.late() if rest and row.trigger == rest.first), ())
+        return causes.unexplained(rest, of_first, [str(holder) for holder in self.holders()], self.now)
 
     def _slowest(self) -> list[RunningView]:
         """Return the executions that have run longest."""
@@ -304,25 +373,34 @@ _Triggers = Callable[[], list[TriggerRecord]]
 class _Stopped:
     """The triggers that are in ERROR, blocked or paused, asked for where there are any."""
 
-    def __init__(self, reading: Reading, tallies: Tallies, now: datetime) -> None:
-        self._now = now
-        self._overdue = tallies.overdue_paused
+    def __init__(self, reading: Reading, tallies: Tallies, paused: Sequence[PausedOverdue], now: datetime) -> None:
+        self._paused_overdue = paused
         numbers = tallies.triggers
+        self._number_in_error = numbers.get(TriggerState.ERROR, 0)
 
-        def some(state: TriggerState, number: int, until: datetime | None, limit: int) -> _Triggers:
+        def some(state: TriggerState, number: int, until: datetime | None) -> _Triggers:
             query = TriggerQuery(states=frozenset({state}), until=until)
-            return reading.ask(lambda store: store.find(query, limit)) if number else list
+            return reading.ask(lambda store: store.find(query, MOST_DUE)) if number else list
 
-        self._in_error = some(TriggerState.ERROR, numbers.get(TriggerState.ERROR, 0), None, causes.MOST_OF_A_KIND)
-        self._blocked = some(TriggerState.BLOCKED, numbers.get(TriggerState.BLOCKED, 0), now - OVERDUE, MOST_DUE)
-        self._paused = some(TriggerState.PAUSED, self._overdue, now, causes.MOST_OF_A_KIND)
+        self.in_error = some(TriggerState.ERROR, self._number_in_error, None)
+        self._blocked = some(TriggerState.BLOCKED, numbers.get(TriggerState.BLOCKED, 0), now - OVERDUE)
+        self._paused = some(TriggerState.PAUSED, len(paused), now)
+        # Where a mode holds a trigger, nobody paused it.
+        jobs = {row.job_key for row in paused if row.paused_at is None}
+        self._modes = {job: _mode(reading, job) for job in sorted(jobs)[:MOST_DUE]}
 
-    def incidents(self, running: Sequence[RunningView], *, all_paused: bool) -> list[Incident]:
+    def incidents(self, running: Sequence[RunningView], pauses: Pauses) -> list[Incident]:
+        blocked = self._blocked()
+        modes = {job: mode() for job, mode in self._modes.items()}
         return [
-            *causes.in_error(self._in_error()),
-            *causes.blocked_jobs(self._blocked(), running, self._now),
-            *causes.paused_overdue(self._paused(), counted(self._overdue), self._now, all_paused=all_paused),
+            *causes.in_error(self.in_error(), self._number_in_error),
+            *causes.blocked_jobs(blocked, running, is_cut=len(blocked) >= MOST_DUE),
+            *paused_overdue(self._paused_overdue, self._paused(), pauses, modes),
         ]
+
+
+def _mode(reading: Reading, job: JobKey) -> Answer[JobMode | None]:
+    return reading.ask(lambda store: mode_of_job(store, job))
 
 
 def _placements(reading: Reading, jobs: Collection[JobKey]) -> Callable[[], dict[JobKey, Placement]]:

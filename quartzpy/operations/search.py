@@ -41,7 +41,9 @@ class SearchResults:
     """Continues with the jobs and the triggers that this page did not examine or had no room for; None if there are
     none left."""
     examined: int | None
-    """The number of jobs, and of triggers, after which this page stopped; None if it is the last one."""
+    """The number of jobs, and of triggers, after which this page stopped at the latest; None if it is the last one."""
+    is_full: bool = False
+    """True if this page stopped because it has as many jobs or triggers as it may have."""
 
 
 def search(reading: Reading, text: str, limit: int, after: str | None) -> SearchResults:
@@ -63,6 +65,7 @@ def search(reading: Reading, text: str, limit: int, after: str | None) -> Search
         calendars=() if others is None else others.calendars(),
         next_cursor=None if matches.next is None else _encoded(matches.next),
         examined=None if matches.next is None else SEARCHED,
+        is_full=max(len(matches.jobs), len(matches.triggers)) >= limit,
     )
 
 

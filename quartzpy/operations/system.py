@@ -7,14 +7,13 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from quartzpy.errors import QuartzpyError
+from quartzpy.operations.lock_holders import MOST_LOCKS
 from quartzpy.operations.render import json_value, plain
 from quartzpy.operations.source import Source
 from quartzpy.store.health_findings import MOST_LISTED_ROWS, Finding, Severity, worst_severity
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import LockRecord, TableRecord
 from quartzpy.store.protocol import JobStore, Repairs
-
-MOST_LOCKS = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
@@ -13,6 +14,7 @@ from quartzpy.operations import allowed_actions
 from quartzpy.operations.agenda import calendar_of
 from quartzpy.operations.executions import ExecutionSummary, MisfireView, misfire_view
 from quartzpy.operations.executions import summary as execution_summary
+from quartzpy.operations.lock_holders import MOST_LOCKS, lock_holders
 from quartzpy.operations.schedules import PlannedTime, in_words, planned, schedule_text, short, zone_text
 from quartzpy.operations.source import (
     EXAMINED,
@@ -24,11 +26,12 @@ from quartzpy.operations.source import (
     unreadable,
     view_of,
 )
-from quartzpy.scheduler.explain import Explanation, Moment
+from quartzpy.scheduler.explain import Explanation, Moment, misfire_effect
 from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import JobMode, PublicState, TriggerState
 from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import LockRecord
 from quartzpy.store.queries import MisfireQuery, TriggerQuery
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import headline
@@ -143,6 +146,8 @@ class TriggerView:
     error: str | None
     """The whole reason why the trigger is in ERROR."""
     next_times: tuple[PlannedTime, ...]
+    misfire_effect: str | None
+    """What the misfire instruction would do with a fire that is missed now, in words."""
     why: tuple[str, ...]
     last_executions: tuple[ExecutionSummary, ...]
     misfires: tuple[MisfireView, ...]
@@ -156,6 +161,7 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
     last = reading.ask(lambda store: admin(store).last_executions([key], LAST_EXECUTIONS))
     misfires = reading.ask(lambda store: store.find(MisfireQuery(trigger_key=key), LAST_MISFIRES))
     is_manual = reading.ask(lambda store: store.pauses().is_manual)
+    locks = reading.ask(lambda store: admin(store).locks(MOST_LOCKS))
     moment = Moment(reading)
     record = answer()
     if record is None:
@@ -181,7 +187,8 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
         definition={} if trigger is None else trigger.schedule(),
         data=source.shown(data),
         next_times=tuple(planned_times()),
-        why=tuple(_readable(explained)),
+        misfire_effect=_misfire_effect(record, trigger, now),
+        why=(*_readable(explained), *_held_back(record, now, locks())),
         last_executions=tuple(map(execution_summary, last().get(key, ()))),
         misfires=tuple(map(misfire_view, misfires())),
         actions=allowed_actions.on_trigger(
@@ -195,8 +202,28 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
 
 
 def why(source: Source, key: TriggerKey) -> Sequence[str]:
-    """Explain why a trigger has not fired, or when it will; see `Scheduler.why`."""
-    return _readable(Explanation(Moment(source.reading()), key, source.config.misfire_threshold, source.advice))
+    """Explain why a trigger has not fired, or when it will; see `Scheduler.why`.
+
+    A late one is also explained by the transactions that may hold its row.
+    """
+    reading = source.reading()
+    record = reading.ask(lambda store: store.triggers([key]).get(key))
+    locks = reading.ask(lambda store: admin(store).locks(MOST_LOCKS))
+    sentences = _readable(Explanation(Moment(reading), key, source.config.misfire_threshold, source.advice))
+    return [*sentences, *_held_back(record(), reading.now(), locks())]
+
+
+def _misfire_effect(record: TriggerRecord, trigger: Trigger | None, now: datetime) -> str | None:
+    if trigger is None or trigger.ignores_misfires or record.next_fire_time is None:
+        return None
+    # A fire that is still to come is missed once it has passed.
+    return misfire_effect(trigger, record.progress, now=max(now, record.next_fire_time))
+
+
+def _held_back(record: TriggerRecord | None, now: datetime, locks: Sequence[LockRecord]) -> list[str]:
+    if record is None or late_by(record, now) is None:
+        return []
+    return [str(holder) for holder in lock_holders(locks)]
 
 
 def _readable(explained: Callable[[], list[str]]) -> list[str]:
@@ -221,8 +248,16 @@ def next_times_of(reading: Reading, record: TriggerRecord, count: int) -> Callab
     calendar = None if trigger.calendar is None else calendar_of(reading, trigger.calendar)
 
     def times() -> list[PlannedTime]:
-        instants, _ = attempt(lambda: fire_times(record, trigger, None if calendar is None else calendar(), count))
-        return planned(instants or [at], zone_text(trigger), since=reading.now())
+        now = reading.now()
+
+        def instants() -> list[datetime]:
+            included = None if calendar is None else calendar()
+            if at > now:
+                return fire_times(record, trigger, included, count)
+            # It waits for a fire that is due; the times that have passed meanwhile are none of its next ones.
+            return [at, *islice(trigger.fire_times(now, calendar=included), count - 1)]
+
+        return planned(attempt(instants)[0] or [at], zone_text(trigger), since=now)
 
     return times
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from quartzpy.errors import TriggerNotFoundError
+from quartzpy.errors import QuartzpyError, TriggerNotFoundError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.placement import Placement
@@ -22,6 +22,7 @@ from quartzpy.store import node_metadata
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord, RunningRecord, TriggerRecord
 from quartzpy.texts import headline, numbered
+from quartzpy.triggers.trigger import FIRE_ALL, Trigger, TriggerProgress
 
 MISFIRES_SHOWN = timedelta(days=1)
 """An older misfire is mentioned only if the trigger has not fired since."""
@@ -145,12 +146,27 @@ def _waiting(situation: Situation) -> list[str]:
     threshold = trigger.misfire_threshold or situation.misfire_threshold
     waited = late if held_until is None else min(late, situation.now - held_until)
     if waited > threshold and not trigger.ignores_misfires:
-        rule = f"its misfire instruction, {trigger.misfire}, will decide what becomes of this fire"
+        effect = misfire_effect(trigger, situation.trigger.progress, now=situation.now)
+        rule = f"its misfire instruction, {trigger.misfire}, {effect}"
         return [
             f"It is {span_in_words(late)} late, which is a misfire (more than {span_in_words(threshold)}): {rule}.",
             *_takers(situation),
         ]
     return [f"It has been due for {span_in_words(late)}, and no node has claimed it yet.", *_takers(situation)]
+
+
+def misfire_effect(trigger: Trigger, progress: TriggerProgress, *, now: datetime) -> str:
+    """Return in words what the misfire instruction of a trigger does with missed fires."""
+    try:
+        _, after = trigger.after_misfire(progress, now=now)
+    except (ValueError, TypeError, ArithmeticError, QuartzpyError):
+        return "will decide what becomes of this fire"
+    at = after.next_fire_time
+    if at is None:
+        return "ends the trigger"
+    if trigger.misfire == FIRE_ALL:
+        return "catches up on the missed fires"
+    return "fires it once, at once" if at <= now else "skips the missed fires"
 
 
 def _takers(situation: Situation) -> list[str]:

@@ -245,6 +245,7 @@ def trigger_query(
     kind: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    due_until: datetime | None = None,
     order_by: str = TriggerOrder.KEY,
 ) -> TriggerQuery:
     """Return the query of the filters of `Scheduler.triggers`.
@@ -264,6 +265,7 @@ def trigger_query(
         kind=checked_text(kind, "kind"),
         since=checked_instant(since, "since"),
         until=checked_instant(until, "until"),
+        due_until=checked_instant(due_until, "due_until"),
         order=order,
     )
 

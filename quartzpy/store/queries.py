@@ -110,6 +110,8 @@ class TriggerQuery(RecordQuery[TriggerRecord]):
     kind: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    due_until: datetime | None = None
+    """Only triggers whose turn is before this instant: the next fire time, or the later end of a rate limit's hold."""
     order: TriggerOrder = TriggerOrder.KEY
     among: int | None = None
     """The number of triggers of `walk` that are examined at most; a page then has those among them that match. None
@@ -136,7 +138,16 @@ class TriggerQuery(RecordQuery[TriggerRecord]):
         if self.among is None:
             return None
         if self.order is TriggerOrder.NEXT_FIRE_TIME:
-            walk = replace(self, job_key=None, calendar=None, group=None, contains=None, job_type=None, kind=None)
+            walk = replace(
+                self,
+                job_key=None,
+                calendar=None,
+                group=None,
+                contains=None,
+                job_type=None,
+                kind=None,
+                due_until=None,
+            )
         else:
             states = self.states if self._is_stopped else None
             walk = TriggerQuery(group=_one_group(self.group), states=states, among=self.among)

@@ -225,9 +225,14 @@ def test_group_tallies_are_pages_of_groups_with_bounded_counts(store: Harness) -
     ]
     assert admin(store.store).trigger_group_tallies(2, "b", most=10) == [GroupTally("c", 1, 0, 0)]
     assert admin(store.store).trigger_group_tallies(2, "c", most=10) == []
+    assert admin(store.store).job_group_tallies(9, None, most=10) == [
+        GroupTally("a", 2, 2, 0),
+        GroupTally("b", 1, 0, 1),
+        GroupTally("c", 1, 0, 0),
+    ]
     assert admin(store.store).job_group_tallies(9, None, most=1) == [
-        GroupTally("a", 2, 0, 0),
-        GroupTally("b", 1, 0, 0),
+        GroupTally("a", 2, 2, 0),
+        GroupTally("b", 1, 0, 1),
         GroupTally("c", 1, 0, 0),
     ]
 

@@ -11,7 +11,7 @@ import pytest
 
 from quartzpy import Job, JobExecutionContext, JobKey, SimpleTrigger, TriggerKey
 from quartzpy.cli.cluster import command_of
-from quartzpy.operations import Selection
+from quartzpy.operations import Operations, Selection
 from quartzpy.operations.incidents import Remedy
 from tests.cli.conftest import Terminal
 
@@ -31,7 +31,7 @@ def node(terminal: Terminal) -> None:
 
 
 def test_nothing_is_wrong(terminal: Terminal) -> None:
-    assert terminal.ok("incidents") == "Nothing is wrong: 1 node is alive, and 0 jobs run.\n"
+    assert terminal.ok("incidents") == "Nothing is wrong: 1 node alive, nothing late, nothing in error, 0 running.\n"
     assert json.loads(terminal.ok("incidents", "--json")) == []
 
 
@@ -41,15 +41,20 @@ def test_the_printed_command_mends_the_incident(terminal: Terminal, key: Trigger
     terminal.scheduler.schedule_job(Report, missed(key.name, key.group), name="job")
     done = terminal.run("incidents")
     assert done.status == 1
-    assert re.search(r"^WARNING: 1 trigger is paused, and fires have been missed since ", done.out, re.M)
+    assert re.search(
+        r"^WARNING: The group '.*' of triggers is paused, and 1 trigger of it has missed fires since ", done.out, re.M
+    )
     [command, _] = re.findall(r"mend: quartzpy (.+)$", done.out, re.M)
-    terminal.ok(*shlex.split(command))
+    action, kind, *rest = shlex.split(command)
+    terminal.ok(action, kind, "--yes", *rest)
     assert terminal.scheduler.trigger_record(key).state == "WAITING"  # type: ignore[union-attr]
+    [group] = Operations(terminal.scheduler).groups().triggers
+    assert not group.is_paused, "the group is resumed, and not only its trigger"
     assert "paused" not in terminal.run("incidents").out
 
 
 @pytest.mark.parametrize("everything", [True, False])
-def test_everything_and_several_are_resumed(terminal: Terminal, everything: bool) -> None:
+def test_everything_and_groups_are_resumed(terminal: Terminal, everything: bool) -> None:
     if everything:
         terminal.scheduler.pause_all()
     else:
@@ -57,7 +62,7 @@ def test_everything_and_several_are_resumed(terminal: Terminal, everything: bool
     terminal.scheduler.schedule_job(Report, [missed("-a", "-group"), missed("b")], name="job")
     [command] = re.findall(r"mend: quartzpy (.+=skip.*)$", terminal.run("incidents").out, re.M)
     action, kind, *rest = shlex.split(command)
-    assert kind == ("everything" if everything else "trigger")
+    assert kind == ("everything" if everything else "job-group")
     terminal.ok(action, kind, "--yes", *rest)
     assert {one.state for one in terminal.scheduler.triggers()} == {"WAITING"}
 

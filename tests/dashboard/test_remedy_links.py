@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 from quartzpy import Scheduler
 from quartzpy.dashboard.links import Links
 from quartzpy.keys import TriggerKey
+from quartzpy.operations import Operations
 from quartzpy.operations.incidents import Remedy
 from quartzpy.triggers.simple import SimpleTrigger
 from tests.dashboard.scene import HOSTILE, Report
@@ -27,8 +28,9 @@ def test_several_triggers_are_resumed_by_the_remedy(open_page: Callable[..., Tes
     triggers = [
         SimpleTrigger(key.name, key.group, start_time=earlier, interval="1h", repeat_count=None) for key in KEYS
     ]
-    scheduler.pause_trigger_group("held")
-    scheduler.schedule_job(Report, triggers, name="held")
+    scheduler.schedule_job(Report, triggers[:5], name="held")
+    scheduler.schedule_job(Report, triggers[5:], name="also-held")
+    Operations(scheduler).actions.pause(KEYS, reason="as one")
     found = re.search(r'href="([^"]+)"[^>]*>Resume these (\d+)<', client.get("/").text)
     assert found is not None
     url = html.unescape(found[1])

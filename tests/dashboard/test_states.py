@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html import escape, unescape
 
 import httpx2
@@ -12,7 +12,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from quartzpy import Scheduler
-from quartzpy.dashboard import create_app
+from quartzpy.dashboard import create_app, rendering
+from quartzpy.dashboard.links import Links
+from quartzpy.dashboard.times import Times
 from quartzpy.jobs.context import Progress
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.postgresql.store import SqlJobStore
@@ -132,7 +134,7 @@ def test_what_only_the_history_knows_has_a_page_that_leads_to_its_executions(
     ):
         page = client.get(url)
         assert page.status_code == 404
-        assert said in page.text
+        assert said in re.sub(r"<[^>]*>", "", page.text)
         link = f"/executions?{executions}"
         assert f'href="{escape(link)}"' in page.text
         assert "1 execution<" in client.get(link).text
@@ -207,3 +209,43 @@ def test_a_list_offers_what_is_possible_on_the_states_that_it_shows(
     store.complete(node, *fired, outcome=Outcome.FAILED)
     page = client.get(url).text
     assert re.findall(r'formaction="/actions/([a-z_]+)', page) == offered
+
+
+def test_plumbing_is_called_by_what_it_is_for(store: Harness, client: TestClient) -> None:
+    node = store.node()
+    store.schedule(job(), every(60, "often"))
+    fired = store.fire_one(node)
+    store.store.complete(
+        node, [store.ended(fired, outcome=Outcome.FAILED, error="x", retry_after=timedelta(seconds=1))]
+    )
+    store.clock.advance(timedelta(seconds=2))
+    retried = store.fire_one(node)
+    page = re.sub(r"<[^>]*>", "", client.get(f"/executions/{retried.fire_id}").text)
+    assert "by retry of often" in page
+    assert "QRTZ_" not in page
+    store.complete(node, retried)
+    store.clock.advance(timedelta(seconds=88))
+    assert "due 30 s ago, waits" in re.sub(r"<[^>]*>", "", client.get("/triggers").text)
+    assert "<code>quartzpy node --app MODULE:SCHEDULER</code>" in said_of(
+        "Start it with `quartzpy node --app MODULE:SCHEDULER`."
+    )
+
+
+def said_of(sentence: str) -> str:
+    return str(rendering.said(Times(lambda: datetime.now(UTC), "UTC", "server"), sentence))
+
+
+def test_what_a_sentence_names_is_a_link(store: Harness, client: TestClient) -> None:
+    node = store.node()
+    store.schedule(job("slow", "etl", max_concurrent=1), once("first", group="etl"), once("second", group="etl"))
+    fired = store.fire_one(node)
+    store.clock.advance(timedelta(seconds=15))
+    store.store.check_in(node)
+    page = client.get("/").text
+    assert f'Execution <a href="/executions/{fired.fire_id}">{fired.fire_id}</a> of job' in page
+    assert 'job <a href="/job?group=etl&amp;name=slow">etl.slow</a>' in page
+    links = Links("")
+    now = Times(lambda: datetime.now(UTC), "UTC", "server")
+    plain = "the trigger waits. A node is late, and job type 'x' of execution 12345678901234567890123 is not known"
+    assert rendering.said(now, plain, links) == escape(plain)
+    assert '<a href="/nodes?node=node-b">node-b</a>.' in rendering.said(now, "It ran on node node-b.", links)

@@ -9,16 +9,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quartzpy import Scheduler
-from quartzpy.operations import Actor, Incident, Operations, Role, cluster
+from quartzpy.keys import JobKey
+from quartzpy.operations import Actor, Incident, Operations, Role, Selection, cluster
 from quartzpy.operations.incidents import of_nodes
 from quartzpy.placement import Capabilities
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
 from quartzpy.store.node_metadata import MISFIRE_THRESHOLD, misfire_threshold
+from quartzpy.store.postgresql.admin import server
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import NamedTriggers, Node
 from quartzpy.store.records import NodeRecord
 from quartzpy.triggers.cron import CronTrigger
 from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, at, every, job, key, once, serial
+from tests.database import connect_to
 
 
 @pytest.fixture
@@ -51,7 +54,7 @@ def test_a_dead_node_says_what_it_holds(store: Harness, operations: Operations, 
     assert list(seen) == ["dead-node"]
     assert seen["dead-node"].subject == "a"
     assert "with 1 execution and 0 claims" in seen["dead-node"].why[0]
-    assert seen["dead-node"].what == "Node a is dead: it last checked in 30s ago."
+    assert seen["dead-node"].what == "Node a is dead: it last checked in at 2026-03-02T12:00:00+00:00."
 
 
 def test_a_full_pool_names_the_executions_that_fill_it_and_cancels_them(
@@ -197,6 +200,7 @@ def test_a_misfire_is_judged_by_the_threshold_of_the_nodes(
     monkeypatch.setattr(SqlJobStore, "list_nodes", lambda store: replace(list_nodes(store), metadata=facts))
     [late] = operations.overview().late
     assert late.why[0].startswith("It is 30.0 s late, which is a misfire (more than 3.0 s)")
+    assert late.why[0].endswith(": its misfire instruction, smart, fires it once, at once.")
 
 
 @pytest.mark.parametrize("span", [SECOND / 4, 3 * SECOND, HOUR, 30 * HOUR, 100 * 24 * HOUR + SECOND])
@@ -250,9 +254,9 @@ def test_failures_in_a_row_count_a_retried_fire_once(store: Harness, operations:
         store.clock.advance(58 * SECOND)
     failing = [one for one in operations.overview().incidents if one.kind == "failures-in-a-row"]
     assert [(one.subject, one.what) for one in failing] == [
-        ("DEFAULT.bad", "The last 3 executions by trigger DEFAULT.bad failed.")
+        ("DEFAULT.bad", "The last 3 executions of job DEFAULT.bad failed.")
     ]
-    assert failing[0].why == ("OSError: no disk",)
+    assert failing[0].why == ("OSError: no disk", "No execution of it in the history succeeded.")
     assert failing[0].remedies[0].arguments == {"selection": retried.fire_id}
 
 
@@ -386,3 +390,290 @@ def test_every_remedy_names_an_action_with_arguments_that_it_takes(
     assert {remedy.action for remedy in remedies} >= {"cancel", "resume", "reset"}
     for remedy in remedies:
         inspect.signature(getattr(operations.actions, remedy.action)).bind(**remedy.arguments)
+
+
+def test_a_late_trigger_is_an_incident_that_names_who_holds_its_row(
+    postgres_dsn: str, store: Harness, operations: Operations, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "LONG", timedelta())
+    store.schedule(job(), once("wanted"))
+    with connect_to(postgres_dsn, autocommit=False, application_name="bobs-notebook") as holder:
+        holder.execute("SELECT FROM qrtz_triggers WHERE trigger_name = 'wanted' FOR UPDATE")
+        assert store.fire_due(node) == []
+        store.clock.advance(15 * SECOND)
+        store.store.check_in(node)
+        overview = operations.overview()
+        [late] = overview.incidents
+        name = (
+            f"'bobs-notebook' (process {holder.info.backend_pid}), idle in transaction, has held locks on qrtz_triggers"
+        )
+        assert (late.kind, late.subject, late.trigger) == ("late-triggers", "DEFAULT.job", key("wanted"))
+        assert late.what == "1 trigger of job DEFAULT.job is late by up to 15s, and no node has claimed it."
+        assert name in late.why[0]
+        assert late.why[-1] == "Waiting: DEFAULT.wanted."
+        assert overview.calm == "1 node alive, 1 late, nothing in error"
+        assert any(name in sentence for sentence in operations.why(key("wanted")))
+        assert any(name in sentence for sentence in operations.trigger(key("wanted")).why)
+        assert [lock.table for lock in operations.locks() if lock.application == "bobs-notebook"] == ["qrtz_triggers"]
+    store.fire_due(node)
+    assert operations.overview().calm == "1 node alive, nothing late, nothing in error"
+    assert "late-triggers" not in incidents(operations)
+
+
+def test_the_numbers_are_not_those_of_the_lists(store: Harness, operations: Operations) -> None:
+    store.schedule(job(), *(once(f"t{number:03}", at(number / 10)) for number in range(250)))
+    store.schedule(job("limited", rate_limit="1/hour"), *(once(f"held{number}") for number in range(4)))
+    store.clock.advance(MINUTE)
+    node = a_node(store, workers=60)
+    fired = [*store.acquire(node, limit=55).fired]
+    store.clock.advance(15 * SECOND)
+    store.store.check_in(node)
+    overview = operations.overview()
+    assert (len(overview.running), str(overview.number("running", "claimed"))) == (50, str(len(fired)))
+    late = (
+        254 - len(fired) - sum(1 for one in operations.triggers() if one.key.name.startswith("held") and not one.late)
+    )
+    assert (len(overview.late), overview.number("late").number) == (20, late)
+    [unexplained] = [one for one in overview.incidents if one.kind == "late-triggers"]
+    assert unexplained.what.startswith(f"{late} triggers of ")
+    assert unexplained.why[-1].endswith(f" and {late - 5} more.")
+
+
+def test_triggers_that_a_rate_limit_holds_back_hide_none_that_are_late(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    """They stand before it in the order of fire times."""
+    store.schedule(job("limited", rate_limit="1/hour"), *(once(f"held{number}") for number in range(4)))
+    for _ in range(3):
+        store.fire_due(node)
+    store.schedule(job("late", executor="gpu"), once("late", at(1)))
+    store.clock.advance(15 * SECOND)
+    store.store.check_in(node)
+    overview = operations.overview()
+    assert [row.trigger.name for row in overview.late] == ["late"]
+    assert str(overview.number("late")) == "1"
+    until = store.clock.now() - 10 * SECOND
+    assert [one.key.name for one in operations.triggers(state="WAITING", until=until, due_until=until)] == ["late"]
+
+
+def of_kind(operations: Operations, kind: str) -> list[Incident]:
+    return [incident for incident in operations.overview().incidents if incident.kind == kind]
+
+
+def mend(operations: Operations, incident: Incident, number: int = 0) -> None:
+    remedy = incident.remedies[number]
+    getattr(operations.actions, remedy.action)(**remedy.arguments)
+
+
+def end_all(store: Harness, node: Node, outcome: Outcome, error: str | None = None) -> None:
+    while fired := store.fire_due(node):
+        store.complete(node, *fired, outcome=outcome, error=error)
+
+
+def test_a_job_that_fails_by_many_triggers_is_one_incident(store: Harness, operations: Operations) -> None:
+    node = a_node(store, workers=100)
+    store.schedule(job("sync", "shop"), *(every(60, f"tenant{number}") for number in range(40)))
+    end_all(store, node, Outcome.SUCCEEDED)
+    store.clock.advance(30 * SECOND)
+    assert of_kind(operations, "failures-in-a-row") == []
+    for error in ("Traceback\nValueError: feed", "Traceback\nValueError: feed", "OSError: no disk"):
+        store.clock.advance(MINUTE)
+        end_all(store, node, Outcome.FAILED, error)
+    [failing] = of_kind(operations, "failures-in-a-row")
+    assert (failing.subject, failing.job, failing.trigger) == ("shop.sync", JobKey("sync", "shop"), None)
+    assert failing.what == "The last 120 executions of job shop.sync failed."
+    assert failing.since == at(90)
+    assert failing.why == (
+        "OSError: no disk",
+        "Its last success was at 2026-03-02T12:00:00+00:00.",
+    )
+    assert [remedy.label for remedy in failing.remedies] == ["run the last one again", "pause job"]
+    store.clock.advance(MINUTE)
+    end_all(store, node, Outcome.SUCCEEDED)
+    assert of_kind(operations, "failures-in-a-row") == []
+
+
+def test_a_job_that_fails_by_triggers_that_fire_once_is_an_incident(store: Harness, operations: Operations) -> None:
+    node = a_node(store, workers=100)
+    store.schedule(job("import", durable=True), *(once(f"feed{number}") for number in range(60)))
+    end_all(store, node, Outcome.FAILED, "ValueError: feed")
+    [failing] = of_kind(operations, "failures-in-a-row")
+    assert failing.what == "The last 60 executions of job DEFAULT.import failed."
+    assert [remedy.label for remedy in failing.remedies] == ["run the last one again"], "nothing is left to pause"
+
+
+def test_a_job_that_fails_half_of_the_time_is_an_incident(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(job("flaky"), every(60))
+    for number in range(9):
+        outcome = Outcome.FAILED if number % 2 == 0 else Outcome.SUCCEEDED
+        end_all(store, node, outcome, "TimeoutError: provider" if outcome is Outcome.FAILED else None)
+        store.clock.advance(MINUTE)
+    [failing] = of_kind(operations, "failures-in-a-row")
+    assert failing.what == "5 of the last 9 executions of job DEFAULT.flaky failed."
+    assert failing.why[0] == "TimeoutError: provider"
+    for _ in range(3):
+        end_all(store, node, Outcome.SUCCEEDED)
+        store.clock.advance(MINUTE)
+    assert of_kind(operations, "failures-in-a-row") == [], "it is in order again"
+
+
+def test_one_trigger_that_always_fails_is_named_beside_others_of_its_job(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.schedule(job("sync"), *(every(60, name) for name in ("good", "better", "best", "bad")))
+    for _ in range(3):
+        while fired := store.fire_due(node):
+            for execution in fired:
+                failed = execution.trigger_name == "bad"
+                store.complete(node, execution, outcome=Outcome.FAILED if failed else Outcome.SUCCEEDED, error="x")
+        store.clock.advance(MINUTE)
+    [failing] = of_kind(operations, "failures-in-a-row")
+    assert failing.what == "The last 3 executions of job DEFAULT.sync by trigger DEFAULT.bad failed."
+    assert (failing.subject, failing.trigger) == ("DEFAULT.sync", key("bad"))
+
+
+def test_each_pause_is_an_incident_whose_remedy_lifts_it(store: Harness, operations: Operations, node: Node) -> None:
+    for name in ("one", "two", "three", "four"):
+        store.schedule(job(name, "own"), *(every(60, f"{name}{number}", start=at(60)) for number in range(3)))
+    store.schedule(job("grouped"), *(every(60, f"g{number}", group="reminders", start=at(60)) for number in range(30)))
+    acting = operations.acting_as(Actor("oper", Role.ADMIN)).actions
+    acting.pause(Selection.trigger_group("reminders"), reason="provider is down.")
+    store.clock.advance(SECOND)
+    acting.pause(JobKey("one", "own"), reason="model is wrong")
+    acting.disable(JobKey("two", "own"))
+    acting.pause(key("three1"), reason="noise")
+    store.clock.advance(2 * MINUTE)
+    end_all(store, node, Outcome.SUCCEEDED)
+    paused = {incident.subject: incident for incident in of_kind(operations, "paused-overdue")}
+    assert set(paused) == {"reminders", "own.one", "own.two", "DEFAULT.three1"}
+    since = "since 2026-03-02T12:01:00+00:00."
+    group = paused["reminders"]
+    assert group.what == f"The group 'reminders' of triggers is paused, and 30 triggers of it have missed fires {since}"
+    assert group.why == (
+        "It was paused at 2026-03-02T12:00:00+00:00 by oper: provider is down.",
+        "Triggers: reminders.g0, reminders.g1, reminders.g10, reminders.g11, reminders.g12 and 25 more.",
+    )
+    assert paused["own.one"].what == f"3 triggers of job own.one are paused, and have missed fires {since}"
+    assert (
+        paused["own.two"].what == f"Job own.two is disabled or manual, and 3 triggers of it have missed fires {since}"
+    )
+    assert paused["DEFAULT.three1"].what == f"Trigger DEFAULT.three1 is paused, and has missed fires {since}"
+    for subject in list(paused):
+        mend(operations, paused.pop(subject), -1)
+        assert {incident.subject for incident in of_kind(operations, "paused-overdue")} == set(paused)
+    assert not operations.groups().triggers[-1].is_paused
+
+
+def test_a_full_pool_is_of_the_job_that_holds_it(store: Harness, operations: Operations) -> None:
+    node = a_node(store, workers=6)
+    store.schedule(job("export"), *(once(f"export{number}") for number in range(5)))
+    store.schedule(job("other"), once("other", at(1)), once("waits", at(2)))
+    store.clock.advance(2 * SECOND)
+    for _ in range(6):
+        store.fire_due(node, limit=1)
+    store.clock.advance(5 * SECOND)
+    store.store.check_in(node)
+    [full] = of_kind(operations, "full-pool")
+    assert full.job == JobKey("export")
+    assert full.why[0] == "5 of 6 workers run job DEFAULT.export."
+    assert [(remedy.action, remedy.label) for remedy in full.remedies] == [
+        ("pause", "pause job DEFAULT.export"),
+        ("cancel", "cancel all 5 executions of DEFAULT.export"),
+    ]
+    mend(operations, full, 1)
+    assert all(row.cancel_requested for row in operations.running() if row.job == JobKey("export"))
+    [full] = of_kind(operations, "full-pool")
+    assert [remedy.action for remedy in full.remedies] == ["pause"], "all have been asked to stop"
+
+
+def test_triggers_in_error_are_one_incident_a_cause_and_no_list_is_cut_without_a_word(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.schedule(job("wrong"), *(every(60, f"t{number}", start=at(60)) for number in range(3)))
+    for number in range(27):
+        store.schedule(job(f"job{number:02}"), every(60, f"own{number:02}", start=at(60)))
+        store.set_state(key(f"own{number:02}"), TriggerState.ERROR)
+    for number in range(3):
+        store.set_state(key(f"t{number}"), TriggerState.ERROR)
+    in_error = of_kind(operations, "trigger-error")
+    assert len(in_error) == 21
+    assert in_error[-1].what.startswith("And 8 more of the same kind (trigger error): ")
+    assert in_error[-1].what.endswith(" and 3 more.")
+    for number in range(27):
+        operations.scheduler.delete_job(f"job{number:02}")
+    [wrong] = of_kind(operations, "trigger-error")
+    assert (wrong.subject, wrong.what) == (
+        "DEFAULT.wrong",
+        "3 triggers of job DEFAULT.wrong are in ERROR and do not fire.",
+    )
+    mend(operations, wrong)
+    assert of_kind(operations, "trigger-error") == []
+
+
+def test_the_backlog_of_a_rate_limit_is_an_incident_once_it_is_old(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.schedule(job("calls", rate_limit="6/minute"), *(every(4, f"calls{number}") for number in range(6)))
+    for _ in range(3):
+        store.fire_due(node)
+    store.clock.advance(15 * SECOND)
+    store.store.check_in(node)
+    store.complete(node, *store.fire_due(node))
+    assert operations.overview().incidents == (), "it makes fires wait, as it should"
+    for _ in range(60):
+        store.clock.advance(5 * SECOND)
+        store.complete(node, *store.fire_due(node))
+    store.store.check_in(node)
+    [backlog] = operations.overview().incidents
+    assert (backlog.kind, backlog.subject) == ("rate-limit-backlog", "DEFAULT.calls")
+    assert "triggers of job DEFAULT.calls wait for its rate limit (6 per minute), the first since" in backlog.what
+    mend(operations, backlog)
+    assert of_kind(operations, "rate-limit-backlog") == []
+
+
+@pytest.mark.parametrize("store", ["postgresql"], indirect=True)
+def test_names_that_are_mixed_up_are_told_on_both_sides(store: Harness, operations: Operations) -> None:
+    store.schedule(job(), every(60))
+    a_node(store)
+    other = Operations(Scheduler(store.store, name="contract"))
+    connection = store._connection  # type: ignore[attr-defined]
+    connection.execute("UPDATE qrtz_scheduler_state SET sched_name = 'acme-prod'")
+    [no_node] = operations.overview().incidents[:1]
+    assert no_node.why[0] == (
+        "No node of the scheduler 'contract' is running, but 1 node of 'acme-prod' is (a on host). Is the name wrong?"
+    )
+    connection.execute("UPDATE qrtz_scheduler_state SET sched_name = 'contract'")
+    connection.execute("DELETE FROM qrtz_triggers")
+    connection.execute("UPDATE qrtz_job_details SET sched_name = 'acme'")
+    [mixed] = other.overview().incidents
+    assert mixed.what == (
+        "1 node of the scheduler 'contract' has no jobs, and the jobs of 'acme' have no node."
+        " Is the name of the nodes wrong?"
+    )
+
+
+def test_a_lost_node_stays_for_a_day_with_what_it_lost(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(job("lost"), once("lost"))
+    store.schedule(job("again", requests_recovery=True), once("again"))
+    store.fire_due(node)
+    store.schedule(job("claimed"), once("claimed", at(5)))
+    store.acquire(node, look_ahead=10 * SECOND)
+    store.clock.advance(30 * SECOND)
+    survivor = a_node(store, "b")
+    store.recover(survivor, node)
+    store.clock.advance(SECOND)
+    store.store.check_in(survivor)
+    overview = operations.overview()
+    [lost] = overview.lost_nodes
+    assert str(lost) == (
+        "Node a was lost: it last checked in at 2026-03-02T12:00:00+00:00, and node b recovered its work at"
+        " 2026-03-02T12:00:30+00:00: 1 execution was lost, 1 execution runs again, 1 claim was released."
+    )
+    assert (lost.host, lost.is_back) == ("host", False)
+    a_node(store, "a")
+    assert operations.overview().lost_nodes[0].is_back
+    store.store.leave(survivor)
+    assert [(end.node, end.how) for end in operations.cluster().ends] == [("b", "left"), ("a", "lost")]
+    assert [end.node for end in operations.overview().lost_nodes] == ["a"]
+    store.clock.advance(25 * HOUR)
+    assert operations.cluster().ends == ()

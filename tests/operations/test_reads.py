@@ -263,3 +263,45 @@ def test_pages_with_filters_examine_a_bounded_number_of_rows(
         assert (len(rest), rest.examined, rest.next_cursor) == (1, None, None)
         whole = read(limit=5)
         assert (len(whole), whole.examined, whole.next_cursor) == (5, None, None)
+
+
+def test_past_instants_are_no_next_fire_times(store: Harness, operations: Operations) -> None:
+    store.schedule(job(), every(10, "often"))
+    store.clock.advance(25 * SECOND)
+    seen = operations.trigger(key("often"), next_times=3)
+    assert [time.at for time in seen.next_times] == [START, at(30), at(40)], "the first is due, and waits"
+    assert seen.misfire_effect == "skips the missed fires"
+
+
+def test_a_retry_is_of_the_trigger_that_it_repeats(store: Harness, operations: Operations) -> None:
+    node = store.node()
+    store.schedule(job(), every(60, "often"))
+    fired = store.fire_one(node)
+    store.store.complete(node, [store.ended(fired, outcome=Outcome.FAILED, error="x", retry_after=SECOND)])
+    store.clock.advance(2 * SECOND)
+    retried = store.fire_one(node)
+    store.complete(node, retried, outcome=Outcome.FAILED, error="x")
+    seen = operations.execution(retried.fire_id)
+    assert (seen.execution.trigger.group, seen.of_trigger) == ("RETRYING_JOBS", key("often"))
+    assert seen.data == {}, "what the scheduler itself adds is no data of the trigger"
+    assert seen.why[:2] == ("It failed: x.", "It was attempt 2, and no other follows.")
+
+
+def test_a_list_of_jobs_says_whether_they_are_well(store: Harness, operations: Operations) -> None:
+    node = store.node()
+    for name in ("bad", "good", "new"):
+        store.schedule(job(name), every(60, name) if name != "new" else once(name, at(HOUR.total_seconds())))
+    for _ in range(3):
+        for fired in store.fire_due(node):
+            outcome = Outcome.FAILED if fired.trigger_name == "bad" else Outcome.SUCCEEDED
+            store.complete(node, fired, outcome=outcome, error="ValueError: x" if fired.trigger_name == "bad" else None)
+        store.clock.advance(MINUTE)
+    bad, good, new = operations.jobs()
+    assert bad.health is not None
+    assert (bad.health.runs, bad.health.failures, bad.health.last_outcome) == (3, 3, "FAILED")
+    assert good.health is not None
+    assert (good.health.failures, good.health.last_outcome, good.health.typical) == (0, "SUCCEEDED", timedelta())
+    assert new.health is None
+    view = operations.job(JobKey("bad"))
+    assert view.job.health == bad.health
+    assert view.errors == (("ValueError: x", 3),)

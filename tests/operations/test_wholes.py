@@ -153,6 +153,7 @@ def test_the_search_finds_keys_ids_nodes_and_calendars(store: Harness, operation
     assert found.trigger == key("Report-1", "billing")
     first = operations.search("r", limit=1)
     assert (first.nodes, first.examined) == (("report-node",), SEARCHED)
+    assert first.is_full, "it ends because it has no room, and not after 50,000 names"
     later = operations.search("r", limit=1, after=first.next_cursor)
     assert (later.nodes, later.next_cursor, later.examined) == ((), None, None), "the job was on the first page"
     assert {*first.triggers, *later.triggers} == {key("Report-1", "billing"), key("other")}

@@ -55,6 +55,7 @@
 \set display_name_list {NULL,NULL}
 \set documentation_url_list {NULL,https://wiki.example.com/nightly}
 \set earliest 2000-01-01T00:00:00Z
+\set due_until '2030-01-01 00:00:00+00'
 \set early '10 ms'
 \set end '2026-01-01 00:00:00+00'
 \set end_time_list {NULL,NULL}
@@ -72,6 +73,7 @@
 \set expected {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set facts '{"release": "1.0"}'
 \set fire_id 9
+\set fewest 3
 \set fire_ids {1,2}
 \set fired_states {ACQUIRED,EXECUTING}
 \set following '{"{2030-01-01 00:00:00+00,2030-01-02 00:00:00+00}","{}"}'
@@ -109,6 +111,7 @@
 \set kind_list {simple,cron}
 \set kinds {simple,cron}
 \set last {false,true}
+\set late '10 s'
 \set late_after '10 s'
 \set late_fire_times {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set latest 2999-01-01T00:00:00Z
@@ -166,6 +169,7 @@
 \set rate_limit_list {NULL,NULL}
 \set rate_limits {NULL,NULL}
 \set reason why
+\set recent 20
 \set reasons '{"cannot be computed","has no next fire time"}'
 \set refused {a.job}
 \set releases {f,f}

@@ -456,8 +456,9 @@ def test_a_page_of_a_state_reads_few_of_the_triggers_that_wait_for_a_slot(
         (lookups.TRIGGERS, {"groups": ["DEFAULT"], "names": ["t5000"]}, 2),
         (lookups.LOAD, {"most": _SOME, "late_after": "5 s"}, 8 * _SOME),
         (usage.TALLIES, {"most": _SOME}, 12 * _SOME),
+        (usage.OVERDUE, {"most": _SOME, "late": "10 s", "limit": 200}, 8 * _SOME),
     ],
-    ids=["a trigger", "the load", "the numbers by state"],
+    ids=["a trigger", "the load", "the numbers by state", "the late ones by job"],
 )
 def test_other_reads_read_few_of_the_triggers_that_wait_for_a_slot(
     explain: Callable[..., list[dict[str, Any]]], text: str, values: dict[str, Any], most: int

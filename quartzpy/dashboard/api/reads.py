@@ -111,6 +111,9 @@ CALENDAR = Parameter("calendar", "The name of the calendar that triggers use.", 
 KIND = Parameter("kind", "The kind of the triggers: simple, cron, ...", _TEXT)
 SINCE = Parameter("since", "The earliest instant.", _INSTANT, instant)
 UNTIL = Parameter("until", "The instants are before this one.", _INSTANT, instant)
+DUE_UNTIL = Parameter(
+    "due_until", "The turns are before: the next fire time, or the later end of a rate limit's hold.", _INSTANT, instant
+)
 ORDER = Parameter("order_by", "The order.", {**one_of(TriggerOrder), "default": "key"})
 OUTCOME = Parameter(
     "state", "A state; may be repeated. Without it, the history is selected.", one_of(ExecutionState), many=True
@@ -216,7 +219,7 @@ READS: tuple[Read, ...] = (
         "/triggers",
         "triggers",
         "The triggers.",
-        (*PAGE, OF_JOB, GROUP, CONTAINS, STATE, CALENDAR, JOB_TYPE, KIND, SINCE, UNTIL, ORDER),
+        (*PAGE, OF_JOB, GROUP, CONTAINS, STATE, CALENDAR, JOB_TYPE, KIND, SINCE, UNTIL, DUE_UNTIL, ORDER),
     ),
     Read("/trigger", "trigger", "One trigger.", _KEY, TriggerKey),
     Read("/why", "why", "Why a trigger has not fired, or when it will.", _KEY, TriggerKey),

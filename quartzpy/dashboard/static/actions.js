@@ -38,7 +38,10 @@
     return { method: "POST", body: fields };
   };
 
+  // What the page shows is not known to be so any more: nothing can be decided by it.
+  const isUnknown = () => document.body.classList.contains("unknown");
   document.addEventListener("click", (event) => {
+    if (isUnknown() && event.target.closest("#content [data-action], #content [form=bulk]")) { event.preventDefault(); return; }
     const link = event.target.closest("a[data-action]");
     if (link && event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
       event.preventDefault();
@@ -52,6 +55,7 @@
     const isBulk = form.matches("[data-bulk]");
     if (!isBulk && !dialog.contains(form)) return;
     event.preventDefault();
+    if (isBulk && isUnknown()) return;
     const url = isBulk ? button.formAction : form.action;
     if (!isBulk && button) button.disabled = true;
     ask(url, sent(form, button), () => { if (isBulk) form.action = url; form.submit(); });

@@ -35,9 +35,32 @@
   setInterval(() => { if (!document.hidden) tick(); }, 1000);
 
   // --- Live: the stream names what has changed, and the page fetches its content again if it shows that.
-  const indicator = document.getElementById("live");
+  const indicator = document.getElementById("live"), unknown = document.getElementById("unknown");
   let stream = null, paused = false, pending = false, busy = false, begun = 0, next = 0, retry = 0;
-  let connected = false, answered = true, polls = false;
+  let connected = false, answered = true, polls = false, slow = 0;
+  // While no answer comes, the page says since when it shows only what was, and acts on nothing. The content carries the
+  // instant of its facts; the first answer replaces it, and ends this.
+  const zone = document.documentElement.dataset.zone;
+  const clock = (at) => {
+    const form = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
+    try { return at.toLocaleTimeString("en-GB", { ...form, timeZone: zone }); } catch { return at.toLocaleTimeString("en-GB", form); }
+  };
+  const causes = { 0: "the dashboard does not answer", 503: "the database cannot be reached" };
+  const know = (status) => {
+    answered = status > 0 && status < 500;
+    document.body.classList.toggle("unknown", !answered);
+    for (const act of document.querySelectorAll("#content [data-action], #content [form=bulk]")) {
+      if (answered) act.removeAttribute("aria-disabled"); else act.setAttribute("aria-disabled", "true");
+    }
+    unknown.hidden = answered;
+    if (answered) return;
+    const since = content().dataset.now;
+    const cause = causes[status] || "the dashboard cannot read the database";
+    const text = `Not known since ${clock(new Date(since))}: ${cause}.`;
+    if (unknown.firstElementChild.textContent !== text) unknown.firstElementChild.textContent = text;
+    unknown.querySelector("time").dateTime = since;
+    tick();
+  };
   const show = () => {
     const state = paused ? "off" : !answered ? "lost" : connected ? "on" : polls ? "polls" : "lost";
     indicator.dataset.state = state;
@@ -49,6 +72,8 @@
     const wait = next - Date.now();
     if (wait > 0) { busy = true; setTimeout(() => { busy = false; refresh(); }, wait); return; }
     pending = false; busy = true; begun = Date.now();
+    clearTimeout(slow);
+    slow = setTimeout(() => { know(503); show(); }, 10000);
     htmx.trigger(content(), "refresh");
   };
   const ended = (event) => {
@@ -58,7 +83,8 @@
     // A busy server is asked less often: at most a quarter of the time is spent on asking it.
     next = Math.max(begun + 1000, Date.now() + 3 * (Date.now() - begun));
     const status = context.response ? context.response.raw.status : 0;
-    answered = status > 0 && status < 500;
+    clearTimeout(slow);
+    know(status);
     show();
     clearTimeout(retry);
     if (!answered) retry = setTimeout(() => { pending = true; refresh(); }, 3000);
@@ -79,6 +105,8 @@
     });
     stream.addEventListener("changed", (event) => changed(event.data.split(" ")));
     stream.onerror = () => {
+      // Whether the server still answers is asked at once: what the page shows may no longer be so.
+      if (connected) { pending = true; refresh(); }
       connected = false;
       // The browser connects again by itself, unless the answer was not a stream: the server has too many of them, or
       // a proxy answered. Until there is one, the page asks by itself.
@@ -107,6 +135,13 @@
     indicator.hidden = false;
     indicator.addEventListener("click", toggle);
     open();
+  }
+
+  // --- A page that could not be read is read again by itself.
+  if (document.querySelector("[data-again]")) {
+    const again = () => fetch(location.href).then((answer) => answer.status < 500, () => false)
+      .then((read) => { if (read) location.reload(); else setTimeout(again, 5000); });
+    setTimeout(again, 5000);
   }
 
   // --- Phones: the menu is closed until it is wanted.

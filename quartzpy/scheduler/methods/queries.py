@@ -186,6 +186,7 @@ class QueryMethods(Methods):
         kind: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        due_until: datetime | None = None,
         order_by: str = TriggerOrder.KEY,
     ) -> Query[TriggerRecord]:
         """Query the stored triggers. Without a filter the query selects all.
@@ -201,6 +202,8 @@ class QueryMethods(Methods):
             kind: the type of the trigger: "simple", "cron", ...; see `TriggerRecord.kind`.
             since: the earliest next fire time.
             until: the next fire time is before this instant.
+            due_until: their turn is before this instant: the next fire time, or the end of a hold by the rate limit of
+                their job, whichever is later.
             order_by: "key" (by group and name) or "next_fire_time" (the soonest first, then by priority; a trigger that
                 fires in the meantime may come twice).
 
@@ -217,6 +220,7 @@ class QueryMethods(Methods):
             kind=kind,
             since=since,
             until=until,
+            due_until=due_until,
             order_by=order_by,
         )
         return self._query(f"triggers by {query.order}", query)

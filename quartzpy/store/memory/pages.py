@@ -131,6 +131,7 @@ def _trigger_matches(row: TriggerRow, query: TriggerQuery) -> bool:
         and query.kind in (None, row.bare.kind)
         and (query.since is None or (at is not None and at >= query.since))
         and (query.until is None or (at is not None and at < query.until))
+        and (query.due_until is None or (at is not None and max(at, row.rate_limited_until or at) < query.due_until))
     )
 
 

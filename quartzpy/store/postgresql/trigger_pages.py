@@ -52,6 +52,7 @@ def triggers_text(query: TriggerQuery, after: Position | None, *, last: bool = F
         "of_kind": query.kind is not None,
         "since": query.since is not None,
         "until": query.until is not None,
+        "due_until": query.due_until is not None,
         "after": after is not None,
     }
     if query.order is TriggerOrder.KEY:
@@ -121,6 +122,7 @@ def values_of_triggers(query: TriggerQuery, after: Position | None) -> dict[str,
         "stored": sorted(_stored(query)),
         "since": query.since,
         "until": query.until,
+        "due_until": query.due_until,
         "after_at": at,
         "after_priority": priority,
         "after_group": group,

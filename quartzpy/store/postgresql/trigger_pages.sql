@@ -207,6 +207,9 @@ SELECT
 \if :until
                AND t.next_fire_time < :'until'::timestamptz
 \endif
+\if :due_until
+               AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+\endif
                -- end
 \if :seen
                AND
@@ -269,6 +272,9 @@ SELECT
            \endif
            \if :until
                           AND t.next_fire_time < :'until'::timestamptz
+           \endif
+           \if :due_until
+                          AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
            \endif
            -- end
 \if :seen
@@ -333,6 +339,9 @@ SELECT
    \endif
    \if :until
                   AND t.next_fire_time < :'until'::timestamptz
+   \endif
+   \if :due_until
+                  AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
    \endif
    -- end
 \if :seen
@@ -552,6 +561,9 @@ SELECT
                        \if :until
                                       AND t.next_fire_time < :'until'::timestamptz
                        \endif
+                       \if :due_until
+                                      AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+                       \endif
                        -- end
 \if :seen
                        AND
@@ -692,6 +704,9 @@ SELECT
                        \if :until
                                       AND t.next_fire_time < :'until'::timestamptz
                        \endif
+                       \if :due_until
+                                      AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+                       \endif
                        -- end
 \if :seen
                        AND
@@ -765,6 +780,9 @@ SELECT
            \if :until
                           AND t.next_fire_time < :'until'::timestamptz
            \endif
+           \if :due_until
+                          AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+           \endif
            -- end
 \if :seen
            AND
@@ -829,6 +847,9 @@ SELECT
    \endif
    \if :until
                   AND t.next_fire_time < :'until'::timestamptz
+   \endif
+   \if :due_until
+                  AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
    \endif
    -- end
 \if :seen

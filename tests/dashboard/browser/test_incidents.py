@@ -109,7 +109,7 @@ def incident(page: Page, kind: str) -> Locator:
 def test_each_is_on_the_page_with_its_reason(troubled: Troubled) -> None:
     answer = TestClient(create_app(troubled.client, read_only=False), **LOCAL).get("/")
     assert answer.status_code == 200
-    text = html.unescape(answer.text)
+    text = html.unescape(re.sub(r"<[^>]*>", "", answer.text))
     for what, why in FIRST_SIGHT.values():
         assert re.search(what, text), what
         assert re.search(why, text), why
@@ -161,6 +161,38 @@ def test_the_numbers_and_the_nodes_are_whole_at_every_width(
         box = cell.bounding_box()
         assert box is not None
         assert box["x"] + box["width"] <= edge["x"] + edge["width"] + 1, cell.inner_text()
+
+
+OVERLAPS = """() => [...document.querySelectorAll(".incident")].flatMap((incident) => {
+    const texts = [...incident.querySelectorAll("h3, li")].flatMap((text) => {
+        const range = document.createRange();
+        range.selectNodeContents(text);
+        return [...range.getClientRects()];
+    });
+    const edge = incident.getBoundingClientRect();
+    return [...incident.querySelectorAll(".button")].filter((button) => {
+        const box = button.getBoundingClientRect();
+        const covers = texts.some((text) => box.left < text.right - 1 && text.left < box.right - 1
+            && box.top < text.bottom - 1 && text.top < box.bottom - 1);
+        return covers || box.right > edge.right || box.left < edge.left;
+    }).map((button) => button.textContent);
+})"""
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1280, 1440])
+def test_no_button_covers_the_text_of_an_incident(
+    troubled: Troubled, open_browser: Callable[..., Watched], width: int
+) -> None:
+    page = open_browser(viewport={"width": width, "height": 844}).page
+    page.goto(troubled.url)
+    assert page.evaluate(OVERLAPS) == []
+    # A long reason, and a long name on the button.
+    page.evaluate(
+        """() => { for (const part of document.querySelectorAll(".incident li, .incident .button"))
+            part.append(" of etl.export-archive-of-all-tenants-and-regions on node with-a-long-name".repeat(2)); }"""
+    )
+    assert page.evaluate(OVERLAPS) == []
+    assert width_beyond_screen(page) <= 0
 
 
 def mend(page: Page, kind: str, remedy: str, button: str) -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.dashboard.browser.conftest import Shop, Watched, address_of, process
+from tests.dashboard.browser.test_pages import width_beyond_screen
 from tests.proxy import Proxy
 
 pytestmark = pytest.mark.timeout(240)
 SOON = 40_000
+RED = "rgb(179, 38, 30)"
 
 
 def test_the_page_survives_an_outage_of_the_database(running_shop: Shop, open_browser: Callable[..., Watched]) -> None:
@@ -42,3 +46,53 @@ def test_the_page_survives_an_outage_of_the_database(running_shop: Shop, open_br
             for one in (watched, other):
                 one.page.goto("about:blank")
                 one.problems[:] = [problem for problem in one.problems if "503" not in problem]
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_overview_is_red_while_nothing_is_known(
+    running_shop: Shop, open_browser: Callable[..., Watched], width: int
+) -> None:
+    with Proxy.to(running_shop.dsn) as link:
+        served = ["dashboard", "--dsn", link.through(running_shop.dsn), "--name", "shop", "--port", "0"]
+        with process([*served, "--allow-actions"]) as dashboard:
+            address = address_of(dashboard)
+            watched, other = open_browser(viewport={"width": width, "height": 800}), open_browser()
+            page = watched.page
+            page.goto(address)
+            unknown = page.get_by_role("alert")
+            expect(page.locator("#live")).to_have_attribute("data-state", "on")
+            expect(unknown).to_be_hidden()
+            link.refuse()
+            link.cut()
+            expect(unknown).to_be_visible(timeout=SOON)
+            since = page.evaluate("document.getElementById('content').dataset.now")
+            at = datetime.fromisoformat(since).astimezone(ZoneInfo("Europe/Berlin"))
+            expect(unknown).to_contain_text(f"Not known since {at:%H:%M:%S}: the database cannot be reached.")
+            assert unknown.evaluate("one => getComputedStyle(one).color") == RED
+            assert page.locator("#content").evaluate("one => getComputedStyle(one).opacity") == "0.5"
+            act = page.locator("#content [data-action]").first
+            expect(act).to_have_attribute("aria-disabled", "true")
+            act.dispatch_event("click")
+            assert page.locator("dialog[open]").count() == 0
+            assert page.url.rstrip("/") == address
+            assert width_beyond_screen(page) <= 0
+            other.page.goto(f"{address}/jobs")
+            expect(other.page.get_by_text("This page tries again by itself")).to_be_visible()
+            link.admit()
+            expect(unknown).to_be_hidden(timeout=SOON)
+            expect(page.locator("#content [data-action]").first).not_to_have_attribute("aria-disabled", "true")
+            expect(other.page.locator("h1")).to_have_text(re.compile("Jobs"), timeout=SOON)
+            for one in (watched, other):
+                one.page.goto("about:blank")
+                one.problems[:] = [problem for problem in one.problems if "503" not in problem]
+
+
+def test_a_dashboard_that_is_gone_is_not_known_either(running_shop: Shop, open_browser: Callable[..., Watched]) -> None:
+    with process(["dashboard", "--dsn", running_shop.dsn, "--name", "shop", "--port", "0"]) as dashboard:
+        watched = open_browser()
+        watched.page.goto(address_of(dashboard))
+        expect(watched.page.locator("#live")).to_have_attribute("data-state", "on")
+    unknown = watched.page.get_by_role("alert")
+    expect(unknown).to_contain_text("the dashboard does not answer", timeout=SOON)
+    watched.page.goto("about:blank")
+    watched.problems.clear()

@@ -92,6 +92,24 @@ def test_on_a_phone_a_failed_execution_shows_its_error(
     assert width_beyond_screen(page) <= 0
 
 
+@pytest.mark.parametrize("width", [1024, 1280, 1440])
+def test_tables_break_no_type_and_cut_no_column(
+    running_shop: Shop, open_browser: Callable[..., Watched], width: int
+) -> None:
+    page = open_browser(viewport={"width": width, "height": 900}).page
+    page.goto(f"{running_shop.url}/jobs")
+    for part in page.locator("td .mono:visible").all():
+        box = part.bounding_box()
+        assert box is not None
+        assert box["height"] < 30, part.inner_text()
+    for address in ("/jobs", "/executions?state=FAILED", "/executions"):
+        page.goto(f"{running_shop.url}{address}")
+        beyond = page.evaluate(
+            "(() => { const s = document.querySelector('.scroll'); return s.scrollWidth - s.clientWidth })()"
+        )
+        assert beyond <= 0, address
+
+
 @pytest.mark.timeout(300)
 def test_every_page_is_accessible_fits_the_screen_and_reports_no_error(
     running_shop: Shop, open_browser: Callable[..., Watched]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from quartzpy.states import ActionState
-from quartzpy.store.postgresql.admin.records import ActionEntry
+from quartzpy.store.postgresql.admin.records import ActionEntry, NodeEndRecord
 from quartzpy.store.postgresql.batches import chunks
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
@@ -15,6 +15,7 @@ from quartzpy.store.postgresql.steps import purge
 _SQL = SqlFile("admin/audit_log.sql")
 RECORD = _SQL("record")
 UPDATE = _SQL("update")
+NODE_ENDS = _SQL("node_ends")
 
 
 def record_action(session: SqlSession, entry: ActionEntry) -> int:
@@ -27,6 +28,14 @@ def record_actions(session: SqlSession, entries: Sequence[ActionEntry]) -> None:
     """Add actions to the audit log, in batches; see `Admin.record_actions`."""
     for some in chunks(entries):
         _recorded(session, some)
+
+
+def node_ends(session: SqlSession, limit: int, *, among: int) -> list[NodeEndRecord]:
+    """Return the nodes that were lost or that left within a day, the latest first, among the latest `among` entries."""
+    return [
+        NodeEndRecord(subject.removeprefix("node "), *values)
+        for subject, *values in session.read_one(NODE_ENDS, limit=limit, among=among)
+    ]
 
 
 def _recorded(session: SqlSession, entries: Sequence[ActionEntry]) -> list[int]:

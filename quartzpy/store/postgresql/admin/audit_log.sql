@@ -18,3 +18,13 @@ UPDATE qrtz_audit
        updated_at = CASE WHEN :'state'::text = 'RUNNING' THEN :now END,
        after = coalesce(:'after_json'::jsonb, after), error = :'error'
  WHERE sched_name = :'sched' AND id = :'action_id'::bigint AND state IN ('RUNNING', 'INTERRUPTED');
+
+-- name: node_ends
+-- The nodes that were lost or that left within a day, among the latest entries.
+SELECT subject, at, action, actor, before ->> 'host', (before ->> 'pid')::bigint, (before ->> 'last_checkin')::timestamptz,
+       (after ->> 'released')::bigint, (after ->> 'repeated')::bigint, (after ->> 'lost')::bigint
+  FROM (SELECT * FROM qrtz_audit
+         WHERE sched_name = :'sched' AND at >= :now - interval '1 day'
+         ORDER BY at DESC LIMIT :'among'::int) AS latest
+ WHERE role = 'node' AND action IN ('lost', 'left')
+ ORDER BY at DESC, id DESC LIMIT :'limit'::int;

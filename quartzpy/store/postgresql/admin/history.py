@@ -15,6 +15,8 @@ from quartzpy.states import Outcome
 from quartzpy.store.postgresql.admin.records import (
     CellRecord,
     CountedExecutions,
+    FailingJob,
+    JobHealth,
     Lanes,
     LoneExecution,
     MinuteRecord,
@@ -29,6 +31,8 @@ _SQL = SqlFile("admin/history.sql")
 MINUTES = _SQL("minutes")
 LAST = _SQL("last")
 LAST_OF_JOB = _SQL("last_of_job")
+FAILING_JOBS = _SQL("failing_jobs")
+JOB_HEALTH = _SQL("job_health")
 ATTEMPTS = _SQL("attempts")
 
 
@@ -55,6 +59,27 @@ def last_executions(
 def last_executions_of_job(session: SqlSession, key: JobKey, limit: int, *, among: int) -> list[ExecutionRecord]:
     rows = session.read_one(LAST_OF_JOB, group=key.group, name=key.name, limit=limit, among=among)
     return [ExecutionColumns._make(row).record() for row in rows]
+
+
+def failing_jobs(session: SqlSession, limit: int, *, among: int, recent: int, fewest: int) -> list[FailingJob]:
+    """Return the jobs of which at least `fewest` executions failed for good among the latest `among` of all jobs.
+
+    `recent` is the number of the latest executions of each job by which its share of failures is judged.
+    """
+    jobs = []
+    for row in session.read_one(FAILING_JOBS, limit=limit, among=among, recent=recent, fewest=fewest):
+        group, name, *values, errors, complete_since = row
+        values += [tuple(json.loads(errors or "[]")), complete_since]
+        jobs.append(FailingJob(JobKey(name, group), *values))
+    return jobs
+
+
+def job_health(session: SqlSession, keys: Collection[JobKey], *, among: int) -> dict[JobKey, JobHealth]:
+    """Return how the runs of jobs went, among the latest `among` executions of all jobs."""
+    rows = session.read_one(
+        JOB_HEALTH, groups=[key.group for key in keys], names=[key.name for key in keys], among=among
+    )
+    return {JobKey(name, group): JobHealth(*values) for group, name, *values in rows}
 
 
 def attempts(session: SqlSession, fire_ids: Collection[int], limit: int) -> dict[int, list[ExecutionRecord]]:

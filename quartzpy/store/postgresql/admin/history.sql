@@ -116,6 +116,53 @@ SELECT (SELECT CASE WHEN sum(number) < :'limit'::int THEN :'start'::timestamptz 
   LEFT JOIN LATERAL (
     SELECT * FROM qrtz_executions x WHERE x.fire_id = c.fire_id AND c.place <= :'bars'::int LIMIT 1) AS e ON true;
 
+-- name: failing_jobs
+-- The jobs of which some executions failed for good, among the latest executions of all jobs. One that failed and is
+-- retried is neither a failure nor a success: its retry is.
+WITH latest AS MATERIALIZED (
+    SELECT fire_id, job_group, job_name, ended_at, outcome, retry_at
+      FROM qrtz_executions
+     WHERE sched_name = :'sched' ORDER BY ended_at DESC LIMIT :'among'::int
+),
+decided AS (
+    SELECT fire_id, job_group, job_name, ended_at, outcome = 'FAILED' AS is_failure,
+           max(ended_at) FILTER (WHERE outcome = 'SUCCEEDED') OVER of_job AS last_success,
+           row_number() OVER (of_job ORDER BY ended_at DESC, fire_id DESC) AS place
+      FROM latest
+     WHERE outcome = 'SUCCEEDED' OR (outcome = 'FAILED' AND retry_at IS NULL)
+    WINDOW of_job AS (PARTITION BY job_group, job_name)
+),
+of_jobs AS (
+    SELECT job_group, job_name, max(last_success) AS last_success,
+           count(*) FILTER (WHERE is_failure AND (last_success IS NULL OR ended_at > last_success)) AS in_a_row,
+           min(ended_at) FILTER (WHERE is_failure AND (last_success IS NULL OR ended_at > last_success)) AS since,
+           count(*) FILTER (WHERE place <= :'recent'::int) AS recent,
+           count(*) FILTER (WHERE place <= :'recent'::int AND is_failure) AS recent_failures,
+           min(ended_at) FILTER (WHERE place <= :'recent'::int AND is_failure) AS recent_since,
+           bool_or(is_failure) FILTER (WHERE place <= :'fewest'::int) AS fails_now,
+           (array_agg(fire_id ORDER BY place) FILTER (WHERE is_failure))[1:20] AS fire_ids
+      FROM decided
+     GROUP BY job_group, job_name
+    HAVING count(*) FILTER (WHERE is_failure) >= :'fewest'::int
+)
+SELECT job_group, job_name, last_success, in_a_row, since, recent, recent_failures, recent_since, fails_now, fire_ids[1],
+       (SELECT jsonb_agg(right(e.error, 500))::text FROM qrtz_executions e WHERE e.fire_id = ANY(fire_ids)),
+       (SELECT CASE WHEN count(*) >= :'among'::int THEN min(ended_at) END FROM latest)
+  FROM of_jobs
+ ORDER BY in_a_row DESC, recent_failures DESC, job_group, job_name LIMIT :'limit'::int;
+
+-- name: job_health
+-- How the runs of some jobs went, among the latest executions of all jobs. One that failed and is retried is no run: its
+-- retry is.
+SELECT job_group, job_name, count(*), count(*) FILTER (WHERE outcome <> 'SUCCEEDED'),
+       (array_agg(outcome ORDER BY ended_at DESC, fire_id DESC))[1], max(ended_at),
+       percentile_disc(0.5) WITHIN GROUP (ORDER BY GREATEST(ended_at - started_at, interval '0'))
+  FROM (SELECT job_group, job_name, fire_id, outcome, retry_at, started_at, ended_at
+          FROM qrtz_executions WHERE sched_name = :'sched' ORDER BY ended_at DESC LIMIT :'among'::int) AS latest
+ WHERE (outcome IN ('SUCCEEDED', 'TERMINATED') OR (outcome = 'FAILED' AND retry_at IS NULL))
+   AND (job_group, job_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
+ GROUP BY job_group, job_name;
+
 -- name: attempts
 -- The trigger of a retry or of a recovery is named after the execution that it repeats. So each step to the attempt
 -- before, or to the next one at any stage, is a look-up by an index. The expressions leave only that index.

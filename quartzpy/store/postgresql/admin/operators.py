@@ -35,6 +35,9 @@ class Admin:
         self._config = config
 
     tallies = calls(usage.tallies)
+    overdue = calls(usage.overdue)
+    paused_overdue = calls(usage.paused_overdue)
+    other_schedulers = calls(server.other_schedulers)
     slot_usage = calls(usage.slot_usage)
     rate_usage = calls(usage.rate_usage)
     trigger_group_tallies = calls(usage.trigger_group_tallies)
@@ -42,6 +45,8 @@ class Admin:
     minutes = calls(history.minutes)
     last_executions = calls(history.last_executions)
     last_executions_of_job = calls(history.last_executions_of_job)
+    failing_jobs = calls(history.failing_jobs)
+    job_health = calls(history.job_health)
     attempts = calls(history.attempts)
     executions_in_cells = calls(history.executions_in_cells)
     find_keys = calls(search.find_keys)
@@ -58,6 +63,7 @@ class Admin:
 
     record_action = calls(audit_log.record_action)
     record_actions = calls(audit_log.record_actions)
+    node_ends = calls(audit_log.node_ends)
     update_action = calls(audit_log.update_action)
     interrupt_actions = calls(audit_log.interrupt_actions)
 

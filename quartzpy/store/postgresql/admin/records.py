@@ -96,6 +96,109 @@ class CountedExecutions:
 
 
 @dataclass(frozen=True, slots=True)
+class JobHealth:
+    """How the runs of a job went, among the latest executions of all jobs."""
+
+    runs: int
+    failures: int
+    """Those that failed for good, or were lost with their node."""
+    last_outcome: str
+    last_end: datetime
+    typical: timedelta | None
+    """The median of the durations."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailingJob:
+    """A job of which executions failed for good, as the latest executions of all jobs show it."""
+
+    job_key: JobKey
+    last_success: datetime | None
+    in_a_row: int
+    """The failures since the last success."""
+    since: datetime | None
+    """The end of the first of them."""
+    recent: int
+    """The number of its latest executions that were judged together."""
+    recent_failures: int
+    recent_since: datetime | None
+    """The end of the first failure among these."""
+    fails_now: bool
+    """True if one of the last few failed."""
+    last_fire_id: int
+    """The latest execution that failed."""
+    errors: Sequence[str | None]
+    """The ends of the latest errors."""
+    complete_since: datetime | None
+    """The end of the first execution that was looked at; None if all were."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverdueJob:
+    """A job of which triggers are due that wait for a node, or that its rate limit holds back."""
+
+    job_key: JobKey
+    job_type: str
+    is_held: bool
+    """True for the triggers that the rate limit holds back, which are not late."""
+    number: int
+    due_at: datetime
+    """The first of their fire times."""
+    turn: datetime
+    """The first instant from which one of them could fire."""
+    total: int
+    """The number of such triggers of all jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PausedOverdue:
+    """Triggers of one group and one job that are paused together although they are due."""
+
+    trigger_key: TriggerKey
+    """One of them."""
+    job_key: JobKey
+    paused_at: datetime | None
+    paused_by: str | None
+    pause_reason: str | None
+    number: int
+    due_at: datetime
+    """The first of their fire times."""
+    total: int
+    """The number of all triggers that are paused although they are due."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherScheduler:
+    """Another scheduler in the same tables."""
+
+    name: str
+    nodes: tuple[str, ...]
+    """Its nodes that are alive, as "a on host"."""
+    has_jobs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEndRecord:
+    """The end of a node: another one removed it after it had stopped to check in, or it left by itself."""
+
+    node: str
+    at: datetime
+    how: str
+    """"lost" or "left"."""
+    recorded_by: str
+    """The node that removed it."""
+    host: str
+    pid: int
+    last_checkin: datetime
+    released: int
+    """The claims that it held, whose triggers waited again."""
+    repeated: int
+    """Its executions that run again."""
+    lost: int
+    """Its executions that do not."""
+
+
+@dataclass(frozen=True, slots=True)
 class SlotUsage:
     """The use of a job's concurrency limit for one value of its concurrency key."""
 
@@ -127,8 +230,9 @@ class GroupTally:
     name: str
     count: int
     paused: int
-    """The triggers of the group that are PAUSED; 0 for groups of jobs."""
+    """The triggers of the group that are paused, or the jobs of the group with such triggers."""
     in_error: int
+    """The same of triggers in ERROR."""
 
 
 @dataclass(frozen=True, slots=True)

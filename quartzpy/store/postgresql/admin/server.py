@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from quartzpy.store.postgresql.admin.records import LockRecord, TableRecord
+from datetime import timedelta
+
+from quartzpy.store.postgresql.admin.records import LockRecord, OtherScheduler, TableRecord
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 
 _SQL = SqlFile("admin/server.sql")
 TABLES = _SQL("tables")
 LOCKS = _SQL("locks")
+OTHER_SCHEDULERS = _SQL("other_schedulers")
+LONG = timedelta(seconds=5)
+"""The age from which a transaction that writes rows is listed with its locks."""
 
 
 def tables(session: SqlSession) -> list[TableRecord]:
@@ -16,8 +21,14 @@ def tables(session: SqlSession) -> list[TableRecord]:
 
 
 def locks(session: SqlSession, limit: int) -> list[LockRecord]:
-    rows = session.read_one(LOCKS, limit=limit, prefix=session.names.prefix)
+    rows = session.read_one(LOCKS, limit=limit, prefix=session.names.prefix, long=LONG)
     return [
         LockRecord(table or "", mode, granted, pid, application, state, since, tuple(blockers))
         for table, mode, granted, pid, application, state, since, blockers in rows
     ]
+
+
+def other_schedulers(session: SqlSession, limit: int) -> list[OtherScheduler]:
+    """Return the other schedulers in the same tables, by name, with their nodes that are alive."""
+    rows = session.read_one(OTHER_SCHEDULERS, limit=limit)
+    return [OtherScheduler(name, tuple(nodes), has_jobs) for name, nodes, has_jobs in rows]

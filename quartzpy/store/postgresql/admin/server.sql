@@ -14,7 +14,8 @@ SELECT o.relname::text, GREATEST(o.reltuples, coalesce(s.n_live_tup, 0))::bigint
 
 -- name: locks
 -- Row locks are in the rows, not in this view: a wait for one appears as a wait for the transaction that holds it. The
--- modes that every statement takes do not conflict with each other, and are left out.
+-- modes in which a transaction locks and writes rows do not conflict with each other, and every step takes them: they are
+-- here only after a while, because such a transaction may hold the rows of triggers, which nodes then pass over.
 WITH ours AS MATERIALIZED (
     -- include: own_tables
     SELECT c.oid, c.relname, c.reltuples FROM pg_catalog.pg_class c
@@ -32,7 +33,33 @@ SELECT coalesce(o.relname::text, (SELECT string_agg(DISTINCT t.relname::text, ',
   JOIN pg_catalog.pg_stat_activity a ON a.pid = h.pid AND a.datname = current_database()
   LEFT JOIN ours o ON o.oid = h.relation
  WHERE (o.oid IS NOT NULL AND h.locktype = 'relation'
-        AND (NOT h.granted OR h.mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')))
+        AND (NOT h.granted OR h.mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')
+             OR (h.mode <> 'AccessShareLock' AND a.xact_start < clock_timestamp() - :'long'::interval)))
     OR (h.locktype <> 'relation' AND NOT h.granted
         AND EXISTS (SELECT FROM held l JOIN ours t ON t.oid = l.relation WHERE l.pid = h.pid))
  ORDER BY h.granted, a.xact_start, h.pid LIMIT :'limit'::int;
+
+-- name: other_schedulers
+-- A loose index scan of the nodes and of the jobs, from one scheduler's name to the next.
+WITH RECURSIVE of_nodes AS (
+    (SELECT sched_name FROM qrtz_scheduler_state ORDER BY sched_name LIMIT 1)
+    UNION ALL
+    SELECT (SELECT s.sched_name FROM qrtz_scheduler_state s
+             WHERE s.sched_name > n.sched_name ORDER BY s.sched_name LIMIT 1)
+      FROM of_nodes n WHERE n.sched_name IS NOT NULL
+),
+of_jobs AS (
+    (SELECT sched_name FROM qrtz_job_details ORDER BY sched_name LIMIT 1)
+    UNION ALL
+    SELECT (SELECT j.sched_name FROM qrtz_job_details j
+             WHERE j.sched_name > n.sched_name ORDER BY j.sched_name LIMIT 1)
+      FROM of_jobs n WHERE n.sched_name IS NOT NULL
+)
+SELECT sched_name,
+       ARRAY(SELECT s.instance_id || ' on ' || s.host FROM qrtz_scheduler_state s
+              WHERE s.sched_name = named.sched_name AND s.last_checkin >= :now - s.failure_window
+              ORDER BY s.instance_id LIMIT 10),
+       EXISTS (SELECT FROM of_jobs j WHERE j.sched_name = named.sched_name)
+  FROM (SELECT sched_name FROM of_nodes UNION SELECT sched_name FROM of_jobs) AS named
+ WHERE sched_name <> :'sched'
+ ORDER BY sched_name LIMIT :'limit'::int;

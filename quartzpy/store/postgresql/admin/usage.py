@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from quartzpy.jobs.rate_limit import RateLimit
-from quartzpy.keys import JobKey
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import TriggerState
-from quartzpy.store.postgresql.admin.records import GroupTally, RateUsage, SlotUsage, Tallies
+from quartzpy.store.postgresql.admin.records import GroupTally, OverdueJob, PausedOverdue, RateUsage, SlotUsage, Tallies
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 
 _SQL = SqlFile("admin/usage.sql")
 TALLIES = _SQL("tallies")
+OVERDUE = _SQL("overdue")
+PAUSED_OVERDUE = _SQL("paused_overdue")
 SLOTS = _SQL("slots")
 RATES = _SQL("rates")
 TRIGGER_GROUPS = _SQL("trigger_groups")
 JOB_GROUPS = _SQL("job_groups")
+MOST_STOPPED = 10_000
+"""The number of triggers that are paused, and of those in ERROR, by which their jobs are found."""
 
 
 def tallies(session: SqlSession, most: int) -> Tallies:
     [(jobs, claimed, executing, overdue, *of_states)] = session.read_one(TALLIES, most=most)
     numbers = {state: number for state, number in zip(TriggerState, of_states, strict=True) if number}
     return Tallies(jobs, numbers, claimed, executing, overdue)
+
+
+def overdue(session: SqlSession, late: timedelta, limit: int, *, most: int) -> list[OverdueJob]:
+    """Return the jobs of which triggers have been due for `late`, those that wait longest first."""
+    return [
+        OverdueJob(JobKey(name, group), *values)
+        for group, name, *values in session.read_one(OVERDUE, late=late, limit=limit, most=most)
+    ]
+
+
+def paused_overdue(session: SqlSession, limit: int, *, most: int) -> list[PausedOverdue]:
+    """Return the triggers that are paused although they are due, by group, job and pause."""
+    return [
+        PausedOverdue(TriggerKey(name, group), JobKey(job_name, job_group), *values)
+        for group, name, job_group, job_name, *values in session.read_one(PAUSED_OVERDUE, limit=limit, most=most)
+    ]
 
 
 def slot_usage(session: SqlSession, limit: int) -> list[SlotUsage]:
@@ -36,13 +58,11 @@ def rate_usage(session: SqlSession, limit: int) -> list[RateUsage]:
 
 def trigger_group_tallies(session: SqlSession, limit: int, after: str | None, *, most: int) -> list[GroupTally]:
     """See `Admin.trigger_group_tallies`."""
-    return _group_tallies(session, TRIGGER_GROUPS, limit, after, most)
+    rows = session.read_one(TRIGGER_GROUPS, limit=limit, after_group=after or "", most=most)
+    return [GroupTally(*row) for row in rows]
 
 
 def job_group_tallies(session: SqlSession, limit: int, after: str | None, *, most: int) -> list[GroupTally]:
     """See `Admin.job_group_tallies`."""
-    return _group_tallies(session, JOB_GROUPS, limit, after, most)
-
-
-def _group_tallies(session: SqlSession, text: str, limit: int, after: str | None, most: int) -> list[GroupTally]:
-    return [GroupTally(*row) for row in session.read_one(text, limit=limit, after_group=after or "", most=most)]
+    rows = session.read_one(JOB_GROUPS, limit=limit, after_group=after or "", most=most, among=MOST_STOPPED)
+    return [GroupTally(*row) for row in rows]

@@ -173,6 +173,112 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                                WHERE sched_name = :'sched' AND trigger_state = 'ERROR'
                                LIMIT :'most'::int + 1) AS counted);
 
+-- name: overdue
+-- The triggers that are due and wait for a node, by job: those that are late, and those that a rate limit holds back.
+-- They are counted among the first ones of each range of the due index, and among those whose rows say BLOCKED although
+-- no execution blocks them any more.
+WITH RECURSIVE
+-- include: full_jobs
+-- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
+-- own limit is among them waits for a slot, whatever its row says.
+full_jobs AS MATERIALIZED (
+    SELECT job_group, job_name, concurrency_key,
+           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
+      FROM qrtz_fired_triggers
+     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
+)
+-- end
+, waiting AS (
+    -- include: waiting
+    -- A loose index scan: one step per slot pool, so the cost does not depend on the number of triggers.
+    (SELECT slot_pool FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
+      ORDER BY slot_pool LIMIT 1)
+    UNION ALL
+    SELECT other.slot_pool
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT t.slot_pool FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool > w.slot_pool
+         ORDER BY t.slot_pool LIMIT 1) AS other
+    -- end
+),
+due AS MATERIALIZED (
+    SELECT t.job_group, t.job_name, t.job_type, t.next_fire_time, t.rate_limited_until,
+           -- include: seen_state
+           CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                WHEN t.max_concurrent IS NOT NULL
+                     AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                          ELSE t.trigger_state END
+           END
+           -- end
+           AS state
+      FROM ((SELECT of_range.*
+               FROM waiting w
+              CROSS JOIN
+                 -- include: each_rule
+                 (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
+                 -- end
+              CROSS JOIN LATERAL (
+                 SELECT * FROM qrtz_triggers t
+                  WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = w.slot_pool
+                    AND t.misfire_rule = rule.name AND t.next_fire_time < :now - :'late'::interval
+                  ORDER BY t.next_fire_time, t.priority DESC
+                  LIMIT :'most'::int + 1) AS of_range)
+            UNION ALL
+            (SELECT * FROM qrtz_triggers
+              WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+              LIMIT 2 * :'most'::int)) AS t
+     WHERE t.next_fire_time < :now - :'late'::interval
+)
+SELECT job_group, job_name, min(job_type), is_held, count(*), min(next_fire_time), min(turn),
+       (sum(count(*)) OVER (PARTITION BY is_held))::bigint
+  FROM (SELECT *, coalesce(rate_limited_until > :now, false) AS is_held, GREATEST(next_fire_time, rate_limited_until) AS turn
+          FROM due WHERE state = 'WAITING') AS one
+ WHERE is_held OR turn < :now - :'late'::interval
+ GROUP BY job_group, job_name, is_held
+ ORDER BY min(next_fire_time), job_group, job_name LIMIT :'limit'::int;
+
+-- name: paused_overdue
+-- The triggers that are paused although they are due, by their pauses: among the first ones of these states by key, as
+-- many as are counted.
+WITH
+-- include: full_jobs
+-- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
+-- own limit is among them waits for a slot, whatever its row says.
+full_jobs AS MATERIALIZED (
+    SELECT job_group, job_name, concurrency_key,
+           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
+      FROM qrtz_fired_triggers
+     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
+)
+-- end
+SELECT trigger_group, min(trigger_name), job_group, job_name, paused_at, paused_by, pause_reason, count(*),
+       min(next_fire_time), (sum(count(*)) OVER ())::bigint
+  FROM (SELECT t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.paused_at, t.paused_by, t.pause_reason,
+               t.next_fire_time,
+               -- include: seen_state
+               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                    WHEN t.max_concurrent IS NOT NULL
+                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                              ELSE t.trigger_state END
+               END
+               -- end
+               AS state
+          FROM ((SELECT * FROM qrtz_triggers
+                  WHERE sched_name = :'sched' AND trigger_state = 'PAUSED'
+                  ORDER BY trigger_group, trigger_name LIMIT :'most'::int + 1)
+                UNION ALL
+                (SELECT * FROM qrtz_triggers
+                  WHERE sched_name = :'sched' AND trigger_state = 'PAUSED_BLOCKED'
+                  ORDER BY trigger_group, trigger_name LIMIT :'most'::int + 1)) AS t) AS paused
+ WHERE next_fire_time < :now AND state = 'PAUSED'
+ GROUP BY trigger_group, job_group, job_name, paused_at, paused_by, pause_reason
+ ORDER BY min(next_fire_time), trigger_group, job_group, job_name LIMIT :'limit'::int;
+
 -- name: slots
 -- The triggers that wait are counted among the first ones whose rows say so, where an overlap policy let them wait, and
 -- among the first ones of jobs at their limits.
@@ -266,8 +372,20 @@ SELECT name,
   FROM groups g ORDER BY name;
 
 -- name: job_groups
--- As `trigger_groups`.
-WITH RECURSIVE groups AS (
+-- As `trigger_groups`. The jobs with triggers that are paused or in ERROR are found by the first ones of those triggers
+-- in the indexes of these states, so a group has at least as many.
+WITH RECURSIVE paused AS MATERIALIZED (
+    SELECT DISTINCT job_group, job_name
+      FROM (SELECT job_group, job_name FROM qrtz_triggers
+             WHERE sched_name = :'sched' AND trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+             LIMIT :'among'::int) AS of_triggers
+),
+in_error AS MATERIALIZED (
+    SELECT DISTINCT job_group, job_name
+      FROM (SELECT job_group, job_name FROM qrtz_triggers
+             WHERE sched_name = :'sched' AND trigger_state = 'ERROR' LIMIT :'among'::int) AS of_triggers
+),
+groups AS (
     (SELECT job_group AS name, 1 AS number FROM qrtz_job_details
       WHERE sched_name = :'sched' AND job_group > :'after_group' ORDER BY job_group LIMIT 1)
     UNION ALL
@@ -281,5 +399,7 @@ WITH RECURSIVE groups AS (
 SELECT name,
        (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                                WHERE sched_name = :'sched' AND job_group = g.name
-                               LIMIT :'most'::int + 1) AS counted), 0, 0
+                               LIMIT :'most'::int + 1) AS counted),
+       (SELECT count(*) FROM (SELECT FROM paused p WHERE p.job_group = g.name LIMIT :'most'::int + 1) AS counted),
+       (SELECT count(*) FROM (SELECT FROM in_error e WHERE e.job_group = g.name LIMIT :'most'::int + 1) AS counted)
   FROM groups g ORDER BY name;

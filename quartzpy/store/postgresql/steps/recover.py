@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 _SQL = SqlFile("steps/recover.sql")
 GUARD = _SQL("guard")
+RECORD_LOST = _SQL("record_lost")
+RECORD_LEFT = _SQL("record_left")
 REMOVE_DEAD = _SQL("remove_dead")
 END_SESSIONS = _SQL("end_sessions")
 FREE = _SQL("free")
@@ -83,6 +85,7 @@ def recover(
     end_sessions(session, dead)
     removed, given_back, quarantine, repaired = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
+        session.bind(RECORD_LOST, instance=node.instance_id, **_identified(dead)),
         session.bind(REMOVE_DEAD, **_identified(dead)),
         session.bind(FREE, died=[record.epoch for record in dead], misfire_threshold=session.misfire_threshold),
         session.bind(QUARANTINE, max_deaths=max_node_deaths),
@@ -90,7 +93,7 @@ def recover(
         session.bind(FORGET),
         news(session),
         name=LockName.STATE_ACCESS,
-    )[1:5]
+    )[2:6]
     # A COMPLETE trigger whose node died before it could remove it is not an anomaly.
     odd = sum(state != "COMPLETE" for state, _, _ in repaired.rows)
     jobs = {(group, name) for _, group, name in repaired.rows}
@@ -148,6 +151,7 @@ def leave(session: SqlSession, node: Node) -> None:
     session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
         session.bind(RELEASE_OTHERS, epoch=node.epoch, claims=[], channel=session.channel),
+        session.bind(RECORD_LEFT, instance=node.instance_id, epoch=node.epoch),
         session.bind(LEAVE, instance=node.instance_id, epoch=node.epoch),
         session.bind(FORGET),
         # Also if no claim was left: only this node was notified of triggers that its last executions unblocked.

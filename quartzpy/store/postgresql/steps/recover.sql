@@ -6,6 +6,35 @@
 SELECT :now FROM qrtz_scheduler_state
  WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint;
 
+-- name: record_lost
+-- What the nodes that are removed next have held, for the operators who ask later. An execution that was asked to stop
+-- does not run again.
+INSERT INTO qrtz_audit (id, sched_name, at, ended_at, actor, role, action, subject, reason, state, count, before, after)
+SELECT nextval('qrtz_fire_ids'), s.sched_name, :now, :now, :'instance', 'node', 'lost', left('node ' || s.instance_id, 500),
+       '', 'SUCCEEDED', held.released + held.repeated + held.lost,
+       jsonb_build_object('host', s.host, 'pid', s.pid, 'epoch', s.epoch, 'last_checkin', s.last_checkin),
+       jsonb_build_object('released', held.released, 'repeated', held.repeated, 'lost', held.lost)
+  FROM unnest(:'instances'::text[], :'epochs'::bigint[], :'counts'::bigint[]) AS d(instance_id, epoch, checkin_count)
+  JOIN qrtz_scheduler_state s
+    ON s.sched_name = :'sched' AND s.instance_id = d.instance_id AND s.epoch = d.epoch
+   AND s.checkin_count = d.checkin_count
+ CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE f.state = 'ACQUIRED') AS released,
+           count(*) FILTER (WHERE f.state = 'EXECUTING' AND f.requests_recovery AND NOT f.cancel_requested) AS repeated,
+           count(*) FILTER (WHERE f.state = 'EXECUTING' AND NOT (f.requests_recovery AND NOT f.cancel_requested)) AS lost
+      FROM qrtz_fired_triggers f
+     WHERE f.sched_name = :'sched' AND f.epoch = s.epoch) AS held;
+
+-- name: record_left
+-- A node that ends by itself has nothing left to lose.
+INSERT INTO qrtz_audit (id, sched_name, at, ended_at, actor, role, action, subject, reason, state, count, before, after)
+SELECT nextval('qrtz_fire_ids'), s.sched_name, :now, :now, s.instance_id, 'node', 'left', left('node ' || s.instance_id, 500),
+       '', 'SUCCEEDED', 0,
+       jsonb_build_object('host', s.host, 'pid', s.pid, 'epoch', s.epoch, 'last_checkin', s.last_checkin),
+       jsonb_build_object('released', 0, 'repeated', 0, 'lost', 0)
+  FROM qrtz_scheduler_state s
+ WHERE s.sched_name = :'sched' AND s.instance_id = :'instance' AND s.epoch = :'epoch'::bigint;
+
 -- name: remove_dead
 -- Only nodes that have not checked in since they were judged dead.
 DELETE FROM qrtz_scheduler_state s

@@ -1,0 +1,175 @@
+"""No page contradicts itself or another: random states of the tables, and everything that is said about them."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from quartzpy.matchers import GroupMatcher
+from quartzpy.operations import Incident, Operations, Overview
+from quartzpy.placement import Capabilities
+from quartzpy.states import Outcome, TriggerState
+from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.protocol import JobGroups, NamedTriggers, Node, TriggerGroups
+from tests.contract.harness import MINUTE, REPORT, SECOND, Harness, at, every, job, key, once, serial
+
+SEEDS = range(12)
+STEPS = 14
+
+
+class Scene:
+    """A scheduler in which anything may have happened."""
+
+    def __init__(self, store: Harness, seed: int) -> None:
+        self.store, self.chance = store, random.Random(seed)
+        self.nodes: list[Node] = []
+        self.names: list[tuple[str, str]] = []
+
+    def happen(self) -> None:
+        often = (self.schedule, self.check_in, self.fire, self.wait)
+        kinds = (self.start_node, self.end, self.pause, self.fail_for_good, self.check_in, self.fail_often)
+        events: Sequence[Callable[[], object]] = (*often, *often, *kinds)
+        self.chance.choice(events)()
+
+    def schedule(self) -> None:
+        name, group = f"job{len(self.names)}", self.chance.choice("xy")
+        make = self.chance.choice((job, job, serial))
+        values: dict[str, Any] = self.chance.choice(
+            ({}, {}, {"executor": "gpu"}, {"rate_limit": "1/minute"}, {"job_type": "unknown"})
+        )
+        triggers = []
+        for number in range(self.chance.choice((1, 1, 3, 24))):
+            trigger = f"{name}-{number}"
+            when = at((self.store.clock.now() - at(0)).total_seconds() + self.chance.choice((0, 1, 30)))
+            self.names.append((trigger, group))
+            repeats = self.chance.random() < 0.5
+            triggers.append(
+                every(20, trigger, start=when, group=group) if repeats else once(trigger, when, group=group)
+            )
+        self.store.schedule(make(name, group, **values), *triggers)
+
+    def start_node(self) -> None:
+        node = self.store.node(f"node{len(self.nodes)}")
+        self.store.store.publish(
+            node, Capabilities(frozenset({REPORT}), workers={"default": self.chance.choice((1, 40))})
+        )
+        self.nodes.append(node)
+
+    def check_in(self) -> None:
+        for node in self.nodes:
+            self.store.store.check_in(node)
+
+    def fire(self) -> None:
+        if self.nodes:
+            self.store.fire_due(self.chance.choice(self.nodes), limit=self.chance.choice((1, 10)))
+
+    def end(self) -> None:
+        for node in self.nodes:
+            for fired in self.store.fire_due(node, limit=2):
+                failed = self.chance.random() < 0.5
+                outcome = Outcome.FAILED if failed else Outcome.SUCCEEDED
+                self.store.complete(node, fired, outcome=outcome, error="ValueError: x" if failed else None)
+
+    def fail_often(self) -> None:
+        for _ in range(4):
+            for node in self.nodes[:1]:
+                self.store.complete(node, *self.store.fire_due(node), outcome=Outcome.FAILED, error="ValueError: x")
+            self.store.clock.advance(20 * SECOND)
+
+    def wait(self) -> None:
+        self.store.clock.advance(self.chance.choice((3 * SECOND, 15 * SECOND, MINUTE)))
+
+    def pause(self) -> None:
+        if not self.names:
+            return
+        name, group = self.chance.choice(self.names)
+        self.store.store.pause(
+            self.chance.choice(
+                (
+                    NamedTriggers([key(name, group)]),
+                    TriggerGroups(GroupMatcher.equals(group)),
+                    JobGroups(GroupMatcher.equals(group)),
+                )
+            )
+        )
+
+    def fail_for_good(self) -> None:
+        if self.names and not self.nodes:
+            self.store.set_state(key(*self.chance.choice(self.names)), TriggerState.ERROR)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_tiles_the_tables_the_incidents_and_why_agree(
+    store: Harness, operations: Operations, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(store, seed)
+    flights: list[int] = []
+    ask = SqlJobStore.ask
+    monkeypatch.setattr(
+        SqlJobStore, "ask", lambda store, questions: flights.append(len(questions)) or ask(store, questions)
+    )
+    for _ in range(STEPS):
+        scene.happen()
+        flights.clear()
+        overview = operations.overview()
+        assert len(flights) <= 3, flights
+        check_tables(operations, overview)
+        check_incidents(operations, overview)
+
+
+def check_tables(operations: Operations, overview: Overview) -> None:
+    until = overview.now - 10 * SECOND
+    late = operations.triggers(state="WAITING", until=until, due_until=until, limit=1000)
+    assert overview.number("late").number == len(late)
+    assert len(overview.late) == min(20, len(late))
+    assert {row.trigger for row in overview.late} <= {row.key for row in late}
+    assert all(row.late for row in late)
+    for names, state in ((("ERROR",), "ERROR"), (("PAUSED", "PAUSED_BLOCKED"), "PAUSED"), (("BLOCKED",), "BLOCKED")):
+        assert overview.number(*names).number == len(operations.triggers(state=state, limit=1000)), state
+    assert overview.number("running", "claimed").number == len(operations.running())
+    assert [node.state for node in overview.nodes] == [node.state for node in operations.cluster().nodes]
+    for row in overview.late:
+        if row.why:
+            assert row.why == operations.why(row.trigger) == operations.trigger(row.trigger).why
+    groups = operations.groups()
+    for kind in (groups.triggers, groups.jobs):
+        assert (sum(group.in_error.number for group in kind) > 0) == (overview.number("ERROR").number > 0)
+    assert sum(group.paused.number for group in groups.triggers) == overview.number("PAUSED", "PAUSED_BLOCKED").number
+
+
+def check_incidents(operations: Operations, overview: Overview) -> None:
+    kinds = {incident.kind for incident in overview.incidents}
+    alive = sum(node.state == "alive" for node in overview.nodes)
+    assert ("no-node" in kinds) == (alive == 0)
+    if not overview.incidents:
+        assert re.fullmatch(r"\d+ nodes? alive, nothing late, nothing in error(, \d+ paused)?", overview.calm)
+        assert alive == len(overview.nodes)
+    late = overview.number("late").number
+    causes = {"no-node", "none-takes", "full-pool", "unknown-type", "no-node-for-job", "late-triggers"}
+    assert not late or kinds & causes, "no late trigger is without an incident"
+    if alive and "full-pool" not in kinds:
+        told = sum(numbers_of(overview, kind) for kind in ("unknown-type", "no-node-for-job", "late-triggers"))
+        assert told == late or any(incident.subject.endswith(" more") for incident in overview.incidents)
+    assert ("trigger-error" in kinds) == (overview.number("ERROR").number > 0)
+    missed = [
+        row
+        for row in operations.triggers(state="PAUSED", limit=1000)
+        if row.state == "PAUSED" and row.next_fire_time is not None and row.next_fire_time < overview.now
+    ]
+    assert numbers_of(overview, "paused-overdue") == len(missed)
+    subjects = [(incident.kind, incident.subject, incident.what) for incident in overview.incidents]
+    assert len(subjects) == len(set(subjects)), "each is told once"
+
+
+def numbers_of(overview: Overview, kind: str) -> int:
+    """Return the sum of the numbers of triggers that the incidents of a kind say."""
+    return sum(_number_of(incident) for incident in overview.incidents if incident.kind == kind)
+
+
+def _number_of(incident: Incident) -> int:
+    match = re.search(r"\b(\d+) triggers?\b", incident.what)
+    return 1 if match is None else int(match[1])
