@@ -87,6 +87,7 @@ VALUES: dict[str, Any] = {
     "met_pools": ["", '"executor":"elsewhere"'],
     "following_pools": ['"executor":"elsewhere"', LAST_POOL],
     "refused": ["unknown\n"],
+    "spares_skips": False,
     "admits": False,
     "executors": ["default"],
     "workers": [LIMIT],
@@ -522,6 +523,24 @@ NONE_REFUSED = "DELETE FROM qrtz_triggers WHERE job_type = 'unknown'"
 def test_triggers_of_other_slot_pools_are_not_read(explain: Callable[..., list[dict[str, Any]]], text: str) -> None:
     """3,000 that another executor runs are due before those that are taken."""
     for node in scans_of_triggers(explain(text)):
+        assert walked(node) <= 3 * LIMIT, f"{node['Node Type']} walks over {walked(node)} rows"
+
+
+SKIPS = """
+UPDATE qrtz_triggers SET job_type = 'known', max_concurrent = 1, overlap_policy = 'skip' WHERE job_type = 'unknown'
+"""
+
+
+@filled(*(Fill(statistics=statistics, then=SKIPS) for statistics in STATISTICS))
+@pytest.mark.parametrize("text", [ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE, LOCK_IF_DUE])
+def test_a_step_begins_behind_the_fires_that_it_leaves_to_be_skipped(
+    explain: Callable[..., list[dict[str, Any]]], connection: psycopg.Connection[Any], text: str
+) -> None:
+    [(at,)] = connection.execute(
+        "SELECT min(next_fire_time) FROM qrtz_triggers WHERE overlap_policy = 'block' AND slot_pool = ''"
+    ).fetchall()
+    plan = explain(text, spares_skips=True, sinces=[at], refused=[])
+    for node in scans_of_triggers(plan):
         assert walked(node) <= 3 * LIMIT, f"{node['Node Type']} walks over {walked(node)} rows"
 
 

@@ -29,6 +29,7 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.statement import Statement, prepare
 from quartzpy.store.postgresql.slice_size import SliceSize
 from quartzpy.store.protocol import Node
+from quartzpy.store.skip_backlog import SkipBacklog
 
 logger = logging.getLogger(__name__)
 
@@ -116,6 +117,7 @@ class SqlSession:
         self.next_due = NextDueCache()
         self.refused = RefusedKeys()
         """The dispatch keys that the node of this session has refused."""
+        self.skip_backlog = SkipBacklog()
         self.clock = ClockEstimate()
         """Saves a round trip where a few milliseconds do not matter."""
         self.expects_new = False

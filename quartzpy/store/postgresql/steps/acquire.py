@@ -72,14 +72,21 @@ def acquire(
     reads_first: bool = False,
 ) -> Acquisition:
     """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
-    step = _Step(session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over)
-    try:
-        acquired = _acquire(session, step, limit, look_ahead, reads_first=reads_first)
-    except RefusedRowError:
-        if not step.set_bad_rows_aside():
-            raise
-        acquired = _acquire(session, step, limit, look_ahead)
-    return replace(acquired, undecided=step.undecided_keys()) if step.meets_undecided else acquired
+
+    def take(limit: int, *, spares_skips: bool, is_first_behind: bool) -> Acquisition:
+        step = _Step(
+            session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over, spares_skips=spares_skips
+        )
+        try:
+            # The first read behind a backlog finds where it ends. No step walks over it under the lock.
+            acquired = _acquire(session, step, limit, look_ahead, reads_first=reads_first or is_first_behind)
+        except RefusedRowError:
+            if not step.set_bad_rows_aside():
+                raise
+            acquired = _acquire(session, step, limit, look_ahead)
+        return replace(acquired, undecided=step.undecided_keys()) if step.meets_undecided else acquired
+
+    return session.skip_backlog.acquire(node.epoch, limit, take)
 
 
 def _acquire(
@@ -139,6 +146,8 @@ class _Step:
         look_ahead: timedelta,
         misfire_threshold: timedelta,
         passed_over: Collection[int],
+        *,
+        spares_skips: bool = False,
     ) -> None:
         self._session = session
         self._node = node
@@ -149,6 +158,7 @@ class _Step:
             "threshold": misfire_threshold,
             "passed_over": list(passed_over),
             "refused": session.refused.named(node),
+            "spares_skips": spares_skips,
         }
         self._refuses_many = session.refused.are_many(node)
         of_one_pool = len({(slots.executor, slots.group) for slots in available_slots}) == 1
@@ -164,17 +174,19 @@ class _Step:
         }
         self.unlimited = ACQUIRE_UNLIMITED_OF_ONE_POOL if of_one_pool else ACQUIRE_UNLIMITED
         self._others = (node.epoch, tuple(self._due["passed_over"]))
-        self.slots = (tuple(self._due["slot_pools"]), *self._others)
+        self._parts = [(pool, spares_skips) for pool in self._due["slot_pools"]]
+        """What the step looks at in each slot pool, as `next_due` knows it."""
+        self.slots = (tuple(self._parts), *self._others)
         self.meets_undecided = False
         """True if a trigger waits of a dispatch key about which this node has yet to say whether it runs it."""
 
     def _next_read(self) -> NextDueRead:
-        return self._session.next_due.next_read(self._due["slot_pools"], self._others)
+        return self._session.next_due.next_read(self._parts, self._others)
 
     @property
     def is_costly(self) -> bool:
         """True if this step would walk over many triggers of other nodes under the lock."""
-        return self._session.next_due.is_costly(self._due["slot_pools"], self._next_read())
+        return self._session.next_due.is_costly(self._parts, self._next_read())
 
     def undecided_keys(self) -> list[DispatchKey]:
         """Return the dispatch keys of the next triggers about which this node has yet to say whether it runs them."""
@@ -192,7 +204,7 @@ class _Step:
         session.has_rate_limits = waiting.has_rate_limits
         session.next_due.note(self.slots, waiting.now, done.soonest, waiting.soonest_limited)
         session.next_due.note_read(
-            done.read, self._due["slot_pools"], self._others, waiting.now, waiting.soonest_of_pools, waiting.took
+            done.read, self._parts, self._others, waiting.now, waiting.soonest_of_pools, waiting.took
         )
         return replace(done, met_pools=session.refused.slot_pools)
 

@@ -76,6 +76,10 @@ front AS MATERIALIZED (
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
            \endif
            -- end
+           -- include: is_not_spared
+           -- No part of the backlog of skipped fires that this step leaves out.
+           AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
+           -- end
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT least(:'limit'::int, slots.workers, slots.group_slots)
            FOR NO KEY UPDATE OF t SKIP LOCKED
@@ -426,6 +430,10 @@ front AS MATERIALIZED (
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
            \endif
            -- end
+           -- include: is_not_spared
+           -- No part of the backlog of skipped fires that this step leaves out.
+           AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
+           -- end
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT least(:'limit'::int, slots.workers, slots.group_slots)
            FOR NO KEY UPDATE OF t SKIP LOCKED
@@ -578,6 +586,10 @@ SELECT 1
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
            \endif
            -- end
+           -- include: is_not_spared
+           -- No part of the backlog of skipped fires that this step leaves out.
+           AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
+           -- end
          ORDER BY t.next_fire_time
          LIMIT 1
      ) AS first_of_range
@@ -626,6 +638,10 @@ waiting AS (
                \else
                AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
                \endif
+               -- end
+               -- include: is_not_spared
+               -- No part of the backlog of skipped fires that this step leaves out.
+               AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
                -- end
              ORDER BY t.next_fire_time
              LIMIT 1) AS first_of_range ON true
