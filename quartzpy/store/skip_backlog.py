@@ -24,10 +24,10 @@ STEPS_FOR_OTHERS = 4
 class Step(Protocol):
     """An acquire step."""
 
-    def __call__(self, limit: int, *, spares_skips: bool, is_first_behind: bool) -> Acquisition:
+    def __call__(self, limit: int, *, spares_skips: bool, expects_full: bool) -> Acquisition:
         """Take at most `limit` triggers. With `spares_skips`, none of jobs whose policy skips fires.
 
-        `is_first_behind`: no such step has told yet what waits behind them.
+        `expects_full`: the last step looked at the other part, and this one probably finds `limit` triggers.
         """
         ...
 
@@ -51,7 +51,7 @@ class SkipBacklog:
         if not self._is_met:
             return self._at_the_front(limit, step)
         if self._steps < STEPS_FOR_OTHERS:
-            others = step(limit, spares_skips=True, is_first_behind=self._steps == 0)
+            others = step(limit, spares_skips=True, expects_full=self._steps == 0)
             taken = len(others.fired) + len(others.acquired)
             self._others_are_due = taken >= limit
             self._steps = self._steps + 1 if self._others_are_due else STEPS_FOR_OTHERS
@@ -61,7 +61,7 @@ class SkipBacklog:
 
     def _at_the_front(self, limit: int, step: Step, *, among_others: bool = False) -> Acquisition:
         most = min(limit, MOST_AT_THE_FRONT) if among_others else limit
-        acquired = step(most, spares_skips=False, is_first_behind=False)
+        acquired = step(most, spares_skips=False, expects_full=among_others)
         skipped, others = len(acquired.skipped), len(acquired.fired) + len(acquired.acquired)
         more_is_due = acquired.next_due is not None and acquired.next_due <= acquired.now
         self._is_met = more_is_due and skipped > 0 and skipped >= others

@@ -68,6 +68,7 @@
 \set executors {default}
 \set expected {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set facts '{"release": "1.0"}'
+\set few 8
 \set fire_id 9
 \set fire_ids {1,2}
 \set fired_states {ACQUIRED,EXECUTING}

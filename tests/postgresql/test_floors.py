@@ -46,6 +46,7 @@ def _floors_stay(_every_read_is_full: None, monkeypatch: pytest.MonkeyPatch) -> 
     """Each full read is expensive, and no other follows while a test runs."""
     monkeypatch.setattr(next_due, "EXPENSIVE_READ", 0.0)
     monkeypatch.setattr(next_due, "FULL_READ_SHARE", 1e-9)
+    monkeypatch.setattr(next_due, "SHARE_BEHIND_SKIPS", 1e-9)
     monkeypatch.setattr(next_due, "MOST_SECONDS_BETWEEN_FULL_READS", 3_600.0)
 
 

@@ -59,7 +59,7 @@ def acquire(
 ) -> Acquisition:
     """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
 
-    def take(limit: int, *, spares_skips: bool, is_first_behind: bool) -> Acquisition:
+    def take(limit: int, *, spares_skips: bool, expects_full: bool) -> Acquisition:
         return _acquire(
             tables, node, available_slots, limit, look_ahead, misfire_threshold, passed_over, spares_skips=spares_skips
         )

@@ -23,6 +23,8 @@ EXPENSIVE_READ = 0.001
 """The time, in seconds, from which on a full read of the next fire times is expensive, and is done rarely."""
 FULL_READ_SHARE = 0.05
 """The share of the time that full reads may take once they are expensive."""
+SHARE_BEHIND_SKIPS = 0.01
+"""The same for full reads that leave out a backlog of fires to skip, to whose front every fifth step returns."""
 MOST_SECONDS_BETWEEN_FULL_READS = 10.0
 """The longest time, in seconds, between two full reads."""
 MARGIN = timedelta(milliseconds=5)
@@ -175,6 +177,8 @@ class NextDueCache:
         now: datetime,
         soonest: Sequence[datetime | None],
         took: float,
+        *,
+        is_behind_skips: bool = False,
     ) -> None:
         """Note the soonest trigger that a read, which took the server `took` seconds, found of each part.
 
@@ -188,7 +192,8 @@ class NextDueCache:
                 return
             if self._floors_of != others:
                 self._floors, self._floors_of = {}, others
-            until = time.monotonic() + min(took / FULL_READ_SHARE, MOST_SECONDS_BETWEEN_FULL_READS)
+            share = SHARE_BEHIND_SKIPS if is_behind_skips else FULL_READ_SHARE
+            until = time.monotonic() + min(took / share, MOST_SECONDS_BETWEEN_FULL_READS)
             floors = dict(self._floors)
             for part, since, at in zip(parts, read.sinces, soonest, strict=True):
                 to = now if at is None else min(now, at)
