@@ -9,7 +9,6 @@ each by the same statement as ever, and the front is never left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 

@@ -543,9 +543,7 @@ def test_a_bulk_call_waits_for_a_held_row_without_the_lock(
         one.execute("BEGIN")
 
 
-def test_rows_that_are_held_do_not_hide_those_of_other_slot_pools(
-    store: SqlJobStore, connect: Connect
-) -> None:
+def test_rows_that_are_held_do_not_hide_those_of_other_slot_pools(store: SqlJobStore, connect: Connect) -> None:
     """They count among the soonest, and a step of many pools looks for no others at first."""
     node = register(store)
     pools = [f'"group":"g{n}"' for n in range(4)]

@@ -165,9 +165,7 @@ class NextDueCache:
 
     def is_costly(self, parts: Sequence[Part], read: NextDueRead) -> bool:
         """Return True if a step that begins where this read does is to be preceded by one without the lock."""
-        return any(
-            since is None and part in self._expensive for part, since in zip(parts, read.sinces, strict=True)
-        )
+        return any(since is None and part in self._expensive for part, since in zip(parts, read.sinces, strict=True))
 
     def note_read(
         self,

@@ -62,9 +62,7 @@ OF_MANY_REFUSED = {
     NEXT_DUE: _SQL("next_due", refuses_many=True),
     UNDECIDED: _SQL("undecided", refuses_many=True),
     OF_MANY_POOLS[ACQUIRE]: _SQL("acquire", many_pools=True, refuses_many=True),
-    OF_MANY_POOLS[ACQUIRE_UNLIMITED]: _SQL(
-        "acquire_unlimited", several_pools=True, many_pools=True, refuses_many=True
-    ),
+    OF_MANY_POOLS[ACQUIRE_UNLIMITED]: _SQL("acquire_unlimited", several_pools=True, many_pools=True, refuses_many=True),
 }
 MANY_POOLS = 3
 """The number of slot pools from which on a step reads the first few triggers of each before it locks any."""
