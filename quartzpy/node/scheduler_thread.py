@@ -240,7 +240,7 @@ class SchedulerThread(EpochService):
         claimed = len(acquired.fired) + len(acquired.acquired) + len(acquired.skipped)
         self._more_is_due = claimed >= limit
         self._note_turn(acquired, look_ahead, is_answer=is_answer)
-        if opened or self._more_is_due:
+        if opened or self._more_is_due or acquired.is_partial:
             return NO_REST
         return self._rest(acquired.next_due, fruitless=claimed == 0)
 

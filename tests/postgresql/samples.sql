@@ -72,6 +72,7 @@
 \set executors {default}
 \set expected {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set facts '{"release": "1.0"}'
+\set few 8
 \set fire_id 9
 \set fewest 3
 \set fire_ids {1,2}
@@ -191,6 +192,7 @@
 \set since -infinity
 \set sinces {-infinity,2026-01-01T00:00:00Z}
 \set slot_pools '{"","\\"executor\\":\\"cpu\\""}'
+\set spares_skips false
 \set start '2026-01-01 00:00:00+00'
 \set start_time_list {2030-01-01T00:00:00Z,2030-01-01T00:00:00Z}
 \set started '{2026-01-01 00:00:01+00,2026-01-01 00:00:01+00}'

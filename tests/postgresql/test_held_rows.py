@@ -31,7 +31,9 @@ from quartzpy.states import CompletionInstruction, JobMode, Missed, Outcome
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import (
     NO_NOTE,
+    AvailableSlots,
     Completion,
+    DispatchKey,
     FiredTrigger,
     FireRequest,
     JobEntry,
@@ -539,3 +541,35 @@ def test_a_bulk_call_waits_for_a_held_row_without_the_lock(
         # It has its rows now, and takes the lock; the job's row is still held.
         called.result(30)
         one.execute("BEGIN")
+
+
+def test_rows_that_are_held_do_not_hide_those_of_other_slot_pools(store: SqlJobStore, connect: Connect) -> None:
+    """They count among the soonest, and a step of many pools looks for no others at first."""
+    node = register(store)
+    pools = [f'"group":"g{n}"' for n in range(4)]
+    store.decide(node, {DispatchKey("report", f"{{{pool}}}"): True for pool in pools})
+    now = datetime.now(UTC)
+    for number in range(4):
+        detail = JobDetail("report", f"job{number}", durable=True, execution_group=f"g{number}")
+        triggers = [
+            SimpleTrigger(f"t{number}-{n}", job_key=detail.key, start_time=now - timedelta(seconds=30 - number))
+            for n in range(10)
+        ]
+        store.store_jobs([JobEntry(detail, [prepare(trigger, now, None) for trigger in triggers])], replace=False)
+
+    def fired() -> set[str]:
+        took = store.acquire(
+            node,
+            [AvailableSlots(pool, group=f"g{n}") for n, pool in enumerate(pools)],
+            limit=10,
+            look_ahead=timedelta(),
+            misfire_threshold=timedelta(hours=1),
+        )
+        return {one.job_name for one in took.fired}
+
+    with connect() as user:
+        user.autocommit = False
+        user.execute("SELECT FROM qrtz_triggers WHERE job_name = 'job0' FOR UPDATE")
+        assert fired() == {"job1"}
+        assert fired() == {"job2"}
+    assert fired() == {"job0"}

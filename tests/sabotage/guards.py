@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.sabotage.backlogs import BACKLOGS
 from tests.sabotage.build import Sabotage
 from tests.sabotage.bulk import BULK
 from tests.sabotage.cures import CURES
@@ -28,6 +29,7 @@ SABOTAGES: dict[str, Sabotage] = {
         *PIPELINES,
         *HELD_ROWS,
         *ROWS,
+        *BACKLOGS,
         *NODE_KEYS,
         *SLOTS,
         *BULK,

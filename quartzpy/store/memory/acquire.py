@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -25,6 +26,7 @@ from quartzpy.store.protocol import (
     Notification,
     SkippedTrigger,
 )
+from quartzpy.store.skip_backlog import SkipBacklog
 from quartzpy.triggers.trigger import TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
@@ -56,6 +58,26 @@ def acquire(
     reads_first: bool = False,
 ) -> Acquisition:
     """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
+
+    def take(limit: int, *, spares_skips: bool, expects_full: bool) -> Acquisition:
+        return _acquire(
+            tables, node, available_slots, limit, look_ahead, misfire_threshold, passed_over, spares_skips=spares_skips
+        )
+
+    return tables.skip_backlogs.setdefault(node.epoch, SkipBacklog()).acquire(node.epoch, limit, take)
+
+
+def _acquire(
+    tables: Tables,
+    node: Node,
+    available_slots: Sequence[AvailableSlots],
+    limit: int,
+    look_ahead: timedelta,
+    misfire_threshold: timedelta,
+    passed_over: Collection[int],
+    *,
+    spares_skips: bool,
+) -> Acquisition:
     now = tables.require(node)
     result = StepResult()
     overlaps = Overlaps(tables, node, now, result)
@@ -68,7 +90,8 @@ def acquire(
         misfire_threshold=misfire_threshold,
         passed_over=passed_over,
     )
-    eligible = _eligible(tables, slots, now, limit, now + look_ahead, misfire_threshold, passed_over)
+    waiting = _Waiting(tables, slots, now, misfire_threshold, passed_over, spares_skips)
+    eligible = _eligible(waiting, limit, now + look_ahead)
     for row, passed in newest_first([(row, passed_instants(row, row.upcoming, now)) for row in eligible]):
         at = row.progress.next_fire_time
         assert at is not None
@@ -83,14 +106,13 @@ def acquire(
             to = following(row, row.upcoming, len(passed))
             result.fired.append(fire_row(tables, node, row, tables.next_number(), *to, now, coalesced_fire_times))
     spend(tables, admitted, now)
-    on_time = tables.due.on_time(slots, now, misfire_threshold, 1, beyond=len(passed_over))
-    remaining = next((entry for entry in on_time if tables.triggers[entry.key].generation not in passed_over), None)
+    remaining = next(waiting.rows(1), None)
     return Acquisition(
         now,
         tuple(result.fired),
         tuple(result.acquired),
         min(
-            (at for at in (remaining and remaining.at, next_turn(tables, slots, passed_over)) if at),
+            (at for at in (remaining and remaining.entry.at, next_turn(tables, slots, passed_over)) if at),
             default=None,
         ),
         tuple(result.skipped),
@@ -105,6 +127,7 @@ def decide(tables: Tables, node: Node, runs: Mapping[DispatchKey, bool]) -> None
     registered = {record.epoch for record in tables.nodes.values()}
     for epoch in tables.node_keys.keys() - registered:
         del tables.node_keys[epoch]
+        tables.skip_backlogs.pop(epoch, None)
     tables.node_keys.setdefault(node.epoch, {}).update(runs)
 
 
@@ -198,26 +221,39 @@ class Overlaps:
             self._tables.notifications.add(Notification.CANCELLED)
 
 
-def _eligible(
-    tables: Tables,
-    slots_of: Mapping[DispatchKey, AvailableSlots],
-    now: datetime,
-    limit: int,
-    until: datetime,
-    threshold: timedelta,
-    passed_over: Collection[int],
-) -> list[TriggerRow]:
+@dataclass(frozen=True)
+class _Waiting:
+    """The waiting triggers that a step may look at."""
+
+    tables: Tables
+    slots_of: Mapping[DispatchKey, AvailableSlots]
+    now: datetime
+    threshold: timedelta
+    passed_over: Collection[int]
+    spares_skips: bool
+
+    def rows(self, limit: int) -> Iterator[TriggerRow]:
+        """Yield them in order, at least `limit` of each dispatch key if there are as many."""
+        beyond = sys.maxsize - limit if self.spares_skips else len(self.passed_over)
+        for entry in self.tables.due.on_time(self.slots_of, self.now, self.threshold, limit, beyond=beyond):
+            row = self.tables.triggers[entry.key]
+            if row.generation in self.passed_over or (
+                self.spares_skips and row.job.overlap_policy is not OverlapPolicy.BLOCK
+            ):
+                continue
+            yield row
+
+
+def _eligible(waiting: _Waiting, limit: int, until: datetime) -> list[TriggerRow]:
+    tables = waiting.tables
     chosen: list[TriggerRow] = []
     taken: Counter[tuple[JobKey, str]] = Counter()
     of_executor: Counter[str] = Counter()
     of_group: Counter[str] = Counter()
-    for entry in tables.due.on_time(slots_of, now, threshold, limit, beyond=len(passed_over)):
-        if entry.at > until:
+    for row in waiting.rows(limit):
+        if row.entry.at > until:
             break
-        row = tables.triggers[entry.key]
-        if row.generation in passed_over:
-            continue
-        slot = slots_of[row.job.dispatch_key]
+        slot = waiting.slots_of[row.job.dispatch_key]
         of_executor[slot.executor] += 1
         of_group[slot.group] += 1
         if of_executor[slot.executor] > slot.workers or of_group[slot.group] > slot.group_slots:

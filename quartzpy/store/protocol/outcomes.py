@@ -21,6 +21,7 @@ class Acquisition:
     `next_due` is the soonest fire time among the triggers that this node could take and did not. `undecided` are
     dispatch keys of waiting triggers about which the node has yet to say whether it runs them; see `decide`.
     `slot_pools` are those with an executor or a group for which triggers wait, whether or not it has slots for them.
+    With `is_partial`, the step has looked at a part of what is due, and the next one is to follow at once.
     """
 
     now: datetime
@@ -30,6 +31,7 @@ class Acquisition:
     skipped: Sequence[SkippedTrigger] = ()
     undecided: Collection[DispatchKey] = ()
     slot_pools: Collection[str] = ()
+    is_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,15 @@ EXPENSIVE_READ = 0.001
 """The time, in seconds, from which on a full read of the next fire times is expensive, and is done rarely."""
 FULL_READ_SHARE = 0.05
 """The share of the time that full reads may take once they are expensive."""
+SHARE_BEHIND_SKIPS = 0.01
+"""The same for full reads that leave out a backlog of fires to skip, to whose front every fifth step returns."""
 MOST_SECONDS_BETWEEN_FULL_READS = 10.0
 """The longest time, in seconds, between two full reads."""
 MARGIN = timedelta(milliseconds=5)
 """The inaccuracy of the server's time as it is estimated here."""
+
+Part = Hashable
+"""What a read looks at: a slot pool, with or without the jobs whose policy skips fires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +61,12 @@ class _Floor:
 
 
 class NextDueRead(NamedTuple):
-    """A read of the next fire times, which finds the soonest trigger of each slot pool."""
+    """A read of the next fire times, which finds the soonest trigger of each part."""
 
     changes: int
     """The number of changes that were known when it began."""
     sinces: tuple[datetime | None, ...]
-    """For each slot pool the fire time at which a partial read begins; None if it is a full one."""
+    """For each part the fire time at which a partial read begins; None if it is a full one."""
     valid_for: float | None
     """The seconds after which a read has to be a full one again; None if this is one."""
 
@@ -76,7 +81,7 @@ def _earliest(instants: Iterable[datetime | None]) -> datetime | None:
 class NextDueCache:
     """The soonest fire times that a session knows of; it may know nothing. Threads may share it.
 
-    Below the floor of a slot pool, no trigger waits that the node can take. A step that begins there walks over neither
+    Below the floor of a part, no trigger waits that the node can take. A step that begins there walks over neither
     dead entries of the index nor triggers that the node has refused.
     """
 
@@ -84,11 +89,11 @@ class NextDueCache:
         self._lock = threading.Lock()
         self._expectation: _Expectation | None = None
         self._backlog: _Backlog | None = None
-        self._floors: dict[str, _Floor] = {}
+        self._floors: dict[Part, _Floor] = {}
         self._floors_of: Hashable = None
-        """Identifies the triggers that the floors leave out of account, apart from the slot pools."""
-        self._expensive: set[str] = set()
-        """The slot pools whose last full read was expensive."""
+        """Identifies the triggers that the floors leave out of account, apart from the parts."""
+        self._expensive: set[Part] = set()
+        """The parts whose last full read was expensive."""
         self._changes = 0
         self._is_announced = False
 
@@ -135,7 +140,7 @@ class NextDueCache:
             # A read that began before this is not noted.
             self._changes += 1
             self._floors = {
-                pool: floor if floor.at <= at else replace(floor, at=at) for pool, floor in self._floors.items()
+                part: floor if floor.at <= at else replace(floor, at=at) for part, floor in self._floors.items()
             }
 
     def note(self, slots: Hashable, now: datetime, soonest: datetime | None, soonest_limited: datetime | None) -> None:
@@ -144,13 +149,13 @@ class NextDueCache:
         self._expectation = _Expectation(slots, offset, soonest, soonest_limited)
         self._backlog = None
 
-    def next_read(self, slot_pools: Sequence[str], others: Hashable) -> NextDueRead:
-        """Return where the next read of these slot pools may begin."""
+    def next_read(self, parts: Sequence[Part], others: Hashable) -> NextDueRead:
+        """Return where the next read of these parts may begin."""
         with self._lock:
             if self._floors_of != others:
-                return NextDueRead(self._changes, (None,) * len(slot_pools), None)
+                return NextDueRead(self._changes, (None,) * len(parts), None)
             now = time.monotonic()
-            floors = [self._floors.get(pool) for pool in slot_pools]
+            floors = [self._floors.get(part) for part in parts]
             valid = [floor if floor is not None and floor.until > now else None for floor in floors]
             return NextDueRead(
                 self._changes,
@@ -158,22 +163,22 @@ class NextDueCache:
                 min((floor.until - now for floor in valid if floor is not None), default=None),
             )
 
-    def is_costly(self, slot_pools: Sequence[str], read: NextDueRead) -> bool:
+    def is_costly(self, parts: Sequence[Part], read: NextDueRead) -> bool:
         """Return True if a step that begins where this read does is to be preceded by one without the lock."""
-        return any(
-            since is None and pool in self._expensive for pool, since in zip(slot_pools, read.sinces, strict=True)
-        )
+        return any(since is None and part in self._expensive for part, since in zip(parts, read.sinces, strict=True))
 
     def note_read(
         self,
         read: NextDueRead,
-        slot_pools: Sequence[str],
+        parts: Sequence[Part],
         others: Hashable,
         now: datetime,
         soonest: Sequence[datetime | None],
         took: float,
+        *,
+        is_behind_skips: bool = False,
     ) -> None:
-        """Note the soonest trigger that a read, which took the server `took` seconds, found of each slot pool.
+        """Note the soonest trigger that a read, which took the server `took` seconds, found of each part.
 
         If it was expensive, the reads of the next moments begin there, but not after the present: they pass over the
         dead entries of the index, which are as many as were fired since vacuum last removed them, or since the oldest
@@ -185,19 +190,20 @@ class NextDueCache:
                 return
             if self._floors_of != others:
                 self._floors, self._floors_of = {}, others
-            until = time.monotonic() + min(took / FULL_READ_SHARE, MOST_SECONDS_BETWEEN_FULL_READS)
+            share = SHARE_BEHIND_SKIPS if is_behind_skips else FULL_READ_SHARE
+            until = time.monotonic() + min(took / share, MOST_SECONDS_BETWEEN_FULL_READS)
             floors = dict(self._floors)
-            for pool, since, at in zip(slot_pools, read.sinces, soonest, strict=True):
+            for part, since, at in zip(parts, read.sinces, soonest, strict=True):
                 to = now if at is None else min(now, at)
                 if since is not None:
-                    if pool in floors:
-                        floors[pool] = replace(floors[pool], at=to)
+                    if part in floors:
+                        floors[part] = replace(floors[part], at=to)
                 elif took >= EXPENSIVE_READ:
-                    floors[pool] = _Floor(to, until)
-                    self._expensive.add(pool)
+                    floors[part] = _Floor(to, until)
+                    self._expensive.add(part)
                 else:
-                    floors.pop(pool, None)
-                    self._expensive.discard(pool)
+                    floors.pop(part, None)
+                    self._expensive.discard(part)
             self._floors = floors
 
     def note_moved(self, fired: Collection[FiredTrigger]) -> None:

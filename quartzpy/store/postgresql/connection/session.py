@@ -29,6 +29,7 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.statement import Statement, prepare
 from quartzpy.store.postgresql.slice_size import SliceSize
 from quartzpy.store.protocol import Node
+from quartzpy.store.skip_backlog import SkipBacklog
 
 logger = logging.getLogger(__name__)
 
@@ -116,6 +117,7 @@ class SqlSession:
         self.next_due = NextDueCache()
         self.refused = RefusedKeys()
         """The dispatch keys that the node of this session has refused."""
+        self.skip_backlog = SkipBacklog()
         self.clock = ClockEstimate()
         """Saves a round trip where a few milliseconds do not matter."""
         self.expects_new = False
@@ -131,6 +133,8 @@ class SqlSession:
         """True if the last acquire step that read what is left took as many triggers as it could."""
         self.left_to_others: set[int] = set()
         """The generations of late triggers that this process cannot compute; see `misfire`."""
+        self.reads_whole_fronts = False
+        """True if the last step of many slot pools took less than it might, although more was due."""
         self.misfire_batch = SliceSize(1_000, least=25, most=1_000, short=0.02, long=0.05)
         """The largest batch of the misfire step: its write holds the lock."""
         self.late_since: tuple[int, datetime | str] | None = None

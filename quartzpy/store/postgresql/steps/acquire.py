@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from math import ceil
 from typing import Any, NamedTuple
 
 from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
@@ -36,6 +37,12 @@ ACQUIRE = _SQL("acquire")
 ACQUIRE_UNLIMITED = _SQL("acquire_unlimited", several_pools=True)
 # Most nodes have one executor and no groups.
 ACQUIRE_UNLIMITED_OF_ONE_POOL = _SQL("acquire_unlimited")
+# The same for many slot pools. They read some triggers twice, and lock about as many as they take. What another
+# transaction has locked counts among the soonest of all, so they may find less than there is.
+OF_MANY_POOLS = {
+    ACQUIRE: _SQL("acquire", many_pools=True),
+    ACQUIRE_UNLIMITED: _SQL("acquire_unlimited", several_pools=True, many_pools=True),
+}
 # The same after `LOCK_IF_DUE`. They find nothing, and write nothing, if that has not taken the lock.
 _IF_LOCKED = {
     ACQUIRE_UNLIMITED: _SQL("acquire_unlimited", several_pools=True, if_locked=True),
@@ -54,7 +61,13 @@ OF_MANY_REFUSED = {
     LOCK_IF_DUE: _SQL("lock_if_due", refuses_many=True),
     NEXT_DUE: _SQL("next_due", refuses_many=True),
     UNDECIDED: _SQL("undecided", refuses_many=True),
+    OF_MANY_POOLS[ACQUIRE]: _SQL("acquire", many_pools=True, refuses_many=True),
+    OF_MANY_POOLS[ACQUIRE_UNLIMITED]: _SQL("acquire_unlimited", several_pools=True, many_pools=True, refuses_many=True),
 }
+MANY_POOLS = 3
+"""The number of slot pools from which on a step reads the first few triggers of each before it locks any."""
+LEAST_OF_A_POOL = 8
+"""The least number of triggers that it reads of each; it is twice what a pool has of a full batch on average."""
 LAST_POOL = "\U0010ffff"
 """Follows each slot pool."""
 RECONCILE_NEW = _SQL("reconcile_new")
@@ -72,14 +85,35 @@ def acquire(
     reads_first: bool = False,
 ) -> Acquisition:
     """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
-    step = _Step(session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over)
-    try:
-        acquired = _acquire(session, step, limit, look_ahead, reads_first=reads_first)
-    except RefusedRowError:
-        if not step.set_bad_rows_aside():
-            raise
-        acquired = _acquire(session, step, limit, look_ahead)
-    return replace(acquired, undecided=step.undecided_keys()) if step.meets_undecided else acquired
+
+    def take(limit: int, *, spares_skips: bool, expects_full: bool) -> Acquisition:
+        step = _Step(
+            session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over, spares_skips=spares_skips
+        )
+        acquired = taken_by(step, limit, expects_full=expects_full)
+        if not step.has_many_pools:
+            return acquired
+        session.reads_whole_fronts = _leaves_some(acquired, limit)
+        if not (step.has_read_parts and session.reads_whole_fronts):
+            return acquired
+        # Rows that are locked may have hidden others.
+        is_nothing = not (acquired.fired or acquired.acquired or acquired.skipped)
+        return taken_by(step, limit) if is_nothing else replace(acquired, is_partial=True)
+
+    def taken_by(step: _Step, limit: int, *, expects_full: bool = False) -> Acquisition:
+        spares_skips = step.spares_skips
+        try:
+            if expects_full and not (session.has_new or session.has_rate_limits):
+                acquired = _acquire_full(session, step, limit, look_ahead, reads_first=reads_first or spares_skips)
+            else:
+                acquired = _acquire(session, step, limit, look_ahead, reads_first=reads_first)
+        except RefusedRowError:
+            if not step.set_bad_rows_aside():
+                raise
+            acquired = _acquire(session, step, limit, look_ahead)
+        return replace(acquired, undecided=step.undecided_keys()) if step.meets_undecided else acquired
+
+    return session.skip_backlog.acquire(node.epoch, limit, take)
 
 
 def _acquire(
@@ -127,6 +161,28 @@ def _acquire(
     return done.outcome()
 
 
+def _leaves_some(acquired: Acquisition, limit: int) -> bool:
+    """Return True if triggers are due that the step could not take, though it took less than it may."""
+    taken = len(acquired.fired) + len(acquired.acquired) + len(acquired.skipped)
+    return taken < limit and acquired.next_due is not None and acquired.next_due <= acquired.now
+
+
+def _acquire_full(
+    session: SqlSession, step: _Step, limit: int, look_ahead: timedelta, *, reads_first: bool
+) -> Acquisition:
+    """Take part in turn of a backlog: what is left is read only if this takes less than it may."""
+    # Behind fires to skip, a read without the lock finds where they end, so that the step does not walk over them.
+    if (reads_first or step.is_costly) and not (round_trip := step.peek()).is_due(look_ahead):
+        return round_trip.outcome()
+    has_limits = session.next_due.limited_is_due(step.slots, look_ahead)
+    taken = step.claim_without_read(ACQUIRE if has_limits else step.unlimited)
+    if len(taken) < limit:
+        return step.peek(taken).outcome()
+    if not has_limits:
+        session.next_due.note_backlog(step.slots, taken[-1][_SCHEDULED_TIME])
+    return _outcome_without_read(taken)
+
+
 class _Step:
     """The statements of one acquire step, with their values."""
 
@@ -139,6 +195,8 @@ class _Step:
         look_ahead: timedelta,
         misfire_threshold: timedelta,
         passed_over: Collection[int],
+        *,
+        spares_skips: bool = False,
     ) -> None:
         self._session = session
         self._node = node
@@ -149,7 +207,13 @@ class _Step:
             "threshold": misfire_threshold,
             "passed_over": list(passed_over),
             "refused": session.refused.named(node),
+            "spares_skips": spares_skips,
         }
+        self.spares_skips = spares_skips
+        pools = len(available_slots)
+        self.has_many_pools = pools >= MANY_POOLS
+        self.has_read_parts = False
+        """True if a statement was sent that reads the first few triggers of each slot pool before it locks any."""
         self._refuses_many = session.refused.are_many(node)
         of_one_pool = len({(slots.executor, slots.group) for slots in available_slots}) == 1
         pool_limit = min(min(slots.workers, slots.group_slots) for slots in available_slots) if of_one_pool else limit
@@ -159,22 +223,25 @@ class _Step:
             "groups": [slots.group for slots in available_slots],
             "group_slots": [slots.group_slots for slots in available_slots],
             "limit": min(limit, pool_limit),
+            "few": max(LEAST_OF_A_POOL, ceil(2 * limit / pools)) if pools else LEAST_OF_A_POOL,
             "look_ahead": look_ahead,
             "channel": session.channel,
         }
         self.unlimited = ACQUIRE_UNLIMITED_OF_ONE_POOL if of_one_pool else ACQUIRE_UNLIMITED
         self._others = (node.epoch, tuple(self._due["passed_over"]))
-        self.slots = (tuple(self._due["slot_pools"]), *self._others)
+        self._parts = [(pool, spares_skips) for pool in self._due["slot_pools"]]
+        """What the step looks at in each slot pool, as `next_due` knows it."""
+        self.slots = (tuple(self._parts), *self._others)
         self.meets_undecided = False
         """True if a trigger waits of a dispatch key about which this node has yet to say whether it runs it."""
 
     def _next_read(self) -> NextDueRead:
-        return self._session.next_due.next_read(self._due["slot_pools"], self._others)
+        return self._session.next_due.next_read(self._parts, self._others)
 
     @property
     def is_costly(self) -> bool:
         """True if this step would walk over many triggers of other nodes under the lock."""
-        return self._session.next_due.is_costly(self._due["slot_pools"], self._next_read())
+        return self._session.next_due.is_costly(self._parts, self._next_read())
 
     def undecided_keys(self) -> list[DispatchKey]:
         """Return the dispatch keys of the next triggers about which this node has yet to say whether it runs them."""
@@ -192,8 +259,9 @@ class _Step:
         session.has_rate_limits = waiting.has_rate_limits
         session.next_due.note(self.slots, waiting.now, done.soonest, waiting.soonest_limited)
         session.next_due.note_read(
-            done.read, self._due["slot_pools"], self._others, waiting.now, waiting.soonest_of_pools, waiting.took
-        )
+            done.read, self._parts, self._others, waiting.now, waiting.soonest_of_pools, waiting.took,
+            is_behind_skips=self._due["spares_skips"],
+        )  # fmt: skip
         return replace(done, met_pools=session.refused.slot_pools)
 
     def peek(self, taken: Sequence[tuple[Any, ...]] = ()) -> _RoundTrip:
@@ -248,12 +316,16 @@ class _Step:
         return self._session.bind(self._statement(NEXT_DUE), **{**self._due, **values, **more})
 
     def _statement(self, text: str) -> str:
-        """Return a statement, or the one that looks refused triggers up, because they are too many to be named."""
+        """Return a statement, or the one for many slot pools, or for so many refused triggers that none is named."""
+        if self.has_many_pools and not self._session.reads_whole_fronts:
+            self.has_read_parts |= text in OF_MANY_POOLS
+            text = OF_MANY_POOLS.get(text, text)
         return OF_MANY_REFUSED[text] if self._refuses_many else text
 
     def set_bad_rows_aside(self) -> bool:
         """Put the triggers into ERROR that make this step fail. Return whether there were any."""
         due = self._due
+        self._session.reads_whole_fronts = True
         return set_aside_waiting(
             self._session,
             {"instance": due["instance"], "epoch": due["epoch"]},
@@ -267,7 +339,11 @@ class _Step:
 
     def claim_backlog(self, since: datetime) -> Sequence[tuple[Any, ...]]:
         """Claim triggers that are due since `since`, and do not read what is left."""
-        claim = self._claim(self.unlimited, [since] * len(self._due["slot_pools"]))
+        return self.claim_without_read(self.unlimited, [since] * len(self._due["slot_pools"]))
+
+    def claim_without_read(self, text: str, sinces: Sequence[datetime | str] = ()) -> Sequence[tuple[Any, ...]]:
+        """Claim triggers, and do not read what is left."""
+        claim = self._claim(text, sinces or _begins(self._next_read()))
         [taken] = self._session.locked(claim, keeps_next_due=True)
         return taken.rows
 

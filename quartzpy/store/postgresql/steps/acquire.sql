@@ -30,18 +30,124 @@ node AS MATERIALIZED (
      WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
 ),
 -- end
+\if :many_pools
+-- Where the ranges of the front are many, most of what waits in one is later than what waits in others. So the first few
+-- of each are read without a lock, and more of those whose first few are all among the soonest. Only as many of each are
+-- locked as are among the soonest then.
+few AS MATERIALIZED (
+    SELECT slots.place, rule.name, first_of_range.*
+      FROM node
+     CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[], :'workers'::int[], :'group_slots'::int[])
+                WITH ORDINALITY AS slots(slot_pool, since, workers, group_slots, place)
+     CROSS JOIN
+        -- include: acquired_rules
+        (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+        -- end
+     CROSS JOIN LATERAL (
+        SELECT t.next_fire_time, t.priority, row_number() OVER (ORDER BY t.next_fire_time, t.priority DESC) AS nth
+          FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
+           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+           AND t.next_fire_time <= node.at + :'look_ahead'::interval
+           AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
+           -- include: is_in_time
+           -- It is no misfire; as a range of the index.
+           AND t.next_fire_time >= CASE rule.name
+                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
+           AND t.generation <> ALL(:'passed_over'::bigint[])
+           -- end
+           -- include: is_not_refused
+           -- This node has not said that it does not run such triggers.
+           \if :refuses_many
+           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+           \else
+           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
+           \endif
+           -- end
+           -- include: is_not_spared
+           -- No part of the backlog of skipped fires that this step leaves out.
+           AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
+           -- end
+         ORDER BY t.next_fire_time, t.priority DESC
+         LIMIT least(:'few'::int, slots.workers, slots.group_slots)) AS first_of_range
+),
+-- All of these may be among the soonest of all, and more behind them.
+deep AS MATERIALIZED (
+    SELECT place, name
+      FROM (SELECT * FROM few ORDER BY next_fire_time, priority DESC, nth LIMIT :'limit'::int) AS soonest
+     GROUP BY place, name HAVING count(*) = :'few'::int
+),
+so_far AS MATERIALIZED (
+    SELECT next_fire_time AS until FROM few ORDER BY next_fire_time OFFSET :'limit'::int - 1 LIMIT 1
+),
+many AS MATERIALIZED (
+    SELECT rule.place, rule.name, first_of_range.*
+      FROM node
+     CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[], :'workers'::int[], :'group_slots'::int[])
+                WITH ORDINALITY AS slots(slot_pool, since, workers, group_slots, place)
+      JOIN deep AS rule ON rule.place = slots.place
+     CROSS JOIN LATERAL (
+        SELECT t.next_fire_time, t.priority, row_number() OVER (ORDER BY t.next_fire_time, t.priority DESC) AS nth
+          FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
+           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+           AND t.next_fire_time <= least(node.at + :'look_ahead'::interval, (SELECT until FROM so_far))
+           AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
+           -- include: is_in_time
+           -- It is no misfire; as a range of the index.
+           AND t.next_fire_time >= CASE rule.name
+                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
+           AND t.generation <> ALL(:'passed_over'::bigint[])
+           -- end
+           -- include: is_not_refused
+           -- This node has not said that it does not run such triggers.
+           \if :refuses_many
+           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+           \else
+           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
+           \endif
+           -- end
+           -- include: is_not_spared
+           -- No part of the backlog of skipped fires that this step leaves out.
+           AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
+           -- end
+         ORDER BY t.next_fire_time, t.priority DESC
+         LIMIT least(:'limit'::int, slots.workers, slots.group_slots)) AS first_of_range
+),
+-- include: ranges
+-- The ranges that have some of the soonest of all, and how many.
+ranges AS MATERIALIZED (
+    SELECT place, name, count(*) AS most
+      FROM (SELECT place, name
+              FROM (SELECT * FROM few WHERE (place, name) NOT IN (SELECT place, name FROM deep)
+                    UNION ALL SELECT * FROM many) AS all_ranges
+             ORDER BY next_fire_time, priority DESC, nth LIMIT :'limit'::int) AS soonest
+     GROUP BY place, name
+),
+-- end
+\endif
 -- The front of the index of waiting triggers, locked, for the slots that the node has free. Their fire times are at most
 -- `look_ahead` ahead, and not before `since`.
 front AS MATERIALIZED (
     SELECT node.at, slots.slot_pool, slots.executor, slots.workers, slots.execution_group, slots.group_slots, of_range.*
       FROM node
      CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[], :'executors'::text[], :'workers'::int[],
-                       :'groups'::text[], :'group_slots'::int[])
-                AS slots(slot_pool, since, executor, workers, execution_group, group_slots)
+                       :'groups'::text[], :'group_slots'::int[]) WITH ORDINALITY
+                AS slots(slot_pool, since, executor, workers, execution_group, group_slots, place)
+\if :many_pools
+      JOIN ranges AS rule ON rule.place = slots.place
+\else
      CROSS JOIN
         -- include: acquired_rules
         (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
         -- end
+\endif
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
                t.job_group, t.job_name, t.job_type, t.placement, t.concurrency_key,
@@ -77,8 +183,16 @@ front AS MATERIALIZED (
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
            \endif
            -- end
+           -- include: is_not_spared
+           -- No part of the backlog of skipped fires that this step leaves out.
+           AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
+           -- end
          ORDER BY t.next_fire_time, t.priority DESC
+\if :many_pools
+         LIMIT least(rule.most, slots.workers, slots.group_slots)
+\else
          LIMIT least(:'limit'::int, slots.workers, slots.group_slots)
+\endif
            FOR NO KEY UPDATE OF t SKIP LOCKED
      ) AS of_range
 ),
@@ -406,6 +520,108 @@ node AS MATERIALIZED (
                       AND l.xmax = pg_current_xact_id_if_assigned()::xid)
 \endif
 ),
+\if :many_pools
+-- Where the ranges of the front are many, most of what waits in one is later than what waits in others. So the first few
+-- of each are read without a lock, and more of those whose first few are all among the soonest. Only as many of each are
+-- locked as are among the soonest then.
+few AS MATERIALIZED (
+    SELECT slots.place, rule.name, first_of_range.*
+      FROM node
+     CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[], :'workers'::int[], :'group_slots'::int[])
+                WITH ORDINALITY AS slots(slot_pool, since, workers, group_slots, place)
+     CROSS JOIN
+        -- include: acquired_rules
+        (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+        -- end
+     CROSS JOIN LATERAL (
+        SELECT t.next_fire_time, t.priority, row_number() OVER (ORDER BY t.next_fire_time, t.priority DESC) AS nth
+          FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
+           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+           AND t.next_fire_time <= node.at + :'look_ahead'::interval
+           AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
+           -- include: is_in_time
+           -- It is no misfire; as a range of the index.
+           AND t.next_fire_time >= CASE rule.name
+                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
+           AND t.generation <> ALL(:'passed_over'::bigint[])
+           -- end
+           -- include: is_not_refused
+           -- This node has not said that it does not run such triggers.
+           \if :refuses_many
+           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+           \else
+           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
+           \endif
+           -- end
+           -- include: is_not_spared
+           -- No part of the backlog of skipped fires that this step leaves out.
+           AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
+           -- end
+         ORDER BY t.next_fire_time, t.priority DESC
+         LIMIT least(:'few'::int, slots.workers, slots.group_slots)) AS first_of_range
+),
+-- All of these may be among the soonest of all, and more behind them.
+deep AS MATERIALIZED (
+    SELECT place, name
+      FROM (SELECT * FROM few ORDER BY next_fire_time, priority DESC, nth LIMIT :'limit'::int) AS soonest
+     GROUP BY place, name HAVING count(*) = :'few'::int
+),
+so_far AS MATERIALIZED (
+    SELECT next_fire_time AS until FROM few ORDER BY next_fire_time OFFSET :'limit'::int - 1 LIMIT 1
+),
+many AS MATERIALIZED (
+    SELECT rule.place, rule.name, first_of_range.*
+      FROM node
+     CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[], :'workers'::int[], :'group_slots'::int[])
+                WITH ORDINALITY AS slots(slot_pool, since, workers, group_slots, place)
+      JOIN deep AS rule ON rule.place = slots.place
+     CROSS JOIN LATERAL (
+        SELECT t.next_fire_time, t.priority, row_number() OVER (ORDER BY t.next_fire_time, t.priority DESC) AS nth
+          FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
+           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+           AND t.next_fire_time <= least(node.at + :'look_ahead'::interval, (SELECT until FROM so_far))
+           AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
+           -- include: is_in_time
+           -- It is no misfire; as a range of the index.
+           AND t.next_fire_time >= CASE rule.name
+                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
+           AND t.generation <> ALL(:'passed_over'::bigint[])
+           -- end
+           -- include: is_not_refused
+           -- This node has not said that it does not run such triggers.
+           \if :refuses_many
+           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
+                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
+                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
+           \else
+           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
+           \endif
+           -- end
+           -- include: is_not_spared
+           -- No part of the backlog of skipped fires that this step leaves out.
+           AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
+           -- end
+         ORDER BY t.next_fire_time, t.priority DESC
+         LIMIT least(:'limit'::int, slots.workers, slots.group_slots)) AS first_of_range
+),
+-- include: ranges
+-- The ranges that have some of the soonest of all, and how many.
+ranges AS MATERIALIZED (
+    SELECT place, name, count(*) AS most
+      FROM (SELECT place, name
+              FROM (SELECT * FROM few WHERE (place, name) NOT IN (SELECT place, name FROM deep)
+                    UNION ALL SELECT * FROM many) AS all_ranges
+             ORDER BY next_fire_time, priority DESC, nth LIMIT :'limit'::int) AS soonest
+     GROUP BY place, name
+),
+-- end
+\endif
 -- The front of the index, as in `acquire`.
 front AS MATERIALIZED (
     SELECT node.at, of_range.*
@@ -414,12 +630,16 @@ front AS MATERIALIZED (
 \endif
       FROM node
      CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[], :'executors'::text[], :'workers'::int[],
-                       :'groups'::text[], :'group_slots'::int[])
-                AS slots(slot_pool, since, executor, workers, execution_group, group_slots)
+                       :'groups'::text[], :'group_slots'::int[]) WITH ORDINALITY
+                AS slots(slot_pool, since, executor, workers, execution_group, group_slots, place)
+\if :many_pools
+      JOIN ranges AS rule ON rule.place = slots.place
+\else
      CROSS JOIN
         -- include: acquired_rules
         (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
         -- end
+\endif
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
                t.job_type, t.placement, t.prev_fire_time AS previous_time, t.coalesced_fire_times,
@@ -448,8 +668,16 @@ front AS MATERIALIZED (
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
            \endif
            -- end
+           -- include: is_not_spared
+           -- No part of the backlog of skipped fires that this step leaves out.
+           AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
+           -- end
          ORDER BY t.next_fire_time, t.priority DESC
+\if :many_pools
+         LIMIT least(rule.most, slots.workers, slots.group_slots)
+\else
          LIMIT least(:'limit'::int, slots.workers, slots.group_slots)
+\endif
            FOR NO KEY UPDATE OF t SKIP LOCKED
      ) AS of_range
 ),
@@ -600,6 +828,10 @@ SELECT 1
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
            \endif
            -- end
+           -- include: is_not_spared
+           -- No part of the backlog of skipped fires that this step leaves out.
+           AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
+           -- end
          ORDER BY t.next_fire_time
          LIMIT 1
      ) AS first_of_range
@@ -648,6 +880,10 @@ waiting AS (
                \else
                AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
                \endif
+               -- end
+               -- include: is_not_spared
+               -- No part of the backlog of skipped fires that this step leaves out.
+               AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
                -- end
              ORDER BY t.next_fire_time
              LIMIT 1) AS first_of_range ON true
