@@ -29,7 +29,7 @@ FEWEST_RECENT = 6
 """The number of executions from which on a share of failures says something."""
 RECENT_RUNS = 20
 """The number of a job's latest executions by which its share of failures is judged."""
-AMONG = 10_000
+AMONG = 5_000
 """The number of executions of all jobs by which jobs are judged. The triggers of rare ones are looked up as well."""
 MOST_JOBS = 200
 MOST_EXAMINED = 1_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -131,7 +131,7 @@ class JobView:
     found among the latest 10,000 executions of all jobs."""
     outcomes: Mapping[str, int]
     """The number of `last_runs` by outcome."""
-    errors: tuple[tuple[str, int], ...] = ()
+    errors: Mapping[str, int] = field(default_factory=dict)
     """The errors of `last_runs` with their numbers, the commonest first."""
     actions: tuple[str, ...] = ()
     """The names of the actions that are possible now, whatever the role of the actor."""
@@ -166,7 +166,7 @@ def view(source: Source, key: JobKey) -> JobView:
         running=tuple(running_view(row, now) for row in claims() if row.job_key == key),
         last_runs=tuple(map(execution_summary, last)),
         outcomes=dict(Counter(str(execution.state) for execution in last)),
-        errors=tuple(Counter(line for run in last if (line := headline(run.error))).most_common(MOST_ERRORS)),
+        errors=dict(Counter(line for run in last if (line := headline(run.error))).most_common(MOST_ERRORS)),
         actions=allowed_actions.on_job(
             record.mode, {trigger.state for trigger in triggers}, has_more=record.trigger_count > len(triggers)
         ),

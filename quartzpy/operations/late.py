@@ -68,5 +68,5 @@ class LateJobs:
         return rest
 
 
-MANY = 10_000
+MANY = 1_000
 """The number of triggers that a list examines. With more, it may be without some that are late."""

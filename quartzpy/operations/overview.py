@@ -22,7 +22,7 @@ from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.failures import FailuresInARow
 from quartzpy.operations.groups import placements_of, pools
 from quartzpy.operations.incidents import Incident, ignored_timeouts, of_nodes, without_node
-from quartzpy.operations.late import LateJobs
+from quartzpy.operations.late import MANY, LateJobs
 from quartzpy.operations.lock_holders import MOST_LOCKS, LockHolder, lock_holders
 from quartzpy.operations.pause_incidents import paused_overdue
 from quartzpy.operations.source import MOST_COUNTED, Count, Source, attempt, counted
@@ -241,7 +241,7 @@ class _OverviewData:
             until=now - DUE,
             due_until=now - DUE,
             order=TriggerOrder.NEXT_FIRE_TIME,
-            among=MOST_COUNTED,
+            among=MANY,
         )
         self._due = ask(lambda store: store.find(due, MOST_DUE))()
         self._late = [record for record in self._due if late_by(record, now) is not None]

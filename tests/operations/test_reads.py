@@ -304,4 +304,4 @@ def test_a_list_of_jobs_says_whether_they_are_well(store: Harness, operations: O
     assert new.health is None
     view = operations.job(JobKey("bad"))
     assert view.job.health == bad.health
-    assert view.errors == (("ValueError: x", 3),)
+    assert view.errors == {"ValueError: x": 3}

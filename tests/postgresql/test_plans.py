@@ -18,7 +18,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ENDED, ActionState, ExecutionState, TriggerState
 from quartzpy.store.postgresql import lookups, migrations, pages
-from quartzpy.store.postgresql.admin import history, search, usage
+from quartzpy.store.postgresql.admin import audit_log, history, search, usage
 from quartzpy.store.postgresql.admin.records import Lanes
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.connection.listen import ANNOUNCE
@@ -467,6 +467,37 @@ def test_other_reads_read_few_of_the_triggers_that_wait_for_a_slot(
     explain: Callable[..., list[dict[str, Any]]], text: str, values: dict[str, Any], most: int
 ) -> None:
     assert 0 < read(explain(text, **values)) <= most
+
+
+@filled(Fill(FILL_HISTORY), Fill(FILL_HISTORY, "good"))
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (history.FAILING_JOBS, {"limit": 200, "among": _SOME, "recent": 20, "fewest": 3}),
+        (history.JOB_HEALTH, {"groups": ["DEFAULT"] * 3, "names": ["known", "a", "b"], "among": _SOME}),
+    ],
+    ids=["the jobs that fail", "the health of jobs"],
+)
+def test_jobs_are_judged_by_the_latest_executions_only(
+    explain: Callable[..., list[dict[str, Any]]], text: str, values: dict[str, Any]
+) -> None:
+    assert 0 < read(explain(text, **values)) <= 2 * _SOME
+
+
+@filled(Fill(FILL_HISTORY + FILL_PAGES), Fill(FILL_HISTORY + FILL_PAGES, "good"))
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (usage.PAUSED_OVERDUE, {"most": _SOME, "limit": 200}),
+        (usage.JOB_GROUPS, {"most": _SOME, "limit": 10, "after_group": "", "among": _SOME}),
+        (audit_log.NODE_ENDS, {"among": _SOME, "limit": 50}),
+    ],
+    ids=["the missed fires of pauses", "the groups of jobs", "the nodes that ended"],
+)
+def test_what_the_overview_counts_is_bounded(
+    explain: Callable[..., list[dict[str, Any]]], text: str, values: dict[str, Any]
+) -> None:
+    assert read(explain(text, **values)) <= 5 * _SOME
 
 
 @filled(Fill(FILL_HISTORY), Fill(FILL_HISTORY, "good"))

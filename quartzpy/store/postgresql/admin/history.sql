@@ -140,12 +140,13 @@ of_jobs AS (
            count(*) FILTER (WHERE place <= :'recent'::int AND is_failure) AS recent_failures,
            min(ended_at) FILTER (WHERE place <= :'recent'::int AND is_failure) AS recent_since,
            bool_or(is_failure) FILTER (WHERE place <= :'fewest'::int) AS fails_now,
-           (array_agg(fire_id ORDER BY place) FILTER (WHERE is_failure))[1:20] AS fire_ids
+           array_agg(fire_id ORDER BY place) FILTER (WHERE is_failure AND place <= :'recent'::int) AS fire_ids,
+           max(fire_id) FILTER (WHERE is_failure) AS last_failure
       FROM decided
      GROUP BY job_group, job_name
     HAVING count(*) FILTER (WHERE is_failure) >= :'fewest'::int
 )
-SELECT job_group, job_name, last_success, in_a_row, since, recent, recent_failures, recent_since, fails_now, fire_ids[1],
+SELECT job_group, job_name, last_success, in_a_row, since, recent, recent_failures, recent_since, fails_now, last_failure,
        (SELECT jsonb_agg(right(e.error, 500))::text FROM qrtz_executions e WHERE e.fire_id = ANY(fire_ids)),
        (SELECT CASE WHEN count(*) >= :'among'::int THEN min(ended_at) END FROM latest)
   FROM of_jobs

@@ -19,11 +19,12 @@ SELECT nextval('qrtz_fire_ids'), s.sched_name, :now, :now, :'instance', 'node', 
     ON s.sched_name = :'sched' AND s.instance_id = d.instance_id AND s.epoch = d.epoch
    AND s.checkin_count = d.checkin_count
  CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE f.state = 'ACQUIRED') AS released,
-           count(*) FILTER (WHERE f.state = 'EXECUTING' AND f.requests_recovery AND NOT f.cancel_requested) AS repeated,
-           count(*) FILTER (WHERE f.state = 'EXECUTING' AND NOT (f.requests_recovery AND NOT f.cancel_requested)) AS lost
-      FROM qrtz_fired_triggers f
-     WHERE f.sched_name = :'sched' AND f.epoch = s.epoch) AS held;
+    SELECT count(*) FILTER (WHERE c.state = 'ACQUIRED') AS released,
+           count(*) FILTER (WHERE c.state = 'EXECUTING' AND c.runs_again) AS repeated,
+           count(*) FILTER (WHERE c.state = 'EXECUTING' AND NOT c.runs_again) AS lost
+      FROM (SELECT state, epoch, requests_recovery AND cancel_requested IS FALSE AS runs_again
+              FROM qrtz_fired_triggers WHERE sched_name = :'sched') AS c
+     WHERE c.epoch = s.epoch) AS held;
 
 -- name: record_left
 -- A node that ends by itself has nothing left to lose.
