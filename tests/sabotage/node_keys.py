@@ -90,6 +90,30 @@ NODE_KEYS = (
         (f"{_FLOORS}::test_what_a_rate_limit_admits_is_found_although_it_has_waited_for_long",),
     ),
     Sabotage(
+        "overtaken_reads_set_floors",
+        "a read that was under way while a trigger was announced sets a floor above it",
+        (Edit(f"{_STORE}.connection.next_due", "if read.changes != self._changes:", "if False:"),),
+        ("tests/postgresql/test_next_due.py::test_a_read_that_was_overtaken_by_a_change_sets_no_floor",),
+    ),
+    Sabotage(
+        "what_an_epoch_has_refused_outlives_it",
+        "a node passes over what an epoch before it has refused",
+        (
+            Edit(
+                f"{_STORE}.connection.refused_keys",
+                "return self._refused if self._epoch == node.epoch else {}",
+                "return self._refused",
+            ),
+        ),
+        (f"{_KEYS}::test_what_an_epoch_has_said_ends_with_it_and_is_its_own[postgresql]",),
+    ),
+    Sabotage(
+        "refusals_are_stored_beside_the_lock",
+        "a trigger is not announced because of an earlier one, which a node refuses at the same moment",
+        (Edit(f"{_STORE}.steps.node_keys", "[said] = session.locked(", "[said] = session.unlocked("),),
+        ("tests/postgresql/test_news.py::test_what_a_node_refuses_is_stored_under_the_lock",),
+    ),
+    Sabotage(
         "steps_walk_under_the_lock",
         "a step walks over the triggers of other nodes while it has the lock",
         (Edit(f"{_STORE}.steps.acquire", "        if self.is_costly:\n", "        if False:\n"),),
