@@ -256,6 +256,24 @@ def test_a_slot_is_found_that_an_end_passed_on_whose_answer_was_lost(
     assert len(scene.acquire().fired) == 1
 
 
+def test_nothing_overtakes_what_another_node_has_released_below_the_floor(scene: Scene) -> None:
+    """The end of an execution of a serial job makes the next trigger wait for the node that ran it."""
+    scene.put(scene.store, "first", max_concurrent=1)
+    elsewhere = Scene(scene.other, scene.store, register(scene.other, "elsewhere"), scene.dsn)
+    [first] = elsewhere.acquire().fired
+    for name, ago in (("second", 9), ("third", 8)):
+        scene.put(scene.store, name, max_concurrent=1, ago=ago * SECOND)
+    scene.rise()
+    scene.put(scene.other, "fourth", max_concurrent=1, ago=timedelta())
+    elsewhere.ended(first)
+    assert [one.trigger.key.name for one in scene.acquire().fired] == []
+    order = []
+    while fired := elsewhere.acquire().fired:
+        order += [one.trigger.key.name for one in fired]
+        elsewhere.ended(fired[0])
+    assert order == ["second", "third", "fourth"]
+
+
 def test_what_a_rate_limit_admits_is_found_although_it_has_waited_for_long(scene: Scene) -> None:
     scene.put(scene.other, rate_limit="1/s", ago=timedelta(seconds=1))
     scene.acquire()

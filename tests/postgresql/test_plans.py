@@ -512,7 +512,7 @@ def test_due_triggers_are_read_off_the_front_of_their_index(
         due = [node for node in scans if node.get("Index Name") == "qrtz_triggers_due"]
         assert due, scans
         for node in scans:
-            assert walked(node) <= 3 * LIMIT, f"{node['Node Type']} walks over {walked(node)} rows"
+            assert walked(node) <= 3 * LIMIT, f"{node} walks over {walked(node)} rows"
         # Of 3,000 job types that the node runs.
         keys = [node for node in plan if node.get("Relation Name") == "qrtz_node_keys"]
         assert sum(walked(node) for node in keys) <= (3 * LIMIT if refuses_many else 3), keys

@@ -282,6 +282,33 @@ def test_a_held_row_is_passed_over_first_and_waited_for_at_the_end(
     assert len(in_state(store, state)) == COUNT
 
 
+@pytest.mark.parametrize("verb", ["pause", "resume", "delete"])
+def test_a_row_that_its_holder_writes_is_changed_when_it_is_free(
+    store: SqlJobStore, connect: Connect, between: Between, verb: str
+) -> None:
+    """The last row of all is written by another transaction while the slice with it is executed."""
+    store_many(store)
+    if verb == "resume":
+        store.pause(OF_GROUP)
+    look = connect()
+    calls: dict[str, tuple[Callable[[SqlJobStore], object], TriggerState]] = {
+        "pause": (PAUSES["trigger group"], PAUSED),
+        "resume": (RESUMES["trigger group"], WAITING),
+        "delete": (lambda store: store.delete_jobs([MANY]), PAUSED),
+    }
+    call, state = calls[verb]
+    with ThreadPoolExecutor(1) as thread, transaction(connect) as user:
+        user.execute("UPDATE qrtz_triggers SET priority = priority + 1 WHERE trigger_name = 'many-044'")
+        changing = thread.submit(call, store)
+        while not look.execute(WAITS).fetchone():
+            assert not changing.done(), "a held row was passed over at the end"
+        user.execute("COMMIT")
+        changing.result(30)
+        user.execute("BEGIN")
+    assert len(in_state(store, state)) == (0 if verb == "delete" else COUNT)
+    assert verb != "delete" or not in_state(store, WAITING)
+
+
 def test_opposite_calls_change_each_trigger_at_most_once(
     store: SqlJobStore, make_store: Callable[..., SqlJobStore], between: Between
 ) -> None:

@@ -13,7 +13,7 @@ BULK = (
     Sabotage(
         "marks_without_the_lock",
         "a trigger that is being stored while its group is paused may stay as it is",
-        (Edit(f"{_STORE}.slices", "if marks else ()), *after", "if False else ()), *after"),),
+        (Edit(f"{_STORE}.slices", "if is_marked else ()), *after", "if False else ()), *after"),),
         (f"{_TESTS}::test_a_trigger_whose_storing_has_read_that_nothing_is_paused_is_paused_in_the_end",),
     ),
     Sabotage(
@@ -30,6 +30,12 @@ BULK = (
             f"{_TESTS}::test_a_pause_of_a_job_includes_what_is_stored_before_its_end",
             f"{_TESTS}::test_a_trigger_whose_storing_has_read_that_nothing_is_paused_is_paused_in_the_end",
         ),
+    ),
+    Sabotage(
+        "slices_miss_what_is_written_meanwhile",
+        "a trigger that fires while a pause of very many waits for it is not paused",
+        (Edit(f"{_STORE}.slices", "*([] if skips else [session.bind(HOLD, **columns)])", ""),),
+        (f"{_TESTS}::test_a_row_that_its_holder_writes_is_changed_when_it_is_free[pause]",),
     ),
     Sabotage(
         "opposite_calls_chase_each_other",

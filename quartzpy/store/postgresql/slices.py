@@ -28,6 +28,7 @@ _Key = TypeVar("_Key", JobKey, TriggerKey)
 _T = TypeVar("_T")
 
 _SQL = SqlFile("slices.sql")
+HOLD = _SQL("hold")
 
 Switches: TypeAlias = tuple[
     Literal[
@@ -126,13 +127,16 @@ def change(
         for waits in (False, True):
             for rows, is_whole in _slices(session, affected, size, changed):
                 began = time.monotonic()
-                result = _transaction(session, marks, apply(_columns(rows), not (waits or is_whole)), follow, is_whole)
+                columns, skips = _columns(rows), not (waits or is_whole)
+                # What waits for a row in a statement does not change it after another one has: that is a new version.
+                before = [*marks, *([] if skips else [session.bind(HOLD, **columns)])]
+                result = _transaction(session, before, apply(columns, skips), follow, is_whole, is_marked=bool(marks))
                 size.adapt(time.monotonic() - began)
                 marks = ()
                 changed.update(row[0] for row in result.rows)
                 progress.add(len(result.rows))
             if marks:
-                _transaction(session, marks)
+                _transaction(session, marks, is_marked=True)
                 marks = ()
 
 
@@ -163,16 +167,17 @@ def are_few(session: SqlSession, affected: Affected) -> bool:
 
 def _transaction(
     session: SqlSession,
-    marks: Sequence[BoundStatement],
+    before: Sequence[BoundStatement],
     statement: BoundStatement | None = None,
     follow: Follow = lambda result, is_whole: [],
     is_whole: bool = True,
+    *,
+    is_marked: bool,
 ) -> Result:
     def work(transaction: Transaction) -> Result:
-        sent = [*marks, *([] if statement is None else [statement])]
-        result = transaction.execute(*sent)[-1]
+        result = transaction.execute(*before, *([] if statement is None else [statement]))[-1]
         after = [] if statement is None else follow(result, is_whole)
-        transaction.commit(*([session.lock(LockName.TRIGGER_ACCESS)] if marks else ()), *after)
+        transaction.commit(*([session.lock(LockName.TRIGGER_ACCESS)] if is_marked else ()), *after)
         return result
 
     return session.transaction(work)

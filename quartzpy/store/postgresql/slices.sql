@@ -49,3 +49,15 @@ SELECT page.at::text, page.generation, page.trigger_group, page.trigger_name
          ORDER BY 1, 2
          LIMIT :'limit'::int) AS page
  ORDER BY page.at, page.generation;
+
+-- name: hold
+-- Locks the triggers of a slice, in the order of their keys. A statement that waits for a row and finds it by its place
+-- does not change it: who held it may have written another version of it. The next statement sees that version.
+SELECT held.generation
+  FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
+       AS k(trigger_group, trigger_name, generation)
+ CROSS JOIN LATERAL (
+    SELECT t.generation FROM qrtz_triggers t
+     WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
+       AND t.generation = k.generation
+       FOR NO KEY UPDATE) AS held;

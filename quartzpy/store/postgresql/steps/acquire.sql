@@ -14,7 +14,8 @@
 -- - `is_due`: the trigger can fire now; `following`: the fire times after `scheduled_time`, `following_is_complete` if
 --   no others come after them; `also_due`: the number of the following ones that this fire coalesces, as they are due,
 --   too;
--- - `coalesced_fire_times`, those that it coalesces already; `fire_id`, the id of the claim or of the execution.
+-- - `coalesced_fire_times`, those that it coalesces already; `fire_id`, the id of the claim or of the execution;
+-- - `overtakes`: a trigger of the job that is due before it waits for a slot, and must have it first.
 --
 -- `decisions` adds `decision`: FIRE, CLAIM, SKIP, or BLOCK.
 
@@ -207,11 +208,30 @@ run_here AS MATERIALIZED (
          LIMIT 1) AS said
 ),
 -- end
--- The triggers that this node can take.
+-- The triggers that this node can take. One of a job with a limit may have been read from a time on before which a trigger
+-- of the job waits since an end has just released it: it `overtakes` those that are still blocked.
 candidates AS MATERIALIZED (
     SELECT due.at, due.row, due.job_group, due.job_name, due.concurrency_key, due.max_concurrent, due.overlap_policy,
            due.priority, due.scheduled_time, due.previous_time, due.is_due, due.following, due.following_is_complete,
-           due.also_due, due.coalesced_fire_times, nextval('qrtz_fire_ids') AS fire_id
+           due.also_due, due.coalesced_fire_times, nextval('qrtz_fire_ids') AS fire_id,
+           due.max_concurrent IS NOT NULL AND due.overlap_policy = 'block'
+               AND (SELECT max(since) > '-infinity' FROM unnest(:'sinces'::timestamptz[]) AS since)
+               AND EXISTS (
+                   SELECT FROM
+                          -- include: acquired_rules
+                          (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+                          -- end
+                    CROSS JOIN LATERAL (
+                       SELECT FROM qrtz_triggers w
+                        WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = due.job_group
+                          AND w.job_name = due.job_name AND w.concurrency_key = due.concurrency_key
+                          AND w.trigger_state = 'BLOCKED' AND w.misfire_rule = rule.name
+                          AND w.next_fire_time < due.scheduled_time
+                          AND w.next_fire_time >= CASE rule.name
+                                  WHEN 'SCHEDULER' THEN due.at - :'threshold'::interval ELSE '-infinity' END
+                          AND (rule.name <> 'OWN' OR w.next_fire_time >= due.at - w.misfire_threshold)
+                        LIMIT 1) AS sooner
+                   OFFSET 0) AS overtakes
       FROM (
         SELECT *
           FROM (SELECT front.*,
@@ -275,11 +295,13 @@ decisions AS MATERIALIZED (
     -- Its job waits for a slot. What is met while executions have all slots leaves the index of waiting triggers, so
     -- that no further step reads it before the end of one of them releases it. Other triggers of the job stay as they
     -- are. So do those for which claims leave no slot: the claims may not fire.
-    SELECT s.*, CASE WHEN s.rank > s.max_concurrent - s.running THEN 'BLOCK' WHEN s.is_due THEN 'FIRE' ELSE 'CLAIM' END
+    SELECT s.*,
+           CASE WHEN s.overtakes OR s.rank > s.max_concurrent - s.running THEN 'BLOCK'
+                WHEN s.is_due THEN 'FIRE' ELSE 'CLAIM' END
       FROM (SELECT l.*, count(*) FILTER (WHERE l.is_due AND l.rank <= l.max_concurrent - l.running)
                                 OVER (PARTITION BY l.job_group, l.job_name, l.concurrency_key) AS fires
               FROM limited l WHERE l.overlap_policy = 'block') AS s
-     WHERE s.rank <= s.max_concurrent - s.running OR s.running + s.fires >= s.max_concurrent
+     WHERE s.overtakes OR s.rank <= s.max_concurrent - s.running OR s.running + s.fires >= s.max_concurrent
     UNION ALL
     -- Its job does not wait for a slot.
     SELECT l.*, 0,

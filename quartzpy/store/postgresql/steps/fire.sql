@@ -25,7 +25,7 @@ candidates AS MATERIALIZED (
                 THEN least((SELECT count(*) FROM unnest(r.following) AS u(instant) WHERE u.instant <= node.at),
                            cardinality(r.following) - CASE WHEN r.following_is_complete THEN 0 ELSE 1 END)::int
                 ELSE 0 END AS also_due,
-           t.coalesced_fire_times, r.fire_id
+           t.coalesced_fire_times, r.fire_id, false AS overtakes
       FROM node
      CROSS JOIN requested r
       JOIN qrtz_fired_triggers f
@@ -95,11 +95,13 @@ decisions AS MATERIALIZED (
     -- Its job waits for a slot. What is met while executions have all slots leaves the index of waiting triggers, so
     -- that no further step reads it before the end of one of them releases it. Other triggers of the job stay as they
     -- are. So do those for which claims leave no slot: the claims may not fire.
-    SELECT s.*, CASE WHEN s.rank > s.max_concurrent - s.running THEN 'BLOCK' WHEN s.is_due THEN 'FIRE' ELSE 'CLAIM' END
+    SELECT s.*,
+           CASE WHEN s.overtakes OR s.rank > s.max_concurrent - s.running THEN 'BLOCK'
+                WHEN s.is_due THEN 'FIRE' ELSE 'CLAIM' END
       FROM (SELECT l.*, count(*) FILTER (WHERE l.is_due AND l.rank <= l.max_concurrent - l.running)
                                 OVER (PARTITION BY l.job_group, l.job_name, l.concurrency_key) AS fires
               FROM limited l WHERE l.overlap_policy = 'block') AS s
-     WHERE s.rank <= s.max_concurrent - s.running OR s.running + s.fires >= s.max_concurrent
+     WHERE s.overtakes OR s.rank <= s.max_concurrent - s.running OR s.running + s.fires >= s.max_concurrent
     UNION ALL
     -- Its job does not wait for a slot.
     SELECT l.*, 0,
