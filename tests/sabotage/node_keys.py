@@ -105,7 +105,7 @@ NODE_KEYS = (
                 "return self._refused",
             ),
         ),
-        (f"{_KEYS}::test_what_an_epoch_has_said_ends_with_it_and_is_its_own[postgresql]",),
+        (f"{_KEYS}::test_what_an_epoch_has_refused_is_undecided_for_the_next_one[postgresql]",),
     ),
     Sabotage(
         "refusals_are_stored_beside_the_lock",
