@@ -159,3 +159,11 @@ def test_a_slot_pool_that_the_node_did_not_know_is_named(store: Harness) -> None
     wanted = [Placement("big", "many"), Placement(group="zoo"), Placement(group="ape")]
     assert pools >= {DispatchKey(REPORT, placement.text).slot_pool for placement in wanted}
     assert names(store.acquire(node, types=[Slots(REPORT, Placement(group="zoo").text, group="zoo")]).fired) == ["b"]
+
+
+def test_what_an_epoch_has_refused_is_undecided_for_the_next_one(store: Harness) -> None:
+    node = store.node("a")
+    store.store.decide(node, {OTHER: False})
+    store.schedule(job(job_type="other"), once("t"))
+    assert not acquire(store, node).undecided
+    assert list(acquire(store, store.node("b")).undecided) == [OTHER]

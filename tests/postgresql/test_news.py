@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import psycopg
 import pytest
 
 from quartzpy import Scheduler
@@ -196,3 +199,18 @@ def test_what_a_node_leaves_to_the_others_is_for_all_of_them_at_once(store: SqlJ
     store.release(register(store), ())
     assert news.wait(SOON) == {Notification.RESUMED}
     news.close()
+
+
+def test_what_a_node_refuses_is_stored_under_the_lock(
+    store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
+) -> None:
+    """Either who announces a trigger sees it, or the node sees the trigger when it looks after that."""
+    node = register(store)
+    with connect() as user, ThreadPoolExecutor(1) as pool:
+        user.autocommit = False
+        user.execute("SELECT FROM qrtz_locks WHERE lock_name = 'TRIGGER_ACCESS' FOR UPDATE")
+        saying = pool.submit(store.decide, node, {DispatchKey("foreign"): False})
+        with pytest.raises(TimeoutError):
+            saying.result(0.5)
+        user.rollback()
+        saying.result(SOON)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 NODES = (0, 1)
 NOBODY = -1
@@ -122,7 +122,7 @@ class Edge(NamedTuple):
 
     label: str
     is_progress: bool
-    to: State
+    to: Any
 
 
 def first(scope: Scope) -> State:

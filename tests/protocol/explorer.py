@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from tests.protocol.explored_state import (
     ALL_CURES,
@@ -45,6 +46,13 @@ class Model:
     def __init__(self, scope: Scope, cures: Cures) -> None:
         self.scope = scope
         self.cures = cures
+
+    def first(self) -> State:
+        return first(self.scope)
+
+    @staticmethod
+    def canonical(state: State) -> State:
+        return canonical(state)
 
     def draft(self, state: State, *, fault: bool = False) -> Draft:
         draft = Draft(state, self.scope, self.cures)
@@ -271,7 +279,7 @@ class Finding:
     steps: int
     wrong: str | None = None
     trace: tuple[str, ...] = ()
-    last: State | None = None
+    last: object = None
 
     def __str__(self) -> str:
         told = f"{self.states} states, {self.steps} steps"
@@ -281,19 +289,37 @@ class Finding:
         return "\n".join([f"{told}: {self.wrong}", *lines, f"     {self.last}"])
 
 
-def _told(model: Model, path: list[State]) -> Iterator[str]:
+class Explored(Protocol):
+    """A model: what may happen next in a state, and what is asked of it."""
+
+    def first(self) -> Any: ...
+
+    def canonical(self, state: Any, /) -> Any: ...
+
+    def edges(self, state: Any) -> Iterator[Edge]: ...
+
+    def violation(self, state: Any) -> str | None: ...
+
+    def is_at_rest(self, state: Any) -> bool: ...
+
+
+def _told(model: Explored, path: list[Any]) -> Iterator[str]:
     """What happened on the way, told with each node under one name throughout."""
-    state = first(model.scope)
+    state = model.first()
     for following in path:
-        label, _, state = next(edge for edge in model.edges(state) if canonical(edge.to) == following)
+        label, _, state = next(edge for edge in model.edges(state) if model.canonical(edge.to) == following)
         yield label
 
 
 def explore(scope: Scope, cures: Cures = ALL_CURES) -> Finding:
     """Visit every state of the scope; the first that breaks an invariant, or from which there is no way to rest."""
-    model = Model(scope, cures)
-    start = canonical(first(scope))
-    found: dict[State, int] = {start: 0}
+    return explored(Model(scope, cures))
+
+
+def explored(model: Explored) -> Finding:
+    """Visit every state of a model, as `explore` does."""
+    start = model.canonical(model.first())
+    found: dict[Any, int] = {start: 0}
     states = [start]
     came = [-1]
     backward: list[list[int]] = [[]]
@@ -312,7 +338,7 @@ def explore(scope: Scope, cures: Cures = ALL_CURES) -> Finding:
         if (wrong := model.violation(state)) is not None:
             return Finding(len(states), steps, wrong, trace(at), state)
         for _, is_progress, reached in model.edges(state):
-            to = canonical(reached)
+            to = model.canonical(reached)
             if to == state:
                 continue
             steps += 1

@@ -90,6 +90,30 @@ NODE_KEYS = (
         (f"{_FLOORS}::test_what_a_rate_limit_admits_is_found_although_it_has_waited_for_long",),
     ),
     Sabotage(
+        "overtaken_reads_set_floors",
+        "a read that was under way while a trigger was announced sets a floor above it",
+        (Edit(f"{_STORE}.connection.next_due", "if read.changes != self._changes:", "if False:"),),
+        ("tests/postgresql/test_next_due.py::test_a_read_that_was_overtaken_by_a_change_sets_no_floor",),
+    ),
+    Sabotage(
+        "what_an_epoch_has_refused_outlives_it",
+        "a node passes over what an epoch before it has refused",
+        (
+            Edit(
+                f"{_STORE}.connection.refused_keys",
+                "return self._refused if self._epoch == node.epoch else {}",
+                "return self._refused",
+            ),
+        ),
+        (f"{_KEYS}::test_what_an_epoch_has_refused_is_undecided_for_the_next_one[postgresql]",),
+    ),
+    Sabotage(
+        "refusals_are_stored_beside_the_lock",
+        "a trigger is not announced because of an earlier one, which a node refuses at the same moment",
+        (Edit(f"{_STORE}.steps.node_keys", "[said] = session.locked(", "[said] = session.unlocked("),),
+        ("tests/postgresql/test_news.py::test_what_a_node_refuses_is_stored_under_the_lock",),
+    ),
+    Sabotage(
         "what_a_step_reads_overtakes_what_is_released",
         "a trigger of a serial job fires before one that is due earlier and has just been released below the floor",
         (Edit(f"{_STEPS}/acquire.sql", "CASE WHEN s.overtakes OR s.rank >", "CASE WHEN s.rank >"),),
