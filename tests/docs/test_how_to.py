@@ -187,6 +187,28 @@ def test_django_schedules_inside_atomic_and_runs_a_node(
     assert python(django_project, "-c", DJANGO_SETTINGS + DJANGO, url=url).strip().endswith("done")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "run_main", "is_started"),
+    [
+        ("runserver", "true", True),
+        ("runserver --noreload", "", True),
+        ("runserver", "", False),
+        ("migrate", "", False),
+    ],
+)
+def test_django_starts_a_node_in_the_process_of_runserver_that_serves(
+    django_project: Path, fresh_database: Callable[[], str], arguments: str, run_main: str, is_started: bool
+) -> None:
+    from quartzpy.store.postgresql import migrations
+
+    url = fresh_database()
+    migrations.upgrade(url)
+    begin = f"import os, sys; sys.argv = ['manage.py', *{arguments.split()}]; os.environ['RUN_MAIN'] = {run_main!r}"
+    end = "from billing.scheduling import scheduler; print(scheduler().is_started)"
+    said = python(django_project, "-c", f"{begin}\n{DJANGO_SETTINGS}\n{end}", url=url)
+    assert said.split()[-1] == str(is_started)
+
+
 @pytest.mark.parametrize("options", ["", ", parallel=2"], ids=["one process", "parallel"])
 def test_the_tests_of_the_django_page_pass(
     django_project: Path, fresh_database: Callable[[], str], options: str
