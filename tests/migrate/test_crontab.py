@@ -113,7 +113,7 @@ def test_the_command_stores_jobs(postgres_dsn: str, tmp_path: Path) -> None:
     given = tmp_path / "crontab"
     given.write_text("*/5 * * * * /opt/poll\n@reboot /opt/start\n")
     command = ("import", "crontab", str(given), "--time-zone", "UTC", "--job-type", TYPE)
-    refused = quartzpy(*command, QUARTZPY_URL="")
+    refused = quartzpy(*command, "--apply", QUARTZPY_URL="")
     assert refused.returncode == 2
     assert "no database is selected: give --url" in refused.stderr
     stored = quartzpy(*command, "--dsn", postgres_dsn, "--name", "imported", "--apply")

@@ -105,8 +105,9 @@
     });
     stream.addEventListener("changed", (event) => changed(event.data.split(" ")));
     stream.onerror = () => {
-      // Whether the server still answers is asked at once: what the page shows may no longer be so.
-      if (connected) { pending = true; refresh(); }
+      // Whether the server still answers is asked at once: what the page shows may no longer be so. It is asked again with
+      // each vain attempt to connect: a server that ends may answer once more after it has closed the stream.
+      if (connected || (stream && stream.readyState === EventSource.CONNECTING)) { pending = true; refresh(); }
       connected = false;
       // The browser connects again by itself, unless the answer was not a stream: the server has too many of them, or
       // a proxy answered. Until there is one, the page asks by itself.

@@ -149,11 +149,13 @@ class Watched:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.problems: list[str] = []
+        self.expected: tuple[str, ...] = ()
+        """Parts of texts that are no problem. The browser reports an answer some time after it has arrived."""
         page.on("console", self._on_console)
         page.on("pageerror", self._on_error)
 
     def _on_console(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
+        if message.type in ("error", "warning") and not any(part in message.text for part in self.expected):
             self.problems.append(message.text)
 
     def _on_error(self, error: Error) -> None:
