@@ -124,7 +124,8 @@ def executions_in_cells(
         return CountedExecutions((), start, 0)
     records = tuple(
         CellRecord(lane_group, lane_name, Outcome(outcome), cell, number, _alone(bar) if bar[0] is not None else None)
-        for _, _, lane_group, lane_name, outcome, cell, number, *bar in rows
+        for _, _, lane_group, lane_name, outcome, its_cells, numbers, *bar in rows
+        for cell, number in zip(its_cells, numbers, strict=True)
     )
     return CountedExecutions(records, rows[0][0], rows[0][1])
 

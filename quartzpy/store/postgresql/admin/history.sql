@@ -109,12 +109,13 @@ chosen AS (
 )
 SELECT (SELECT CASE WHEN sum(number) < :'limit'::int THEN :'start'::timestamptz ELSE min(first_ended) END FROM cells),
        (SELECT count(*) FROM of_lanes),
-       c.lane_group, c.lane_name, c.outcome, c.cell, c.number,
+       c.lane_group, c.lane_name, c.outcome, c.cells, c.numbers,
        e.fire_id, e.trigger_group, e.trigger_name, e.job_group, e.job_name, e.instance_id, e.scheduled_time,
        coalesce(e.started_at, e.fired_time), e.ended_at
-  FROM chosen c
-  LEFT JOIN LATERAL (
-    SELECT * FROM qrtz_executions x WHERE x.fire_id = c.fire_id AND c.place <= :'bars'::int LIMIT 1) AS e ON true;
+  FROM (SELECT lane_group, lane_name, outcome, alone, array_agg(cell) AS cells, array_agg(number) AS numbers
+          FROM (SELECT *, CASE WHEN place <= :'bars'::int THEN fire_id END AS alone FROM chosen) AS with_bars
+         GROUP BY lane_group, lane_name, outcome, alone) AS c
+  LEFT JOIN LATERAL (SELECT * FROM qrtz_executions x WHERE x.fire_id = c.alone LIMIT 1) AS e ON true;
 
 -- name: failing_jobs
 -- The jobs of which some executions failed for good, among the latest executions of all jobs. One that failed and is
