@@ -30,6 +30,12 @@ def test_a_page_answers_as_a_document_and_as_a_fragment(client: TestClient, path
     part = client.get(path, headers={"HX-Request": "true"})
     assert part.status_code == 200
     assert part.text.strip().startswith('<div id="content"')
+    # Only what the script asks for is compressed, if it is large: a whole page has the CSRF token.
+    assert ("content-encoding" in part.headers) is (len(part.content) >= 1_000)
+    assert "content-encoding" not in whole.headers
+    plain = client.get(path, headers={"HX-Request": "true", "Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+    assert plain.text.strip().startswith('<div id="content"')
 
 
 @pytest.mark.parametrize("kind", ["job", "trigger"])

@@ -66,11 +66,29 @@
     indicator.dataset.state = state;
     indicator.textContent = { on: "Live", off: "Paused", lost: "Reconnecting", polls: "Every 10 s" }[state];
   };
+  // What an open page fetches is limited: after the first refreshes it is about 4 MB an hour, unless somebody uses the
+  // page. Even then it is never older than ten seconds.
+  const RATE = 1200, LONGEST_WAIT = 10000;
+  const burst = () => Number(body.dataset.burst || 400000);
+  let credit = burst(), earned = Date.now(), waiting = 0;
+  const spend = () => {
+    const fetched = performance.getEntriesByType("resource").at(-1), now = Date.now();
+    performance.clearResourceTimings();
+    credit = Math.min(burst(), credit + ((now - earned) / 1000) * RATE) - (fetched ? fetched.transferSize : 0);
+    earned = now;
+    return credit < 0 ? Math.min(LONGEST_WAIT, (-credit / RATE) * 1000) : 0;
+  };
+  const used = () => {
+    if (credit >= 0) return;
+    credit = burst() / 4; next = 0;
+    if (waiting) { clearTimeout(waiting); waiting = 0; busy = false; refresh(); }
+  };
+  for (const kind of ["pointerdown", "keydown", "wheel"]) document.addEventListener(kind, used, { passive: true });
   const isEditing = () => document.querySelector("dialog[open], #content form[data-editing]") !== null;
   const refresh = () => {
     if (busy || document.hidden || paused || isEditing()) return;
     const wait = next - Date.now();
-    if (wait > 0) { busy = true; setTimeout(() => { busy = false; refresh(); }, wait); return; }
+    if (wait > 0) { busy = true; waiting = setTimeout(() => { waiting = 0; busy = false; refresh(); }, wait); return; }
     pending = false; busy = true; begun = Date.now();
     clearTimeout(slow);
     slow = setTimeout(() => { know(503); show(); }, 10000);
@@ -81,7 +99,7 @@
     if (context.sourceElement.id !== "content") return;
     busy = false;
     // A busy server is asked less often: at most a quarter of the time is spent on asking it.
-    next = Math.max(begun + 1000, Date.now() + 3 * (Date.now() - begun));
+    next = Math.max(begun + 1000, Date.now() + 3 * (Date.now() - begun), begun + spend());
     const status = context.response ? context.response.raw.status : 0;
     clearTimeout(slow);
     know(status);

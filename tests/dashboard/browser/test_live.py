@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 
 import pytest
@@ -178,6 +179,28 @@ def test_a_node_that_dies_is_an_incident_on_the_open_overview(
         expect(row).to_contain_text("alive", timeout=SOON)
         node.send_signal(signal.SIGKILL)
         expect(page.locator(".incident", has_text="node-c").first).to_be_visible(timeout=SOON)
+
+
+def test_an_open_page_that_nobody_uses_asks_less_often_and_catches_up_when_it_is_used(
+    running_shop: Shop, open_browser: Callable[..., Watched]
+) -> None:
+    page = open_browser().page
+    page.goto(f"{running_shop.url}/executions")
+    expect(page.locator("#live")).to_have_attribute("data-state", "on")
+    # As if it had fetched a lot already.
+    page.evaluate("document.body.dataset.burst = -100_000")
+    asked: list[float] = []
+    page.on("request", lambda request: asked.append(time.monotonic()) if "executions" in request.url else None)
+    with page.expect_response(lambda answer: "executions" in answer.url, timeout=SOON) as one:
+        pass
+    assert one.value.headers["content-encoding"] == "gzip"
+    page.wait_for_timeout(6_000)
+    assert len(asked) == 1, "the next one is ten seconds later, although executions end each second"
+    page.evaluate("document.body.dataset.burst = 400_000")
+    begun = time.monotonic()
+    with page.expect_response(lambda answer: "executions" in answer.url, timeout=SOON):
+        page.mouse.wheel(0, 10)
+    assert time.monotonic() - begun < 3
 
 
 def test_the_server_ends_at_once_although_a_page_is_open(
