@@ -392,6 +392,7 @@ class AsyncQueryMethods(AsyncMethods[_QueryMethodsT]):
         since: datetime | None = None,
         until: datetime | None = None,
         exhausted: bool = False,
+        error: str | None = None,
     ) -> AsyncQuery[ExecutionRecord]:
         """Query the executions of the whole cluster, the latest first. Without `state`, the query selects the history.
 
@@ -409,6 +410,7 @@ class AsyncQueryMethods(AsyncMethods[_QueryMethodsT]):
             until: the scheduled fire time is before this instant.
             exhausted: only executions that FAILED and that no retry follows: their retry policy is exhausted, or they
                 have none. `run_again` runs such an execution once more.
+            error: only executions whose error has this text; upper and lower case differ.
 
         Raises:
             InvalidValueError: a filter has a value that it cannot have.
@@ -425,6 +427,7 @@ class AsyncQueryMethods(AsyncMethods[_QueryMethodsT]):
                 since=since,
                 until=until,
                 exhausted=exhausted,
+                error=error,
             ),
         )
 

@@ -98,6 +98,7 @@ EXECUTION_FILTERS = FilterSet(
         "since": {"help": "The earliest scheduled fire time: an instant, or a length of time ago."},
         "until": {"help": "The scheduled fire time is before this instant, or before this length of time ago."},
         "exhausted": {"is_flag": True, "help": "Only those that failed and that no retry follows."},
+        "error": {"help": "A part of the error; upper and lower case differ."},
     },
     PAST,
 )

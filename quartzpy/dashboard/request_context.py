@@ -276,9 +276,10 @@ def execution_filters(context: RequestContext) -> dict[str, Any]:
         "group": group_filter(context),
         "job_type": context.parameter("job_type"),
         "node": context.parameter("node"),
-        "since": instant_filter(context, "since"),
-        "until": instant_filter(context, "until"),
+        "since": local_instant(context, "from") or instant_filter(context, "since"),
+        "until": local_instant(context, "to") or instant_filter(context, "until"),
         "exhausted": state == EXHAUSTED,
+        "error": context.parameter("error"),
     }
 
 

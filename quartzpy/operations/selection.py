@@ -136,7 +136,7 @@ _FILTERS: Mapping[Subject, frozenset[str]] = {
         {"job", "group", "contains", "state", "calendar", "job_type", "kind", "since", "until", "due_until"}
     ),
     Subject.EXECUTION: frozenset(
-        {"state", "job", "trigger", "group", "job_type", "node", "since", "until", "exhausted"}
+        {"state", "job", "trigger", "group", "job_type", "node", "since", "until", "exhausted", "error"}
     ),
     Subject.TRIGGER_GROUP: frozenset({"group"}),
     Subject.JOB_GROUP: frozenset({"group"}),

@@ -281,6 +281,7 @@ def execution_query(
     since: datetime | None = None,
     until: datetime | None = None,
     exhausted: bool = False,
+    error: str | None = None,
 ) -> ExecutionQuery:
     """Return the query of the filters of `Scheduler.executions`.
 
@@ -300,6 +301,7 @@ def execution_query(
         since=checked_instant(since, "since"),
         until=checked_instant(until, "until"),
         exhausted=exhausted,
+        error=checked_text(error, "error"),
     )
 
 

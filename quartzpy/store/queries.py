@@ -187,6 +187,8 @@ class ExecutionQuery(RecordQuery[ExecutionRecord]):
     until: datetime | None = None
     exhausted: bool = False
     """Only executions that FAILED and are not retried."""
+    error: str | None = None
+    """Only executions whose error has this text."""
     among: int | None = None
     """The number of ended executions that are examined at most; a page then has those among them that match. None
     examines as many as the page needs. It has no effect on the executions of a trigger."""

@@ -137,6 +137,16 @@ def test_those_of_a_job_and_of_a_trigger_are_found(world: Harness, name: str) ->
     assert executions(world, trigger_key=key(name, "other")) == executions(world, job_key=job_key(name, "other")) == {}
 
 
+def test_a_part_of_the_error_selects_those_that_have_it(world: Harness) -> None:
+    [failed] = executions(world, error="trace")
+    assert failed == "failed"
+    assert list(executions(world, error="trace", trigger_key=key("failed"))) == ["failed"]
+    assert list(executions(world, error="trace", states=EVERY)) == ["failed"]
+    assert executions(world, error="Trace") == {}, "upper and lower case differ"
+    assert executions(world, error="trace", trigger_key=key("succeeded")) == {}
+    assert executions(world, error="%") == {}
+
+
 @pytest.mark.parametrize("seconds", [0, 1, 3, 9, 14, 3600, 9 * 3600])
 def test_since_is_from_an_instant_on_and_until_before_it(world: Harness, seconds: int) -> None:
     instant = at(seconds)

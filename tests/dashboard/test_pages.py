@@ -169,3 +169,29 @@ def test_a_list_that_has_searched_a_part_leads_on(client: TestClient, monkeypatc
     page = client.get("/triggers?contains=no-such-name").text
     assert "None of the 1 triggers searched match" in page
     assert "Search on" in page
+
+
+def test_executions_are_found_by_their_error_and_a_span(client: TestClient, postgres_dsn: str) -> None:
+    """As the form sends it: a part of the error, and two times of the reader's clock."""
+    with connect_to(postgres_dsn) as connection:
+        for fire_id, error in ((901, "ValueError: feed 7"), (902, "KeyError: 'id'")):
+            connection.execute(
+                """
+                INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group,
+                    job_name, job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, error)
+                SELECT %s, 'scene', 'g', 't', %s, 'g', 'j', 'x:J', 'n', 1, at, at, at, 'FAILED', %s
+                  FROM (SELECT timestamptz '2026-03-02 12:00Z' AS at) AS s
+                """,
+                [fire_id, fire_id, error],
+            )
+
+    def found(**query: str) -> list[str]:
+        page = client.get("/executions", params={"zone": "Asia/Kolkata", **query})
+        return sorted(set(re.findall(r'href="/executions/(\d+)', page.text)))
+
+    assert found(error="feed 7") == ["901"]
+    assert found(error="Error") == ["901", "902"]
+    assert found(error="no such") == []
+    assert found(**{"error": "Error", "from": "2026-03-02T17:29", "to": "2026-03-02T17:31"}) == ["901", "902"]
+    assert found(**{"error": "Error", "from": "2026-03-02T17:31"}) == []
+    assert found(error="Error", to="2026-03-02T17:30") == []

@@ -122,6 +122,7 @@ NODE = Parameter("node", "The instance id of the node.", _TEXT)
 EXHAUSTED = Parameter(
     "exhausted", "Only executions that failed and are not retried.", {"type": "boolean", "default": False}, _boolean
 )
+ERROR = Parameter("error", "A part of the error; upper and lower case differ.", _TEXT)
 ACTION = Parameter("action", "The result of the misfire instruction.", one_of(MisfireAction))
 ACTOR = Parameter("actor", "The name of the actor.", _TEXT)
 AUDITED = Parameter("action", "The name of the action.", _TEXT)
@@ -227,7 +228,7 @@ READS: tuple[Read, ...] = (
         "/executions",
         "executions",
         "The executions, the latest first.",
-        (*PAGE, OUTCOME, OF_JOB, OF_TRIGGER, GROUP, JOB_TYPE, NODE, SINCE, UNTIL, EXHAUSTED),
+        (*PAGE, OUTCOME, OF_JOB, OF_TRIGGER, GROUP, JOB_TYPE, NODE, SINCE, UNTIL, EXHAUSTED, ERROR),
     ),
     Read("/execution", "execution", "One execution.", (FIRE_ID,)),
     Read(

@@ -237,6 +237,7 @@ class QueryMethods(Methods):
         since: datetime | None = None,
         until: datetime | None = None,
         exhausted: bool = False,
+        error: str | None = None,
     ) -> Query[ExecutionRecord]:
         """Query the executions of the whole cluster, the latest first. Without `state`, the query selects the history.
 
@@ -254,6 +255,7 @@ class QueryMethods(Methods):
             until: the scheduled fire time is before this instant.
             exhausted: only executions that FAILED and that no retry follows: their retry policy is exhausted, or they
                 have none. `run_again` runs such an execution once more.
+            error: only executions whose error has this text; upper and lower case differ.
 
         Raises:
             InvalidValueError: a filter has a value that it cannot have.
@@ -268,6 +270,7 @@ class QueryMethods(Methods):
             since=since,
             until=until,
             exhausted=exhausted,
+            error=error,
         )
         return self._query("executions", query)
 

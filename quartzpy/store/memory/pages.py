@@ -178,6 +178,7 @@ def _execution_matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:
         and query.instance_id in (None, record.instance_id)
         and _is_between(record.scheduled_fire_time, query)
         and (record.exhausted or not query.exhausted)
+        and (query.error is None or query.error in (record.error or ""))
     )
 
 

@@ -30,8 +30,10 @@ def executions_text(query: ExecutionQuery, after: Position | None, *, count: boo
     ended = query.states & (frozenset({ExecutionState.FAILED}) if query.exhausted else ENDED)
     parts = {
         "ended": past and bool(ended),
-        "fired": past and bool(_fired_states(query)) and not query.exhausted,
-        "to_come": ExecutionState.SCHEDULED in query.states and not query.exhausted and not query.instance_id,
+        "fired": past and bool(_fired_states(query)) and not (query.exhausted or query.error),
+        "to_come": (
+            ExecutionState.SCHEDULED in query.states and not (query.exhausted or query.error) and not query.instance_id
+        ),
     }
     if not any(parts.values()):
         return ""
@@ -46,6 +48,7 @@ def executions_text(query: ExecutionQuery, after: Position | None, *, count: boo
         in_group=group_matcher(query.job_group) is not None,
         of_type=query.job_type is not None,
         of_node=query.instance_id is not None,
+        has_error=query.error is not None,
         since=query.since is not None,
         until=query.until is not None,
         after=past and after is not None,
@@ -80,6 +83,7 @@ def values_of_executions(query: ExecutionQuery, after: Position | None) -> dict[
         "group": group_filter and group_filter.value,
         "job_type": query.job_type,
         "instance": query.instance_id,
+        "error": query.error,
         "since": query.since,
         "until": query.until,
         "after_at": at,

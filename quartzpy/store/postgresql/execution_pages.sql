@@ -52,6 +52,9 @@ SELECT *
 \if :of_type
                AND job_type = :'job_type'
 \endif
+\if :has_error
+               AND strpos(error, :'error') > 0
+\endif
 \if :of_node
                AND instance_id = :'instance'
 \endif
@@ -112,6 +115,9 @@ SELECT *
            \endif
            \if :of_type
                           AND job_type = :'job_type'
+           \endif
+           \if :has_error
+                          AND strpos(error, :'error') > 0
            \endif
            \if :of_node
                           AND instance_id = :'instance'
@@ -176,6 +182,9 @@ SELECT *
            \if :of_type
                           AND job_type = :'job_type'
            \endif
+           \if :has_error
+                          AND strpos(error, :'error') > 0
+           \endif
            \if :of_node
                           AND instance_id = :'instance'
            \endif
@@ -221,6 +230,9 @@ SELECT *
            \endif
            \if :of_type
                           AND job_type = :'job_type'
+           \endif
+           \if :has_error
+                          AND strpos(error, :'error') > 0
            \endif
            \if :of_node
                           AND instance_id = :'instance'
