@@ -190,6 +190,13 @@ def test_executions_are_found_by_their_error_and_a_span(client: TestClient, post
         return sorted(set(re.findall(r'href="/executions/(\d+)', page.text)))
 
     assert found(error="feed 7") == ["901"]
+    # The errors of a job lead to their executions.
+    with connect_to(postgres_dsn) as connection:
+        [(group, name)] = connection.execute("SELECT job_group, job_name FROM qrtz_job_details LIMIT 1").fetchall()
+        connection.execute("UPDATE qrtz_executions SET job_group = %s, job_name = %s", [group, name])
+    page = client.get("/job", params={"group": group, "name": name}).text
+    [link] = [unescape(url) for url in re.findall(r'href="([^"]*error=[^"]*)"', page) if "feed" in url]
+    assert re.findall(r'href="/executions/(\d+)', client.get(link).text)[:1] == ["901"]
     assert found(error="Error") == ["901", "902"]
     assert found(error="no such") == []
     assert found(**{"error": "Error", "from": "2026-03-02T17:29", "to": "2026-03-02T17:31"}) == ["901", "902"]
