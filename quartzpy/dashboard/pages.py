@@ -25,6 +25,7 @@ from quartzpy.dashboard.request_context import (
     local_instant,
     page,
     page_position,
+    span_filters,
     trigger_filter,
     trigger_filters,
 )
@@ -284,8 +285,7 @@ def misfire_list(context: RequestContext) -> Response:
         job=job_filter(context),
         action=context.parameter("action"),
         node=context.parameter("node"),
-        since=instant_filter(context, "since"),
-        until=instant_filter(context, "until"),
+        **span_filters(context),
     )
     live = "" if context.parameter("after") else "schedule"
     return context.render("misfires.html", live=live, page=misfires, actions=_MISFIRE_ACTIONS)
@@ -302,8 +302,7 @@ def audit_log(context: RequestContext) -> Response:
         action=context.parameter("action"),
         subject=context.parameter("subject"),
         state=context.parameter("state"),
-        since=instant_filter(context, "since"),
-        until=instant_filter(context, "until"),
+        **span_filters(context),
     )
     live = "" if context.parameter("after") else "schedule"
     return context.render("audit.html", live=live, page=entries, states=_ACTION_STATES)

@@ -276,10 +276,17 @@ def execution_filters(context: RequestContext) -> dict[str, Any]:
         "group": group_filter(context),
         "job_type": context.parameter("job_type"),
         "node": context.parameter("node"),
-        "since": local_instant(context, "from") or instant_filter(context, "since"),
-        "until": local_instant(context, "to") or instant_filter(context, "until"),
+        **span_filters(context),
         "exhausted": state == EXHAUSTED,
         "error": context.parameter("error"),
+    }
+
+
+def span_filters(context: RequestContext) -> dict[str, Any]:
+    """Return the bounds of a span: the times of a form, or those of a link."""
+    return {
+        "since": local_instant(context, "from") or instant_filter(context, "since"),
+        "until": local_instant(context, "to") or instant_filter(context, "until"),
     }
 
 

@@ -202,3 +202,29 @@ def test_executions_are_found_by_their_error_and_a_span(client: TestClient, post
     assert found(**{"error": "Error", "from": "2026-03-02T17:29", "to": "2026-03-02T17:31"}) == ["901", "902"]
     assert found(**{"error": "Error", "from": "2026-03-02T17:31"}) == []
     assert found(error="Error", to="2026-03-02T17:30") == []
+
+
+@pytest.mark.parametrize("path", ["/misfires", "/audit"])
+def test_misfires_and_actions_are_found_by_a_span(client: TestClient, postgres_dsn: str, path: str) -> None:
+    with connect_to(postgres_dsn) as connection:
+        connection.execute(
+            """
+            INSERT INTO qrtz_misfires (id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+                instance_id, handled_at, misfire_instruction, action, scheduled_time, missed, has_more, caught_up)
+            SELECT 1, 'scene', 'g', 'marked-in-march', 1, 'g', 'j', 'n', at, 'smart', 'SKIPPED', at, '{}', false, 0
+              FROM (SELECT timestamptz '2026-03-02 12:00Z' AS at) AS s
+            """
+        )
+        connection.execute(
+            """
+            INSERT INTO qrtz_audit (id, sched_name, at, actor, role, action, subject, reason, state, count)
+            VALUES (1, 'scene', '2026-03-02 12:00Z', 'marked-in-march', 'admin', 'pause', 'all', '', 'SUCCEEDED', 1)
+            """
+        )
+    spans = {"2026-03-02T17:29": True, "2026-03-02T17:31": False}
+    for at, is_found in spans.items():
+        page = client.get(path, params={"zone": "Asia/Kolkata", "from": at})
+        assert ("marked-in-march" in page.text) is is_found
+        page = client.get(path, params={"zone": "Asia/Kolkata", "to": at})
+        assert ("marked-in-march" in page.text) is not is_found
+        assert f'name="to" value="{at}"' in page.text
