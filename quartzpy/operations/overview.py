@@ -133,6 +133,13 @@ class Overview:
         return Count(sum(count.number for count in of_names), any(count.has_more for count in of_names))
 
     @property
+    def is_new(self) -> bool:
+        """Nobody has begun yet: there is no job, no node has ever run, and no other scheduler's nodes are astray."""
+        only = self.incidents[0] if len(self.incidents) == 1 else None
+        is_without_nodes = only is not None and only.kind == "no-node" and len(only.why) == 1
+        return is_without_nodes and not (self.nodes or self.lost_nodes or self.number("jobs").number)
+
+    @property
     def calm(self) -> str:
         """What is in order, in words, from the same numbers as everything else here: "3 nodes alive, nothing late"."""
         alive = sum(node.state is NodeState.ALIVE for node in self.nodes)

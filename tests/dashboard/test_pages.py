@@ -228,3 +228,20 @@ def test_misfires_and_actions_are_found_by_a_span(client: TestClient, postgres_d
         page = client.get(path, params={"zone": "Asia/Kolkata", "to": at})
         assert ("marked-in-march" in page.text) is not is_found
         assert f'name="to" value="{at}"' in page.text
+
+
+def test_an_empty_scheduler_begins_with_three_steps(postgres_dsn: str) -> None:
+    empty = Scheduler(postgres_dsn, name="new-shop")
+    page = TestClient(create_app(empty), **LOCAL)
+    text = unescape(page.get("/").text)
+    assert "Three steps to the first fire" in text
+    assert 'name="new-shop"' in text
+    assert "No node is running" not in text
+    # The program of the page is one that runs.
+    [program] = re.findall(r"<pre>(from quartzpy.*?)</pre>", text, re.DOTALL)
+    compile(program, "jobs.py", "exec")
+    empty.schedule_job(JobDetail("x:J", "job"), "0 0 2 * * ?")
+    later = unescape(page.get("/").text)
+    assert "No node is running, so nothing fires." in later
+    assert "Three steps" not in later
+    empty.shutdown()
