@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,10 +124,9 @@ class Conductor:
             stage.start(name)
         _until(lambda: len(stage.scheduler.nodes().nodes) >= len(stage.nodes), 60, "nodes to join")
         start = workload.soon(2)
-        for planned in workload.declared(start, self.mode.rate):
-            assert workload.store(stage.scheduler, planned) == "ok", planned.job
-        for planned in workload.moved(start, MOVED):
-            assert workload.store(stage.scheduler, planned) == "ok", planned.job
+        # Nothing is broken yet, but a machine that starts many programs at once may take longer than the lock timeout.
+        for planned in (*workload.declared(start, self.mode.rate), *workload.moved(start, MOVED)):
+            _until(partial(_is_stored, stage.scheduler, planned), 30, f"{planned.job} to be stored")
         stage.start_client(self.seed, rate=self.mode.shots, moved=MOVED, poison=self.poison)
         self.pause.wait(self.mode.warm_up)
 
@@ -272,6 +272,10 @@ def _rows_of(dsn: str, sql: str) -> list[dict[str, Any]]:
     with psycopg.connect(dsn, autocommit=True, connect_timeout=5, row_factory=psycopg.rows.dict_row) as connection:
         connection.execute("SET timezone = 'UTC'")
         return connection.execute(sql).fetchall()
+
+
+def _is_stored(scheduler: Scheduler, planned: workload.Planned) -> bool:
+    return workload.store(scheduler, planned) == "ok"
 
 
 def _until(reached: Callable[[], bool], seconds: float, what: str) -> None:
