@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.conftest import _every_read_is_full as _every_read_is_full
 from tests.contract.conftest import sql_backends as sql_backends
 from tests.contract.conftest import store as store
+from tests.full_reads import _every_read_is_full as _every_read_is_full
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.store.postgresql.connection import next_due
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobStore
 from tests.alone.simulation import Simulation
 from tests.contract.harness import Harness, RamHarness, SqlBackend, SqlHarness
+from tests.full_reads import _every_read_is_full as _every_read_is_full
 
 MOST_NODES = 3
 MOST_NODES_IN_MEMORY = 10
@@ -39,12 +38,6 @@ def sql_of_nodes() -> Iterator[dict[str, _Sql]]:
     yield made
     for one in made.values():
         one.close()
-
-
-@pytest.fixture(autouse=True)
-def _every_read_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine a read may take so long that the next are partial, by a clock that the tests do not move."""
-    monkeypatch.setattr(next_due, "EXPENSIVE_READ", math.inf)
 
 
 @pytest.fixture(params=["memory", "postgresql"])

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import pytest
 
-from quartzpy.store.postgresql.connection import next_due
 from tests.contract.harness import Harness, RamHarness, SqlBackend, SqlHarness
 from tests.contract.options import given_harness
 from tests.database import Server
+from tests.full_reads import _every_read_is_full as _every_read_is_full
 from tests.moves import LISTED, MovesInMemory, MovesOfDatabase, recorded_in_database, recorded_in_memory
-
-
-@pytest.fixture(autouse=True)
-def _every_read_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine a read may take so long that the next are partial; here each change is looked for at once."""
-    monkeypatch.setattr(next_due, "EXPENSIVE_READ", math.inf)
 
 
 @pytest.fixture(scope="session")

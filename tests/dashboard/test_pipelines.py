@@ -22,7 +22,6 @@ from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import FiredTrigger, NamedTriggers, Node
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
-from tests.contract.conftest import _every_read_is_full as _every_read_is_full
 from tests.contract.conftest import sql_backends as sql_backends
 from tests.contract.harness import (
     HOUR,
@@ -38,6 +37,7 @@ from tests.contract.harness import (
     serial,
 )
 from tests.dashboard.conftest import LOCAL
+from tests.full_reads import _every_read_is_full as _every_read_is_full
 from tests.proxy import Proxy
 
 BEGIN = datetime(2026, 3, 28, 4, tzinfo=UTC)

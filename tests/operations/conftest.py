@@ -7,10 +7,10 @@ import pytest
 from quartzpy import Scheduler
 from quartzpy.operations import Operations
 from tests.admin.conftest import pytest_generate_tests as pytest_generate_tests
-from tests.contract.conftest import _every_read_is_full as _every_read_is_full
 from tests.contract.conftest import sql_backends as sql_backends
 from tests.contract.conftest import store as store
 from tests.contract.harness import Harness
+from tests.full_reads import _every_read_is_full as _every_read_is_full
 
 
 @pytest.fixture

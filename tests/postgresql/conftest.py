@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
@@ -9,18 +8,12 @@ import psycopg
 import pytest
 
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.store.postgresql.connection import next_due
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import DispatchKey, Node
 from tests.database import connect_to
+from tests.full_reads import _every_read_is_full as _every_read_is_full
 
 NAME = "store-sql"
-
-
-@pytest.fixture(autouse=True)
-def _every_read_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine a read may take so long that the next are partial; here each change is looked for at once."""
-    monkeypatch.setattr(next_due, "EXPENSIVE_READ", math.inf)
 
 
 @pytest.fixture

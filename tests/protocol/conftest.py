@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.full_reads import _every_read_is_full as _every_read_is_full
 from tests.protocol.options import LONG_TIMEOUT, is_long
 
 HERE = Path(__file__).parent
