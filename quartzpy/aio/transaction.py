@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from quartzpy.aio.methods import AsyncSchedulingMethods
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.connection_types import is_asynchronous
+from quartzpy.jobs.job_transaction import AsyncJobConnection
 from quartzpy.scheduler.async_calls import MethodThreads
 from quartzpy.scheduler.transactions import TransactionMethods
 from quartzpy.store.protocol import JobStore
@@ -34,7 +35,7 @@ class AsyncTransactionMethods(AsyncSchedulingMethods[TransactionMethods]):
         threads: MethodThreads,
     ) -> None:
         self._store = store
-        self._connection = connection
+        self._connection = connection.sync_connection if isinstance(connection, AsyncJobConnection) else connection
         self._config = config
         self._methods_of = methods_of
         self._threads = threads

@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from quartzpy.awaiting import result_at_the_end
+
 if TYPE_CHECKING:
     from quartzpy.connection_types import Executable, JobConnection, Parameters, Result, ScalarResult
 
@@ -94,15 +96,4 @@ async def _to_end(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwarg
     if getattr(asyncio.get_running_loop(), "runs_calls_inline", False):
         # The loop of the test scheduler has one job, whose database may be one that no other thread can use.
         return function(*args, **kwargs)
-    future = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
-    cancelled: asyncio.CancelledError | None = None
-    while not future.done():
-        try:
-            await asyncio.wait([future])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        # Its exception is retrieved, so that asyncio does not report it as never retrieved.
-        future.exception()
-        raise cancelled
-    return future.result()
+    return await result_at_the_end(asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs)))

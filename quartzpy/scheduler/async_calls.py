@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
+from quartzpy.awaiting import result_at_the_end
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _V = TypeVar("_V")
@@ -43,18 +45,7 @@ class MethodThreads:
 
         This is for connections of the caller, which nobody else may use during a method.
         """
-        future = asyncio.wrap_future(self._submit(function, *args, **kwargs))
-        cancelled: asyncio.CancelledError | None = None
-        while not future.done():
-            try:
-                await asyncio.wait([future])
-            except asyncio.CancelledError as error:
-                cancelled = error
-        if cancelled is not None:
-            # Retrieve the exception, so that asyncio does not report it as never retrieved.
-            future.exception()
-            raise cancelled
-        return future.result()
+        return await result_at_the_end(asyncio.wrap_future(self._submit(function, *args, **kwargs)))
 
     async def wait(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Run a call that may wait for a long time, on a separate daemon thread."""

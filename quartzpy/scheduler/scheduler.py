@@ -506,8 +506,6 @@ class BaseScheduler(SchedulingMethods):
 
     def _using_async(self, connection: Any, threads: MethodThreads) -> AsyncTransactionMethods:
         """Return awaitable scheduling methods for any kind of connection, as `using` does. They run on `threads`."""
-        if isinstance(connection, AsyncJobConnection):
-            connection = connection.sync_connection
         # Imported here, because a node without asynchronous callers has no need of these modules.
         from quartzpy.aio.transaction import AsyncTransactionMethods
 

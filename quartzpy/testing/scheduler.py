@@ -394,8 +394,6 @@ class SchedulerHarness(SchedulingMethods):
         return TransactionMethods(self, self._store.within(connection))
 
     def _using_async(self, connection: Any, threads: MethodThreads) -> AsyncTransactionMethods:
-        if isinstance(connection, AsyncJobConnection):
-            connection = connection.sync_connection
         # Imported here, because tests of programs without asynchronous callers have no need of these modules.
         from quartzpy.testing.async_transactions import AsyncHarnessMethods
 
