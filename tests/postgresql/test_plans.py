@@ -23,8 +23,9 @@ from quartzpy.store.postgresql.admin.records import Lanes
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.connection.listen import ANNOUNCE
 from quartzpy.store.postgresql.pausing import BY_JOB, BY_PAGE, passes
-from quartzpy.store.postgresql.removing import DELETE_SLICE, DELETE_SLICE_SKIPPING
+from quartzpy.store.postgresql.removing import DELETE_SLICE
 from quartzpy.store.postgresql.schema.statement import as_text, prepare
+from quartzpy.store.postgresql.slices import HOLD
 from quartzpy.store.postgresql.steps.acquire import (
     ACQUIRE,
     ACQUIRE_UNLIMITED,
@@ -864,7 +865,7 @@ def test_a_slice_reads_its_own_triggers_alone(
     ).fetchall()
     groups, names, generations = (list(column) for column in zip(*rows, strict=True))
     slice_of = {"groups": groups, "names": names, "generations": generations}
-    texts = *passes("pause", BY_PAGE), *passes("resume", BY_PAGE), DELETE_SLICE, DELETE_SLICE_SKIPPING
+    texts = *passes("pause", BY_PAGE), *passes("resume", BY_PAGE), DELETE_SLICE, HOLD
     walks = []
     for text in texts:
         scans = scans_of_triggers(explain(text, **{**OF_JOB, **slice_of}))

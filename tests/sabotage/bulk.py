@@ -19,7 +19,7 @@ BULK = (
     Sabotage(
         "slices_wait_for_held_rows",
         "one row that a user's transaction holds keeps all that follow from being paused",
-        (Edit(f"{_STORE}.slices", "not (waits or is_whole)", "False"),),
+        (Edit(f"{_STORE}.slices", "if waits or is_whole else []", "if True else []"),),
         (f"{_TESTS}::test_a_held_row_is_passed_over_first_and_waited_for_at_the_end[pause]",),
     ),
     Sabotage(
@@ -34,7 +34,7 @@ BULK = (
     Sabotage(
         "slices_miss_what_is_written_meanwhile",
         "a trigger that fires while a pause of very many waits for it is not paused",
-        (Edit(f"{_STORE}.slices", "*([] if skips else [session.bind(HOLD, **columns)])", ""),),
+        (Edit(f"{_STORE}.slices", "*([session.bind(HOLD, **columns)] if waits or is_whole else [])", ""),),
         (f"{_TESTS}::test_a_row_that_its_holder_writes_is_changed_when_it_is_free[pause]",),
     ),
     Sabotage(

@@ -67,6 +67,10 @@ def passes(name: str, which: Switches) -> tuple[str, str]:
     return _SQL(name, **on), _SQL(name, under_lock=True, **on)
 
 
+# These pass over what others hold; see `slices.change`.
+PAUSE_SLICE, RESUME_SLICE = passes("pause", BY_PAGE)[0], passes("resume", BY_PAGE)[0]
+
+
 def _pause(
     session: SqlSession,
     which: Switches,
@@ -80,8 +84,8 @@ def _pause(
         _pause_at_once(session, which, {**values, **how}, remember)
         return
 
-    def pause_slice(columns: dict[str, list[Any]], skips: bool) -> BoundStatement:
-        return session.bind(passes("pause", BY_PAGE)[skips], **columns, **how)
+    def pause_slice(columns: dict[str, list[Any]]) -> BoundStatement:
+        return session.bind(PAUSE_SLICE, **columns, **how)
 
     slices.change(
         session,
@@ -122,8 +126,8 @@ def _resume(
         return _resume_at_once(session, which, {**values, "missed": missed}, forget)
     soonest: list[datetime] = []
 
-    def resume_slice(columns: dict[str, list[Any]], skips: bool) -> BoundStatement:
-        return session.bind(passes("resume", BY_PAGE)[skips], **columns, missed=missed)
+    def resume_slice(columns: dict[str, list[Any]]) -> BoundStatement:
+        return session.bind(RESUME_SLICE, **columns, missed=missed)
 
     def announce(result: Result, is_whole: bool) -> list[BoundStatement]:
         due = _due(result)

@@ -20,11 +20,7 @@ WITH affected AS (
                              AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
                -- end
          LIMIT 1
-           FOR NO KEY UPDATE
-\if :under_lock
-           SKIP LOCKED
-\endif
-           ) AS t
+           FOR NO KEY UPDATE SKIP LOCKED) AS t
 \else
       FROM qrtz_triggers t
      WHERE t.sched_name = :'sched'
@@ -155,11 +151,7 @@ WITH affected AS (
            AND t.generation = k.generation
            AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') AND t.next_fire_time IS NOT NULL
          LIMIT 1
-           FOR NO KEY UPDATE
-\if :under_lock
-           SKIP LOCKED
-\endif
-           ) AS t
+           FOR NO KEY UPDATE SKIP LOCKED) AS t
 \else
       FROM qrtz_triggers t
      WHERE t.sched_name = :'sched'

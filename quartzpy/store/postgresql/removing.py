@@ -20,7 +20,6 @@ _SQL = SqlFile("removing.sql")
 VOID_CLAIMS = _SQL("void_claims")
 DELETE_TRIGGERS = _SQL("delete_triggers")
 DELETE_SLICE = _SQL("delete_slice")
-DELETE_SLICE_SKIPPING = _SQL("delete_slice", skips=True)
 HOLD_JOBS = _SQL("hold_jobs")
 DELETE_TRIGGERS_OF_JOBS = _SQL("delete_triggers_of_jobs")
 DELETE_JOBS = _SQL("delete_jobs")
@@ -63,8 +62,8 @@ def _delete_ahead(session: SqlSession, affected: slices.Affected) -> dict[JobKey
     if not session.decides_at_once or slices.are_few(session, affected):
         return removed
 
-    def delete_slice(columns: dict[str, list[Any]], skips: bool) -> BoundStatement:
-        return session.bind(DELETE_SLICE_SKIPPING if skips else DELETE_SLICE, **columns)
+    def delete_slice(columns: dict[str, list[Any]]) -> BoundStatement:
+        return session.bind(DELETE_SLICE, **columns)
 
     def note(result: Result, is_whole: bool) -> list[BoundStatement]:
         for _, job_group, job_name, group, name in result.rows:

@@ -25,11 +25,7 @@ WITH went AS (
         SELECT o.ctid AS row FROM qrtz_triggers o
          WHERE o.sched_name = :'sched' AND o.trigger_group = k.trigger_group AND o.trigger_name = k.trigger_name
            AND o.generation = k.generation
-           FOR UPDATE
-\if :skips
-           SKIP LOCKED
-\endif
-           ) AS own
+           FOR UPDATE SKIP LOCKED) AS own
      WHERE t.ctid = own.row
     RETURNING t.generation, t.fire_id, t.job_group, t.job_name, t.trigger_group, t.trigger_name
 ),

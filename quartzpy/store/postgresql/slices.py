@@ -100,8 +100,8 @@ class Progress:
             )
 
 
-Apply: TypeAlias = Callable[[dict[str, list[Any]], bool], BoundStatement]
-"""Takes the columns of a slice, and whether held rows are passed over. Returns the statement that changes the slice."""
+Apply: TypeAlias = Callable[[dict[str, list[Any]]], BoundStatement]
+"""Takes the columns of a slice. Returns the statement that changes it, and passes over the rows that others hold."""
 Follow: TypeAlias = Callable[[Result, bool], list[BoundStatement]]
 """Takes the result of that statement, and whether the slice is all there is. Returns what the transaction does then."""
 
@@ -127,10 +127,10 @@ def change(
         for waits in (False, True):
             for rows, is_whole in _slices(session, affected, size, changed):
                 began = time.monotonic()
-                columns, skips = _columns(rows), not (waits or is_whole)
-                # What waits for a row in a statement does not change it after another one has: that is a new version.
-                before = [*marks, *([] if skips else [session.bind(HOLD, **columns)])]
-                result = _transaction(session, before, apply(columns, skips), follow, is_whole, is_marked=bool(marks))
+                columns = _columns(rows)
+                # A statement that waits for a row does not change it after another one has: that is a new version.
+                before = [*marks, *([session.bind(HOLD, **columns)] if waits or is_whole else [])]
+                result = _transaction(session, before, apply(columns), follow, is_whole, is_marked=bool(marks))
                 size.adapt(time.monotonic() - began)
                 marks = ()
                 changed.update(row[0] for row in result.rows)

@@ -51,8 +51,8 @@ SELECT page.at::text, page.generation, page.trigger_group, page.trigger_name
  ORDER BY page.at, page.generation;
 
 -- name: hold
--- Locks the triggers of a slice, in the order of their keys. A statement that waits for a row and finds it by its place
--- does not change it: who held it may have written another version of it. The next statement sees that version.
+-- Waits for the triggers of a slice, in the order of their keys. A statement that waits for a row and finds it by its
+-- place does not change it: who held it may have written another version of it. The next statement sees that version.
 SELECT held.generation
   FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
        AS k(trigger_group, trigger_name, generation)
