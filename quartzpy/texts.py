@@ -7,6 +7,7 @@ import json
 import re
 import reprlib
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 from quartzpy.errors import InvalidValueError
@@ -22,6 +23,11 @@ _repr = reprlib.Repr()
 _repr.maxlevel = 3
 _repr.maxstring = _repr.maxother = 80
 _repr.maxlist = _repr.maxtuple = _repr.maxdict = _repr.maxset = _repr.maxfrozenset = 6
+
+
+def instant_text(at: datetime | None) -> str:
+    """Return an instant as all sentences hold it, which the command line and the page show in the reader's zone."""
+    return "an unknown instant" if at is None else at.astimezone(UTC).isoformat(timespec="seconds")
 
 
 def visible(text: str) -> str:

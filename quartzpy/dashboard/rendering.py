@@ -24,6 +24,8 @@ _MARKED = re.compile(
     r"|\b(?P<kind>[Ee]xecution|[Nn]ode|[Jj]ob|[Tt]rigger) (?P<name>[\w-]+(?:\.[\w-]+)?)(?=[\s,;:)]|[.]?$|\. )"
 )
 """The instants of a sentence, its commands, and what it names. Names with other characters stay plain text."""
+_MOST_DIGITS = 19
+"""The most digits of the id of an execution."""
 
 
 def render(template: str, **values: Any) -> str:
@@ -109,15 +111,12 @@ def _place(links: Links, kind: str, name: str) -> str | None:
     group, dot, rest = name.partition(".")
     match kind:
         case "execution":
-            return links.execution(int(name)) if name.isdecimal() and len(name) < MOST_DIGITS else None
+            return links.execution(int(name)) if name.isdecimal() and len(name) <= _MOST_DIGITS else None
         case "job":
             return links.job(JobKey(rest, group)) if dot else None
         case "trigger":
             return links.trigger(TriggerKey(rest, group)) if dot else None
     return links.node(name) if any(not letter.isalpha() for letter in name) else None
-
-
-MOST_DIGITS = 20
 
 
 def number(value: Count | float) -> str:

@@ -11,13 +11,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from quartzpy.keys import TriggerKey
 from quartzpy.operations.agenda import FIRES
-from quartzpy.operations.incidents import MOST_REMEDIES, Incident, Remedy, instant_text
+from quartzpy.operations.incidents import MOST_REMEDIES, Incident, Remedy
 from quartzpy.operations.schedules import short, zone_text
 from quartzpy.operations.source import attempt
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.queries import TriggerOrder, TriggerQuery
 from quartzpy.store.records import TriggerRecord
+from quartzpy.texts import instant_text
 
 AHEAD = timedelta(hours=24)
 AROUND = timedelta(hours=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -17,7 +17,7 @@ from quartzpy.store import node_metadata
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import NodeEndRecord
 from quartzpy.store.records import NodeRecord, RunningRecord
-from quartzpy.texts import numbered
+from quartzpy.texts import instant_text, numbered
 
 
 class NodeState(StrEnum):
@@ -116,7 +116,7 @@ class NodeEnd:
 
     def __str__(self) -> str:
         if self.how == "left":
-            return f"Node {self.node} left at {_at(self.at)}."
+            return f"Node {self.node} left at {instant_text(self.at)}."
         held = (
             (self.lost, "execution was lost", "executions were lost"),
             (self.repeated, "execution runs again", "executions run again"),
@@ -125,13 +125,9 @@ class NodeEnd:
         lost = ", ".join(numbered(number, *words) for number, *words in held if number) or "it held nothing"
         back = " It is back." if self.is_back else ""
         return (
-            f"Node {self.node} was lost: it last checked in at {_at(self.last_checkin)}, and node {self.recovered_by}"
-            f" recovered its work at {_at(self.at)}: {lost}.{back}"
+            f"Node {self.node} was lost: it last checked in at {instant_text(self.last_checkin)}, and node"
+            f" {self.recovered_by} recovered its work at {instant_text(self.at)}: {lost}.{back}"
         )
-
-
-def _at(instant: datetime) -> str:
-    return instant.astimezone(UTC).isoformat(timespec="seconds")
 
 
 def node_ends(reading: Reading) -> Answer[list[NodeEndRecord]]:

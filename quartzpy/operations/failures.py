@@ -12,7 +12,7 @@ from quartzpy.job_data import decode
 from quartzpy.jobs.internal_entries import nominal_fire
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.executions import MOST_ATTEMPTS
-from quartzpy.operations.incidents import MOST_OF_A_KIND, Incident, Remedy, instant_text, named_first
+from quartzpy.operations.incidents import MOST_OF_A_KIND, Incident, Remedy, named_first
 from quartzpy.operations.source import attempt
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.singles import placements
@@ -22,7 +22,7 @@ from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import FailingJob
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.store.records import ExecutionRecord, TriggerRecord
-from quartzpy.texts import headline
+from quartzpy.texts import headline, instant_text
 
 FAILURES_IN_A_ROW = 3
 FEWEST_RECENT = 6

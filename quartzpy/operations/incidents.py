@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.jobs.rate_limit import RateLimit
@@ -26,7 +26,7 @@ from quartzpy.store import node_metadata
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin.records import OtherScheduler, OverdueJob
 from quartzpy.store.records import NodeRecord, TriggerRecord
-from quartzpy.texts import headline, numbered
+from quartzpy.texts import headline, instant_text, numbered
 
 MOST_OF_A_KIND = 20
 """The largest number of incidents of one kind that are listed one by one."""
@@ -90,11 +90,6 @@ def schema_behind(message: str) -> Incident:
         "The tables do not belong to this release, so nothing can be read.",
         (message,),
     )
-
-
-def instant_text(at: datetime | None) -> str:
-    """Return an instant as all sentences hold it, which the command line and the page show in the reader's zone."""
-    return "an unknown instant" if at is None else at.astimezone(UTC).isoformat(timespec="seconds")
 
 
 def short_span(span: timedelta) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from quartzpy.store.postgresql.admin.records import LockRecord
+from quartzpy.texts import instant_text
 
 MOST_LOCKS = 100
 _HARMLESS = frozenset({"AccessShareLock", "ShareUpdateExclusiveLock"})
@@ -28,7 +29,7 @@ class LockHolder:
 
     def __str__(self) -> str:
         name = f"{self.application!r} (process {self.pid})" if self.application else f"process {self.pid}"
-        since = f" since {self.since.astimezone(UTC).isoformat(timespec='seconds')}" if self.since else ""
+        since = f" since {instant_text(self.since)}" if self.since else ""
         state = f", {self.state}," if self.state.startswith("idle") else ""
         return (
             f"A transaction of {name}{state} has held locks on {', '.join(self.tables)}{since}: nodes pass over the"

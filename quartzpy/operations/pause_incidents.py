@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.incidents import Incident, Remedy, instant_text, named_first
+from quartzpy.operations.incidents import Incident, Remedy, named_first
 from quartzpy.operations.selection import Selection
 from quartzpy.states import JobMode
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin.records import PausedOverdue
 from quartzpy.store.records import Pauses, TriggerRecord
-from quartzpy.texts import numbered
+from quartzpy.texts import instant_text, numbered
 
 MANUAL_MODE = "manual mode"
 OF_ONE_ACTION = timedelta(seconds=2)
