@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from quartzpy.errors import InvalidValueError
@@ -95,19 +95,6 @@ class Timeline:
     """The number of lanes that were left out: those with the fewest executions."""
 
 
-@dataclass(slots=True)
-class _Building:
-    """A lane that is being built."""
-
-    job: JobKey | None = None
-    bars: list[Bar] = field(default_factory=list)
-    counts: defaultdict[int, Counter[ExecutionState]] = field(default_factory=lambda: defaultdict(Counter))
-
-    @property
-    def number(self) -> int:
-        return len(self.bars) + sum(counts.total() for counts in self.counts.values())
-
-
 def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: str | None = None) -> Timeline:
     try:
         lanes = Lanes(by)
@@ -136,68 +123,74 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: s
     agenda = Agenda(reading, now, end, MOST_PLANNED, since=max(now, start)) if end > now else None
     planned = [] if agenda is None else agenda.fires()
     past = counted()
-    of_lane: defaultdict[str, _Building] = defaultdict(_Building)
+    bars: defaultdict[JobKey | str, list[Bar]] = defaultdict(list)
+    counts: defaultdict[JobKey | str, defaultdict[int, dict[ExecutionState, int]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
     for record in past.cells:
-        name, bar = _name_of(record, lanes), _bar(record)
-        if lanes is Lanes.JOB:
-            of_lane[name].job = JobKey(record.lane_name, record.lane_group)
-        if bar is not None:
-            of_lane[name].bars.append(bar)
+        subject = _counted_subject(record, lanes)
+        if (bar := _bar(record)) is not None:
+            bars[subject].append(bar)
         else:
-            of_lane[name].counts[record.cell][ExecutionState(record.outcome)] += record.number
+            counts[subject][record.cell][ExecutionState(record.outcome)] = record.number
+    counted_lanes = bars.keys() | counts.keys()
     to_come = (
         Bar(at, None, ExecutionState.SCHEDULED, record.key, record.job_key, None, None, at) for at, record in planned
     )
     for bar in (*_running(running(), now, start, end), *to_come):
         if group is None or bar.job.group == group:
-            name = _lane_of(bar, lanes)
-            of_lane[name].bars.append(bar)
-            if lanes is Lanes.JOB:
-                of_lane[name].job = bar.job
-    chosen = sorted(of_lane, key=lambda name: (-of_lane[name].number, name))[:MOST_LANES]
-    # Lanes that have only runs now or to come are not among those that the database counted.
-    others = len(of_lane.keys() - {_name_of(record, lanes) for record in past.cells})
+            bars[_subject(bar, lanes)].append(bar)
     size = (end - start) / CELLS
+    every = [_lane(subject, bars[subject], counts[subject], start, size) for subject in bars.keys() | counts.keys()]
+    chosen = sorted(every, key=lambda lane: (-lane.number, lane.name))[:MOST_LANES]
     return Timeline(
         now=now,
         start=start,
         end=end,
         by=lanes,
-        lanes=tuple(_lane(name, of_lane[name], start, size) for name in sorted(chosen)),
+        lanes=tuple(sorted(chosen, key=lambda lane: lane.name)),
         complete_since=max(start, past.complete_since),
         complete_until=planned[-1][0] if len(planned) == MOST_PLANNED else end,
-        hidden_lanes=past.lanes + others - len(chosen),
+        # Lanes that have only runs now or to come are not among those that the database counted.
+        hidden_lanes=past.lanes + len(every) - len(counted_lanes) - len(chosen),
     )
 
 
-def _lane(name: str, building: _Building, start: datetime, size: timedelta) -> Lane:
+def _lane(
+    subject: JobKey | str,
+    bars: Iterable[Bar],
+    counts: Mapping[int, dict[ExecutionState, int]],
+    start: datetime,
+    size: timedelta,
+) -> Lane:
     return Lane(
-        name,
-        tuple(sorted(building.bars, key=lambda bar: (bar.start, bar.trigger))),
+        str(subject),
+        tuple(sorted(bars, key=lambda bar: (bar.start, bar.trigger))),
         tuple(
-            Cell(start + number * size, start + (number + 1) * size, dict(counts))
-            for number, counts in sorted(building.counts.items())
+            Cell(start + number * size, start + (number + 1) * size, states)
+            for number, states in sorted(counts.items())
         ),
-        building.job,
+        subject if isinstance(subject, JobKey) else None,
     )
 
 
-def _name_of(record: CellRecord, lanes: Lanes) -> str:
+def _counted_subject(record: CellRecord, lanes: Lanes) -> JobKey | str:
     match lanes:
         case Lanes.NODE:
             return record.lane_name
         case Lanes.JOB:
-            return str(JobKey(record.lane_name, record.lane_group))
+            return JobKey(record.lane_name, record.lane_group)
         case Lanes.GROUP:
             return record.lane_group
 
 
-def _lane_of(bar: Bar, lanes: Lanes) -> str:
+def _subject(bar: Bar, lanes: Lanes) -> JobKey | str:
+    """Return the subject of the lane in which an execution or a run is."""
     match lanes:
         case Lanes.NODE:
             return bar.node or PLANNED
         case Lanes.JOB:
-            return str(bar.job)
+            return bar.job
         case Lanes.GROUP:
             return bar.job.group
 
