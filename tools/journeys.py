@@ -30,7 +30,7 @@ from quartzpy import Scheduler, job
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.postgresql import migrations
 from tools.sql_includes import files as statement_files
-from tools.sql_includes import parts
+from tools.sql_includes import outer_parts
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "quartzpy"
@@ -210,12 +210,18 @@ def lines_of_sql(text: str) -> int:
 def lines_of_repeated_sql() -> int:
     """Count the lines of shared parts of the statements, without the first occurrence of each part."""
     sizes: dict[str, int] = {}
-    repeated = 0
-    for file in statement_files():
-        for name, text in parts(file):
-            repeated += sizes.get(name, 0)
-            sizes[name] = lines_of_sql(text)
-    return repeated
+
+    def repeated(text: str) -> int:
+        number = 0
+        for name, part in outer_parts(text):
+            if name in sizes:
+                number += sizes[name]
+            else:
+                sizes[name] = lines_of_sql(part)
+                number += repeated(part)
+        return number
+
+    return sum(repeated(file.read_text(encoding="utf-8")) for file in statement_files())
 
 
 def protocol_methods() -> int:

@@ -70,7 +70,7 @@ def test_each_sample_is_a_value_of_some_statement() -> None:
 def test_each_shared_part_is_the_same_everywhere() -> None:
     seen: dict[str, tuple[str, str]] = {}
     for name, file in FILES.items():
-        for part, text in parts(file):
+        for part, text in parts(file.read_text(encoding="utf-8")):
             other, known = seen.setdefault(part, (name, text))
             assert text == known, f"{part!r} of {name} differs from {other}: python -m tools.sql_includes renews it"
 
@@ -88,6 +88,14 @@ def test_a_shared_part_is_copied_with_the_indentation_of_its_place() -> None:
     expected = "SELECT\n    -- include: at\n    a\n      AS b\n    -- end\n  FROM t;\n"
     assert renewed(text, {"at": "a\n  AS b\n"}) == expected
     assert renewed(text, {"other": "a\n"}) == text
+
+
+def test_a_shared_part_may_have_others_in_it() -> None:
+    text = "-- include: whole\nSELECT\n    -- include: at\n    old\n    -- end\n  FROM t\n-- end\n"
+    whole = "SELECT\n    -- include: at\n    old\n    -- end\n  FROM t\n"
+    assert list(parts(text)) == [("whole", whole), ("at", "old\n")]
+    assert renewed(text, {"at": "new\n"}) == text.replace("old", "new")
+    assert renewed(text, {"whole": "SELECT\n"}) == "-- include: whole\nSELECT\n-- end\n"
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ node AS MATERIALIZED (
 ),
 -- end
 \if :many_pools
+-- include: ranges
 -- Where the ranges of the front are many, most of what waits in one is later than what waits in others. So the first few
 -- of each are read without a lock, and more of those whose first few are all among the soonest. Only as many of each are
 -- locked as are among the soonest then.
@@ -120,7 +121,6 @@ many AS MATERIALIZED (
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT least(:'limit'::int, slots.workers, slots.group_slots)) AS first_of_range
 ),
--- include: ranges
 -- The ranges that have some of the soonest of all, and how many.
 ranges AS MATERIALIZED (
     SELECT place, name, count(*) AS most
@@ -521,6 +521,7 @@ node AS MATERIALIZED (
 \endif
 ),
 \if :many_pools
+-- include: ranges
 -- Where the ranges of the front are many, most of what waits in one is later than what waits in others. So the first few
 -- of each are read without a lock, and more of those whose first few are all among the soonest. Only as many of each are
 -- locked as are among the soonest then.
@@ -610,7 +611,6 @@ many AS MATERIALIZED (
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT least(:'limit'::int, slots.workers, slots.group_slots)) AS first_of_range
 ),
--- include: ranges
 -- The ranges that have some of the soonest of all, and how many.
 ranges AS MATERIALIZED (
     SELECT place, name, count(*) AS most
