@@ -115,11 +115,11 @@ class Server:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
     @contextmanager
-    def temporary(self, name: str) -> Iterator[str]:
+    def temporary(self, name: str, template: str | None = None) -> Iterator[str]:
         """Give the URL of a new database whose name begins with `name`: the workers of a run share one server."""
         unique = f"{name}_{uuid.uuid4().hex[:12]}"
         try:
-            yield self.create(unique)
+            yield self.create(unique, template)
         finally:
             self.drop(unique)
 
