@@ -230,9 +230,12 @@ def read_only(stage: Stage, fault: Fault) -> Iterator[None]:
 
 
 def _end_sessions(stage: Stage) -> None:
-    _on_server(
-        stage, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'quartzpy:%%'"
+    """End our sessions. Those of a pooler have the name of whoever used them last."""
+    pooled = stage.world is not None and stage.world.pooled
+    ours = (
+        "datname = current_database() AND pid <> pg_backend_pid()" if pooled else "application_name LIKE 'quartzpy:%%'"
     )
+    _on_server(stage, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {ours}")
 
 
 @act

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +48,14 @@ class Cluster:
             self.launch(name, dsn=dsn, **settings)
         self.wait_for_nodes(names)
 
-    def launch(self, name: str, *, dsn: str | None = None, **settings: Any) -> None:
-        """Start a node and do not wait for it."""
+    def launch(
+        self, name: str, *, dsn: str | None = None, environment: Mapping[str, str] | None = None, **settings: Any
+    ) -> None:
+        """Start a node and do not wait for it. `environment` is added to that of its process."""
         environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
+            **(environment or {}),
             app.DSN_VARIABLE: dsn or self.dsn,
             app.SETTINGS_VARIABLE: json.dumps({**self.settings, "instance_id": name, **settings}),
             journal.VARIABLE: str(self.journal.path),
