@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import secrets
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,8 @@ from tests.chaos.conductor import LIMITS, MODES, Conductor, nodes_of
 from tests.chaos.records import Records
 from tests.sabotage.guards import SABOTAGES
 from tests.worlds import current
+from tests.worlds.competition import competition
+from tests.worlds.environments import interpreter
 from tests.worlds.world import WORLDS
 
 
@@ -77,8 +82,26 @@ def main() -> None:
     if given.check:
         show(look_again(given.check))
         return
-    if given.world:
-        current.world = WORLDS[given.world]
+    with _inside(given.world):
+        sys.exit(_play_all(given, parser))
+
+
+@contextmanager
+def _inside(name: str | None) -> Iterator[None]:
+    """Enter a world. In one of another Python, this program begins anew with that."""
+    if name is None:
+        yield
+        return
+    world = current.world = WORLDS[name]
+    program = interpreter(world.python)
+    if program != Path(sys.executable):
+        os.execv(program, [str(program), "-m", "tests.chaos", *sys.argv[1:]])
+    with competition(world.competitors):
+        yield
+
+
+def _play_all(given: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    """Play the runs that the arguments ask for. Return the exit status."""
     first = secrets.randbelow(1_000_000) if given.seed is None else given.seed
     directory = given.directory or Path(tempfile.mkdtemp(prefix="quartzpy-chaos-"))
     runs = []
@@ -113,7 +136,7 @@ def main() -> None:
             given.report.write_text(json.dumps(runs, indent=1))
     if given.runs > 1:
         _show_sums(runs)
-    sys.exit(1 if any(run["violations"] for run in runs) else 0)
+    return 1 if any(run["violations"] for run in runs) else 0
 
 
 def _commit() -> str:
