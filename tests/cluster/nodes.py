@@ -49,7 +49,7 @@ class Cluster:
         self.wait_for_nodes(names)
 
     def launch(
-        self, name: str, *, dsn: str | None = None, environment: Mapping[str, str] | None = None, **settings: Any
+        self, name: str, /, *, dsn: str | None = None, environment: Mapping[str, str] | None = None, **settings: Any
     ) -> None:
         """Start a node and do not wait for it. `environment` is added to that of its process."""
         environment = {

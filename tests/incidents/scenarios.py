@@ -83,7 +83,7 @@ def no_node_runs(stage: Stage) -> None:
     for name in ("a", "b"):
         stage.terminate(name)
     assert stage.sees("no-node").what.startswith("No node")
-    due = "SELECT count(*) FROM qrtz_triggers WHERE trigger_state = 'WAITING' AND next_fire_time < now() - '10 s'"
+    due = "SELECT count(*) FROM qrtz_triggers WHERE trigger_state = 'WAITING' AND next_fire_time < now() - interval '10 s'"
     stage.until(lambda: stage.look().number("late").number, "a late trigger")
     assert stage.look().number("late").number == stage.rows(due)[0][0]
     for name in ("a", "b"):
@@ -149,7 +149,7 @@ def a_serial_job_waits_for_an_execution_that_hangs(stage: Stage) -> None:
 @scenario
 def a_rate_limit_is_far_too_low(stage: Stage) -> None:
     limit = RateLimit(2, timedelta(seconds=20))
-    stage.store(JobDetail(Quick, "partner", rate_limit=limit), every("call", SECOND, misfire_instruction="ignore"))
+    stage.store(JobDetail(Quick, "partner", rate_limit=limit), every("call", SECOND, misfire="ignore"))
     incident = stage.sees("rate-limit-backlog", visible_after=timedelta(seconds=62), within=30)
     assert incident.subject == "DEFAULT.partner"
     [due] = instants_of(stage.rows("SELECT next_fire_time FROM qrtz_triggers WHERE job_name = 'partner'"))
@@ -240,7 +240,7 @@ def a_group_is_paused_and_forgotten(stage: Stage) -> None:
         stage.store(
             JobDetail(Quick, f"reminder-{number}", "reminders"), every(f"r-{number}", SECOND, group="reminders")
         )
-    stage.client.pause_group("reminders", reason="The provider's contract ended.", by="oper")
+    stage.client.pause_trigger_group("reminders", reason="The provider's contract ended.", by="oper")
     stage.age_pauses()
     incident = stage.sees("paused-overdue")
     assert incident.subject == "reminders"
