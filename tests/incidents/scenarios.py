@@ -83,7 +83,8 @@ def no_node_runs(stage: Stage) -> None:
     for name in ("a", "b"):
         stage.terminate(name)
     assert stage.sees("no-node").what.startswith("No node")
-    due = "SELECT count(*) FROM qrtz_triggers WHERE trigger_state = 'WAITING' AND next_fire_time < now() - interval '10 s'"
+    late = "next_fire_time < now() - interval '10 s'"
+    due = f"SELECT count(*) FROM qrtz_triggers WHERE trigger_state = 'WAITING' AND {late}"
     stage.until(lambda: stage.look().number("late").number, "a late trigger")
     assert stage.look().number("late").number == stage.rows(due)[0][0]
     for name in ("a", "b"):
@@ -250,7 +251,7 @@ def a_group_is_paused_and_forgotten(stage: Stage) -> None:
     assert stage.rows("SELECT count(*) FROM qrtz_paused_trigger_groups")[0][0] == 0
     stage.calms()
     for number in range(7):
-        stage.client.delete_job(f"reminder-{number}", "reminders")
+        stage.client.delete_job(f"reminders.reminder-{number}")
 
 
 @scenario
