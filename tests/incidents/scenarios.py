@@ -17,6 +17,7 @@ import pytest
 
 from quartzpy import CronTrigger, DateTrigger, JobDetail, RateLimit, Scheduler, SimpleTrigger
 from quartzpy.errors import QuartzpyError
+from quartzpy.keys import JobKey
 from quartzpy.operations import Operations
 from tests.dashboard import troubles
 from tests.database import connect_to, libpq_url
@@ -251,7 +252,7 @@ def a_group_is_paused_and_forgotten(stage: Stage) -> None:
     assert stage.rows("SELECT count(*) FROM qrtz_paused_trigger_groups")[0][0] == 0
     stage.calms()
     for number in range(7):
-        stage.client.delete_job(f"reminders.reminder-{number}")
+        stage.client.delete_job(JobKey(f"reminder-{number}", "reminders"))
 
 
 @scenario
