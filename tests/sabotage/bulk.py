@@ -9,7 +9,51 @@ _SQL_FILES = "quartzpy/store/postgresql"
 _TESTS = "tests/postgresql/test_slices.py"
 _RATES = "tests/postgresql/test_rate_limits.py"
 
+_HALTS = "tests/postgresql/test_halts.py"
+
 BULK = (
+    Sabotage(
+        "ends_change_all_under_the_lock",
+        "the end of an execution that pauses or ends very many triggers of its job holds the cluster up",
+        (Edit(f"{_SQL_FILES}/steps/complete.sql", "AS first_of_job) > :'most'::int", "AS first_of_job) < 0"),),
+        (
+            f"{_HALTS}::test_under_the_lock_no_statement_is_about_all_triggers[instruction]",
+            f"{_HALTS}::test_under_the_lock_no_statement_is_about_all_triggers[failures]",
+        ),
+    ),
+    Sabotage(
+        "halted_jobs_fire",
+        "triggers of a job fire after an execution has ended that pauses or ends all of them",
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/acquire.sql",
+                "OR (t.job_group, t.job_name) NOT IN (",
+                "OR true OR (t.job_group, t.job_name) NOT IN (",
+            ),
+        ),
+        (f"{_HALTS}::test_from_its_end_on_nothing_of_the_job_fires_and_all_else_does[instruction]",),
+    ),
+    Sabotage(
+        "ends_commit_though_not_recorded",
+        "the triggers of a job are changed by an execution that another transaction keeps from ending",
+        (Edit(f"{_STORE}.steps.complete", "session.bind(halts.ALL_ENDED, **ended),", ""),),
+        (f"{_HALTS}::test_if_the_end_cannot_be_recorded_nothing_changes",),
+    ),
+    Sabotage(
+        "ends_pass_over_held_triggers",
+        "a job pauses or ends all its triggers but one that a user's transaction holds",
+        (Edit(f"{_STORE}.steps.halts", "raise HeldError", "pass"),),
+        (
+            f"{_HALTS}::test_it_waits_for_a_trigger_that_a_user_holds[instruction]",
+            f"{_HALTS}::test_it_waits_for_a_trigger_that_a_user_holds[failures]",
+        ),
+    ),
+    Sabotage(
+        "halts_are_looked_for_under_the_lock",
+        "a pass walks over very many triggers of a halted job while it holds the lock",
+        (Edit(f"{_STORE}.steps.acquire", "session.knows_halts = waiting.has_halts", "session.knows_halts = True"),),
+        (f"{_HALTS}::test_another_node_looks_again_without_the_lock",),
+    ),
     Sabotage(
         "marks_without_the_lock",
         "a trigger that is being stored while its group is paused may stay as it is",
