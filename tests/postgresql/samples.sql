@@ -31,6 +31,7 @@
 \set by somebody
 \set by_mode false
 \set calendar '{"kind": "annual"}'
+\set calendar_name holidays
 \set calendar_name_list {NULL,NULL}
 \set capabilities '{"executors": {"default": 5}}'
 \set capture_logs_list {NULL,INFO}

@@ -55,6 +55,18 @@ BULK = (
         (f"{_HALTS}::test_another_node_looks_again_without_the_lock",),
     ),
     Sabotage(
+        "clear_at_once",
+        "the removal of everything holds the rows of very many due triggers, over which all passes walk",
+        (Edit(f"{_STORE}.removing", "    _delete_ahead(session, slices.Affected((), {}))\n", ""),),
+        (f"{_TESTS}::test_everything_is_removed_in_slices_of_the_soonest",),
+    ),
+    Sabotage(
+        "calendars_are_replaced_at_once",
+        "another calendar holds the rows of very many due triggers, over which all passes walk",
+        (Edit(f"{_STORE}.calendars", "    if replace:\n        _clear_ahead(session, name)\n", ""),),
+        (f"{_TESTS}::test_what_an_old_calendar_has_computed_is_voided_in_slices",),
+    ),
+    Sabotage(
         "marks_without_the_lock",
         "a trigger that is being stored while its group is paused may stay as it is",
         (Edit(f"{_STORE}.slices", "if is_marked else ()), *after", "if False else ()), *after"),),
