@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import psycopg
 import pytest
 
 from quartzpy.errors import OutcomeUnknownError
@@ -24,6 +22,7 @@ from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, prepare
 from tests.postgresql.conftest import register
 from tests.postgresql.test_faults import LANES, Connect
+from tests.postgresql.test_slices import rows_of_triggers_under_lock
 from tests.postgresql.test_users_transactions import transaction
 from tests.proxy import Proxy
 
@@ -248,16 +247,26 @@ def test_what_is_stored_meanwhile_is_stored_after_it(
     assert set(found.values()) == {ENDS[end][2]}
 
 
+HELD = {
+    "trigger": "SELECT FROM qrtz_triggers WHERE trigger_name = 'many-005' FOR UPDATE",
+    "job": "SELECT FROM qrtz_job_details WHERE job_name = 'many' FOR UPDATE",
+    "execution": "SELECT FROM qrtz_fired_triggers FOR UPDATE",
+}
+
+
 @each_end
-def test_it_waits_for_a_trigger_that_a_user_holds(
-    store: SqlJobStore, connect: Connect, monkeypatch: pytest.MonkeyPatch, end: str
+@pytest.mark.parametrize("held", HELD)
+def test_it_is_tried_again_where_a_user_holds_a_row(
+    store: SqlJobStore, connect: Connect, monkeypatch: pytest.MonkeyPatch, end: str, held: str
 ) -> None:
     monkeypatch.setattr(halts, "TRIES", 2)
     node = register(store)
     completion = halted(store, node, end)
     with transaction(connect) as user:
-        user.execute("SELECT FROM qrtz_triggers WHERE trigger_name = 'many-005' FOR UPDATE")
-        assert set(store.complete(node, [completion], at_length=True).deferred) == {completion.fired.fire_id}
+        user.execute(HELD[held])
+        outcome = store.complete(node, [completion], at_length=True)
+        assert set(outcome.deferred) == {completion.fired.fire_id}
+        assert not outcome.fenced
         assert states(store) == {TriggerState.WAITING}
         assert fires(store, node) == []
     assert not store.complete(node, [completion], at_length=True).deferred
@@ -319,31 +328,3 @@ def test_under_the_lock_no_statement_is_about_all_triggers(
     assert len(read) >= 2
     assert max(read) <= halts.MOST + 5, read
     assert states(store) == {ENDS[end][2]}
-
-
-READ = """
-SELECT coalesce(sum(idx_tup_fetch + seq_tup_read), 0) FROM pg_stat_xact_user_tables WHERE relname = 'qrtz_triggers'
-"""
-
-
-def rows_of_triggers_under_lock(store: SqlJobStore, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the list to which the rows of triggers will be added that each statement under the lock reads."""
-    read: list[int] = []
-    plain = type(store._connections).execute_on
-
-    def explaining(self: Any, connection: psycopg.Connection[Any], statements: Any, **how: Any) -> Any:
-        locks = [n for n, bound in enumerate(statements) if b"qrtz_locks" in bound.statement.sql]
-        if not locks:
-            return plain(self, connection, statements, **how)
-        count = store._session.bind(READ)
-        sent = [*statements[: locks[0] + 1]]
-        for bound in statements[locks[0] + 1 :]:
-            sent += [count, bound]
-        results = plain(self, connection, [*sent, count], **how)
-        rest = results[locks[0] + 1 :]
-        numbers = [int(result.rows[0][0]) for result in rest[::2]]
-        read.extend(after - before for before, after in itertools.pairwise(numbers))
-        return [*results[: locks[0] + 1], *rest[1::2]]
-
-    monkeypatch.setattr(type(store._connections), "execute_on", explaining)
-    return read

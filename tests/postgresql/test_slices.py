@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -462,6 +463,34 @@ def under_lock(store: SqlJobStore, monkeypatch: pytest.MonkeyPatch) -> list[str]
     return sent
 
 
+READ = """
+SELECT coalesce(sum(idx_tup_fetch + seq_tup_read), 0) FROM pg_stat_xact_user_tables WHERE relname = 'qrtz_triggers'
+"""
+
+
+def rows_of_triggers_under_lock(store: SqlJobStore, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the list to which the rows of triggers will be added that each statement under the lock reads."""
+    read: list[int] = []
+    plain = type(store._connections).execute_on
+
+    def explaining(self: Any, connection: psycopg.Connection[Any], statements: Any, **how: Any) -> Any:
+        locks = [n for n, bound in enumerate(statements) if b"qrtz_locks" in bound.statement.sql]
+        if not locks:
+            return plain(self, connection, statements, **how)
+        count = store._session.bind(READ)
+        sent = [*statements[: locks[0] + 1]]
+        for bound in statements[locks[0] + 1 :]:
+            sent += [count, bound]
+        results = plain(self, connection, [*sent, count], **how)
+        rest = results[locks[0] + 1 :]
+        numbers = [int(result.rows[0][0]) for result in rest[::2]]
+        read.extend(after - before for before, after in itertools.pairwise(numbers))
+        return [*results[: locks[0] + 1], *rest[1::2]]
+
+    monkeypatch.setattr(type(store._connections), "execute_on", explaining)
+    return read
+
+
 @pytest.mark.parametrize("count", [SLICE, COUNT])
 def test_a_job_with_many_triggers_is_not_read_under_the_lock_when_it_changes(
     store: SqlJobStore, monkeypatch: pytest.MonkeyPatch, count: int
@@ -624,3 +653,24 @@ def test_what_is_computed_between_the_slices_is_voided_by_the_replacement(
     between(compute_again)
     store.put_calendar("holidays", holidays(2), replace=True)
     assert computed(store) == 0
+
+
+@pytest.mark.parametrize("count", [20, 80])
+def test_a_batch_of_misfires_reads_few_triggers_under_the_lock(
+    store: SqlJobStore, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """However many triggers of one job misfire at once."""
+    node = register(store)
+    late = datetime.now(UTC) - 3 * HOUR
+    detail = JobDetail(LANES[0].job_type, MANY.name, MANY.group, durable=True)
+    store.store_jobs([JobEntry(detail, [trigger(number, late) for number in range(count)])], replace=True)
+    read = rows_of_triggers_under_lock(store, monkeypatch)
+    handled = 0
+    more = True
+    while more:
+        outcome = store.recover_misfires(node, threshold=HOUR, limit=10)
+        assert len(outcome.misfired) == 10
+        handled += len(outcome.misfired)
+        more = outcome.more
+    assert handled == count
+    assert max(read) <= 4 * 10, read

@@ -42,10 +42,10 @@ BULK = (
     Sabotage(
         "ends_pass_over_held_triggers",
         "a job pauses or ends all its triggers but one that a user's transaction holds",
-        (Edit(f"{_STORE}.steps.halts", "raise HeldError", "pass"),),
+        (Edit(f"{_STORE}.steps.halts", "    else:\n        raise HeldError\n", ""),),
         (
-            f"{_HALTS}::test_it_waits_for_a_trigger_that_a_user_holds[instruction]",
-            f"{_HALTS}::test_it_waits_for_a_trigger_that_a_user_holds[failures]",
+            f"{_HALTS}::test_it_is_tried_again_where_a_user_holds_a_row[trigger-instruction]",
+            f"{_HALTS}::test_it_is_tried_again_where_a_user_holds_a_row[trigger-failures]",
         ),
     ),
     Sabotage(

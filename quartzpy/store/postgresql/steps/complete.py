@@ -184,11 +184,12 @@ def _complete_of_job(
         return CompletionOutcome(session.now(), deferred=frozenset(fire_ids))
     others = set(fire_ids).difference(completion.fired.fire_id for completion in own)
     fenced: set[int] = set()
+    held: list[int] = []
     if others:
         held, recorded = session.read_one(UNFINISHED, fire_ids=list(others), epoch=node.epoch)[0]
         fenced = others.difference(held, recorded)
     if not own:
-        return CompletionOutcome(session.now(), fenced=fenced)
+        return CompletionOutcome(session.now(), fenced=fenced, deferred=held)
     now, _, twice, earliest, _, *more = results[1].rows[0]
     for fire_id in twice:
         logger.error("the instant of fire %s was executed before; please report this", fire_id)
@@ -196,6 +197,7 @@ def _complete_of_job(
     return CompletionOutcome(
         now,
         fenced=fenced,
+        deferred=held,
         earliest_unblocked=earliest,
         paused=[own[0].fired.job_key] if has_paused else [],
         stopped=repeating.intersection(more[0]) if repeating else repeating,

@@ -73,15 +73,18 @@ def change_all(session: SqlSession, transaction: Transaction, completions: Seque
     """Change the triggers of the job of these ends. Return whether that has paused some.
 
     Raises:
-        HeldError: another transaction holds a trigger that has to change. Until it ends, the job stays halted.
+        HeldError: another transaction holds the job, or a trigger that has to change. The job stays halted.
     """
     job = completions[0].fired.job_key
     at = {"group": job.group, "name": job.name}
     [held] = transaction.execute(session.bind(HOLD_JOB, **at))
     if (row := held.first()) is None:
         return False
+    failures, most, is_free = row
+    if not is_free:
+        raise HeldError
     paused = False
-    for change in _changes(completions, *row):
+    for change in _changes(completions, failures, most):
         number = _change(session, transaction, job, change)
         paused |= change.pauses and number > 0
     return paused

@@ -1,16 +1,18 @@
 -- name: hold_claims
 -- The claims of the executions that end, as far as they are still this epoch's. A recovery that starts in the meantime
--- skips them; a request to stop need not wait.
+-- skips them; a request to stop need not wait. What another transaction holds is passed over.
 SELECT fire_id FROM qrtz_fired_triggers
  WHERE fire_id = ANY(:'fire_ids'::bigint[]) AND epoch = :'epoch'::bigint AND state = 'EXECUTING'
-   FOR KEY SHARE;
+   FOR KEY SHARE SKIP LOCKED;
 
 -- name: hold_job
--- Waits for the job's row, and keeps it: its failures are counted by this transaction alone. Triggers of the job can be
--- stored meanwhile; they are stored after these ends.
-SELECT consecutive_failures, pause_after_failures FROM qrtz_job_details
- WHERE sched_name = :'sched' AND job_group = :'group' AND job_name = :'name'
-   FOR NO KEY UPDATE;
+-- Locks the job's row, unless another transaction holds it: its failures are counted by this transaction alone. Triggers
+-- of the job can be stored meanwhile; they are stored after these ends.
+SELECT j.consecutive_failures, j.pause_after_failures, coalesce(free.is_free, false)
+  FROM qrtz_job_details j
+  LEFT JOIN LATERAL (
+    SELECT true AS is_free FROM qrtz_job_details o WHERE o.ctid = j.ctid FOR NO KEY UPDATE SKIP LOCKED) AS free ON true
+ WHERE j.sched_name = :'sched' AND j.job_group = :'group' AND j.job_name = :'name';
 
 -- name: hold_triggers
 -- Locks the triggers that change, before any of them does. A row that another transaction holds is passed over.
