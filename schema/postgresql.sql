@@ -104,13 +104,10 @@ CREATE TABLE qrtz_fired_triggers (
     progress DOUBLE PRECISION,
     progress_message TEXT,
     recent_log TEXT,
-    halting_since TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_fired_triggers_pkey PRIMARY KEY (fire_id),
     CONSTRAINT qrtz_fired_triggers_state_check CHECK (state IN ('ACQUIRED', 'EXECUTING')),
     CONSTRAINT qrtz_fired_triggers_values_check CHECK (least(fired_time, scheduled_time) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(fired_time, scheduled_time) < timestamptz '10000-01-01 00:00:00+00' AND attempt BETWEEN 1 AND 1000000000)
 );
-
-CREATE INDEX qrtz_fired_triggers_halting ON qrtz_fired_triggers (sched_name) WHERE halting_since IS NOT NULL;
 
 CREATE INDEX qrtz_fired_triggers_limited ON qrtz_fired_triggers (sched_name, job_group, job_name, concurrency_key) WHERE state = 'EXECUTING' AND max_concurrent IS NOT NULL;
 

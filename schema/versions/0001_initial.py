@@ -372,7 +372,6 @@ def upgrade() -> None:
         sa.Column("progress", sa.Double(), nullable=True),
         sa.Column("progress_message", sa.Text(), nullable=True),
         sa.Column("recent_log", sa.Text(), nullable=True),
-        sa.Column("halting_since", Instant, nullable=True),
         sa.CheckConstraint("state IN ('ACQUIRED', 'EXECUTING')", name="qrtz_fired_triggers_state_check"),
         sa.CheckConstraint(
             "least(fired_time, scheduled_time) >= timestamptz '0001-01-01 00:00:00+00'"
@@ -381,14 +380,6 @@ def upgrade() -> None:
             name="qrtz_fired_triggers_values_check",
         ),
         sa.PrimaryKeyConstraint("fire_id", name="qrtz_fired_triggers_pkey"),
-        schema=schema,
-    )
-    op.create_index(
-        "qrtz_fired_triggers_halting",
-        "qrtz_fired_triggers",
-        ["sched_name"],
-        unique=False,
-        postgresql_where=sa.text("halting_since IS NOT NULL"),
         schema=schema,
     )
     op.create_index(

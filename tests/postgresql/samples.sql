@@ -114,7 +114,6 @@
 \set kind cron
 \set kind_list {simple,cron}
 \set kinds {simple,cron}
-\set knows_halts true
 \set last {false,true}
 \set late '10 s'
 \set late_after '10 s'

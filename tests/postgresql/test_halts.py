@@ -101,40 +101,29 @@ def states(store: SqlJobStore, job: JobKey = MANY) -> set[TriggerState]:
 
 
 @each_end
-def test_from_its_end_on_nothing_of_the_job_fires_and_all_else_does(store: SqlJobStore, end: str) -> None:
-    node = register(store)
-    completion = halted(store, node, end)
-    for _ in range(3):
-        assert fires(store, node) == []
-    assert states(store) == {TriggerState.WAITING}, "others see all triggers changed, or none"
-    assert [row.fire_id for row in store.list_running()] == [completion.fired.fire_id]
-    store_many(store, job=OTHER, count=3)
-    assert {fired.job_key for fired in fires(store, node)} == {OTHER}
-    assert not store.recover_misfires(node, threshold=timedelta(), limit=100).misfired.keys() & {
-        record.key for record in store.find(TriggerQuery(job_key=MANY), None)
-    }
-    assert not store.complete(node, [completion], at_length=True).deferred
-    assert states(store) == {ENDS[end][2]}
-
-
-def test_another_node_looks_again_without_the_lock(
-    store: SqlJobStore, make_store: Callable[..., SqlJobStore], monkeypatch: pytest.MonkeyPatch
+def test_while_they_change_nothing_of_the_job_fires_and_all_else_does(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    """It walks over the triggers of the halted job, but not under the lock."""
-    other = make_store()
-    nodes = register(store), register(other, "other")
-    completion = halted(store, nodes[0], "instruction")
+    node, other = register(store), make_store()
+    another = register(other, "other")
+    completion = halted(store, node, end)
     store_many(store, job=OTHER, count=3)
-    read = rows_of_triggers_under_lock(other, monkeypatch)
-    slots = [AvailableSlots(workers=5)]
-    first = other.acquire(nodes[1], slots, limit=5, look_ahead=timedelta(), misfire_threshold=HOUR)
-    assert not first.fired
-    assert first.next_due is not None
-    assert max(read) <= 3, read
-    assert {fired.job_key for fired in fires(other, nodes[1])} == {OTHER}
-    store.complete(nodes[0], [completion], at_length=True)
-    fires(other, nodes[1])
-    assert not other._steps.knows_halts
+    seen: list[tuple[set[JobKey], set[TriggerState], list[int]]] = []
+    plain = slices.Progress.add
+
+    def looking(self: slices.Progress, number: int) -> None:
+        if not self.number:
+            fired = {one.job_key for one in fires(other, another)}
+            running = [row.fire_id for row in other.list_running() if row.job_key == MANY]
+            seen.append((fired, states(other), running))
+        plain(self, number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(slices.Progress, "add", looking)
+        assert not store.complete(node, [completion], at_length=True).deferred
+    # The others see all triggers changed, or none, and the execution runs until then.
+    assert seen == [({OTHER}, {TriggerState.WAITING}, [completion.fired.fire_id])]
+    assert states(store) == {ENDS[end][2]}
 
 
 def test_if_the_end_cannot_be_recorded_nothing_changes(store: SqlJobStore, connect: Connect) -> None:
@@ -174,7 +163,6 @@ def test_it_dies_between_two_slices(store: SqlJobStore, monkeypatch: pytest.Monk
         with pytest.raises(KeyboardInterrupt):
             store.complete(node, [completion], at_length=True)
     assert states(store) == {TriggerState.WAITING}
-    assert fires(store, node) == []
     store.complete(node, [completion], at_length=True)
     assert states(store) == {ENDS[end][2]}
 
@@ -207,21 +195,6 @@ def test_an_answer_that_was_lost_is_found_by_a_repetition(
     assert not again.deferred
     assert states(store) == {ENDS[end][2]}
     assert len(store.find(HISTORY, 9)) == 1
-
-
-def test_the_answer_to_the_mark_was_lost(
-    store: SqlJobStore, make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Proxy
-) -> None:
-    remote = make_store(proxy.through(postgres_dsn))
-    node = register(remote)
-    store_many(store)
-    [fired] = fires(remote, node, limit=1)
-    proxy.cut_after = b"COMMIT"
-    with pytest.raises(OutcomeUnknownError):
-        remote.complete(node, [asks(fired)])
-    assert set(remote.complete(node, [asks(fired)]).halting) == {fired.fire_id}
-    remote.complete(node, [asks(fired)], at_length=True)
-    assert states(store) == {TriggerState.COMPLETE}
 
 
 @each_end
@@ -268,7 +241,6 @@ def test_it_is_tried_again_where_a_user_holds_a_row(
         assert set(outcome.deferred) == {completion.fired.fire_id}
         assert not outcome.fenced
         assert states(store) == {TriggerState.WAITING}
-        assert fires(store, node) == []
     assert not store.complete(node, [completion], at_length=True).deferred
     assert states(store) == {ENDS[end][2]}
 

@@ -91,7 +91,6 @@ VALUES: dict[str, Any] = {
     "following_pools": ['"executor":"elsewhere"', LAST_POOL],
     "refused": ["unknown\n"],
     "spares_skips": False,
-    "knows_halts": False,
     "few": 8,
     "admits": False,
     "executors": ["default"],

@@ -22,18 +22,6 @@ BULK = (
         ),
     ),
     Sabotage(
-        "halted_jobs_fire",
-        "triggers of a job fire after an execution has ended that pauses or ends all of them",
-        (
-            Edit(
-                f"{_SQL_FILES}/steps/acquire.sql",
-                "OR (t.job_group, t.job_name) NOT IN (",
-                "OR true OR (t.job_group, t.job_name) NOT IN (",
-            ),
-        ),
-        (f"{_HALTS}::test_from_its_end_on_nothing_of_the_job_fires_and_all_else_does[instruction]",),
-    ),
-    Sabotage(
         "ends_commit_though_not_recorded",
         "the triggers of a job are changed by an execution that another transaction keeps from ending",
         (Edit(f"{_STORE}.steps.complete", "session.bind(halts.ALL_ENDED, **ended),", ""),),
@@ -47,12 +35,6 @@ BULK = (
             f"{_HALTS}::test_it_is_tried_again_where_a_user_holds_a_row[trigger-instruction]",
             f"{_HALTS}::test_it_is_tried_again_where_a_user_holds_a_row[trigger-failures]",
         ),
-    ),
-    Sabotage(
-        "halts_are_looked_for_under_the_lock",
-        "a pass walks over very many triggers of a halted job while it holds the lock",
-        (Edit(f"{_STORE}.steps.acquire", "session.knows_halts = waiting.has_halts", "session.knows_halts = True"),),
-        (f"{_HALTS}::test_another_node_looks_again_without_the_lock",),
     ),
     Sabotage(
         "clear_at_once",

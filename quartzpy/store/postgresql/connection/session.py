@@ -124,8 +124,6 @@ class SqlSession:
         """True if the last call that stored without replacing found nothing of it stored; see `storing`."""
         self.has_rate_limits = False
         """True if a job had a rate limit at the last check; see `rate_limits`."""
-        self.knows_halts = False
-        """True if an end was about to change very many triggers of its job at the last check; see `halts`."""
         self.rates_have_limits = True
         """True if such a job had a limit of executions as well."""
         self.rate_limits_are_short: bool | None = None

@@ -80,7 +80,6 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "progress",
         "progress_message",
         "recent_log",
-        "halting_since",
     ),
     "qrtz_job_details": (
         "sched_name",

@@ -246,7 +246,6 @@ class _Step:
     def undecided_keys(self) -> list[DispatchKey]:
         """Return the dispatch keys of the next triggers about which this node has yet to say whether it runs them."""
         values = {name: self._due[name] for name in ("epoch", "slot_pools", "refused")}
-        values["knows_halts"] = True
         return [DispatchKey(*row) for row in self._session.read_one(self._statement(UNDECIDED), **values)]
 
     def _noted(self, done: _RoundTrip) -> _RoundTrip:
@@ -258,7 +257,6 @@ class _Step:
         session.has_new = waiting.new is not None
         session.next_due.note_waiting(waiting.new)
         session.has_rate_limits = waiting.has_rate_limits
-        session.knows_halts = waiting.has_halts
         session.next_due.note(self.slots, waiting.now, done.soonest, waiting.soonest_limited)
         session.next_due.note_read(
             done.read, self._parts, self._others, waiting.now, waiting.soonest_of_pools, waiting.took,
@@ -269,10 +267,8 @@ class _Step:
     def peek(self, taken: Sequence[tuple[Any, ...]] = ()) -> _RoundTrip:
         """Read what waits, without a lock. `taken` are triggers that this step has claimed already."""
         session, read = self._session, self._next_read()
-        knew_halts = session.knows_halts
         [answer] = session.read(self._next_due(_begins(read)))
-        done = self._noted(_RoundTrip(_Waiting(*require_epoch(self._node, answer)), taken, None, False, read))
-        return self.peek(taken) if session.knows_halts and not knew_halts else done
+        return self._noted(_RoundTrip(_Waiting(*require_epoch(self._node, answer)), taken, None, False, read))
 
     def claim_if_due(self) -> Sequence[tuple[Any, ...]]:
         """Claim triggers if the soonest is due and its job has no limit, unless another transaction has the lock.
@@ -281,13 +277,7 @@ class _Step:
         """
         session, sinces = self._session, _begins(self._next_read())
         _, taken = session.unlocked(
-            session.bind(
-                self._statement(LOCK_IF_DUE),
-                **self._due,
-                look_ahead=self._take["look_ahead"],
-                sinces=sinces,
-                knows_halts=session.knows_halts,
-            ),
+            session.bind(self._statement(LOCK_IF_DUE), **self._due, look_ahead=self._take["look_ahead"], sinces=sinces),
             self._claim(_IF_LOCKED[self.unlimited], sinces),
         )
         return taken.rows
@@ -298,14 +288,12 @@ class _Step:
         if self.is_costly:
             # A read without the lock walks over the triggers of other nodes, and the step begins behind them.
             self.peek()
-        read, limits, knew_halts = self._next_read(), session.has_rate_limits, session.knows_halts
+        read, limits = self._next_read(), session.has_rate_limits
         *results, answer = session.locked(*self._statements(text, _begins(read)), keeps_next_due=True)
         taken = results[-4] if limits else results[-1]
         turn, meets_undecided = note_admissions(session, results[-5], results[-1]) if limits else (None, False)
         waiting = _Waiting(*require_epoch(self._node, answer))
-        done = self._noted(_RoundTrip(waiting, taken.rows, turn, meets_undecided, read))
-        # The triggers of a halted job may be very many, so where the others begin is found without the lock.
-        return self.peek(taken.rows) if session.knows_halts and not knew_halts else done
+        return self._noted(_RoundTrip(waiting, taken.rows, turn, meets_undecided, read))
 
     def _statements(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> list[BoundStatement]:
         session = self._session
@@ -318,18 +306,13 @@ class _Step:
         ]
 
     def _claim(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> BoundStatement:
-        changing: dict[str, Any] = {
-            "sinces": sinces,
-            "admits": self._session.has_rate_limits,
-            "knows_halts": self._session.knows_halts,
-        }
+        changing: dict[str, Any] = {"sinces": sinces, "admits": self._session.has_rate_limits}
         return self._session.bind(self._statement(text), **{**self._due, **values}, **self._take, **changing)
 
     def _next_due(self, sinces: Sequence[datetime | str], **values: Any) -> BoundStatement:
         # In the order of the tables, whose collation of this column is that of Python.
         met = sorted(self._session.refused.slot_pools)
         more: dict[str, Any] = {"sinces": sinces, "met_pools": met, "following_pools": [*met[1:], LAST_POOL]}
-        more["knows_halts"] = self._session.knows_halts
         return self._session.bind(self._statement(NEXT_DUE), **{**self._due, **values, **more})
 
     def _statement(self, text: str) -> str:
@@ -395,8 +378,6 @@ class _Waiting(NamedTuple):
     """The soonest trigger of each slot pool of the step, in its order."""
     meets_undecided: bool
     """True if this node has yet to say whether it runs one of these."""
-    has_halts: bool
-    """True if the end of an execution is about to change all triggers of its job; see `halts`."""
     took: float
     """The time of this read on the server, in seconds."""
 

@@ -68,17 +68,6 @@ few AS MATERIALIZED (
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
            \endif
            -- end
-           -- include: is_not_halted
-           -- No end of an execution is about to change all triggers of its job. There is hardly ever one: checked once per
-           -- statement, not once per row. Who does not know that there is one takes nothing, and looks again without the lock.
-           AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                     WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                OR :'knows_halts'::bool)
-           AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                     WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                OR (t.job_group, t.job_name) NOT IN (SELECT h.job_group, h.job_name FROM qrtz_fired_triggers h
-                                                      WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-           -- end
            -- include: is_not_spared
            -- No part of the backlog of skipped fires that this step leaves out.
            AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
@@ -124,17 +113,6 @@ many AS MATERIALIZED (
            \else
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
            \endif
-           -- end
-           -- include: is_not_halted
-           -- No end of an execution is about to change all triggers of its job. There is hardly ever one: checked once per
-           -- statement, not once per row. Who does not know that there is one takes nothing, and looks again without the lock.
-           AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                     WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                OR :'knows_halts'::bool)
-           AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                     WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                OR (t.job_group, t.job_name) NOT IN (SELECT h.job_group, h.job_name FROM qrtz_fired_triggers h
-                                                      WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
            -- end
            -- include: is_not_spared
            -- No part of the backlog of skipped fires that this step leaves out.
@@ -204,17 +182,6 @@ front AS MATERIALIZED (
            \else
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
            \endif
-           -- end
-           -- include: is_not_halted
-           -- No end of an execution is about to change all triggers of its job. There is hardly ever one: checked once per
-           -- statement, not once per row. Who does not know that there is one takes nothing, and looks again without the lock.
-           AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                     WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                OR :'knows_halts'::bool)
-           AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                     WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                OR (t.job_group, t.job_name) NOT IN (SELECT h.job_group, h.job_name FROM qrtz_fired_triggers h
-                                                      WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
            -- end
            -- include: is_not_spared
            -- No part of the backlog of skipped fires that this step leaves out.
@@ -591,17 +558,6 @@ few AS MATERIALIZED (
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
            \endif
            -- end
-           -- include: is_not_halted
-           -- No end of an execution is about to change all triggers of its job. There is hardly ever one: checked once per
-           -- statement, not once per row. Who does not know that there is one takes nothing, and looks again without the lock.
-           AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                     WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                OR :'knows_halts'::bool)
-           AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                     WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                OR (t.job_group, t.job_name) NOT IN (SELECT h.job_group, h.job_name FROM qrtz_fired_triggers h
-                                                      WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-           -- end
            -- include: is_not_spared
            -- No part of the backlog of skipped fires that this step leaves out.
            AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
@@ -647,17 +603,6 @@ many AS MATERIALIZED (
            \else
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
            \endif
-           -- end
-           -- include: is_not_halted
-           -- No end of an execution is about to change all triggers of its job. There is hardly ever one: checked once per
-           -- statement, not once per row. Who does not know that there is one takes nothing, and looks again without the lock.
-           AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                     WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                OR :'knows_halts'::bool)
-           AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                     WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                OR (t.job_group, t.job_name) NOT IN (SELECT h.job_group, h.job_name FROM qrtz_fired_triggers h
-                                                      WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
            -- end
            -- include: is_not_spared
            -- No part of the backlog of skipped fires that this step leaves out.
@@ -722,17 +667,6 @@ front AS MATERIALIZED (
            \else
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
            \endif
-           -- end
-           -- include: is_not_halted
-           -- No end of an execution is about to change all triggers of its job. There is hardly ever one: checked once per
-           -- statement, not once per row. Who does not know that there is one takes nothing, and looks again without the lock.
-           AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                     WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                OR :'knows_halts'::bool)
-           AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                     WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                OR (t.job_group, t.job_name) NOT IN (SELECT h.job_group, h.job_name FROM qrtz_fired_triggers h
-                                                      WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
            -- end
            -- include: is_not_spared
            -- No part of the backlog of skipped fires that this step leaves out.
@@ -894,17 +828,6 @@ SELECT 1
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
            \endif
            -- end
-           -- include: is_not_halted
-           -- No end of an execution is about to change all triggers of its job. There is hardly ever one: checked once per
-           -- statement, not once per row. Who does not know that there is one takes nothing, and looks again without the lock.
-           AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                     WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                OR :'knows_halts'::bool)
-           AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                     WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                OR (t.job_group, t.job_name) NOT IN (SELECT h.job_group, h.job_name FROM qrtz_fired_triggers h
-                                                      WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-           -- end
            -- include: is_not_spared
            -- No part of the backlog of skipped fires that this step leaves out.
            AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
@@ -958,17 +881,6 @@ waiting AS (
                AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
                \endif
                -- end
-               -- include: is_not_halted
-               -- No end of an execution is about to change all triggers of its job. There is hardly ever one: checked once per
-               -- statement, not once per row. Who does not know that there is one takes nothing, and looks again without the lock.
-               AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                         WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                    OR :'knows_halts'::bool)
-               AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                         WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                    OR (t.job_group, t.job_name) NOT IN (SELECT h.job_group, h.job_name FROM qrtz_fired_triggers h
-                                                          WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-               -- end
                -- include: is_not_spared
                -- No part of the backlog of skipped fires that this step leaves out.
                AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
@@ -993,7 +905,6 @@ SELECT node.at,
                   ORDER BY t.slot_pool LIMIT 1) AS following_met),
        of_pools.soonest,
        of_pools.is_undecided,
-       EXISTS (SELECT FROM qrtz_fired_triggers WHERE sched_name = :'sched' AND halting_since IS NOT NULL),
        extract(epoch FROM clock_timestamp() - node.began)::float8
   FROM node
  CROSS JOIN (SELECT coalesce(array_agg(soonest ORDER BY place), '{}') AS soonest, min(limited) AS limited,
@@ -1022,17 +933,6 @@ SELECT met.job_type, met.placement
                \else
                AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
                \endif
-               -- end
-               -- include: is_not_halted
-               -- No end of an execution is about to change all triggers of its job. There is hardly ever one: checked once per
-               -- statement, not once per row. Who does not know that there is one takes nothing, and looks again without the lock.
-               AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                         WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                    OR :'knows_halts'::bool)
-               AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                         WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                    OR (t.job_group, t.job_name) NOT IN (SELECT h.job_group, h.job_name FROM qrtz_fired_triggers h
-                                                          WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
                -- end
              ORDER BY t.next_fire_time
              LIMIT 5000) AS soonest) AS met

@@ -5,7 +5,7 @@ if another transaction has locked it, or a row that it must write: its job, whos
 trigger that it asked to end, or its own trigger, whose next fire follows from this end.
 
 Most executions end without any effect on others; `plain_completions` ends those without the lock. Those whose ends
-change very many triggers of their job are marked, and ended by a transaction of their own; see `halts`.
+change very many triggers of their job are ended by a transaction of their own; see `halts`.
 """
 
 from __future__ import annotations

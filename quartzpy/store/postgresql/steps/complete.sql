@@ -48,13 +48,13 @@ WITH ended AS MATERIALIZED (
 ),
 \if :may_halt
 -- The executions whose ends change more triggers than one statement may under the lock: a transaction of their own ends
--- them (see `halts`). From now on no step takes a trigger of these jobs.
+-- them (see `halts`).
 of_large_jobs AS MATERIALIZED (
-    SELECT running.fire_id, running.halting_since
+    SELECT running.fire_id
       FROM (SELECT a.failures, f.*
               FROM unnest(:'halt_fire_ids'::bigint[], :'failures'::int[]) AS a(fire_id, failures)
              CROSS JOIN LATERAL (
-                SELECT r.fire_id, r.job_group, r.job_name, r.halting_since FROM qrtz_fired_triggers r
+                SELECT r.fire_id, r.job_group, r.job_name FROM qrtz_fired_triggers r
                  WHERE r.fire_id = a.fire_id AND r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f
            ) AS running
      CROSS JOIN LATERAL (
@@ -67,14 +67,6 @@ of_large_jobs AS MATERIALIZED (
                      WHERE t.sched_name = :'sched' AND t.job_group = running.job_group
                        AND t.job_name = running.job_name
                      LIMIT :'most'::int + 1) AS first_of_job) > :'most'::int
-),
-halting AS (
-    UPDATE qrtz_fired_triggers f SET halting_since = :now
-      FROM of_large_jobs l
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row FROM qrtz_fired_triggers o
-         WHERE o.fire_id = l.fire_id FOR NO KEY UPDATE SKIP LOCKED) AS own
-     WHERE f.ctid = own.row AND l.halting_since IS NULL
 ),
 \endif
 \if :asks

@@ -1,9 +1,8 @@
 """Ends of executions that change very many triggers of their job: those that pause it, or give all of them a state.
 
-The complete step does not end such an execution. It marks it, and from then on no step takes a trigger of the job (see
-`is_not_halted` in the SQL). A transaction of its own locks the triggers and changes them slice by slice, without
-TRIGGER_ACCESS. It takes that lock only to end the executions and to commit. So others see all triggers changed, or
-none; the death of the node undoes all, and its recovery removes the mark with the execution.
+The complete step does not end such an execution. A transaction of its own locks the triggers, and from then on no step
+takes one of them. It changes them slice by slice, without TRIGGER_ACCESS, which it takes only to end the executions and
+to commit. So others see all triggers changed, or none, and the death of the node undoes all.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def change_all(session: SqlSession, transaction: Transaction, completions: Seque
     """Change the triggers of the job of these ends. Return whether that has paused some.
 
     Raises:
-        HeldError: another transaction holds the job, or a trigger that has to change. The job stays halted.
+        HeldError: another transaction holds the job, or a trigger that has to change.
     """
     job = completions[0].fired.job_key
     at = {"group": job.group, "name": job.name}

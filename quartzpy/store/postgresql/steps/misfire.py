@@ -115,7 +115,6 @@ def recover_misfires(
             _SQL("late", refuses_many=True) if session.refused.are_many(node) else LATE,
             epoch=node.epoch,
             refused=session.refused.named(node),
-            knows_halts=True,
             since=since,
             threshold=threshold,
             limit=limit + 1,

@@ -55,7 +55,7 @@ def around(session: SqlSession, acquire: BoundStatement, *, refuses_many: bool =
 
     `refuses_many`: the dispatch keys that the node has refused are too many to be named.
     """
-    of_turn = ("epoch", "slot_pools", "refused", "passed_over", "knows_halts")
+    of_turn = ("epoch", "slot_pools", "refused", "passed_over")
     names = (*of_turn, "instance", "threshold", "limit", "workers", "group_slots")
     values: dict[str, Any] = {name: acquire.values[name] for name in names}
     is_beside_backlog = session.has_backlog and session.rate_limits_are_short is not False

@@ -39,17 +39,6 @@ due AS MATERIALIZED (
            AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
            \endif
            -- end
-           -- include: is_not_halted
-           -- No end of an execution is about to change all triggers of its job. There is hardly ever one: checked once per
-           -- statement, not once per row. Who does not know that there is one takes nothing, and looks again without the lock.
-           AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                     WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                OR :'knows_halts'::bool)
-           AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                     WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-                OR (t.job_group, t.job_name) NOT IN (SELECT h.job_group, h.job_name FROM qrtz_fired_triggers h
-                                                      WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-           -- end
            -- include: runs_here
            -- This node has said that it runs such triggers.
            AND EXISTS (SELECT FROM qrtz_node_keys k
@@ -234,17 +223,6 @@ SELECT min(front.at),
        \else
        AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
        \endif
-       -- end
-       -- include: is_not_halted
-       -- No end of an execution is about to change all triggers of its job. There is hardly ever one: checked once per
-       -- statement, not once per row. Who does not know that there is one takes nothing, and looks again without the lock.
-       AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                 WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-            OR :'knows_halts'::bool)
-       AND ((SELECT NOT EXISTS (SELECT FROM qrtz_fired_triggers h
-                                 WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
-            OR (t.job_group, t.job_name) NOT IN (SELECT h.job_group, h.job_name FROM qrtz_fired_triggers h
-                                                  WHERE h.sched_name = :'sched' AND h.halting_since IS NOT NULL))
        -- end
      ORDER BY greatest(t.rate_limited_until, t.next_fire_time)
      LIMIT 1) AS front;

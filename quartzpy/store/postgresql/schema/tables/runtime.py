@@ -54,9 +54,6 @@ fired_triggers = Table(
     Column("progress_message", Text),
     # The last captured log lines of a running job, until the history has all of them.
     Column("recent_log", Text),
-    # The execution has ended, and its end is about to change very many triggers of its job: since then no step takes
-    # one of them; NULL in all other rows.
-    Column("halting_since", Instant),
     PrimaryKeyConstraint("fire_id", name="qrtz_fired_triggers_pkey"),
     CheckConstraint(one_of("state", FiredState), name="qrtz_fired_triggers_state_check"),
     # What recovery computes with: a value that it cannot would hold up the recovery of all others.
@@ -83,12 +80,6 @@ Index(
     fired_triggers.c.concurrency_key,
     unique=True,
     postgresql_where=text("state = 'EXECUTING' AND max_concurrent = 1"),
-)
-# acquire: whose job is being halted? It is empty nearly always.
-Index(
-    "qrtz_fired_triggers_halting",
-    fired_triggers.c.sched_name,
-    postgresql_where=text("halting_since IS NOT NULL"),
 )
 # There is no index by epoch: the table has no more rows than the cluster has workers, and it would slow each fire.
 
