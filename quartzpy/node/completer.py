@@ -256,14 +256,14 @@ class Completer(Service):
                 completion.retry_after = None
                 if completion.outcome is Outcome.SNOOZED:
                     completion.outcome = Outcome.CANCELLED
-        left = {*outcome.deferred, *outcome.halting}
-        self._tell_observers(batch, {*outcome.fenced, *left})
-        self._unfinished.difference_update(left)
+        unended = {*outcome.deferred, *outcome.halting}
+        self._tell_observers(batch, {*outcome.fenced, *unended})
+        self._unfinished.difference_update(unended)
         if outcome.halting and self._for_long is not None:
             self._for_long.take([item for item in batch if item[0].fired.fire_id in outcome.halting])
         rest = LONG_LOCKED_ROW_REST if self._at_length else LOCKED_ROW_REST
         self._try_later([item for item in batch if item[0].fired.fire_id in outcome.deferred], rest)
-        self._done([item for item in batch if item[0].fired.fire_id not in left])
+        self._done([item for item in batch if item[0].fired.fire_id not in unended])
         for key in outcome.paused:
             self._paused(key)
         if outcome.earliest_unblocked is not None:
