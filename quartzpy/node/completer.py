@@ -35,6 +35,8 @@ MAX_BATCH_SIZE = 1024 * 1024
 IDLE_REST = 3_600.0
 LOCKED_ROW_REST = 0.1
 """The delay, in seconds, before a completion is tried again whose rows an open transaction has locked."""
+LONG_LOCKED_ROW_REST = 1.0
+"""The same for one that is recorded at length: each try locks very many rows."""
 REFUSED_REST = 5.0
 """The delay, in seconds, before a completion is tried again that the store refuses even without its data."""
 WATCHED_FOR = 15.0
@@ -52,7 +54,11 @@ class _Postponed(NamedTuple):
 
 
 class Completer(Service):
-    """The thread that records ended executions in the store."""
+    """The thread that records ended executions in the store.
+
+    Those whose ends change very many triggers of their job take long: another one, `for_long`, records them
+    `at_length`.
+    """
 
     def __init__(
         self,
@@ -67,8 +73,12 @@ class Completer(Service):
         recorded_some: Callable[[], None] = lambda: None,
         paused: Callable[[JobKey], None] = lambda key: None,
         observers: Observers | None = None,
+        for_long: Completer | None = None,
+        at_length: bool = False,
     ) -> None:
         super().__init__(name, watch=watch)
+        self._for_long = for_long
+        self._at_length = at_length
         self._store = store
         self._clock = clock
         self._store_time = store_time
@@ -81,7 +91,7 @@ class Completer(Service):
         self._postponed: list[_Postponed] = []
         self._numbers = count()
         self._unfinished: set[int] = set()
-        self._empty = threading.Condition()
+        self._empty: threading.Condition = threading.Condition() if for_long is None else for_long._empty
         self._in_flight = 0
         self.recorded = 0
         """The number of executions of this node that were recorded, or discarded because the node had lost them."""
@@ -96,14 +106,22 @@ class Completer(Service):
 
     def backlog(self) -> int:
         """Return the number of ended executions that are not yet recorded."""
-        return len(self._queue) + self._in_flight + len(self._postponed)
+        others = 0 if self._for_long is None else self._for_long.backlog()
+        return len(self._queue) + self._in_flight + len(self._postponed) + others
 
     def wait_until_empty(self, timeout: float | None) -> bool:
         # After an outage, the next attempt may be seconds away, although the store can be reached again.
         self.wakeup.set()
+        if self._for_long is not None:
+            self._for_long.wakeup.set()
         with self._empty:
             limit = None if timeout is None else min(timeout, LONGEST_WAIT)
             return self._empty.wait_for(lambda: self.backlog() == 0, limit)
+
+    def take(self, items: Iterable[_Item]) -> None:
+        """Record executions that another completer leaves to this one."""
+        self._queue.extend(items)
+        self.wakeup.set()
 
     def run_once(self) -> float:
         self._resume_postponed()
@@ -218,7 +236,12 @@ class Completer(Service):
             self._done(batch)
             return
         asked_at = self._clock.monotonic()
-        outcome = self._store.complete(batch[0][0].epoch.node, unrecorded, wakes_others=not self._takes_more())
+        outcome = self._store.complete(
+            batch[0][0].epoch.node,
+            unrecorded,
+            wakes_others=not self._takes_more(),
+            at_length=self._at_length,
+        )
         self._store_time.learn(outcome.now, asked_at)
         for execution, _ in batch:
             if execution.fired.fire_id in outcome.fenced:
@@ -233,11 +256,14 @@ class Completer(Service):
                 completion.retry_after = None
                 if completion.outcome is Outcome.SNOOZED:
                     completion.outcome = Outcome.CANCELLED
-        self._tell_observers(batch, {*outcome.fenced, *outcome.deferred})
-        deferred = [item for item in batch if item[0].fired.fire_id in outcome.deferred]
-        self._unfinished.difference_update(outcome.deferred)
-        self._try_later(deferred, LOCKED_ROW_REST)
-        self._done([item for item in batch if item[0].fired.fire_id not in outcome.deferred])
+        unended = {*outcome.deferred, *outcome.halting}
+        self._tell_observers(batch, {*outcome.fenced, *unended})
+        self._unfinished.difference_update(unended)
+        if outcome.halting and self._for_long is not None:
+            self._for_long.take([item for item in batch if item[0].fired.fire_id in outcome.halting])
+        rest = LONG_LOCKED_ROW_REST if self._at_length else LOCKED_ROW_REST
+        self._try_later([item for item in batch if item[0].fired.fire_id in outcome.deferred], rest)
+        self._done([item for item in batch if item[0].fired.fire_id not in unended])
         for key in outcome.paused:
             self._paused(key)
         if outcome.earliest_unblocked is not None:

@@ -163,7 +163,7 @@ class SchedulerNode:
     @property
     def recorded(self) -> int:
         """The number of executions that this node has recorded."""
-        return self.parts.completer.recorded
+        return self.parts.completer.recorded + self.parts.long_completer.recorded
 
     def running(self) -> list[Execution]:
         return self.parts.runner.running()
@@ -233,11 +233,12 @@ class SchedulerNode:
             self._abandon_executions()
         parts.supervisor.stop()
         parts.completer.stop()
+        parts.long_completer.stop()
         parts.progress.stop()
         parts.cluster.stop()
         # The check-ins end last, because other nodes must not declare a draining node dead.
         parts.check_in.stop()
-        for last in (parts.completer, parts.progress, parts.cluster, parts.check_in):
+        for last in (parts.completer, parts.long_completer, parts.progress, parts.cluster, parts.check_in):
             last.join(at_most(JOIN_SECONDS))
         # Jobs that can be cancelled or killed are stopped before other nodes may run them again.
         within(at_most(2 * CLOSE_SECONDS), partial(parts.executors.close, CLOSE_SECONDS))

@@ -86,18 +86,19 @@ class NodeParts:
             clock=clock.monotonic,
         )
         self.capacity = Capacity(self.executors, config.labels, config.execution_groups, Role(config.role))
-        self.completer = Completer(
-            f"{name}-completer",
-            store=store,
-            clock=clock,
-            store_time=store_time,
-            unblocked=signals.scheduling_changed,
-            takes_more=signals.takes_more,
-            watch=watch,
-            recorded_some=self.announcer.announce,
-            paused=events.job_paused,
-            observers=observers,
-        )
+        completes: dict[str, Any] = {
+            "store": store,
+            "clock": clock,
+            "store_time": store_time,
+            "unblocked": signals.scheduling_changed,
+            "takes_more": signals.takes_more,
+            "watch": watch,
+            "recorded_some": self.announcer.announce,
+            "paused": events.job_paused,
+            "observers": observers,
+        }
+        self.long_completer = Completer(f"{name}-completer-at-length", **completes, at_length=True)
+        self.completer = Completer(f"{name}-completer", **completes, for_long=self.long_completer)
         self.progress = ProgressWriter(f"{name}-progress", store=store, clock=clock, watch=watch)
         slots = Slots(executors=self.executors, capacity=self.capacity, clock=clock, signals=signals.scheduler)
         self.runner = JobRunner(
@@ -222,6 +223,7 @@ class NodeParts:
             self.check_in,
             self.cluster,
             self.completer,
+            self.long_completer,
             self.watchdog,
             self.misfires,
             self.notifications,

@@ -31,6 +31,7 @@
 \set by somebody
 \set by_mode false
 \set calendar '{"kind": "annual"}'
+\set calendar_name holidays
 \set calendar_name_list {NULL,NULL}
 \set capabilities '{"executors": {"default": 5}}'
 \set capture_logs_list {NULL,INFO}
@@ -72,6 +73,7 @@
 \set executors {default}
 \set expected {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set facts '{"release": "1.0"}'
+\set failures {NULL,2}
 \set few 8
 \set fire_id 9
 \set fewest 3
@@ -85,6 +87,7 @@
 \set group_slots {5}
 \set following_pools {zzz}
 \set groups {g,g}
+\set halt_fire_ids {1,2}
 \set handed_back {false,false}
 \set hashes {1,NULL}
 \set host somewhere
@@ -146,6 +149,7 @@
 \set next {2026-01-02T00:00:00Z,2026-01-02T00:00:00Z}
 \set node_mode STANDBY
 \set not_failed 'it did not fail'
+\set number 0
 \set older_than '7 days'
 \set operator equals
 \set outcomes {SUCCEEDED,FAILED}
@@ -195,6 +199,7 @@
 \set spares_skips false
 \set start '2026-01-01 00:00:00+00'
 \set start_time_list {2030-01-01T00:00:00Z,2030-01-01T00:00:00Z}
+\set seconds 0
 \set started '{2026-01-01 00:00:01+00,2026-01-01 00:00:01+00}'
 \set started_us {1767225601000000,1767225601000000}
 \set starts {2030-01-01T00:00:00Z,2030-01-01T00:00:00Z}

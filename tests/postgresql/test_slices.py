@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import psycopg
 import pytest
 
+from quartzpy.calendars.days import HolidayCalendar
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
@@ -461,6 +463,34 @@ def under_lock(store: SqlJobStore, monkeypatch: pytest.MonkeyPatch) -> list[str]
     return sent
 
 
+READ = """
+SELECT coalesce(sum(idx_tup_fetch + seq_tup_read), 0) FROM pg_stat_xact_user_tables WHERE relname = 'qrtz_triggers'
+"""
+
+
+def rows_of_triggers_under_lock(store: SqlJobStore, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the list to which the rows of triggers will be added that each statement under the lock reads."""
+    read: list[int] = []
+    plain = type(store._connections).execute_on
+
+    def explaining(self: Any, connection: psycopg.Connection[Any], statements: Any, **how: Any) -> Any:
+        locks = [n for n, bound in enumerate(statements) if b"qrtz_locks" in bound.statement.sql]
+        if not locks:
+            return plain(self, connection, statements, **how)
+        count = store._session.bind(READ)
+        sent = [*statements[: locks[0] + 1]]
+        for bound in statements[locks[0] + 1 :]:
+            sent += [count, bound]
+        results = plain(self, connection, [*sent, count], **how)
+        rest = results[locks[0] + 1 :]
+        numbers = [int(result.rows[0][0]) for result in rest[::2]]
+        read.extend(after - before for before, after in itertools.pairwise(numbers))
+        return [*results[: locks[0] + 1], *rest[1::2]]
+
+    monkeypatch.setattr(type(store._connections), "execute_on", explaining)
+    return read
+
+
 @pytest.mark.parametrize("count", [SLICE, COUNT])
 def test_a_job_with_many_triggers_is_not_read_under_the_lock_when_it_changes(
     store: SqlJobStore, monkeypatch: pytest.MonkeyPatch, count: int
@@ -539,3 +569,108 @@ def test_a_pause_takes_the_lock_for_its_mark_alone(store: SqlJobStore, monkeypat
     store.pause(OF_GROUP)
     store.pause(TriggersOfJobs([MANY]))
     assert sent == []
+
+
+# --- clear, and another calendar
+
+
+def test_everything_is_removed_in_slices_of_the_soonest(store: SqlJobStore, between: Between) -> None:
+    store_many(store)
+    seen: list[list[str]] = []
+    between(lambda number: seen.append(in_state(store, WAITING)))
+    store.clear()
+    assert len(seen) >= COUNT / SLICE
+    names = [f"many-{number:03}" for number in range(COUNT)]
+    for some in seen:
+        assert some == names[: len(some)], "those that are due soonest come first"
+    assert in_state(store, WAITING) == []
+    assert store.job_headers([MANY]) == {}
+
+
+def holidays(day: int) -> HolidayCalendar:
+    return HolidayCalendar(frozenset({date(2030, 1, day)}))
+
+
+def store_many_of_calendar(store: SqlJobStore, count: int = COUNT) -> None:
+    store.put_calendar("holidays", holidays(1), replace=True)
+    store_many(store, count=0)
+    stored = store.calendars(["holidays"])["holidays"]
+    due = datetime.now(UTC) + HOUR
+    triggers = [
+        prepare(
+            SimpleTrigger(
+                f"many-{number:03}",
+                MANY.group,
+                job_key=MANY,
+                start_time=due - number * SECOND,
+                interval=HOUR,
+                repeat_count=9,
+                calendar="holidays",
+            ),
+            datetime.now(UTC),
+            stored.calendar,
+            stored.revision,
+        )
+        for number in range(count)
+    ]
+    store.store_jobs([JobEntry(None, triggers)], replace=True)
+
+
+def computed(store: SqlJobStore) -> int:
+    rows = store._session.read_one("SELECT upcoming FROM qrtz_triggers WHERE sched_name = :'sched'")
+    return sum(bool(upcoming) for (upcoming,) in rows)
+
+
+def test_what_an_old_calendar_has_computed_is_voided_in_slices(store: SqlJobStore, between: Between) -> None:
+    store_many_of_calendar(store)
+    assert computed(store) == COUNT
+    old = store.calendars(["holidays"])["holidays"]
+    seen: list[tuple[int, bool]] = []
+    between(lambda number: seen.append((computed(store), store.calendars(["holidays"])["holidays"] == old)))
+    store.put_calendar("holidays", holidays(2), replace=True)
+    assert [number for number, _ in seen][-1] == 0, "nothing is left for the transaction that replaces the calendar"
+    assert len(seen) >= COUNT / SLICE
+    assert all(is_old for _, is_old in seen)
+    assert computed(store) == 0
+    assert store.calendars(["holidays"])["holidays"].calendar == holidays(2)
+    assert len(in_state(store, WAITING)) == COUNT
+
+
+def test_what_is_computed_between_the_slices_is_voided_by_the_replacement(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], between: Between
+) -> None:
+    other = make_store()
+    store_many_of_calendar(store)
+
+    def compute_again(number: int) -> None:
+        other._session.unlocked(
+            other._session.bind(
+                "UPDATE qrtz_triggers SET upcoming = ARRAY[next_fire_time + interval '1 h']"
+                " WHERE sched_name = :'sched' AND trigger_name = 'many-044'"
+            )
+        )
+
+    between(compute_again)
+    store.put_calendar("holidays", holidays(2), replace=True)
+    assert computed(store) == 0
+
+
+@pytest.mark.parametrize("count", [20, 80])
+def test_a_batch_of_misfires_reads_few_triggers_under_the_lock(
+    store: SqlJobStore, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """However many triggers of one job misfire at once."""
+    node = register(store)
+    late = datetime.now(UTC) - 3 * HOUR
+    detail = JobDetail(LANES[0].job_type, MANY.name, MANY.group, durable=True)
+    store.store_jobs([JobEntry(detail, [trigger(number, late) for number in range(count)])], replace=True)
+    read = rows_of_triggers_under_lock(store, monkeypatch)
+    handled = 0
+    more = True
+    while more:
+        outcome = store.recover_misfires(node, threshold=HOUR, limit=10)
+        assert len(outcome.misfired) == 10
+        handled += len(outcome.misfired)
+        more = outcome.more
+    assert handled == count
+    assert max(read) <= 4 * 10, read

@@ -159,6 +159,8 @@ class DrivenNode:
 
     def complete(self) -> None:
         self.runtime.parts.completer._pass()
+        if self.runtime.parts.long_completer.backlog():
+            self.runtime.parts.long_completer._pass()
 
     def misfire(self) -> None:
         self.runtime.parts.misfires._pass()

@@ -26,6 +26,7 @@ from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode
 from quartzpy.store.postgresql.connection import connections
+from quartzpy.store.postgresql.steps import halts
 from quartzpy.store.protocol import EVERYTHING, JobEntry, JobGroups, NamedTriggers, TriggerMove
 from tests.contract.harness import SECOND, WINDOW, at, every, job, job_key, key, once, serial, stored_trigger
 from tests.protocol.driver import DrivenNode, Stage
@@ -59,6 +60,11 @@ OPERATIONS: dict[str, Callable[[Stage, DrivenNode], Prepared]] = {}
 def operation(prepare: Callable[[Stage, DrivenNode], Prepared]) -> Callable[[Stage, DrivenNode], Prepared]:
     OPERATIONS[prepare.__name__.replace("_", "-")] = prepare
     return prepare
+
+
+@pytest.fixture(autouse=True)
+def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(halts, "MOST", 5)
 
 
 # --- the stage
@@ -182,6 +188,18 @@ def settle(stage: Stage, other: DrivenNode) -> Prepared:
 def complete(stage: Stage, other: DrivenNode) -> Prepared:
     node = stage.living("a")
     scheduled(stage)
+    node.schedule()
+    node.run()
+    return Prepared(node.complete, [node])
+
+
+@operation
+def complete_at_length(stage: Stage, other: DrivenNode) -> Prepared:
+    """The end of an execution pauses more triggers than one statement may."""
+    node = stage.living("a")
+    paused = [once(f"paused-{n}", at(30)) for n in range(halts.MOST)]
+    detail = job("halting", pause_after_failures=1, durable=True)
+    stage.schedule(detail, once("halts", data={"fails": True}), *paused)
     node.schedule()
     node.run()
     return Prepared(node.complete, [node])
@@ -557,7 +575,15 @@ def test_without_a_fault_each_instant_runs_once(stage: Stage, faults: Faults, na
     outcome = reference(stage, faults, name).outcome
     assert all(count == 1 for count in outcome["runs"].values())
     assert all(count == 1 for count in outcome["executions"].values())
-    if name not in ("misfire", "recover", "leave", "clear", "acquire-backlog", "complete-backlog"):
+    if name not in (
+        "misfire",
+        "recover",
+        "leave",
+        "clear",
+        "acquire-backlog",
+        "complete-backlog",
+        "complete-at-length",
+    ):
         ran = {instant[0] for instant in outcome["runs"]}
         assert {"DEFAULT.due", "DEFAULT.s1", "DEFAULT.fails"} <= ran
     if name in STEPS and name not in ("misfire", "recover"):

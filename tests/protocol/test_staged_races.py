@@ -18,6 +18,7 @@ from quartzpy.calendars.days import HolidayCalendar
 from quartzpy.errors import CalendarInUseError, JobNotFoundError
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.store.postgresql.connection import connections
+from quartzpy.store.postgresql.steps import halts
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import EVERYTHING, JobEntry
 from tests.contract.harness import SECOND, THRESHOLD, at, every, job, job_key, key, once, serial
@@ -35,6 +36,11 @@ JOBS = {
     "slow": job("slow", durable=True, requests_recovery=True),
     "failing": job("failing", durable=True, retry=RetryPolicy(attempts=2, delay=SECOND, jitter=0.0)),
 }
+
+
+@pytest.fixture(autouse=True)
+def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(halts, "MOST", 5)
 
 
 def due(stage: Stage, of: str) -> None:
@@ -69,6 +75,17 @@ def fire(stage: Stage, name: str) -> Act:
 def complete(stage: Stage, name: str) -> Act:
     node = stage.living(name)
     due(stage, name)
+    node.schedule()
+    node.run()
+    return node.complete
+
+
+def complete_at_length(stage: Stage, name: str) -> Act:
+    """The end of an execution pauses more triggers than one statement may."""
+    node = stage.living(name)
+    detail = job(f"halting-{name}", pause_after_failures=1, durable=True)
+    paused = [once(f"paused-{n}-{name}", at(40)) for n in range(halts.MOST)]
+    stage.schedule(detail, once(f"halts-{name}", data={"fails": True}), *paused)
     node.schedule()
     node.run()
     return node.complete
@@ -155,7 +172,19 @@ def delete_calendar(store: SqlJobStore, stage: Stage) -> None:
 
 STEPS = {
     step.__name__.replace("_", "-"): step
-    for step in (acquire, fire, complete, release, settle, misfire, check_in, recover, register, leave)
+    for step in (
+        acquire,
+        fire,
+        complete,
+        complete_at_length,
+        release,
+        settle,
+        misfire,
+        check_in,
+        recover,
+        register,
+        leave,
+    )
 }
 CALLS = {
     call.__name__.replace("_", "-"): call

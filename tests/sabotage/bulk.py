@@ -9,7 +9,45 @@ _SQL_FILES = "quartzpy/store/postgresql"
 _TESTS = "tests/postgresql/test_slices.py"
 _RATES = "tests/postgresql/test_rate_limits.py"
 
+_HALTS = "tests/postgresql/test_halts.py"
+
 BULK = (
+    Sabotage(
+        "ends_change_all_under_the_lock",
+        "the end of an execution that pauses or ends very many triggers of its job holds the cluster up",
+        (Edit(f"{_SQL_FILES}/steps/complete.sql", "AS first_of_job) > :'most'::int", "AS first_of_job) < 0"),),
+        (
+            f"{_HALTS}::test_under_the_lock_no_statement_is_about_all_triggers[instruction]",
+            f"{_HALTS}::test_under_the_lock_no_statement_is_about_all_triggers[failures]",
+        ),
+    ),
+    Sabotage(
+        "ends_commit_though_not_recorded",
+        "the triggers of a job are changed by an execution that another transaction keeps from ending",
+        (Edit(f"{_STORE}.steps.complete", "session.bind(halts.ALL_ENDED, **ended),", ""),),
+        (f"{_HALTS}::test_if_the_end_cannot_be_recorded_nothing_changes",),
+    ),
+    Sabotage(
+        "ends_pass_over_held_triggers",
+        "a job pauses or ends all its triggers but one that a user's transaction holds",
+        (Edit(f"{_STORE}.steps.halts", "    else:\n        raise HeldError\n", ""),),
+        (
+            f"{_HALTS}::test_it_is_tried_again_where_a_user_holds_a_row[trigger-instruction]",
+            f"{_HALTS}::test_it_is_tried_again_where_a_user_holds_a_row[trigger-failures]",
+        ),
+    ),
+    Sabotage(
+        "clear_at_once",
+        "the removal of everything holds the rows of very many due triggers, over which all passes walk",
+        (Edit(f"{_STORE}.removing", "    _delete_ahead(session, slices.Affected((), {}))\n", ""),),
+        (f"{_TESTS}::test_everything_is_removed_in_slices_of_the_soonest",),
+    ),
+    Sabotage(
+        "calendars_are_replaced_at_once",
+        "another calendar holds the rows of very many due triggers, over which all passes walk",
+        (Edit(f"{_STORE}.calendars", "    if replace:\n        _clear_ahead(session, name)\n", ""),),
+        (f"{_TESTS}::test_what_an_old_calendar_has_computed_is_voided_in_slices",),
+    ),
     Sabotage(
         "marks_without_the_lock",
         "a trigger that is being stored while its group is paused may stay as it is",

@@ -29,7 +29,12 @@ from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 
 def complete(
-    tables: Tables, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
+    tables: Tables,
+    node: Node,
+    completions: Sequence[Completion],
+    *,
+    wakes_others: bool = False,
+    at_length: bool = False,
 ) -> CompletionOutcome:
     """End executions; see `JobStore.complete`."""
     now = tables.now()

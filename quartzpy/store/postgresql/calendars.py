@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import psycopg
 
@@ -15,14 +16,18 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.registry import calendar_from_json, storable_json
 from quartzpy.keys import TriggerKey
 from quartzpy.store import refusals
+from quartzpy.store.postgresql import slices
 from quartzpy.store.postgresql.connection.listen import news
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
 
 _SQL = SqlFile("calendars.sql")
 PUT = _SQL("put")
+HOLD_TRIGGERS = _SQL("hold_triggers")
 CLEAR_UPCOMING = _SQL("clear_upcoming")
+CLEAR_SLICE = _SQL("clear_slice")
 VOID_CLAIMS = _SQL("void_claims")
 DELETE = _SQL("delete")
 CALENDARS = _SQL("calendars")
@@ -33,13 +38,35 @@ MOVE = _SQL("move")
 def put_calendar(session: SqlSession, name: str, calendar: Calendar, *, replace: bool) -> None:
     """Store a calendar; see `JobStore.put_calendar`."""
     text = json.dumps(storable_json(calendar))
+    if replace:
+        _clear_ahead(session, name)
 
     def work(transaction: Transaction) -> None:
         if not transaction.execute(session.bind(PUT, name=name, calendar=text, replace=replace))[0].rows:
             raise refusals.calendar_exists(name)
-        transaction.commit(session.bind(CLEAR_UPCOMING, name=name), session.bind(VOID_CLAIMS, name=name), news(session))
+        transaction.commit(
+            session.bind(HOLD_TRIGGERS, name=name),
+            session.bind(CLEAR_UPCOMING, name=name),
+            session.bind(VOID_CLAIMS, name=name),
+            news(session),
+        )
 
     session.transaction(work)
+
+
+def _clear_ahead(session: SqlSession, name: str) -> None:
+    """Void what was computed from a calendar in slices, until few triggers are left for the one that replaces it.
+
+    That changes no fire time. What is computed meanwhile, of triggers that fire, is voided by that transaction.
+    """
+    affected = slices.Affected(("by_calendar",), {"calendar_name": name})
+    if not session.decides_at_once or slices.are_few(session, affected):
+        return
+
+    def clear_slice(columns: dict[str, list[Any]]) -> BoundStatement:
+        return session.bind(CLEAR_SLICE, **columns)
+
+    slices.change(session, affected, clear_slice, done="prepared for another calendar")
 
 
 def delete_calendar(session: SqlSession, name: str) -> bool:

@@ -7,11 +7,57 @@ VALUES (:'sched', :'name', :'calendar'::jsonb, nextval('qrtz_fire_ids'))
  WHERE :'replace'::bool
 RETURNING revision;
 
+-- name: hold_triggers
+-- Locks all triggers that use the calendar, also those of which nothing is computed: an end that appends fire times to
+-- one of them has done so by then, and the next statement sees it, or passes over the row.
+SELECT count(*)
+  FROM (SELECT FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.calendar_name = :'name' AND t.trigger_state <> 'COMPLETE'
+           FOR NO KEY UPDATE) AS held;
+
 -- name: clear_upcoming
 UPDATE qrtz_triggers t
+   -- include: cleared
    SET upcoming = '{}', upcoming_is_complete = false, fire_id = NULL,
        trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END
- WHERE t.sched_name = :'sched' AND t.calendar_name = :'name' AND t.trigger_state <> 'COMPLETE';
+   -- end
+ WHERE t.sched_name = :'sched' AND t.calendar_name = :'name'
+   AND
+       -- include: is_computed
+       -- It has values that were computed from its calendar.
+       t.trigger_state <> 'COMPLETE'
+       AND (t.upcoming <> '{}' OR t.upcoming_is_complete OR t.fire_id IS NOT NULL OR t.trigger_state = 'ACQUIRED')
+       -- end
+;
+
+-- name: clear_slice
+-- The same for a slice of very many triggers, with the claims on them.
+WITH cleared AS (
+    UPDATE qrtz_triggers t
+       -- include: cleared
+       SET upcoming = '{}', upcoming_is_complete = false, fire_id = NULL,
+           trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END
+       -- end
+      FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
+           AS k(trigger_group, trigger_name, generation)
+     CROSS JOIN LATERAL (
+        SELECT t.ctid AS row, t.fire_id FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
+           AND t.generation = k.generation
+           AND
+               -- include: is_computed
+               -- It has values that were computed from its calendar.
+               t.trigger_state <> 'COMPLETE'
+               AND (t.upcoming <> '{}' OR t.upcoming_is_complete OR t.fire_id IS NOT NULL OR t.trigger_state = 'ACQUIRED')
+               -- end
+           FOR NO KEY UPDATE SKIP LOCKED) AS own
+     WHERE t.ctid = own.row
+    RETURNING t.generation, own.fire_id
+),
+void AS (
+    DELETE FROM qrtz_fired_triggers f USING cleared WHERE f.fire_id = cleared.fire_id AND f.state = 'ACQUIRED'
+)
+SELECT generation FROM cleared;
 
 -- name: void_claims
 DELETE FROM qrtz_fired_triggers f

@@ -57,7 +57,7 @@ def delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, s
 
 
 def _delete_ahead(session: SqlSession, affected: slices.Affected) -> dict[JobKey, set[TriggerKey]]:
-    """Remove triggers in slices until few are left, which are removed by one transaction together with their jobs."""
+    """Remove triggers in slices until few are left, which are removed by one transaction together with all else."""
     removed: dict[JobKey, set[TriggerKey]] = {}
     if not session.decides_at_once or slices.are_few(session, affected):
         return removed
@@ -89,4 +89,5 @@ def _delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, 
 
 def clear(session: SqlSession) -> None:
     """Remove everything; see `JobStore.clear`."""
+    _delete_ahead(session, slices.Affected((), {}))
     session.unlocked(*[session.bind(text) for text in CLEAR])

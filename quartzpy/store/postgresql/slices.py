@@ -33,7 +33,7 @@ HOLD = _SQL("hold")
 Switches: TypeAlias = tuple[
     Literal[
         "by_trigger", "by_page", "by_job", "by_trigger_group", "by_job_group", "scheduled", "held_by_mode", "pauses",
-        "resumes",
+        "resumes", "by_calendar",
     ],
     ...,
 ]  # fmt: skip

@@ -32,6 +32,15 @@ SELECT page.at::text, page.generation, page.trigger_group, page.trigger_name
 \if :held_by_mode
            AND t.held_by_mode
 \endif
+\if :by_calendar
+           AND t.calendar_name = :'calendar_name'
+           AND
+               -- include: is_computed
+               -- It has values that were computed from its calendar.
+               t.trigger_state <> 'COMPLETE'
+               AND (t.upcoming <> '{}' OR t.upcoming_is_complete OR t.fire_id IS NOT NULL OR t.trigger_state = 'ACQUIRED')
+               -- end
+\endif
 \if :pauses
            AND
                -- include: may_be_paused

@@ -158,7 +158,7 @@ class FiringStore(Protocol):
         ...
 
     def complete(
-        self, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
+        self, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False, at_length: bool = False
     ) -> CompletionOutcome:
         """End executions.
 
@@ -170,6 +170,10 @@ class FiringStore(Protocol):
         is deferred as a whole. One that was asked to stop is not stored again: see `CompletionOutcome.stopped`. A fire
         that is handed back keeps its turn of the rate limit. With `wakes_others`, which a node that takes no more work
         sets, other nodes are notified of the waiting triggers.
+
+        An end that pauses its job, or gives all triggers of the job a state, may change so many that the call leaves it
+        out: see `CompletionOutcome.halting`. These are ended by another call with `at_length`, on a thread that may
+        wait for it. Others see all triggers changed by it, or none.
 
         Raises:
             LeaseLostError: the epoch is no longer registered.

@@ -143,7 +143,8 @@ class CompletionOutcome:
     that steps have found blocked and that are released now. `paused` are the jobs that were paused because
     `pause_after_failures` executions in a row have failed. `stopped` are the executions that do not run again, although
     their completions have `retry_after`, because somebody has asked them to stop: those that were SNOOZED are recorded
-    as CANCELLED.
+    as CANCELLED. `halting` are those that have not ended, because their ends change very many triggers: `complete`
+    has to be called again for them, `at_length`.
     """
 
     now: datetime
@@ -152,6 +153,7 @@ class CompletionOutcome:
     earliest_unblocked: datetime | None = None
     paused: Collection[JobKey] = ()
     stopped: Collection[int] = ()
+    halting: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

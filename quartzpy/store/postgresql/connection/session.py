@@ -148,6 +148,12 @@ class SqlSession:
         session.share = self.connections.steps
         return session
 
+    def of_calls(self) -> SqlSession:
+        """Return a session for what takes long. What it expects of the database is shared with this one."""
+        session = copy.copy(self)
+        session.share = self.connections.calls
+        return session
+
     def bind(self, text: str, **values: Any) -> BoundStatement:
         """Return the statement of a text with its values; the scheduler's name is always added."""
         statement = self._statements.get(text)

@@ -4,7 +4,8 @@ All effects of a completion depend on the fired row that it deletes. An executio
 if another transaction has locked it, or a row that it must write: its job, whose data it stores or which runs again, a
 trigger that it asked to end, or its own trigger, whose next fire follows from this end.
 
-Most executions end without any effect on others; `plain_completions` ends those without the lock.
+Most executions end without any effect on others; `plain_completions` ends those without the lock. Those whose ends
+change very many triggers of their job are ended by a transaction of their own; see `halts`.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from typing import Any
 
 from quartzpy.keys import JobKey
 from quartzpy.states import CompletionInstruction
+from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
+from quartzpy.store.postgresql.connection.locks import LockName
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
-from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.postgresql.steps import failures, plain_completions
+from quartzpy.store.postgresql.steps import failures, halts, plain_completions
 from quartzpy.store.postgresql.steps.completion_effects import effects
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 
@@ -33,18 +36,39 @@ UNFINISHED = _SQL("unfinished")
 
 @cache
 def complete_statement(
-    *, asks: bool, stores: bool, retries: bool, counts: bool, continues: bool, captures: bool = False
+    *,
+    asks: bool,
+    stores: bool,
+    retries: bool,
+    counts: bool,
+    continues: bool,
+    captures: bool = False,
+    may_halt: bool = False,
 ) -> str:
     """Return the statement that ends executions; with what only some of them need, where one of these does."""
     return _SQL(
-        "complete", asks=asks, stores=stores, retries=retries, counts=counts, continues=continues, captures=captures
+        "complete",
+        asks=asks,
+        stores=stores,
+        retries=retries,
+        counts=counts,
+        continues=continues,
+        captures=captures,
+        may_halt=may_halt,
     )
 
 
 def complete(
-    session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
+    session: SqlSession,
+    node: Node,
+    completions: Sequence[Completion],
+    *,
+    wakes_others: bool = False,
+    at_length: bool = False,
 ) -> CompletionOutcome:
     """End executions; see `JobStore.complete`."""
+    if at_length:
+        return _complete_at_length(session, node, completions, wakes_others=wakes_others)
     plain, others = plain_completions.divided(completions)
     now = None
     if plain:
@@ -100,21 +124,105 @@ def _complete_with_lock(
         return CompletionOutcome(now, earliest_unblocked=earliest, paused=paused, stopped=stopped)
     missing = {c.fired.fire_id for c in completions}.difference(done)
     held, recorded = session.read_one(UNFINISHED, fire_ids=list(missing), epoch=node.epoch)[0]
+    halting = frozenset(more[-1]) if any(map(halts.may_halt, completions)) else frozenset()
     return CompletionOutcome(
         now,
         fenced=missing.difference(held, recorded),
-        deferred=frozenset(held),
+        deferred=frozenset(held) - halting,
         earliest_unblocked=earliest,
         paused=paused,
         stopped=stopped,
+        halting=halting.intersection(held),
+    )
+
+
+def _complete_at_length(
+    session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool
+) -> CompletionOutcome:
+    # It takes long, and the steps of the node need the connections of their own.
+    session = session.of_calls()
+    parts = [_complete_of_job(session, node, part, wakes_others=wakes_others) for part in halts.by_job(completions)]
+    return CompletionOutcome(
+        parts[-1].now,
+        fenced=frozenset().union(*(part.fenced for part in parts)),
+        deferred=frozenset().union(*(part.deferred for part in parts)),
+        earliest_unblocked=min((at for part in parts if (at := part.earliest_unblocked) is not None), default=None),
+        paused=[key for part in parts for key in part.paused],
+        stopped=frozenset().union(*(part.stopped for part in parts)),
+    )
+
+
+def _complete_of_job(
+    session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool
+) -> CompletionOutcome:
+    """End executions of one job by a transaction that changes its triggers before it takes the lock."""
+    fire_ids = [completion.fired.fire_id for completion in completions]
+    claims = session.bind(halts.HOLD_CLAIMS, fire_ids=fire_ids, epoch=node.epoch)
+
+    def work(transaction: Transaction) -> tuple[list[Completion], bool, list[Result]]:
+        _, held = transaction.execute(session.allow_pauses(), claims)
+        ours = {fire_id for (fire_id,) in held.rows}
+        own = [completion for completion in completions if completion.fired.fire_id in ours]
+        if not own:
+            return own, False, transaction.commit()
+        paused = halts.change_all(session, transaction, own)
+        ended = {"fire_ids": sorted(ours), "number": len(own), "epoch": node.epoch}
+        results = transaction.commit(
+            session.lock(LockName.TRIGGER_ACCESS),
+            *statements(session, node, own, wakes_others=wakes_others, at_length=True),
+            session.bind(halts.ALL_ENDED, **ended),
+        )
+        return own, paused, results
+
+    try:
+        own, has_paused, results = session.transaction(work)
+    except halts.HeldError:
+        return CompletionOutcome(session.now(), deferred=frozenset(fire_ids))
+    except RefusedRowError as error:
+        if not halts.is_unended(error):
+            raise
+        return CompletionOutcome(session.now(), deferred=frozenset(fire_ids))
+    others = set(fire_ids).difference(completion.fired.fire_id for completion in own)
+    fenced: set[int] = set()
+    held: list[int] = []
+    if others:
+        held, recorded = session.read_one(UNFINISHED, fire_ids=list(others), epoch=node.epoch)[0]
+        fenced = others.difference(held, recorded)
+    if not own:
+        return CompletionOutcome(session.now(), fenced=fenced, deferred=held)
+    now, _, twice, earliest, _, *more = results[1].rows[0]
+    for fire_id in twice:
+        logger.error("the instant of fire %s was executed before; please report this", fire_id)
+    repeating = {c.fired.fire_id for c in own if c.retry_after is not None}
+    return CompletionOutcome(
+        now,
+        fenced=fenced,
+        deferred=held,
+        earliest_unblocked=earliest,
+        paused=[own[0].fired.job_key] if has_paused else [],
+        stopped=repeating.intersection(more[0]) if repeating else repeating,
     )
 
 
 def statements(
-    session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
+    session: SqlSession,
+    node: Node,
+    completions: Sequence[Completion],
+    *,
+    wakes_others: bool = False,
+    at_length: bool = False,
 ) -> list[BoundStatement]:
-    """Return the statements that end executions, to be sent under TRIGGER_ACCESS."""
-    asking = [c for c in completions if c.instruction is not CompletionInstruction.NOOP or c.moves_its_trigger()]
+    """Return the statements that end executions, to be sent under TRIGGER_ACCESS.
+
+    With `at_length`, the same transaction has changed before what the ends change of all triggers of a job.
+    """
+    asking = [
+        c
+        for c in completions
+        if (c.instruction is not CompletionInstruction.NOOP or c.moves_its_trigger())
+        and not (at_length and c.instruction.is_about_all_triggers)
+    ]
+    halting = [] if at_length else [c for c in completions if halts.may_halt(c)]
     counted = [c for c in completions if c.counts_for_pause]
     counts: dict[str, Any] = {"count_fire_ids": [c.fired.fire_id for c in counted]} if counted else {}
     retries = any(c.retry_after is not None for c in completions)
@@ -130,7 +238,9 @@ def statements(
                 counts=bool(counted),
                 continues=any(c.fired.continues for c in completions),
                 captures=captures,
+                may_halt=bool(halting),
             ),
+            **(halts.values_of(halting) if halting else {}),
             **counts,
             **again,
             **logs,
@@ -153,6 +263,6 @@ def statements(
             results=[c.result for c in completions],
         ),
         # Its result is the second of the round trip; see `complete`.
-        *([failures.count(session, counted)] if counted else []),
-        *effects(session, node, completions),
+        *([failures.count(session, counted, at_length=at_length)] if counted else []),
+        *effects(session, node, completions, at_length=at_length),
     ]

@@ -5,8 +5,8 @@
 -- name: complete
 -- Ends executions by fire_id, if their claims still belong to this epoch. What only some executions need has a switch:
 -- asks (their jobs give instructions, or their ends move triggers), stores (job data), retries, counts (failures for
--- pause_after_failures), continues (other jobs run after theirs), captures (log lines). Most completions have no log
--- lines, and their statement does not mention them.
+-- pause_after_failures), continues (other jobs run after theirs), captures (log lines), may_halt (their ends may change
+-- all triggers of a job). Most completions have no log lines, and their statement does not mention them.
 WITH ended AS MATERIALIZED (
 \if :retries
     -- An execution that somebody has asked to stop does not run again: one that was snoozed, by its job or because it
@@ -46,6 +46,29 @@ WITH ended AS MATERIALIZED (
          WHERE r.fire_id = e.fire_id AND r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING' LIMIT 1) AS own
 \endif
 ),
+\if :may_halt
+-- The executions whose ends change more triggers than one statement may under the lock: a transaction of their own ends
+-- them (see `halts`).
+of_large_jobs AS MATERIALIZED (
+    SELECT running.fire_id
+      FROM (SELECT a.failures, f.*
+              FROM unnest(:'halt_fire_ids'::bigint[], :'failures'::int[]) AS a(fire_id, failures)
+             CROSS JOIN LATERAL (
+                SELECT r.fire_id, r.job_group, r.job_name FROM qrtz_fired_triggers r
+                 WHERE r.fire_id = a.fire_id AND r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f
+           ) AS running
+     CROSS JOIN LATERAL (
+        SELECT FROM qrtz_job_details o
+         WHERE o.sched_name = :'sched' AND o.job_group = running.job_group AND o.job_name = running.job_name
+           AND (running.failures IS NULL OR o.consecutive_failures + running.failures >= o.pause_after_failures)
+         LIMIT 1) AS changing
+     WHERE (SELECT count(*)
+              FROM (SELECT FROM qrtz_triggers t
+                     WHERE t.sched_name = :'sched' AND t.job_group = running.job_group
+                       AND t.job_name = running.job_name
+                     LIMIT :'most'::int + 1) AS first_of_job) > :'most'::int
+),
+\endif
 \if :asks
 -- The triggers to which the instructions of jobs apply, or which an end moves.
 requests AS MATERIALIZED (
@@ -53,7 +76,11 @@ requests AS MATERIALIZED (
       FROM unnest(:'ask_fire_ids'::bigint[], :'ask_all'::bool[]) AS a(fire_id, all_triggers)
      CROSS JOIN LATERAL (
         SELECT r.job_group, r.job_name, r.trigger_group, r.trigger_name, r.generation FROM qrtz_fired_triggers r
-         WHERE r.fire_id = a.fire_id AND r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f
+         WHERE r.fire_id = a.fire_id AND r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING'
+\if :may_halt
+           AND r.fire_id NOT IN (SELECT fire_id FROM of_large_jobs)
+\endif
+         LIMIT 1) AS f
      CROSS JOIN LATERAL (
         SELECT o.trigger_group, o.trigger_name FROM qrtz_triggers o
          WHERE a.all_triggers AND o.sched_name = :'sched' AND o.job_group = f.job_group AND o.job_name = f.job_name
@@ -154,7 +181,11 @@ storable AS MATERIALIZED (
       FROM unnest(:'data_fire_ids'::bigint[], :'data'::text[]) WITH ORDINALITY AS e(fire_id, new_data, place)
      CROSS JOIN LATERAL (
         SELECT r.sched_name, r.job_group, r.job_name FROM qrtz_fired_triggers r
-         WHERE r.fire_id = e.fire_id AND r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f
+         WHERE r.fire_id = e.fire_id AND r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING'
+\if :may_halt
+           AND r.fire_id NOT IN (SELECT fire_id FROM of_large_jobs)
+\endif
+         LIMIT 1) AS f
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row FROM qrtz_job_details o
          WHERE o.sched_name = f.sched_name AND o.job_group = f.job_group AND o.job_name = f.job_name
@@ -212,6 +243,9 @@ done AS (
 \endif
 \if :continues
        AND e.fire_id NOT IN (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers)
+\endif
+\if :may_halt
+       AND e.fire_id NOT IN (SELECT fire_id FROM of_large_jobs)
 \endif
 \if :retries
        -- Somebody may have asked meanwhile: such a row is left to the next try.
@@ -451,6 +485,9 @@ SELECT :now,
 \endif
 \if :counts
        , set_config('quartzpy.ended', ARRAY(SELECT fire_id FROM done)::text, true)
+\endif
+\if :may_halt
+       , ARRAY(SELECT fire_id FROM of_large_jobs)
 \endif
 ;
 

@@ -23,10 +23,19 @@ SET_STATES = _SQL("set_states")
 DELETE_TRIGGERS = _SQL("delete_triggers")
 
 
-def effects(session: SqlSession, node: Node, completions: Sequence[Completion]) -> list[BoundStatement]:
-    """Return the statements that only some completions need, to be sent after the one that ended the executions."""
+def effects(
+    session: SqlSession, node: Node, completions: Sequence[Completion], *, at_length: bool = False
+) -> list[BoundStatement]:
+    """Return the statements that only some completions need, to be sent after the one that ended the executions.
+
+    With `at_length`, the same transaction has given all triggers of a job their state before.
+    """
     more = []
-    asking = [c for c in completions if c.instruction.state is not None]
+    asking = [
+        c
+        for c in completions
+        if c.instruction.state is not None and not (at_length and c.instruction.is_about_all_triggers)
+    ]
     if asking:
         more.append(
             session.bind(

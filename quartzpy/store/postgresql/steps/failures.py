@@ -11,8 +11,12 @@ from quartzpy.store.protocol import Completion
 
 _SQL = SqlFile("steps/failures.sql")
 COUNT = _SQL("count")
+COUNT_AT_LENGTH = _SQL("count", at_length=True)
 
 
-def count(session: SqlSession, completions: Sequence[Completion]) -> BoundStatement:
-    """Return what counts these ends, and pauses the jobs that have reached their limit; its rows are those jobs."""
-    return session.bind(COUNT, fire_ids=[c.fired.fire_id for c in completions])
+def count(session: SqlSession, completions: Sequence[Completion], *, at_length: bool = False) -> BoundStatement:
+    """Return what counts these ends, and pauses the jobs that have reached their limit; its rows are those jobs.
+
+    With `at_length`, the same transaction has paused them before.
+    """
+    return session.bind(COUNT_AT_LENGTH if at_length else COUNT, fire_ids=[c.fired.fire_id for c in completions])

@@ -33,9 +33,15 @@ stored AS (
     UPDATE qrtz_job_details j SET consecutive_failures = c.failures
       FROM counted c
      WHERE j.ctid = c.row AND c.failures <> c.before
-),
+)
+\if :at_length
+-- This transaction has paused their triggers before.
+SELECT job_group, job_name FROM counted WHERE false
+\else
+,
 paused AS (
     UPDATE qrtz_triggers t
+       -- include: paused_by_failures
        SET trigger_state = CASE WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy <> 'block'
                                 THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END,
            fire_id = NULL,
@@ -43,13 +49,16 @@ paused AS (
            unreconciled = CASE WHEN t.unreconciled IS NOT NULL THEN 'HELD' END,
            -- end
            paused_at = :now, paused_by = 'pause_after_failures', pause_reason = locked.reason
+       -- end
       FROM (SELECT o.row, o.fire_id, c.failures || ' executions in a row failed' AS reason
               FROM counted c
              CROSS JOIN LATERAL (
-                SELECT b.ctid AS row, b.fire_id FROM qrtz_triggers b
-                 WHERE b.sched_name = :'sched' AND b.job_group = c.job_group AND b.job_name = c.job_name
-                   AND b.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                   AND b.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+                SELECT t.ctid AS row, t.fire_id FROM qrtz_triggers t
+                 WHERE t.sched_name = :'sched' AND t.job_group = c.job_group AND t.job_name = c.job_name
+                   -- include: is_paused_by_failures
+                   AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                   AND t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+                   -- end
                    FOR NO KEY UPDATE SKIP LOCKED) AS o
              WHERE c.failures > c.before AND c.failures >= c.most) AS locked
      WHERE t.ctid = locked.row
@@ -65,4 +74,6 @@ released AS (
            FOR UPDATE SKIP LOCKED) AS void
      WHERE f.ctid = void.row
 )
-SELECT DISTINCT job_group, job_name FROM paused;
+SELECT DISTINCT job_group, job_name FROM paused
+\endif
+;

@@ -19,7 +19,7 @@ from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.statement import literal
-from quartzpy.store.postgresql.steps import complete
+from quartzpy.store.postgresql.steps import complete, halts
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 
 if TYPE_CHECKING:
@@ -78,13 +78,17 @@ class WorkTransaction:
         if changes_triggers:
             held.append(self._session.bind(HOLD_TRIGGERS, **job))
         held.append(self._session.bind(HOLD_CLAIM, fire_id=completion.fired.fire_id, epoch=node.epoch))
+        # However many triggers an instruction is about, they change before the lock is taken. If the execution turns
+        # out to be lost, that is rolled back with everything else.
+        changes = halts.change_whole_job(self._session, completion)
         statements = [
+            *changes,
             self._session.lock(LockName.TRIGGER_ACCESS),
-            *complete.statements(self._session, node, [completion]),
+            *complete.statements(self._session, node, [completion], at_length=True),
             self._session.bind(STANDS, fire_id=completion.fired.fire_id, epoch=node.epoch),
         ]
         answers = self._commit([*held, self._ours, *statements], completion.fired.fire_id)
-        now, _, _, earliest, *_ = answers[len(held) + 2].rows[0]
+        now, _, _, earliest, *_ = answers[len(held) + 1 + len(changes) + 1].rows[0]
         return CompletionOutcome(now, earliest_unblocked=earliest)
 
     def commit(self, node: Node, fire_id: int) -> None:

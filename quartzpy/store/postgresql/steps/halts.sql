@@ -1,0 +1,88 @@
+-- name: hold_claims
+-- The claims of the executions that end, as far as they are still this epoch's. A recovery that starts in the meantime
+-- skips them; a request to stop need not wait. What another transaction holds is passed over.
+SELECT fire_id FROM qrtz_fired_triggers
+ WHERE fire_id = ANY(:'fire_ids'::bigint[]) AND epoch = :'epoch'::bigint AND state = 'EXECUTING'
+   FOR KEY SHARE SKIP LOCKED;
+
+-- name: hold_job
+-- Locks the job's row, unless another transaction holds it: its failures are counted by this transaction alone. Triggers
+-- of the job can be stored meanwhile; they are stored after these ends.
+SELECT j.consecutive_failures, j.pause_after_failures, coalesce(free.is_free, false)
+  FROM qrtz_job_details j
+  LEFT JOIN LATERAL (
+    SELECT true AS is_free FROM qrtz_job_details o WHERE o.ctid = j.ctid FOR NO KEY UPDATE SKIP LOCKED) AS free ON true
+ WHERE j.sched_name = :'sched' AND j.job_group = :'group' AND j.job_name = :'name';
+
+-- name: hold_triggers
+-- Locks the triggers that change, before any of them does. A row that another transaction holds is passed over.
+SELECT t.ctid::text FROM qrtz_triggers t
+ WHERE t.sched_name = :'sched' AND t.job_group = :'group' AND t.job_name = :'name'
+\if :pauses
+   -- include: is_paused_by_failures
+   AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+   AND t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+   -- end
+\endif
+   FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: number
+-- How many they are with those that others hold.
+SELECT count(*) FROM qrtz_triggers t
+ WHERE t.sched_name = :'sched' AND t.job_group = :'group' AND t.job_name = :'name'
+\if :pauses
+   -- include: is_paused_by_failures
+   AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+   AND t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+   -- end
+\endif
+;
+
+-- name: rest
+-- The steps that hold some of them end meanwhile.
+SELECT pg_sleep(:'seconds'::float8)::text;
+
+-- name: change
+-- Changes triggers that this transaction has locked, and deletes the claims on them, which are void. A claim whose row
+-- another transaction has locked stays. It no longer matches its trigger, so it never fires.
+WITH changed AS (
+    UPDATE qrtz_triggers t
+\if :pauses
+       -- include: paused_by_failures
+       SET trigger_state = CASE WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy <> 'block'
+                                THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END,
+           fire_id = NULL,
+           -- include: held
+           unreconciled = CASE WHEN t.unreconciled IS NOT NULL THEN 'HELD' END,
+           -- end
+           paused_at = :now, paused_by = 'pause_after_failures', pause_reason = locked.reason
+       -- end
+      FROM (SELECT o.row, o.fire_id, :'reason'::text AS reason
+\else
+       SET trigger_state = locked.state, fire_id = NULL,
+           error = CASE locked.state WHEN 'ERROR' THEN coalesce(:'error'::text, :'not_failed') END
+      FROM (SELECT o.row, o.fire_id, :'state'::text AS state
+\endif
+\if :whole_job
+              FROM (SELECT c.ctid AS row, c.fire_id FROM qrtz_triggers c
+                     WHERE c.sched_name = :'sched' AND c.job_group = :'group' AND c.job_name = :'name') AS o) AS locked
+\else
+              FROM unnest(:'rows'::tid[]) AS own(row)
+             CROSS JOIN LATERAL (
+                SELECT c.ctid AS row, c.fire_id FROM qrtz_triggers c WHERE c.ctid = own.row) AS o) AS locked
+\endif
+     WHERE t.ctid = locked.row
+    RETURNING locked.fire_id
+)
+DELETE FROM qrtz_fired_triggers f
+ USING changed
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM qrtz_fired_triggers o
+     WHERE o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'
+       FOR UPDATE SKIP LOCKED) AS void
+ WHERE f.ctid = void.row;
+
+-- name: all_ended
+-- Fails, which rolls back all that this transaction has changed, unless these executions have just been recorded.
+SELECT 1 / (count(*) = :'number'::int)::int FROM qrtz_executions
+ WHERE fire_id = ANY(:'fire_ids'::bigint[]) AND epoch = :'epoch'::bigint AND outcome <> 'TERMINATED';
