@@ -66,6 +66,7 @@ class NodeColumns(NamedTuple):
     capabilities: str
     mode: str
     mode_since: datetime | None
+    back_since: datetime | None
 
     def record(self) -> NodeRecord:
         return NodeRecord(
@@ -82,6 +83,7 @@ class NodeColumns(NamedTuple):
             capabilities=Capabilities.from_text(self.capabilities),
             mode=NodeMode(self.mode),
             mode_since=self.mode_since,
+            back_since=self.back_since,
         )
 
 
