@@ -11,8 +11,10 @@ from quartzpy.operations.executions import ExecutionSummary, ExecutionView, Misf
 from quartzpy.operations.groups import GroupLimit, Groups, GroupView, JobLimit, Limits, PoolUsage, RateLimitView
 from quartzpy.operations.incidents import Incident, Remedy
 from quartzpy.operations.jobs import JobSummary, JobView
+from quartzpy.operations.late import LateTrigger
 from quartzpy.operations.operations import Operations
-from quartzpy.operations.overview import LateTrigger, MinuteLateness, MinuteThroughput, Overview
+from quartzpy.operations.overview import MinuteLateness, MinuteThroughput, Overview
+from quartzpy.operations.past_incidents import PastIncident
 from quartzpy.operations.schedules import PlannedTime, SchedulePreview
 from quartzpy.operations.search import SearchResults
 from quartzpy.operations.selection import Selection
@@ -57,6 +59,7 @@ __all__ = [
     "NodeView",
     "Operations",
     "Overview",
+    "PastIncident",
     "PlannedRun",
     "PlannedTime",
     "PoolUsage",

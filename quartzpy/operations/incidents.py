@@ -6,9 +6,10 @@ all of them if there may be many.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,12 +26,14 @@ from quartzpy.states import NodeMode
 from quartzpy.store import node_metadata
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin.records import OtherScheduler, OverdueJob
-from quartzpy.store.records import NodeRecord, TriggerRecord
+from quartzpy.store.records import Acknowledgement, IncidentRecord, NodeRecord, TriggerRecord
 from quartzpy.texts import headline, instant_text, numbered
 
 MOST_OF_A_KIND = 20
 """The largest number of incidents of one kind that are listed one by one."""
 MOST_REMEDIES = 5
+MORE = "more"
+"""What stays the same about the incident that stands for those of its kind that are not listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,50 @@ class Incident:
     """The trigger, if the incident is about one."""
     job: JobKey | None = None
     """The job, if the incident is about one."""
+    cause: str = ""
+    """What tells one cause of it from another, for example the error; empty if nothing does."""
+    lasting: str = ""
+    """What stays the same about it while it lasts, if that is not the subject."""
+    incident_id: int | None = None
+    """The number under which it is recorded; None if no node has recorded it yet."""
+    opened_at: datetime | None = None
+    """The instant at which it was recorded."""
+    acknowledgement: Acknowledgement | None = None
+    """Who has taken note of it, if it has not become worse since."""
+
+    @property
+    def identity(self) -> str:
+        """A digest by which it is recognized while it lasts."""
+        return hashlib.sha256(f"{self.kind}\n{self.lasting or self.subject}".encode()).hexdigest()
+
+
+def recognized(incidents: Iterable[Incident], records: Iterable[IncidentRecord], now: datetime) -> list[Incident]:
+    """Return the incidents with what is recorded about them."""
+    by_identity = {record.identity: record for record in records}
+    return [_recognized(incident, by_identity.get(incident.identity), now) for incident in incidents]
+
+
+def _recognized(incident: Incident, record: IncidentRecord | None, now: datetime) -> Incident:
+    if record is None:
+        return incident
+    note = record.acknowledgement
+    is_shown = note is None or (
+        (note.until is not None and note.until <= now)
+        or worse(incident.severity, note.severity)
+        or incident.cause != note.cause
+    )
+    return replace(
+        incident,
+        incident_id=record.incident_id,
+        opened_at=record.opened_at,
+        acknowledgement=None if is_shown else note,
+    )
+
+
+def worse(severity: Severity, other: Severity) -> bool:
+    """Return True if a severity is above another one."""
+    order = list(Severity)
+    return order.index(severity) < order.index(other)
 
 
 def by_severity(incidents: Iterable[Incident]) -> tuple[Incident, ...]:
@@ -78,7 +125,7 @@ def capped(incidents: Sequence[Incident]) -> list[Incident]:
         if rest:
             subjects = named_first([incident.subject for incident in rest])
             what = f"And {len(rest):,} more of the same kind ({kind.replace('-', ' ')}): {subjects}."
-            listed.append(Incident(rest[0].severity, kind, f"{len(rest)} more", what))
+            listed.append(Incident(rest[0].severity, kind, f"{len(rest)} more", what, lasting=MORE))
     return listed
 
 
@@ -287,12 +334,19 @@ def in_error(records: Sequence[TriggerRecord], number: int | None = None) -> lis
                 else (Remedy("reset", {"selection": keys}, f"reset these {len(keys)}"),),
                 keys[0] if is_one else None,
                 job,
+                lasting=f"{job}\n{error or ''}",
             )
         )
     if number is not None and number > len(records):
         rest = number - len(records)
         incidents.append(
-            Incident(Severity.ERROR, "trigger-error", f"{rest} more", f"And {rest:,} more triggers are in ERROR.")
+            Incident(
+                Severity.ERROR,
+                "trigger-error",
+                f"{rest} more",
+                f"And {rest:,} more triggers are in ERROR.",
+                lasting=MORE,
+            )
         )
     return incidents
 
@@ -353,6 +407,7 @@ def unexplained(late: LateJobs, why_first: Sequence[str], holders: Sequence[str]
             (*holders, *first, *([_waiting(late.keys(), late.number())] if late.keys() else [])),
             since,
             trigger=late.first,
+            lasting="late triggers",
         )
     ]
 
@@ -447,6 +502,7 @@ def of_nodes(cluster: Cluster, others: Sequence[OtherScheduler] = (), scheduler:
                 difference.subject,
                 f"The nodes differ in {difference.subject}.",
                 (f"{values}.",),
+                cause=values,
             )
         )
     incidents += [

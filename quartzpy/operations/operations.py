@@ -20,6 +20,7 @@ from quartzpy.operations import (
     jobs,
     lock_holders,
     overview,
+    past_incidents,
     search,
     system,
     timeline,
@@ -36,6 +37,7 @@ from quartzpy.operations.executions import ExecutionSummary, ExecutionView, Misf
 from quartzpy.operations.groups import Groups, Limits
 from quartzpy.operations.jobs import JobSummary, JobView
 from quartzpy.operations.overview import Overview
+from quartzpy.operations.past_incidents import PastIncident
 from quartzpy.operations.search import SearchResults
 from quartzpy.operations.source import SECRETS, Redaction, Source
 from quartzpy.operations.system import System
@@ -58,7 +60,7 @@ from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.states import ActionState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import Lanes, LockRecord
-from quartzpy.store.queries import ActionQuery
+from quartzpy.store.queries import ActionQuery, IncidentQuery
 from quartzpy.texts import quoted
 
 MOST_UPCOMING = 1000
@@ -329,6 +331,39 @@ class Operations:
                 a cursor of a search.
         """
         return search.search(self._source.reading(), text, limit, after)
+
+    def past_incidents(
+        self,
+        *,
+        limit: int = DEFAULT_LIMIT,
+        after: str | None = None,
+        kind: str | None = None,
+        contains: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Page[PastIncident]:
+        """Return a page of incidents that are over, by their ends, the latest first; the overview has those that last.
+
+        A page with filters examines at most 10,000 incidents, as that of `executions` does.
+
+        Args:
+            limit: the largest number of incidents.
+            after: the cursor of the page before.
+            kind: the kind: "dead-node", "trigger-error", ...
+            contains: a part of the subject or of the sentence; the case of ASCII letters is ignored.
+            since: they ended at this instant or later.
+            until: they began before this instant.
+
+        Raises:
+            InvalidValueError: a filter, the limit or the cursor is wrong.
+        """
+        query = IncidentQuery(
+            kind=checked_text(kind, "kind"),
+            contains=checked_text(contains, "contains"),
+            since=checked_instant(since, "since"),
+            until=checked_instant(until, "until"),
+        )
+        return past_incidents.page(self._source.reading(), query, limit, after)
 
     def audit_log(
         self,

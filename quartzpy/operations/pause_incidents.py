@@ -41,6 +41,11 @@ class _Pause:
     def since(self) -> datetime:
         return min(row.due_at for row in self.rows)
 
+    @property
+    def paused_at(self) -> datetime | None:
+        """The instant of the pause, if it is recorded."""
+        return min((row.paused_at for row in self.rows if row.paused_at), default=None)
+
 
 def paused_overdue(
     rows: Sequence[PausedOverdue],
@@ -157,7 +162,18 @@ def _incident(pause: _Pause, keys: Sequence[TriggerKey], *, is_only: bool) -> In
         _remedies(pause, selection, number),
         first if number == 1 and pause.kind == "triggers" else None,
         one_job if pause.kind in ("triggers", "mode") and number > 1 else None,
+        lasting=_lasting(pause),
     )
+
+
+def _lasting(pause: _Pause) -> str:
+    """Return what tells this pause from others, however many of its triggers have missed fires."""
+    if pause.kind != "triggers":
+        return f"{pause.kind} {pause.name or ''}"
+    at = pause.paused_at
+    # The triggers of one action were paused one after the other, and not all of them have missed a fire yet.
+    when = str(pause.rows[0].job_key) if at is None else at.replace(second=0, microsecond=0).isoformat()
+    return f"triggers\n{pause.rows[0].paused_by or ''}\n{pause.rows[0].pause_reason or ''}\n{when}"
 
 
 def _who(pause: _Pause) -> list[str]:
