@@ -27,3 +27,8 @@ def admin_if_any(store: JobStore) -> Admin | None:
     """Return the operators' views of a store's database; None if the store has none."""
     views: Admin | None = getattr(store, "admin", None)
     return views
+
+
+def has_admin(store: JobStore) -> bool:
+    """Return whether a store has such views, without importing them."""
+    return hasattr(type(store), "admin")
