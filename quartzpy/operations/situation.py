@@ -78,7 +78,7 @@ class Situation:
         self._nodes = moment.nodes()
         self._running = moment.running()
         self.now = self._nodes.now
-        self.cluster = clusters.of_records(self.now, self._nodes.nodes, self._running, moment.nodes().metadata, ends())
+        self.cluster = clusters.of_records(self._nodes, self._running, ends())
         self.running = tuple(running_view(row, self.now) for row in self._running)
         self.tallies = tallies()
         self._overdue = overdue()

@@ -39,14 +39,15 @@ SELECT id, kind, subject, identity, severity, cause, began_as, what, why::text, 
 -- What is open already stays as it is. Whoever has judged for so long that the turn is another one's changes nothing.
 INSERT INTO qrtz_incidents (id, sched_name, kind, subject, identity, severity, cause, began_as, what, why, trigger_group,
                             trigger_name, job_group, job_name, since, opened_at, confirmed_at)
-SELECT nextval('qrtz_fire_ids'), :'sched', kind, subject, identity, severity, cause, what, what, why::jsonb,
+SELECT nextval('qrtz_fire_ids'), j.sched_name, kind, subject, identity, severity, cause, what, what, why::jsonb,
        trigger_group, trigger_name, job_group, job_name, since, :now, :now
-  FROM unnest(:'kinds'::text[], :'subjects'::text[], :'identities'::text[], :'severities'::text[], :'causes'::text[],
+  FROM qrtz_judgements j
+ CROSS JOIN unnest(:'kinds'::text[], :'subjects'::text[], :'identities'::text[], :'severities'::text[], :'causes'::text[],
               :'whats'::text[], :'whys'::text[], :'trigger_groups'::text[], :'trigger_names'::text[],
               :'job_groups'::text[], :'job_names'::text[], :'sinces'::timestamptz[])
        AS incident(kind, subject, identity, severity, cause, what, why, trigger_group, trigger_name, job_group, job_name,
                    since)
- WHERE EXISTS (SELECT FROM qrtz_judgements WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz)
+ WHERE j.sched_name = :'sched' AND j.due_at = :'turn'::timestamptz
  ORDER BY identity
     ON CONFLICT (sched_name, identity) WHERE closed_at IS NULL DO NOTHING
 RETURNING id;
@@ -73,9 +74,11 @@ UPDATE qrtz_incidents SET closed_at = greatest(:now, opened_at)
 -- An incident that is over before anybody could judge it: the time in which nobody judged.
 INSERT INTO qrtz_incidents (id, sched_name, kind, subject, identity, severity, cause, began_as, what, why, since,
                             opened_at, confirmed_at, closed_at)
-SELECT nextval('qrtz_fire_ids'), :'sched', :'incident_kind', :'subject', :'identity', :'severity', '', :'what', :'what',
-       :'why_json'::jsonb, :'since'::timestamptz, :'since'::timestamptz, :'until'::timestamptz, :'until'::timestamptz
- WHERE EXISTS (SELECT FROM qrtz_judgements WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz);
+SELECT nextval('qrtz_fire_ids'), j.sched_name, :'incident_kind', :'subject', :'identity', :'severity', '', :'what',
+       :'what', :'why_json'::jsonb, :'since'::timestamptz, :'since'::timestamptz, :'until'::timestamptz,
+       :'until'::timestamptz
+  FROM qrtz_judgements j
+ WHERE j.sched_name = :'sched' AND j.due_at = :'turn'::timestamptz;
 
 -- name: acknowledge
 -- It is remembered how the incident is, so that it is shown again when it becomes worse.

@@ -35,6 +35,7 @@ UNKNOWN = "unknown"
 _SQL = SqlFile("steps/facts.sql")
 SAVE = _SQL("save")
 READ = _SQL("read")
+STARTED = _SQL("started")
 
 
 def tzdata_version() -> str:

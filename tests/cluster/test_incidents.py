@@ -1,0 +1,94 @@
+"""What running nodes record of what is wrong, through an outage of the database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger, TriggerKey
+from quartzpy.errors import QuartzpyError
+from quartzpy.operations import Operations, Overview
+from quartzpy.store.postgresql.admin import admin
+from tests.database import execute
+from tests.proxy import Proxy, over_tcp
+from tests.waiting import wait_until
+
+SETTINGS: dict[str, Any] = {
+    "name": "judged",
+    "checkin_interval": "300ms",
+    "lock_timeout": "300ms",
+    "failure_window": timedelta(seconds=2),
+    "idle_wait": "1s",
+    "workers": 2,
+}
+
+
+class Idle(Job):
+    def execute(self, context: JobExecutionContext) -> None: ...
+
+
+@pytest.fixture
+def proxy(postgres_dsn: str) -> Iterator[Proxy]:
+    with Proxy.to(over_tcp(postgres_dsn)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def nodes(postgres_dsn: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Scheduler]]:
+    monkeypatch.setattr("quartzpy.factory.JUDGES_AFTER", 0.0)
+    url = proxy.through(over_tcp(postgres_dsn))
+    nodes = [Scheduler(url, instance_id=name, **SETTINGS) for name in "ab"]
+    for node in nodes:
+        node.start()
+    yield nodes
+    for node in nodes:
+        node.shutdown(wait=False)
+
+
+def test_running_nodes_record_an_incident_once_and_see_that_it_is_over(
+    nodes: list[Scheduler], postgres_dsn: str
+) -> None:
+    client = Operations(nodes[0])
+    nodes[0].schedule_job(JobDetail(Idle, "idle"), SimpleTrigger("bad", interval=timedelta(hours=1)))
+    key = TriggerKey("bad")
+    wait_until(lambda: bool(nodes[0].executions()), "the first run")
+    execute(postgres_dsn, "UPDATE qrtz_triggers SET trigger_state = 'ERROR', error = 'it is broken'")
+    broken_at = time.monotonic()
+    wait_until(lambda: bool(admin(nodes[0]._store).open_incidents(10)), "the record of the incident")
+    assert time.monotonic() - broken_at < 15, "within two turns, on a machine that is not too slow"
+    [record] = admin(nodes[0]._store).open_incidents(10)
+    assert (record.subject, record.why) == (str(key), ("it is broken",))
+    client.actions.reset(key)
+    wait_until(lambda: not admin(nodes[0]._store).open_incidents(10), "the end of the incident")
+    [over] = client.past_incidents()
+    assert over.incident_id == record.incident_id
+
+
+def test_after_an_outage_of_the_database_nobody_is_said_to_be_dead(
+    nodes: list[Scheduler], proxy: Proxy, postgres_dsn: str
+) -> None:
+    page = Operations(Scheduler(proxy.through(over_tcp(postgres_dsn)), **SETTINGS))
+    wait_until(lambda: page.cluster().alive == 2, "both nodes")
+    proxy.refuse()
+    down_at = time.monotonic()
+    while time.monotonic() - down_at < 5:
+        with pytest.raises(QuartzpyError):
+            page.overview()
+        time.sleep(0.1)
+    proxy.admit()
+    back_at = time.monotonic()
+    overviews: list[Overview] = []
+    while time.monotonic() - back_at < 15:
+        try:
+            overviews.append(page.overview())
+        except QuartzpyError:
+            continue
+        time.sleep(0.05)
+    assert [one.what for overview in overviews for one in overview.incidents] == []
+    assert overviews[-1].calm.startswith("2 nodes alive")
+    kinds = execute(postgres_dsn, "SELECT DISTINCT kind FROM qrtz_incidents")
+    assert kinds == [], "an outage that is shorter than half a minute leaves no record either"
