@@ -100,7 +100,8 @@ def _drawn(incident: Incident, options: Options) -> str:
 def command_of(remedy: Remedy) -> str:
     """Return the command line that carries out a remedy."""
     arguments = dict(remedy.arguments)
-    kind, subject = _subject(arguments.pop("selection", None) or arguments.pop("node"))
+    subjects = [arguments.pop(name) for name in ("selection", "node", "incident") if name in arguments]
+    kind, subject = _subject(subjects[0])
     action = ACTIONS[remedy.action]
     words = ["quartzpy", action.command, *([kind] if len(action.commanded) > 1 else [])]
     return shlex.join([*words, *(f"--{name}={value}" for name, value in arguments.items()), *subject])

@@ -46,6 +46,7 @@ from quartzpy.operations.actions import Actions
 from quartzpy.operations.actions.action import Action
 from quartzpy.operations.actions.inputs import Data
 from quartzpy.operations.actions.table import ACTIONS
+from quartzpy.operations.actions.values import checked_incident_id
 from quartzpy.operations.selection import NAMES, Keys, Selection, Subject
 from quartzpy.scheduler.methods.queries import checked_fire_id
 from quartzpy.texts import quoted
@@ -103,6 +104,7 @@ class FormInput:
         }
 
 
+_MOST_DIGITS = 19
 _FILTERS: Mapping[str, tuple[Callable[..., Selection], Callable[[RequestContext], dict[str, Any]]]] = {
     "jobs": (Selection.jobs, job_filters),
     "triggers": (Selection.triggers, trigger_filters),
@@ -121,6 +123,13 @@ def subjects_of(context: RequestContext, form: FormInput, action: Action) -> Sub
         if not form.has("node"):
             raise InvalidValueError("node: the link must say which one, as ?node=NAME")
         return NodeName(form.get("node"))
+    if Subject.INCIDENT in action.subjects:
+        number = form.get("incident")
+        if not (number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS):
+            raise InvalidValueError(
+                f"incident: the link must say which one, as ?incident=NUMBER (got {quoted(number)})"
+            )
+        return Keys(Subject.INCIDENT, (checked_incident_id(int(number)),))
     of = form.get("of")
     if of in _FILTERS:
         if form.get("scope") == ALL:
@@ -334,12 +343,20 @@ def _ask(context: RequestContext, form: FormInput, *, error: str | None = None, 
         count=count_of_subjects(actions, subjects),
         shown=keys[:_MOST_SHOWN],
         form=form,
+        about=_sentence_about(context, subjects),
         next=_next(context, form),
         error=error,
         data_fields=actions.data_fields(argument_of(action, subjects)) if takes_data else None,
         preview_template=shown.template if shown else None,
         **(shown.values(context, argument_of(action, subjects), form) if shown else {}),
     )
+
+
+def _sentence_about(context: RequestContext, subjects: Subjects) -> str | None:
+    """Return what the subject says about itself, if its name says nothing."""
+    if not isinstance(subjects, Keys) or subjects.kind is not Subject.INCIDENT:
+        return None
+    return context.operations.incident(subjects.keys[0]).what
 
 
 def show_preview(context: RequestContext) -> Response:

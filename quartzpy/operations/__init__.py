@@ -14,10 +14,11 @@ from quartzpy.operations.jobs import JobSummary, JobView
 from quartzpy.operations.late import LateTrigger
 from quartzpy.operations.operations import Operations
 from quartzpy.operations.overview import MinuteLateness, MinuteThroughput, Overview
-from quartzpy.operations.past_incidents import PastIncident
+from quartzpy.operations.recorded_incidents import RecordedIncident
 from quartzpy.operations.schedules import PlannedTime, SchedulePreview
 from quartzpy.operations.search import SearchResults
 from quartzpy.operations.selection import Selection
+from quartzpy.operations.situation import Incidents
 from quartzpy.operations.source import Count
 from quartzpy.operations.system import System
 from quartzpy.operations.timeline import Bar, Cell, Lane, Timeline
@@ -44,6 +45,7 @@ __all__ = [
     "GroupView",
     "Groups",
     "Incident",
+    "Incidents",
     "JobLimit",
     "JobSummary",
     "JobView",
@@ -59,11 +61,11 @@ __all__ = [
     "NodeView",
     "Operations",
     "Overview",
-    "PastIncident",
     "PlannedRun",
     "PlannedTime",
     "PoolUsage",
     "RateLimitView",
+    "RecordedIncident",
     "Remedy",
     "Role",
     "RunningView",

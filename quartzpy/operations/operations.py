@@ -20,8 +20,9 @@ from quartzpy.operations import (
     jobs,
     lock_holders,
     overview,
-    past_incidents,
+    recorded_incidents,
     search,
+    situation,
     system,
     timeline,
     triggers,
@@ -29,6 +30,7 @@ from quartzpy.operations import (
 from quartzpy.operations import groups as limits
 from quartzpy.operations.actions import Actions
 from quartzpy.operations.actions.action import Actor, local_user
+from quartzpy.operations.actions.values import checked_incident_id
 from quartzpy.operations.agenda import PlannedRun
 from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.calendars import CalendarSummary, CalendarYear
@@ -37,8 +39,9 @@ from quartzpy.operations.executions import ExecutionSummary, ExecutionView, Misf
 from quartzpy.operations.groups import Groups, Limits
 from quartzpy.operations.jobs import JobSummary, JobView
 from quartzpy.operations.overview import Overview
-from quartzpy.operations.past_incidents import PastIncident
+from quartzpy.operations.recorded_incidents import RecordedIncident
 from quartzpy.operations.search import SearchResults
+from quartzpy.operations.situation import Incidents
 from quartzpy.operations.source import SECRETS, Redaction, Source
 from quartzpy.operations.system import System
 from quartzpy.operations.timeline import Timeline
@@ -332,6 +335,14 @@ class Operations:
         """
         return search.search(self._source.reading(), text, limit, after)
 
+    def incidents(self) -> Incidents:
+        """Return what is wrong now or soon will be; the overview has it as well, with all that surrounds it.
+
+        Raises:
+            SchemaError: the tables do not belong to this release.
+        """
+        return situation.incidents(self._source)
+
     def past_incidents(
         self,
         *,
@@ -341,7 +352,7 @@ class Operations:
         contains: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-    ) -> Page[PastIncident]:
+    ) -> Page[RecordedIncident]:
         """Return a page of incidents that are over, by their ends, the latest first; the overview has those that last.
 
         A page with filters examines at most 10,000 incidents, as that of `executions` does.
@@ -363,7 +374,16 @@ class Operations:
             since=checked_instant(since, "since"),
             until=checked_instant(until, "until"),
         )
-        return past_incidents.page(self._source.reading(), query, limit, after)
+        return recorded_incidents.page(self._source.reading(), query, limit, after)
+
+    def incident(self, incident_id: int) -> RecordedIncident:
+        """Return one incident as a node has recorded it, whether it lasts or is over.
+
+        Raises:
+            ObjectNotFoundError: no incident is recorded under this number, or no longer.
+            InvalidValueError: `incident_id` is not a whole number from 1 on.
+        """
+        return recorded_incidents.one(self._source.reading(), checked_incident_id(incident_id))
 
     def audit_log(
         self,

@@ -14,8 +14,8 @@ from quartzpy.operations.executions import ExecutionSummary, RunningView
 from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.incidents import Incident
 from quartzpy.operations.late import LateTrigger
-from quartzpy.operations.past_incidents import PastIncident, past_incident
-from quartzpy.operations.situation import Situation, placements_of_jobs
+from quartzpy.operations.recorded_incidents import RecordedIncident, recorded_incident
+from quartzpy.operations.situation import Situation, placements_of_jobs, told_apart
 from quartzpy.operations.source import Count, Source, counted
 from quartzpy.states import ExecutionState, TriggerState
 from quartzpy.store.postgresql.admin import admin
@@ -92,7 +92,7 @@ class Overview:
     acknowledged: tuple[Incident, ...] = ()
     """What is wrong as well, and somebody has taken note of."""
 
-    over: tuple[PastIncident, ...] = ()
+    over: tuple[RecordedIncident, ...] = ()
     """The latest incidents that ended within the last day."""
 
     has_more_over: bool = False
@@ -132,12 +132,12 @@ def overview(source: Source) -> Overview:
         return _unreadable(str(error))
     data = _OverviewData(source)
     now, minutes, over = data.now, data.minutes(), data.over()
-    incidents = data.incidents()
+    told = told_apart(data.incidents(), now)
     return Overview(
         now=now,
-        incidents=causes.by_severity(causes.capped([one for one in incidents if one.acknowledgement is None])),
-        acknowledged=tuple(one for one in incidents if one.acknowledgement is not None),
-        over=tuple(map(past_incident, over[:MOST_OVER])),
+        incidents=told.incidents,
+        acknowledged=told.acknowledged,
+        over=tuple(map(recorded_incident, over[:MOST_OVER])),
         has_more_over=len(over) > MOST_OVER,
         running=data.running[:MOST_RUNNING],
         late=data.late(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import zip_longest
 
@@ -48,6 +49,30 @@ DUE = timedelta(seconds=2)
 """The delay from which a trigger counts as due while all workers are busy."""
 _WAITING = frozenset({TriggerState.WAITING})
 _FINAL = ExecutionQuery(states=frozenset({ExecutionState.FAILED}), exhausted=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Incidents:
+    """What is wrong at an instant."""
+
+    now: datetime
+    incidents: tuple[Incident, ...]
+    """What nobody has taken note of, the worst first."""
+    acknowledged: tuple[Incident, ...]
+    """What somebody has taken note of."""
+
+
+def told_apart(incidents: Sequence[Incident], now: datetime) -> Incidents:
+    """Return incidents with those apart that somebody has taken note of."""
+    noted = tuple(one for one in incidents if one.acknowledgement is not None)
+    others = [one for one in incidents if one.acknowledgement is None]
+    return Incidents(now, causes.by_severity(causes.capped(others)), noted)
+
+
+def incidents(source: Source) -> Incidents:
+    """Return what is wrong; see `Operations.incidents`."""
+    situation = Situation(source)
+    return told_apart(situation.incidents(), situation.now)
 
 
 class Situation:
