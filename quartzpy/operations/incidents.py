@@ -25,7 +25,7 @@ from quartzpy.scheduler.explain import obstacles
 from quartzpy.states import NodeMode
 from quartzpy.store import node_metadata
 from quartzpy.store.health_findings import Severity
-from quartzpy.store.postgresql.admin.records import OtherScheduler, OverdueJob
+from quartzpy.store.postgresql.admin.records import JobHealth, OtherScheduler, OverdueJob
 from quartzpy.store.records import Acknowledgement, IncidentRecord, NodeRecord, TriggerRecord
 from quartzpy.texts import headline, instant_text, numbered
 
@@ -236,12 +236,22 @@ def _cancels(rows: Iterable[RunningView]) -> tuple[Remedy, ...]:
     )
 
 
-def blocked_jobs(
-    blocked: Sequence[TriggerRecord], running: Sequence[RunningView], *, is_cut: bool = False
-) -> list[Incident]:
-    """Return the jobs whose triggers are due, and that may not run because they are at their limit.
+USUAL_RUNS = 1.5
+"""A run of a job that takes longer than so many times the usual one is not what its schedule was made for."""
 
-    If the list of triggers `is_cut`, there may be more of them.
+
+def blocked_jobs(
+    blocked: Sequence[TriggerRecord],
+    running: Sequence[RunningView],
+    health: Mapping[JobKey, JobHealth],
+    now: datetime,
+    *,
+    is_cut: bool = False,
+) -> list[Incident]:
+    """Return the jobs whose triggers are due, and that may not run because they are at their limit for unusually long.
+
+    A trigger that waits for a run of the usual length waits as its schedule was meant, and so do several that wait for
+    each other. If the list of triggers `is_cut`, there may be more of them.
     """
     by_job: defaultdict[JobKey, list[TriggerRecord]] = defaultdict(list)
     for record in blocked:
@@ -250,6 +260,11 @@ def blocked_jobs(
     for job, records in by_job.items():
         longest = _longest([row for row in running if row.job == job])[:MOST_REMEDIES]
         since = min(at for record in records if (at := record.next_fire_time) is not None)
+        usual = _usual(health.get(job))
+        if usual is not None and not (
+            any((row.elapsed or timedelta()) > usual for row in longest) or now - since > len(records) * usual
+        ):
+            continue
         number = (
             f"{len(records)} or more triggers wait"
             if is_cut
@@ -269,6 +284,11 @@ def blocked_jobs(
             )
         )
     return incidents
+
+
+def _usual(health: JobHealth | None) -> timedelta | None:
+    """Return how long a run of a job may usually take; None if that is not known."""
+    return None if health is None or health.typical is None else max(GRACE, USUAL_RUNS * health.typical)
 
 
 BACKLOG_AGE = timedelta(minutes=1)

@@ -52,10 +52,13 @@ def paused_overdue(
     records: Sequence[TriggerRecord],
     pauses: Pauses,
     modes: Mapping[JobKey, JobMode | None],
+    *,
+    begun_before: datetime,
 ) -> list[Incident]:
     """Return an incident for each pause by which fires have been missed, the longest first.
 
-    `records` are the first of the triggers that `rows` count, and `modes` those of their jobs.
+    Only those are incidents that are older than `begun_before`: most pauses are meant, and end soon. `records` are the
+    first of the triggers that `rows` count, and `modes` those of their jobs.
     """
     by_pause: dict[Any, _Pause] = {}
     singles = _together([row for row in rows if _cause(row, pauses, modes)[0] == "triggers"])
@@ -66,7 +69,9 @@ def paused_overdue(
         by_pause.setdefault((kind, name), _Pause(kind, name)).rows.append(row)
     jobs = [job for pause in by_pause.values() for job in pause.jobs]
     return [
-        _incident(pause, _keys(pause, records), is_only=jobs.count(pause.jobs[0]) == 1) for pause in by_pause.values()
+        _incident(pause, _keys(pause, records), is_only=jobs.count(pause.jobs[0]) == 1)
+        for pause in by_pause.values()
+        if (pause.paused_at or pause.since) < begun_before
     ]
 
 

@@ -16,7 +16,7 @@ from quartzpy.operations import incidents as causes
 from quartzpy.operations.clock_changes import clock_changes, upcoming_changes
 from quartzpy.operations.cluster import NodeState
 from quartzpy.operations.executions import GRACE, RunningView, running_view
-from quartzpy.operations.failures import FailuresInARow
+from quartzpy.operations.failures import AMONG, FailuresInARow
 from quartzpy.operations.groups import placements_of, pools
 from quartzpy.operations.incidents import Incident, ignored_timeouts, of_nodes, without_node
 from quartzpy.operations.late import MANY, LateJobs, LateTrigger, late_trigger
@@ -30,7 +30,7 @@ from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.singles import mode_of_job, placements
 from quartzpy.states import ExecutionState, JobMode, NodeMode, TriggerState
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.admin.records import LockRecord, PausedOverdue, Tallies
+from quartzpy.store.postgresql.admin.records import JobHealth, LockRecord, PausedOverdue, Tallies
 from quartzpy.store.queries import ExecutionQuery, TriggerOrder, TriggerQuery
 from quartzpy.store.records import IncidentRecord, NodeRecord, Pauses, TriggerRecord
 
@@ -115,7 +115,7 @@ class Situation:
         ask = reading.ask
         self._clock_changes = upcoming_changes(reading, now)
         self._in_a_row = FailuresInARow(reading, self._failures, now)
-        self._stopped = _Stopped(reading, self.tallies, self._paused, now)
+        self._stopped = _Stopped(reading, self.tallies, self._paused, now, now - self._source.config.pause_grace)
         self._slow = self._slowest()
         slow = {row.job for row in self._slow}
         held = {job.job_key for job in self._overdue if job.is_held}
@@ -143,6 +143,7 @@ class Situation:
     def _ask_third(self) -> None:
         reading = self._reading
         self._in_a_row.look_further()
+        self._stopped.look_further()
         due, late = {record.job_key for record in self._due}, set(self.late_jobs.numbers)
         self._of_due = placements_of_jobs(reading, due)
         self._of_late = placements_of_jobs(reading, late)
@@ -259,7 +260,10 @@ _Triggers = Callable[[], list[TriggerRecord]]
 class _Stopped:
     """The triggers that are in ERROR, blocked or paused, asked for where there are any."""
 
-    def __init__(self, reading: Reading, tallies: Tallies, paused: Sequence[PausedOverdue], now: datetime) -> None:
+    def __init__(
+        self, reading: Reading, tallies: Tallies, paused: Sequence[PausedOverdue], now: datetime, begun_before: datetime
+    ) -> None:
+        self._reading, self._now, self._begun_before = reading, now, begun_before
         self._paused_overdue = paused
         numbers = tallies.triggers
         self._number_in_error = numbers.get(TriggerState.ERROR, 0)
@@ -275,13 +279,20 @@ class _Stopped:
         jobs = {row.job_key for row in paused if row.paused_at is None}
         self._modes = {job: _mode(reading, job) for job in sorted(jobs)[:MOST_DUE]}
 
+    def look_further(self) -> None:
+        """Ask how long the jobs that are blocked usually run, with the questions that already wait."""
+        jobs = {record.job_key for record in self._blocked()}
+        self._health: Callable[[], Mapping[JobKey, JobHealth]] = dict
+        if jobs:
+            self._health = self._reading.ask(lambda store: admin(store).job_health(jobs, among=AMONG))
+
     def incidents(self, running: Sequence[RunningView], pauses: Pauses) -> list[Incident]:
         blocked = self._blocked()
         modes = {job: mode() for job, mode in self._modes.items()}
         return [
             *causes.in_error(self.in_error(), self._number_in_error),
-            *causes.blocked_jobs(blocked, running, is_cut=len(blocked) >= MOST_DUE),
-            *paused_overdue(self._paused_overdue, self._paused(), pauses, modes),
+            *causes.blocked_jobs(blocked, running, self._health(), self._now, is_cut=len(blocked) >= MOST_DUE),
+            *paused_overdue(self._paused_overdue, self._paused(), pauses, modes, begun_before=self._begun_before),
         ]
 
 

@@ -26,7 +26,8 @@ def missed(name: str, group: str = "DEFAULT") -> SimpleTrigger:
 
 
 @pytest.fixture(autouse=True)
-def node(terminal: Terminal) -> None:
+def node(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUARTZPY_PAUSE_GRACE", "1us")
     terminal.scheduler.start()
 
 

@@ -71,7 +71,8 @@ def test_running_nodes_record_an_incident_once_and_see_that_it_is_over(
 def test_after_an_outage_of_the_database_nobody_is_said_to_be_dead(
     nodes: list[Scheduler], proxy: Proxy, postgres_dsn: str
 ) -> None:
-    page = Operations(Scheduler(proxy.through(over_tcp(postgres_dsn)), **SETTINGS))
+    client = Scheduler(proxy.through(over_tcp(postgres_dsn)), **SETTINGS)
+    page = Operations(client)
     wait_until(lambda: page.cluster().alive == 2, "both nodes")
     proxy.refuse()
     down_at = time.monotonic()
@@ -90,5 +91,6 @@ def test_after_an_outage_of_the_database_nobody_is_said_to_be_dead(
         time.sleep(0.05)
     assert [one.what for overview in overviews for one in overview.incidents] == []
     assert overviews[-1].calm.startswith("2 nodes alive")
+    client.shutdown()
     kinds = execute(postgres_dsn, "SELECT DISTINCT kind FROM qrtz_incidents")
     assert kinds == [], "an outage that is shorter than half a minute leaves no record either"

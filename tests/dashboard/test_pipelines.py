@@ -229,14 +229,15 @@ def scene(postgres_dsn: str, sql_backends: dict[str, SqlBackend]) -> Iterator[Sc
 def page(scene: Scene, proxy: Proxy, postgres_dsn: str) -> Iterator[TestClient]:
     """A dashboard whose connection to the database is counted, and has been used before."""
     store = SqlJobStore(proxy.through(postgres_dsn), SchedulerConfig(name=SqlBackend.NAME), now_sql=SqlBackend.NOW)
-    with TestClient(create_app(Scheduler(store, name=SqlBackend.NAME), read_only=False), **LOCAL) as client:
+    scheduler = Scheduler(store, name=SqlBackend.NAME, pause_grace="1us")
+    with TestClient(create_app(scheduler, read_only=False), **LOCAL) as client:
         client.get("/nodes").raise_for_status()
         yield client
     store.close()
 
 
 def test_the_scene_has_each_incident(scene: Scene) -> None:
-    overview = Operations(Scheduler(scene.store.store, name=SqlBackend.NAME)).overview()
+    overview = Operations(Scheduler(scene.store.store, name=SqlBackend.NAME, pause_grace="1us")).overview()
     assert {one.kind for one in overview.incidents} == {
         "blocked-job",
         "clock-change",

@@ -158,7 +158,11 @@ def check_incidents(operations: Operations, overview: Overview) -> None:
     missed = [
         row
         for row in operations.triggers(state="PAUSED", limit=1000)
-        if row.state == "PAUSED" and row.next_fire_time is not None and row.next_fire_time < overview.now
+        if row.state == "PAUSED"
+        and row.next_fire_time is not None
+        and row.next_fire_time < overview.now
+        # A pause of this very instant is not an incident yet.
+        and (row.paused_at or row.next_fire_time) < overview.now
     ]
     assert numbers_of(overview, "paused-overdue") == len(missed)
     subjects = [(incident.kind, incident.subject, incident.what) for incident in overview.incidents]

@@ -144,6 +144,54 @@ def test_a_blocked_job_names_the_execution_that_blocks_it(store: Harness, operat
     assert "blocked-job" not in incidents(operations)
 
 
+def test_a_serial_job_that_waits_for_runs_of_the_usual_length_is_no_incident(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    def run(seconds: float) -> list[str]:
+        """Let the job run, and return the kinds of the incidents of each second."""
+        [fired] = store.fire_due(node)
+        started, kinds = store.clock.now(), [set[str]()]
+        while store.clock.now() < started + seconds * SECOND:
+            kinds += kinds_while(store, operations, 1, node)
+        store.complete(node, fired, started_at=started)
+        return sorted(set().union(*kinds))
+
+    store.schedule(serial("slow"), *(every(120, f"t{number}") for number in range(2)))
+    assert run(60) == ["blocked-job"], "nothing tells how long it usually runs"
+    assert run(60) == []
+    assert run(60) == []
+    assert run(89) == []
+    assert run(92) == ["blocked-job"], "it runs for longer than usually"
+
+
+def test_a_serial_job_whose_triggers_wait_ever_longer_is_an_incident(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.schedule(serial("slow"), every(20, "often"), every(20, "often-too"))
+    seen = []
+    for _ in range(12):
+        [fired] = store.fire_due(node)
+        started = store.clock.now()
+        kinds_while(store, operations, 20, node)
+        seen.append("blocked-job" in incidents(operations))
+        store.complete(node, fired, started_at=started)
+    assert seen[1:3] == [False, False]
+    assert seen[-1]
+
+
+@pytest.mark.parametrize("reason", ["the contract ended", ""])
+def test_a_pause_is_an_incident_once_it_is_old(store: Harness, node: Node, reason: str) -> None:
+    operations = Operations(Scheduler(store.store, name="contract"))
+    store.schedule(job(), every(60, start=at(30)))
+    operations.actions.pause(key("every"), reason=reason)
+    store.clock.advance(HOUR)
+    store.store.check_in(node)
+    assert incidents(operations) == {}
+    assert operations.overview().calm == "1 node alive, nothing late, nothing in error, 1 paused"
+    store.clock.advance(SECOND)
+    assert set(incidents(operations)) == {"paused-overdue"}
+
+
 def test_a_trigger_in_error_says_why_and_its_remedy_mends_it(
     store: Harness, operations: Operations, node: Node
 ) -> None:

@@ -7,8 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from quartzpy.errors import QuartzpyError
-from quartzpy.operations import Incident, Operations
+from quartzpy.errors import (
+    ForbiddenError,
+    IllegalStateChangeError,
+    InvalidValueError,
+    ObjectNotFoundError,
+    QuartzpyError,
+)
+from quartzpy.operations import Actor, Incident, Operations, Remedy, Role
+from quartzpy.operations.audit_log import undoing
 from quartzpy.operations.judging import CONFIRMED_EVERY, EVERY, IncidentJudge
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.health_findings import Severity
@@ -329,3 +336,142 @@ def test_a_pause_and_late_triggers_keep_their_identity_while_more_triggers_are_c
         store.store.check_in(node)
         seen |= {(one.kind, one.identity) for one in operations.overview().incidents}
     assert len(seen) == 1, seen
+
+
+# --- taking note of an incident
+
+
+def shown(operations: Operations) -> list[str]:
+    return [one.kind for one in operations.overview().incidents if one.kind != "late-triggers"]
+
+
+@pytest.fixture
+def broken(store: Harness, operations: Operations, node: Node, begun: None) -> int:
+    """The number of an incident that is recorded."""
+    break_trigger(store)
+    store.store.check_in(node)
+    judge_once(store, operations)
+    [record] = recorded(store)
+    return record.incident_id
+
+
+def test_an_acknowledged_incident_is_listed_apart_with_who_why_and_until_when(
+    store: Harness, operations: Operations, broken: int
+) -> None:
+    until = store.clock.now() + MINUTE
+    ann = operations.acting_as(Actor("ann", Role.OPERATOR))
+    result = ann.actions.acknowledge(broken, until, reason="the supplier is told")
+    assert result.text == (
+        f"Incident {broken} is acknowledged until 2026-03-02T12:01:10+00:00:"
+        " Trigger DEFAULT.bad is in ERROR and does not fire."
+    )
+    assert shown(operations) == []
+    [noted] = operations.overview().acknowledged
+    assert noted.acknowledgement is not None
+    note = noted.acknowledgement
+    assert (note.by, note.reason, note.until, note.at) == ("ann", "the supplier is told", until, store.clock.now())
+    assert operations.incidents().acknowledged == (noted,)
+    [entry, *_] = operations.audit_log()
+    assert (entry.action, entry.subject, entry.reason) == (
+        "acknowledge",
+        f"incident {broken}",
+        "the supplier is told",
+    )
+    assert undoing(entry) == Remedy("unacknowledge", {"incident": broken}, "Show again")
+    operations.actions.unacknowledge(broken)
+    assert shown(operations) == ["trigger-error"]
+    assert operations.overview().acknowledged == ()
+
+
+def test_it_comes_back_when_its_time_is_over(store: Harness, operations: Operations, node: Node, broken: int) -> None:
+    operations.actions.acknowledge(broken, store.clock.now() + 10 * SECOND, reason="later")
+    store.clock.advance(9 * SECOND)
+    store.store.check_in(node)
+    assert shown(operations) == []
+    store.clock.advance(SECOND)
+    assert shown(operations) == ["trigger-error"]
+
+
+def test_it_comes_back_when_it_opens_anew(store: Harness, operations: Operations, node: Node, broken: int) -> None:
+    operations.actions.acknowledge(broken, reason="known")
+    for _ in range(20):
+        store.store.check_in(node)
+        judge_once(store, operations)
+        assert shown(operations) == []
+    operations.actions.reset(key("bad"))
+    store.store.check_in(node)
+    judge_once(store, operations)
+    assert operations.overview().acknowledged == ()
+    [over] = operations.past_incidents()
+    assert over.acknowledgement is not None, "what was noted stays with what was"
+    store.set_state(key("bad"), TriggerState.ERROR)
+    store.store.check_in(node)
+    judge_once(store, operations)
+    assert shown(operations) == ["trigger-error"]
+
+
+@pytest.mark.usefixtures("begun")
+def test_it_comes_back_with_another_cause_or_a_higher_severity(
+    store: Harness, operations: Operations, node: Node, postgres_dsn: str
+) -> None:
+    def fail_with(error: str, times: int) -> None:
+        for _ in range(times):
+            store.complete(node, store.fire_one(node), outcome=Outcome.FAILED, error=error)
+            store.clock.advance(SECOND)
+            store.store.check_in(node)
+        judge_once(store, operations)
+
+    store.schedule(job("fails"), every(1, "fails", start=store.clock.now()))
+    fail_with("ValueError: a", 3)
+    [record] = recorded(store)
+    operations.actions.acknowledge(record.incident_id, reason="known")
+    fail_with("ValueError: a", 2)
+    assert shown(operations) == []
+    fail_with("KeyError: 'b'", 6)
+    assert shown(operations) == ["failures-in-a-row"], "the commonest error is another one"
+    operations.actions.acknowledge(record.incident_id, reason="known as well")
+    assert shown(operations) == []
+    execute(postgres_dsn, "UPDATE qrtz_incidents SET acknowledged_severity = 'info'")
+    assert shown(operations) == ["failures-in-a-row"]
+
+
+def test_what_cannot_be_acknowledged_is_refused(
+    store: Harness, operations: Operations, node: Node, broken: int
+) -> None:
+    actions = operations.actions
+    with pytest.raises(InvalidValueError, match="reason: say why"):
+        actions.acknowledge(broken)
+    with pytest.raises(InvalidValueError, match="until: must be in the future"):
+        actions.acknowledge(broken, store.clock.now(), reason="late")
+    with pytest.raises(InvalidValueError, match=r"incident: must be a whole number .*\(got 'x'\)"):
+        actions.acknowledge("x", reason="why")  # type: ignore[arg-type]
+    with pytest.raises(ObjectNotFoundError, match=f"incident {broken + 1} is not recorded"):
+        actions.acknowledge(broken + 1, reason="why")
+    with pytest.raises(ObjectNotFoundError):
+        operations.incident(broken + 1)
+    with pytest.raises(IllegalStateChangeError, match=f"nobody has acknowledged incident {broken}"):
+        actions.unacknowledge(broken)
+    with pytest.raises(ForbiddenError):
+        operations.acting_as(Actor("eve")).actions.acknowledge(broken, reason="why")
+    operations.actions.reset(key("bad"))
+    store.store.check_in(node)
+    judge_once(store, operations)
+    for act in (lambda: actions.acknowledge(broken, reason="why"), lambda: actions.unacknowledge(broken)):
+        with pytest.raises(IllegalStateChangeError, match=f"incident {broken} is over"):
+            act()
+    assert operations.incident(broken).closed_at == store.clock.now()
+
+
+def test_acknowledged_incidents_take_no_place_from_others(
+    store: Harness, operations: Operations, node: Node, begun: None
+) -> None:
+    for number in range(25):
+        break_trigger(store, f"bad{number:02}")
+    store.store.check_in(node)
+    judge_once(store, operations)
+    assert len(operations.overview().incidents) == 21
+    for record in recorded(store)[:5]:
+        operations.actions.acknowledge(record.incident_id, reason="known")
+    overview = operations.overview()
+    assert (len(overview.incidents), len(overview.acknowledged)) == (20, 5)
+    assert not any(one.subject.endswith("more") for one in overview.incidents)

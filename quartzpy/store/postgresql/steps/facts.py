@@ -28,6 +28,7 @@ ALIKE = (
     "history_retention",
     "history_max_rows",
     "audit_retention",
+    "pause_grace",
 )
 """Settings whose values should be the same on all nodes of a cluster."""
 UNKNOWN = "unknown"
