@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from starlette.datastructures import FormData, QueryParams
 from starlette.exceptions import HTTPException
@@ -380,11 +380,34 @@ def _done(
         return _leading(context, context.links.to(f"/audit/{result.action_id}", next=url), "")
     if result.action == "delete" and urlsplit(url).path in (context.links.to("/job"), context.links.to("/trigger")):
         url = context.links.to("/jobs" if isinstance(subjects, Keys) and subjects.kind is Subject.JOB else "/triggers")
-    return _leading(context, url, result.text)
+    return _leading(context, url, result.text, _followed(result))
 
 
-def _leading(context: RequestContext, url: str, notice: str) -> Response:
-    response = context.redirect(url, notice)
+_FOLLOWED = {"trigger": False, "run_again": True, "reset": True}
+"""The actions after which a trigger fires, and whether its job then runs again."""
+
+
+def _followed(result: ActionResult) -> str:
+    """Return the query of the run that an action on one subject began, or ""."""
+    match result.keys:
+        case [TriggerKey() as key] if result.action in _FOLLOWED:
+            again = "yes" if _FOLLOWED[result.action] else ""
+            return urlencode({"group": key.group, "name": key.name, "after": result.action_id, "again": again})
+    return ""
+
+
+def show_followed(context: RequestContext) -> Response:
+    """How the run is that an action began; it is asked again until it is over."""
+    after = context.parameter("after") or ""
+    if not (after.isascii() and after.isdecimal() and len(after) <= _MOST_DIGITS):
+        raise InvalidValueError(f"after: must be the number of an action (got {quoted(after)})")
+    key, again = trigger_key(context.request.query_params), context.parameter("again") is not None
+    run = context.operations.followed(key, int(after), again=again)
+    return context.render("followed.html", run=run, query=context.request.url.query)
+
+
+def _leading(context: RequestContext, url: str, notice: str, followed: str = "") -> Response:
+    response = context.redirect(url, notice, followed)
     if context.is_dialog:
         # A script cannot see where a redirection leads without following it.
         cookies = response.headers.getlist("set-cookie")
@@ -424,6 +447,7 @@ def _rendered(context: RequestContext, template: str, status: int = 200, **value
 
 
 ACTION_PAGES: list[BaseRoute] = [
+    Route("/followed", page(show_followed)),
     Route("/actions/{action}/preview", page(show_preview)),
     Route("/actions/{action}", page(show_form), methods=["GET"]),
     Route("/actions/{action}", form_page(submit), methods=["POST"]),

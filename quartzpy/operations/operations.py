@@ -16,6 +16,7 @@ from quartzpy.operations import (
     calendars,
     cluster,
     executions,
+    followed,
     groups,
     jobs,
     lock_holders,
@@ -36,6 +37,7 @@ from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.calendars import CalendarSummary, CalendarYear
 from quartzpy.operations.cluster import Cluster
 from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
+from quartzpy.operations.followed import Followed
 from quartzpy.operations.groups import Groups, Limits
 from quartzpy.operations.jobs import JobSummary, JobView
 from quartzpy.operations.overview import Overview
@@ -218,6 +220,16 @@ class Operations:
             InvalidValueError: no execution can have this id.
         """
         return executions.view(self._source, checked_fire_id(fire_id))
+
+    def followed(self, trigger: TriggerKey | str, after: int, *, again: bool = False) -> Followed:
+        """Return how a run is that an action began, or that follows from it.
+
+        Args:
+            trigger: its trigger, the first of the `keys` of the result.
+            after: the `action_id` of the result.
+            again: the action runs it again, for the words.
+        """
+        return followed.followed(self._source.reading(), checked_key(trigger, TriggerKey), after, again=again)
 
     def has_run(self, job: JobKey | str) -> bool:
         """Return whether one of the last 20,000 executions is of this job, which need not be stored any more."""
