@@ -66,11 +66,14 @@ def incident_list(context: RequestContext) -> Response:
     past = context.operations.past_incidents(
         **page_position(context), **filters, contains=context.parameter("contains"), kind=context.parameter("kind")
     )
-    model = context.operations.incidents()
-    return context.at(model.now).render(
+    now = context.times.now
+    lasting = context.operations.open_incidents()
+    noted = [one for one in lasting if one.is_acknowledged(now)]
+    return context.render(
         "incidents.html",
         live="" if context.parameter("after") else "executions nodes schedule",
-        model=model,
+        lasting=[one for one in lasting if one not in noted],
+        noted=noted,
         page=past,
         spans=_LATELY,
     )

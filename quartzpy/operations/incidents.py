@@ -89,23 +89,13 @@ def _recognized(incident: Incident, record: IncidentRecord | None, now: datetime
     if record is None:
         return incident
     note = record.acknowledgement
-    is_shown = note is None or (
-        (note.until is not None and note.until <= now)
-        or worse(incident.severity, note.severity)
-        or incident.cause != note.cause
-    )
+    holds = note is not None and note.holds(incident.severity, incident.cause, now)
     return replace(
         incident,
         incident_id=record.incident_id,
         opened_at=record.opened_at,
-        acknowledgement=None if is_shown else note,
+        acknowledgement=note if holds else None,
     )
-
-
-def worse(severity: Severity, other: Severity) -> bool:
-    """Return True if a severity is above another one."""
-    order = list(Severity)
-    return order.index(severity) < order.index(other)
 
 
 def by_severity(incidents: Iterable[Incident]) -> tuple[Incident, ...]:

@@ -355,6 +355,13 @@ class Operations:
         """
         return situation.incidents(self._source)
 
+    def open_incidents(self) -> tuple[RecordedIncident, ...]:
+        """Return the incidents that nodes have recorded and that are not over, the worst first.
+
+        `incidents` judges them anew, and has their remedies.
+        """
+        return recorded_incidents.lasting(recorded_incidents.open_ones(self._source.reading())())
+
     def past_incidents(
         self,
         *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -9,11 +10,14 @@ from quartzpy.errors import ObjectNotFoundError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.source import EXAMINED, examined_page, page_of, view_of
 from quartzpy.scheduler.querying import Page
-from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.queries import IncidentQuery
 from quartzpy.store.records import Acknowledgement, IncidentRecord
+
+MOST_OPEN = 5_000
+"""The number of incidents that last which are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +39,17 @@ class RecordedIncident:
     closed_at: datetime | None
     """The instant at which a node noticed that it was over; None if it lasts."""
     lasted: timedelta | None
+    cause: str
+    """What tells one cause of it from another, for example the error; empty if nothing does."""
     trigger: TriggerKey | None
     job: JobKey | None
     acknowledgement: Acknowledgement | None
     """Who has taken note of it; None if nobody has."""
+
+    def is_acknowledged(self, now: datetime) -> bool:
+        """Return True if somebody has taken note of it as it is, and until later than `now`."""
+        note = self.acknowledgement
+        return note is not None and note.holds(self.severity, self.cause, now)
 
 
 def recorded_incident(record: IncidentRecord) -> RecordedIncident:
@@ -53,10 +64,21 @@ def recorded_incident(record: IncidentRecord) -> RecordedIncident:
     )
 
 
+def lasting(records: Sequence[IncidentRecord]) -> tuple[RecordedIncident, ...]:
+    """Return the incidents of these records, the worst and latest first."""
+    latest = sorted(records, key=lambda record: record.incident_id, reverse=True)
+    return tuple(map(recorded_incident, sorted(latest, key=lambda record: list(Severity).index(record.severity))))
+
+
 def page(reading: Reading, query: IncidentQuery, limit: int, after: str | None) -> Page[RecordedIncident]:
     """Return a page of incidents that are over; see `Operations.past_incidents`."""
     query = replace(query, among=EXAMINED)
     return page_of(examined_page(reading, "incidents", query, limit, after), recorded_incident)
+
+
+def open_ones(reading: Reading) -> Answer[list[IncidentRecord]]:
+    """Ask for the incidents that are recorded and not over."""
+    return reading.ask(lambda store: admin(store).open_incidents(MOST_OPEN))
 
 
 def one(reading: Reading, incident_id: int) -> RecordedIncident:

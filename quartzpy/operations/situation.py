@@ -13,6 +13,7 @@ from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey
 from quartzpy.operations import cluster as clusters
 from quartzpy.operations import incidents as causes
+from quartzpy.operations import recorded_incidents
 from quartzpy.operations.clock_changes import clock_changes, upcoming_changes
 from quartzpy.operations.cluster import NodeState
 from quartzpy.operations.executions import GRACE, RunningView, running_view
@@ -43,8 +44,6 @@ MOST_OTHERS = 20
 """The number of other schedulers in the same tables that are looked at."""
 MOST_SLOW = 200
 """The number of running executions, the longest first, whose timeouts are looked up."""
-MOST_OPEN = 5_000
-"""The number of recorded incidents that are read."""
 DUE = timedelta(seconds=2)
 """The delay from which a trigger counts as due while all workers are busy."""
 _WAITING = frozenset({TriggerState.WAITING})
@@ -99,7 +98,7 @@ class Situation:
         self._others = ask(lambda store: admin(store).other_schedulers(MOST_OTHERS))
         final = ask(lambda store: store.find(_FINAL, MOST_FAILURES))
         ends = clusters.node_ends(self._reading)
-        self._recorded = ask(lambda store: admin(store).open_incidents(MOST_OPEN))
+        self._recorded = recorded_incidents.open_ones(self._reading)
         self._nodes = moment.nodes()
         self._running = moment.running()
         self.now = self._nodes.now

@@ -387,6 +387,12 @@ class Acknowledgement:
     severity: Severity
     cause: str
 
+    def holds(self, severity: Severity, cause: str, now: datetime) -> bool:
+        """Return True if the incident has not become worse, has no other cause, and the time is not over."""
+        order = list(Severity)
+        is_worse = order.index(severity) < order.index(self.severity)
+        return not is_worse and cause == self.cause and (self.until is None or now < self.until)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedIncident:

@@ -187,6 +187,8 @@ PAGES = (
     "/executions/{running}",
     "/executions/999999",
     "/misfires",
+    "/incidents",
+    "/incidents?contains=nothing",
     "/misfires?since=1h&action=SKIPPED",
     "/nodes",
     "/groups",

@@ -222,6 +222,7 @@ COUNT = Parameter(
 READS: tuple[Read, ...] = (
     Read("/overview", "overview", "What runs, what is late and why, what failed, what comes next, and what is wrong."),
     Read("/incidents", "incidents", "What is wrong now or soon will be, why, and what mends it."),
+    Read("/open-incidents", "open_incidents", "The incidents that nodes have recorded and that are not over."),
     Read(
         "/past-incidents",
         "past_incidents",
