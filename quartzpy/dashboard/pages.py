@@ -60,14 +60,14 @@ _LATELY = [("", "Last day"), ("1h", "Last hour"), ("7d", "Last week"), ("3660d",
 
 def incident_list(context: RequestContext) -> Response:
     """What is wrong now, and what was wrong and is over."""
-    filters = span_filters(context)
+    # Asked first, with the time.
+    lasting = context.operations.open_incidents()
+    now, filters = context.times.now, span_filters(context)
     if filters["since"] is None:
-        filters["since"] = context.times.now - timedelta(days=1)
+        filters["since"] = now - timedelta(days=1)
     past = context.operations.past_incidents(
         **page_position(context), **filters, contains=context.parameter("contains"), kind=context.parameter("kind")
     )
-    now = context.times.now
-    lasting = context.operations.open_incidents()
     noted = [one for one in lasting if one.is_acknowledged(now)]
     return context.render(
         "incidents.html",

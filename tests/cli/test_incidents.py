@@ -119,7 +119,7 @@ def test_an_incident_is_acknowledged_by_its_number_and_listed_when_it_is_over(
     assert sentence in past
     assert past == terminal.ok("incidents", "--since=1d") == terminal.ok("incidents", "--contains=in error")
     assert terminal.ok("incidents", "--kind=dead-node") == ""
-    [row] = json.loads(terminal.ok("incidents", "--past", "--json"))
+    [row] = json.loads(terminal.ok("incidents", "--past", "--json"))["items"]
     assert (row["incident_id"], row["what"], row["why"]) == (int(number), sentence, ["it is broken"])
 
 

@@ -98,7 +98,7 @@ def test_what_is_over_stays_for_a_day_and_is_found_by_text_and_span(
     assert SENTENCE in over(contains="in error")
     assert "No incidents match" in over(contains="elsewhere")
     assert "No incidents match" in over(kind="dead-node")
-    store.clock.advance(timedelta(days=1))
+    store.clock.advance(timedelta(days=1, seconds=1))
     assert 'id="was"' not in client.get("/").text
     assert "No incident ended within the last day." in over()
     assert SENTENCE in over(since="7d")

@@ -161,6 +161,10 @@ class Scene:
         action = admin(self.store.store).record_action(ActionEntry("ann", "admin", "resume", "trigger DEFAULT.paused"))
         self.store.clock.advance(2 * MINUTE)
         self.store.store.check_in(self.node)
+        # So long has it been back that the silence of the other one means something.
+        for _ in range(2):
+            self.store.clock.advance(5 * SECOND)
+            self.store.store.check_in(self.node)
         return action
 
 
