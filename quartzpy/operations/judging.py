@@ -11,7 +11,7 @@ from quartzpy.operations.source import Redaction, Source
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.store.health_findings import Severity
-from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin import admin, of_steps
 from quartzpy.store.postgresql.admin.records import JudgementTurn
 from quartzpy.store.records import IncidentRecord, JudgedIncident
 from quartzpy.texts import instant_text
@@ -38,6 +38,8 @@ class IncidentJudge:
             scheduler: the scheduler of the node, whose store is a database.
         """
         self._scheduler = scheduler
+        # The calls of jobs may use up the connections for calls, and the node must not wait for them.
+        self._store = of_steps(scheduler._store)
         self._steady = scheduler._clock.monotonic
         self._look_at = self._steady()
 
@@ -49,14 +51,14 @@ class IncidentJudge:
         """
         if self._steady() < self._look_at:
             return
-        turn = admin(self._scheduler._store).take_turn(EVERY)
+        turn = admin(self._store).take_turn(EVERY)
         self._look_at = self._steady() + turn.next_in.total_seconds()
         if turn.turn is not None:
             self.judge(turn)
 
     def judge(self, turn: JudgementTurn) -> None:
         """Record what is wrong: what begins, what lasts and what is over."""
-        store = self._scheduler._store
+        store = self._store
         # The reading uses the store itself, because a node judges to the end of its drain.
         situation = Situation(Source(self._scheduler, Redaction(), page=Reading(lambda: store)))
         # If two have one identity, the worse one stands for both.
