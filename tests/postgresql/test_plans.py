@@ -540,6 +540,11 @@ OF_INCIDENTS: dict[str, tuple[str, dict[str, Any], int]] = {
 }
 
 
+@filled(Fill(), Fill(statistics="good"))
+def test_where_nothing_is_late_no_trigger_that_waits_is_read(explain: Callable[..., list[dict[str, Any]]]) -> None:
+    assert read(explain(usage.OVERDUE, most=_SOME, late="1 day", limit=200)) <= _SOME
+
+
 @filled(Fill(FILL_INCIDENTS), Fill(FILL_INCIDENTS, "good"))
 @pytest.mark.parametrize(("text", "values", "most"), OF_INCIDENTS.values(), ids=OF_INCIDENTS)
 def test_incidents_are_read_by_their_indices(
