@@ -68,11 +68,11 @@ def incident_list(context: RequestContext) -> Response:
     past = context.operations.past_incidents(
         **page_position(context), **filters, contains=context.parameter("contains"), kind=context.parameter("kind")
     )
-    noted = [one for one in lasting if one.is_acknowledged(now)]
+    noted = [incident for incident in lasting if incident.is_acknowledged(now)]
     return context.render(
         "incidents.html",
         live="" if context.parameter("after") else "executions nodes schedule",
-        lasting=[one for one in lasting if one not in noted],
+        lasting=[incident for incident in lasting if incident not in noted],
         noted=noted,
         page=past,
         spans=_LATELY,

@@ -360,7 +360,7 @@ class Operations:
 
         `incidents` judges them anew, and has their remedies.
         """
-        return recorded_incidents.lasting(recorded_incidents.open_ones(self._source.reading())())
+        return recorded_incidents.lasting(recorded_incidents.lasting_records(self._source.reading())())
 
     def past_incidents(
         self,
@@ -402,7 +402,7 @@ class Operations:
             ObjectNotFoundError: no incident is recorded under this number, or no longer.
             InvalidValueError: `incident_id` is not a whole number from 1 on.
         """
-        return recorded_incidents.one(self._source.reading(), checked_incident_id(incident_id))
+        return recorded_incidents.incident(self._source.reading(), checked_incident_id(incident_id))
 
     def audit_log(
         self,

@@ -132,11 +132,11 @@ def overview(source: Source) -> Overview:
         return _unreadable(str(error))
     data = _OverviewData(source)
     now, minutes, over = data.now, data.minutes(), data.over()
-    told = told_apart(data.incidents(), now)
+    wrong = told_apart(data.incidents(), now)
     return Overview(
         now=now,
-        incidents=told.incidents,
-        acknowledged=told.acknowledged,
+        incidents=wrong.incidents,
+        acknowledged=wrong.acknowledged,
         over=tuple(map(recorded_incident, over[:MOST_OVER])),
         has_more_over=len(over) > MOST_OVER,
         running=data.running[:MOST_RUNNING],

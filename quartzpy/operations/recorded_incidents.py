@@ -76,12 +76,12 @@ def page(reading: Reading, query: IncidentQuery, limit: int, after: str | None) 
     return page_of(examined_page(reading, "incidents", query, limit, after), recorded_incident)
 
 
-def open_ones(reading: Reading) -> Answer[list[IncidentRecord]]:
+def lasting_records(reading: Reading) -> Answer[list[IncidentRecord]]:
     """Ask for the incidents that are recorded and not over."""
     return reading.ask(lambda store: admin(store).open_incidents(MOST_OPEN))
 
 
-def one(reading: Reading, incident_id: int) -> RecordedIncident:
+def incident(reading: Reading, incident_id: int) -> RecordedIncident:
     """Return one incident; see `Operations.incident`."""
     record = reading.ask(lambda store: admin(store).incident(incident_id))()
     if record is None:

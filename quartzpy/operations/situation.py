@@ -63,8 +63,8 @@ class Incidents:
 
 def told_apart(incidents: Sequence[Incident], now: datetime) -> Incidents:
     """Return incidents with those apart that somebody has taken note of."""
-    noted = tuple(one for one in incidents if one.acknowledgement is not None)
-    others = [one for one in incidents if one.acknowledgement is None]
+    noted = tuple(incident for incident in incidents if incident.acknowledgement is not None)
+    others = [incident for incident in incidents if incident.acknowledgement is None]
     return Incidents(now, causes.by_severity(causes.capped(others)), noted)
 
 
@@ -98,7 +98,7 @@ class Situation:
         self._others = ask(lambda store: admin(store).other_schedulers(MOST_OTHERS))
         final = ask(lambda store: store.find(_FINAL, MOST_FAILURES))
         ends = clusters.node_ends(self._reading)
-        self._recorded = recorded_incidents.open_ones(self._reading)
+        self._recorded = recorded_incidents.lasting_records(self._reading)
         self._nodes = moment.nodes()
         self._running = moment.running()
         self.now = self._nodes.now

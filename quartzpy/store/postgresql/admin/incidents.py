@@ -65,9 +65,9 @@ def record_incidents(
     """
     statements = []
     if gap is not None:
-        one, since, until = gap
-        values = {"incident_kind": one.kind, "subject": one.subject, "identity": one.identity, "what": one.what}
-        values |= {"severity": one.severity, "why_json": json.dumps(one.why)}
+        over, since, until = gap
+        values = {"incident_kind": over.kind, "subject": over.subject, "identity": over.identity, "what": over.what}
+        values |= {"severity": over.severity, "why_json": json.dumps(over.why)}
         statements.append(session.bind(RECORD_GAP, turn=turn, since=since, until=until, **values))
     if closed:
         statements.append(session.bind(CLOSE, turn=turn, incident_ids=sorted(closed)))
@@ -84,18 +84,18 @@ def record_incidents(
 
 def _columns(incidents: Sequence[JudgedIncident]) -> dict[str, list[Any]]:
     return {
-        "kinds": [one.kind for one in incidents],
-        "subjects": [one.subject for one in incidents],
-        "identities": [one.identity for one in incidents],
-        "severities": [str(one.severity) for one in incidents],
-        "causes": [one.cause for one in incidents],
-        "whats": [one.what for one in incidents],
-        "whys": [json.dumps(one.why) for one in incidents],
-        "trigger_groups": [one.trigger_key and one.trigger_key.group for one in incidents],
-        "trigger_names": [one.trigger_key and one.trigger_key.name for one in incidents],
-        "job_groups": [one.job_key and one.job_key.group for one in incidents],
-        "job_names": [one.job_key and one.job_key.name for one in incidents],
-        "sinces": [one.since for one in incidents],
+        "kinds": [row.kind for row in incidents],
+        "subjects": [row.subject for row in incidents],
+        "identities": [row.identity for row in incidents],
+        "severities": [str(row.severity) for row in incidents],
+        "causes": [row.cause for row in incidents],
+        "whats": [row.what for row in incidents],
+        "whys": [json.dumps(row.why) for row in incidents],
+        "trigger_groups": [row.trigger_key and row.trigger_key.group for row in incidents],
+        "trigger_names": [row.trigger_key and row.trigger_key.name for row in incidents],
+        "job_groups": [row.job_key and row.job_key.group for row in incidents],
+        "job_names": [row.job_key and row.job_key.name for row in incidents],
+        "sinces": [row.since for row in incidents],
     }
 
 
