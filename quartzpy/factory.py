@@ -17,6 +17,7 @@ from quartzpy.jobs.context import Middleware
 from quartzpy.jobs.job import JobFactory, job_types, new_instance
 from quartzpy.scheduler.plugin import Plugin
 from quartzpy.scheduler.scheduler import BaseScheduler
+from quartzpy.store.postgresql.admin import has_admin
 from quartzpy.store.protocol import JobStore
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 IN_MEMORY = "memory://"
 PLUGINS = "quartzpy.plugins"
+JUDGES_AFTER = 5.0
+"""The time, in seconds, after which a node begins to judge what is wrong."""
 _SchedulerT = TypeVar("_SchedulerT")
 
 
@@ -97,6 +100,26 @@ def _plugins_of(config: SchedulerConfig) -> list[Plugin[Any]]:
     return [Metrics(port=config.metrics_port, host=config.metrics_host)]
 
 
+def _judge_of(scheduler: BaseScheduler) -> Callable[[], None]:
+    """Return what a node calls after its check-ins, to judge what is wrong with the cluster."""
+    if not has_admin(scheduler._store):
+        return lambda: None
+    clock, judges = scheduler._clock, list[Callable[[], None]]()
+    first = clock.monotonic() + JUDGES_AFTER
+
+    def judge() -> None:
+        if not judges:
+            if clock.monotonic() < first:
+                return
+            # It takes some megabytes, which a short run and the children of process pools do not need.
+            from quartzpy.operations.judging import IncidentJudge
+
+            judges.append(IncidentJudge(scheduler))
+        judges[0]()
+
+    return judge
+
+
 class Scheduler(BaseScheduler):
     """A scheduler on a database: `Scheduler("postgresql+psycopg://app@db/app", name="billing")`.
 
@@ -141,6 +164,7 @@ class Scheduler(BaseScheduler):
             plugins=[*_plugins_of(config), *(plugin_of(plugin) for plugin in plugins)],
             context=context,
             job_defaults=job_defaults,
+            judge=_judge_of,
         )
 
     @classmethod

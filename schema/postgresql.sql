@@ -168,6 +168,49 @@ CREATE TABLE qrtz_node_keys (
 
 CREATE INDEX qrtz_node_keys_refused ON qrtz_node_keys (sched_name, job_type, placement) WHERE NOT runs;
 
+CREATE TABLE qrtz_incidents (
+    id BIGINT NOT NULL,
+    sched_name VARCHAR(200) NOT NULL,
+    kind VARCHAR(40) NOT NULL,
+    subject TEXT NOT NULL,
+    identity VARCHAR(64) NOT NULL,
+    severity VARCHAR(16) NOT NULL,
+    cause TEXT NOT NULL,
+    began_as TEXT NOT NULL,
+    what TEXT NOT NULL,
+    why JSONB NOT NULL,
+    trigger_group VARCHAR(200),
+    trigger_name VARCHAR(200),
+    job_group VARCHAR(200),
+    job_name VARCHAR(200),
+    since TIMESTAMP WITH TIME ZONE,
+    opened_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    confirmed_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    closed_at TIMESTAMP WITH TIME ZONE,
+    acknowledged_at TIMESTAMP WITH TIME ZONE,
+    acknowledged_by VARCHAR(200),
+    acknowledged_reason TEXT,
+    acknowledged_until TIMESTAMP WITH TIME ZONE,
+    acknowledged_severity VARCHAR(16),
+    acknowledged_cause TEXT,
+    CONSTRAINT qrtz_incidents_pkey PRIMARY KEY (sched_name, id),
+    CONSTRAINT qrtz_incidents_severity_check CHECK (severity IN ('error', 'warning', 'info')),
+    CONSTRAINT qrtz_incidents_closed_check CHECK (closed_at >= opened_at),
+    CONSTRAINT qrtz_incidents_instants_check CHECK (least(since, opened_at, confirmed_at, closed_at, acknowledged_at, acknowledged_until) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(since, opened_at, confirmed_at, closed_at, acknowledged_at, acknowledged_until) < timestamptz '10000-01-01 00:00:00+00')
+)
+ WITH (fillfactor = 70);
+
+CREATE UNIQUE INDEX qrtz_incidents_open ON qrtz_incidents (sched_name, identity) WHERE closed_at IS NULL;
+
+CREATE INDEX qrtz_incidents_closed ON qrtz_incidents (sched_name, closed_at, id) WHERE closed_at IS NOT NULL;
+
+CREATE TABLE qrtz_judgements (
+    sched_name VARCHAR(200) NOT NULL,
+    due_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    CONSTRAINT qrtz_judgements_pkey PRIMARY KEY (sched_name)
+)
+ WITH (fillfactor = 50);
+
 CREATE TABLE qrtz_locks (
     sched_name VARCHAR(200) NOT NULL,
     lock_name VARCHAR(40) NOT NULL,
@@ -234,6 +277,7 @@ CREATE TABLE qrtz_scheduler_state (
     started_at TIMESTAMP WITH TIME ZONE NOT NULL,
     last_checkin TIMESTAMP WITH TIME ZONE NOT NULL,
     checkin_count BIGINT NOT NULL,
+    back_since TIMESTAMP WITH TIME ZONE,
     checkin_interval INTERVAL NOT NULL,
     failure_window INTERVAL DEFAULT '20 seconds' NOT NULL,
     process TEXT DEFAULT '' NOT NULL,

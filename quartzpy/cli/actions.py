@@ -14,7 +14,7 @@ from quartzpy.cli.action import Request, act_on, action_options, parsed_data
 from quartzpy.cli.commands import NOT_OK, NOTHING_MATCHED, USAGE, KindGroup
 from quartzpy.cli.drawing import DetailView
 from quartzpy.cli.filters import choice
-from quartzpy.cli.formatter import LOCAL, Formatter, instant
+from quartzpy.cli.formatter import FUTURE, LOCAL, Formatter, instant
 from quartzpy.cli.listing import print_json, terminal_width
 from quartzpy.cli.show import draw_times
 from quartzpy.cli.subjects import SHOWN, Find, Subjects, subject_options
@@ -141,10 +141,24 @@ def backfill(
         act_on(operations, action, request, subjects, values)
 
 
+@click.option("--until", help="The instant at which it counts again: an instant, or a length of time from now.")
+@click.option("--zone", default=LOCAL, help="The time zone of the instant. [default: that of this machine]")
+def acknowledge(action: Action, target: Target, request: Request, find: Find, *, until: str | None, zone: str) -> None:
+    """Take note of an incident, until an instant if the options say so."""
+    with target.operations() as operations:
+        at = None if until is None else instant(until, "--until", Formatter(zone), operations.now(), direction=FUTURE)
+        act_on(operations, action, request, find(operations), {"until": at})
+
+
 _Command = Callable[..., Any]
 _Run = Callable[..., Any]
 
-_OWN: Mapping[str, _Run] = {"trigger": run_and_wait, "backfill": backfill, "reschedule": reschedule}
+_OWN: Mapping[str, _Run] = {
+    "trigger": run_and_wait,
+    "backfill": backfill,
+    "reschedule": reschedule,
+    "acknowledge": acknowledge,
+}
 """The actions whose commands do more than the action. They have options of their own."""
 
 

@@ -14,15 +14,13 @@ from quartzpy.cli import completion
 from quartzpy.cli.commands import NOT_OK
 from quartzpy.cli.definition_lists import START_A_NODE
 from quartzpy.cli.drawing import Column, DetailView
-from quartzpy.cli.filters import AUDIT_FILTERS, Filters
+from quartzpy.cli.filters import AUDIT_FILTERS, INCIDENT_FILTERS, Filters
 from quartzpy.cli.formatter import Sentence, faint, short_span, sparkline, styled
 from quartzpy.cli.listing import (
     Answer,
     Listing,
     Options,
     listing_options,
-    output_options,
-    parsed,
     print_json,
     repeat,
     run_listing,
@@ -32,7 +30,7 @@ from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.keys import JobKey, Key
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.selection import Selection
-from quartzpy.texts import number_of, numbered
+from quartzpy.texts import instant_text, number_of, numbered
 
 if TYPE_CHECKING:
     from quartzpy.operations.audit_log import AuditEntry
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
     from quartzpy.operations.incidents import Incident, Remedy
     from quartzpy.operations.operations import Operations
     from quartzpy.operations.overview import Overview
+    from quartzpy.operations.recorded_incidents import RecordedIncident
 
 
 _INDENT = 2
@@ -57,15 +56,45 @@ INCIDENTS: Listing[Incident] = Listing(
 )
 
 
-@click.command()
-@scheduler_options
-@output_options
-def incidents(target: Target, json_output: bool, watch: str | None, zone: str) -> None:
-    """Say what is wrong now or soon will be, why, and which commands mend it.
+PAST_INCIDENTS: Listing[RecordedIncident] = Listing(
+    (
+        Column("from", lambda row: row.began_at, rigid=True),
+        Column("until", lambda row: row.closed_at, rigid=True),
+        Column("lasted", lambda row: row.lasted, rigid=True, right=True),
+        Column("severity", lambda row: str(row.severity), drop=3, rigid=True, is_state=True),
+        Column("what", lambda row: Sentence(row.what), readable=40),
+        Column("why", lambda row: Sentence(" ".join(row.why)), drop=2),
+        Column("acknowledged by", lambda row: row.acknowledgement and row.acknowledgement.by, drop=1),
+        Column("id", lambda row: row.incident_id, extra=True),
+        Column("kind", lambda row: row.kind, extra=True),
+        Column("subject", lambda row: row.subject, extra=True),
+    ),
+    ("from", "until"),
+)
 
-    Exit status: 0 if nothing is wrong, 1 if something is.
+
+@click.command()
+@listing_options
+@click.option("--past", is_flag=True, help="List those that are over: of the last day, unless other options say so.")
+@INCIDENT_FILTERS.options
+def incidents(target: Target, options: Options, past: bool, **values: Any) -> None:
+    """Say what is wrong now or soon will be, why, and which commands mend it; with --past what was and is over.
+
+    `quartzpy acknowledge` takes note of one by its number: it is then listed apart, in one line.
+
+    Exit status: 0 if nothing is wrong that nobody has taken note of, 1 if something is.
     """
-    options = parsed(json_output, watch, zone, None)
+    if past or options.after or any(values.values()):
+        if not (options.after or values["since"]):
+            values["since"] = "1d"
+        filters = Filters(INCIDENT_FILTERS, values, options.formatter)
+
+        def read(operations: Operations) -> Answer[RecordedIncident]:
+            page = operations.past_incidents(limit=options.limit, after=options.after, **filters.values(operations))
+            return Answer(page, "" if page else filters.nothing(operations))
+
+        run_listing(target, options, PAST_INCIDENTS, read)
+        return
     problems: Sequence[Incident] = ()
 
     def output() -> None:
@@ -76,12 +105,21 @@ def incidents(target: Target, json_output: bool, watch: str | None, zone: str) -
             print_json(problems, indent=options.watch is None)
         else:
             click.echo("\n\n".join(_drawn(incident, options) for incident in problems) or _in_order(overview))
+            for incident in overview.acknowledged:
+                click.echo(faint(options.formatter.sentence(_noted(incident))))
             for end in overview.lost_nodes:
                 click.echo(faint(options.formatter.sentence(str(end))))
 
     with target.operations() as operations:
         repeat(options.watch, output)
     sys.exit(1 if problems else 0)
+
+
+def _noted(incident: Incident) -> str:
+    note = incident.acknowledgement
+    assert note is not None, "it is acknowledged"
+    until = f" until {instant_text(note.until)}" if note.until is not None else ""
+    return f"Acknowledged{until} by {note.by}: {note.reason.rstrip('.')}. {incident.what}"
 
 
 def _in_order(overview: Overview) -> str:
@@ -93,14 +131,17 @@ def _drawn(incident: Incident, options: Options) -> str:
     details.plain((f"{incident.severity.upper()}: {incident.what}",))
     details.plain(incident.why, indent=_INDENT)
     what, *why = str(details).split("\n")
-    mend = (f"{' ' * _INDENT}{faint('mend:')} {command_of(remedy)}" for remedy in incident.remedies)
+    mend = [f"{' ' * _INDENT}{faint('mend:')} {command_of(remedy)}" for remedy in incident.remedies]
+    if incident.incident_id is not None:
+        mend.append(f"{' ' * _INDENT}{faint(f'quartzpy acknowledge {incident.incident_id} --reason=...')}")
     return "\n".join([styled(str(incident.severity), what), *why, *mend])
 
 
 def command_of(remedy: Remedy) -> str:
     """Return the command line that carries out a remedy."""
     arguments = dict(remedy.arguments)
-    kind, subject = _subject(arguments.pop("selection", None) or arguments.pop("node"))
+    subjects = [arguments.pop(name) for name in ("selection", "node", "incident") if name in arguments]
+    kind, subject = _subject(subjects[0])
     action = ACTIONS[remedy.action]
     words = ["quartzpy", action.command, *([kind] if len(action.commanded) > 1 else [])]
     return shlex.join([*words, *(f"--{name}={value}" for name, value in arguments.items()), *subject])

@@ -17,8 +17,8 @@ from quartzpy.texts import number_of, visible
 if TYPE_CHECKING:
     from quartzpy.operations.agenda import PlannedRun
     from quartzpy.operations.executions import ExecutionSummary, MisfireView, RunningView
+    from quartzpy.operations.late import LateTrigger
     from quartzpy.operations.operations import Operations
-    from quartzpy.operations.overview import LateTrigger
 
 
 EXECUTIONS: Listing[ExecutionSummary] = Listing(

@@ -131,6 +131,17 @@ AUDIT_FILTERS = FilterSet(
     PAST,
 )
 
+INCIDENT_FILTERS = FilterSet(
+    "incident",
+    {
+        "kind": {"help": "The kind: dead-node, trigger-error, ..."},
+        "contains": {"help": "A part of the subject or of the sentence."},
+        "since": {"help": "They ended at this instant or later, or this length of time ago. Implies --past."},
+        "until": {"help": "They began before this instant, or before this length of time ago."},
+    },
+    PAST,
+)
+
 
 class Filters:
     """The filters that a command was given."""

@@ -115,6 +115,8 @@ def subject_options(action: Action, kind: Subject) -> Callable[[_Command], _Comm
     """
     if kind is Subject.NODE:
         return _node
+    if kind is Subject.INCIDENT:
+        return _incident
     if kind not in _FILTERS:
         return partial(_lasting, kind)
     return partial(_single if action.is_single else _several, action, _FILTERS[kind])
@@ -125,6 +127,15 @@ def _node(command: _Command) -> _Command:
     @wraps(command)
     def collected(*arguments: Any, node: str, **rest: Any) -> None:
         command(*arguments, find=lambda _: _named("node", [node]), **rest)
+
+    return collected
+
+
+def _incident(command: _Command) -> _Command:
+    @click.argument("incident", type=click.IntRange(1))
+    @wraps(command)
+    def collected(*arguments: Any, incident: int, **rest: Any) -> None:
+        command(*arguments, find=lambda _: _named("incident", [incident]), **rest)
 
     return collected
 

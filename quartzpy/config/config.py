@@ -240,6 +240,9 @@ class SchedulerConfig:
     audit_retention: Converted[Span | None, timedelta | None] = Converted(timedelta(days=365))
     """The time for which the actions of operators are kept in the audit log. None keeps them for ever."""
 
+    pause_grace: Converted[Span, timedelta] = Converted(timedelta(hours=1))
+    """The age from which on a pause that lets fires be missed is an incident."""
+
     max_job_data_bytes: int = 65_536
     """The largest size of job data in bytes, as stored."""
 

@@ -37,6 +37,7 @@ class Settings(TypedDict, total=False):
     history_retention: Span | None
     history_max_rows: int | None
     audit_retention: Span | None
+    pause_grace: Span
     max_job_data_bytes: int
     max_captured_log_bytes: int
     job_modules: Sequence[str]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from starlette.datastructures import FormData, QueryParams
 from starlette.exceptions import HTTPException
@@ -46,6 +46,7 @@ from quartzpy.operations.actions import Actions
 from quartzpy.operations.actions.action import Action
 from quartzpy.operations.actions.inputs import Data
 from quartzpy.operations.actions.table import ACTIONS
+from quartzpy.operations.actions.values import checked_incident_id
 from quartzpy.operations.selection import NAMES, Keys, Selection, Subject
 from quartzpy.scheduler.methods.queries import checked_fire_id
 from quartzpy.texts import quoted
@@ -103,6 +104,7 @@ class FormInput:
         }
 
 
+_MOST_DIGITS = 19
 _FILTERS: Mapping[str, tuple[Callable[..., Selection], Callable[[RequestContext], dict[str, Any]]]] = {
     "jobs": (Selection.jobs, job_filters),
     "triggers": (Selection.triggers, trigger_filters),
@@ -121,6 +123,13 @@ def subjects_of(context: RequestContext, form: FormInput, action: Action) -> Sub
         if not form.has("node"):
             raise InvalidValueError("node: the link must say which one, as ?node=NAME")
         return NodeName(form.get("node"))
+    if Subject.INCIDENT in action.subjects:
+        number = form.get("incident")
+        if not (number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS):
+            raise InvalidValueError(
+                f"incident: the link must say which one, as ?incident=NUMBER (got {quoted(number)})"
+            )
+        return Keys(Subject.INCIDENT, (checked_incident_id(int(number)),))
     of = form.get("of")
     if of in _FILTERS:
         if form.get("scope") == ALL:
@@ -334,12 +343,20 @@ def _ask(context: RequestContext, form: FormInput, *, error: str | None = None, 
         count=count_of_subjects(actions, subjects),
         shown=keys[:_MOST_SHOWN],
         form=form,
+        about=_sentence_about(context, subjects),
         next=_next(context, form),
         error=error,
         data_fields=actions.data_fields(argument_of(action, subjects)) if takes_data else None,
         preview_template=shown.template if shown else None,
         **(shown.values(context, argument_of(action, subjects), form) if shown else {}),
     )
+
+
+def _sentence_about(context: RequestContext, subjects: Subjects) -> str | None:
+    """Return what the subject says about itself, if its name says nothing."""
+    if not isinstance(subjects, Keys) or subjects.kind is not Subject.INCIDENT:
+        return None
+    return context.operations.incident(subjects.keys[0]).what
 
 
 def show_preview(context: RequestContext) -> Response:
@@ -363,11 +380,34 @@ def _done(
         return _leading(context, context.links.to(f"/audit/{result.action_id}", next=url), "")
     if result.action == "delete" and urlsplit(url).path in (context.links.to("/job"), context.links.to("/trigger")):
         url = context.links.to("/jobs" if isinstance(subjects, Keys) and subjects.kind is Subject.JOB else "/triggers")
-    return _leading(context, url, result.text)
+    return _leading(context, url, result.text, _followed(result))
 
 
-def _leading(context: RequestContext, url: str, notice: str) -> Response:
-    response = context.redirect(url, notice)
+_FOLLOWED = {"trigger": False, "run_again": True, "reset": True}
+"""The actions after which a trigger fires, and whether its job then runs again."""
+
+
+def _followed(result: ActionResult) -> str:
+    """Return the query of the run that an action on one subject began, or ""."""
+    match result.keys:
+        case [TriggerKey() as key] if result.action in _FOLLOWED:
+            again = "yes" if _FOLLOWED[result.action] else ""
+            return urlencode({"group": key.group, "name": key.name, "after": result.action_id, "again": again})
+    return ""
+
+
+def show_followed(context: RequestContext) -> Response:
+    """How the run is that an action began; it is asked again until it is over."""
+    after = context.parameter("after") or ""
+    if not (after.isascii() and after.isdecimal() and len(after) <= _MOST_DIGITS):
+        raise InvalidValueError(f"after: must be the number of an action (got {quoted(after)})")
+    key, again = trigger_key(context.request.query_params), context.parameter("again") is not None
+    run = context.operations.followed(key, int(after), again=again)
+    return context.render("followed.html", run=run, query=context.request.url.query)
+
+
+def _leading(context: RequestContext, url: str, notice: str, followed: str = "") -> Response:
+    response = context.redirect(url, notice, followed)
     if context.is_dialog:
         # A script cannot see where a redirection leads without following it.
         cookies = response.headers.getlist("set-cookie")
@@ -407,6 +447,7 @@ def _rendered(context: RequestContext, template: str, status: int = 200, **value
 
 
 ACTION_PAGES: list[BaseRoute] = [
+    Route("/followed", page(show_followed)),
     Route("/actions/{action}/preview", page(show_preview)),
     Route("/actions/{action}", page(show_form), methods=["GET"]),
     Route("/actions/{action}", form_page(submit), methods=["POST"]),

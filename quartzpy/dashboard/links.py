@@ -163,7 +163,14 @@ class PageLink:
 
 
 NAVIGATION = (
-    ("Now", (PageLink("Overview", "/", "o"), PageLink("Timeline", "/timeline", "l"))),
+    (
+        "Now",
+        (
+            PageLink("Overview", "/", "o"),
+            PageLink("Incidents", "/incidents", "w"),
+            PageLink("Timeline", "/timeline", "l"),
+        ),
+    ),
     (
         "Schedule",
         (

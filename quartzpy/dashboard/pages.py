@@ -55,6 +55,30 @@ def overview(context: RequestContext) -> Response:
     )
 
 
+_LATELY = [("", "Last day"), ("1h", "Last hour"), ("7d", "Last week"), ("3660d", "Any time")]
+
+
+def incident_list(context: RequestContext) -> Response:
+    """What is wrong now, and what was wrong and is over."""
+    # Asked first, with the time.
+    lasting = context.operations.open_incidents()
+    now, filters = context.times.now, span_filters(context)
+    if filters["since"] is None:
+        filters["since"] = now - timedelta(days=1)
+    past = context.operations.past_incidents(
+        **page_position(context), **filters, contains=context.parameter("contains"), kind=context.parameter("kind")
+    )
+    noted = [incident for incident in lasting if incident.is_acknowledged(now)]
+    return context.render(
+        "incidents.html",
+        live="" if context.parameter("after") else "executions nodes schedule",
+        lasting=[incident for incident in lasting if incident not in noted],
+        noted=noted,
+        page=past,
+        spans=_LATELY,
+    )
+
+
 def _by_trigger(runs: Sequence[PlannedRun]) -> list[tuple[PlannedRun, int]]:
     """Return the first run of each trigger with the number of its runs, so that quick triggers do not fill the list."""
     counts = Counter(run.trigger for run in runs)
@@ -353,6 +377,7 @@ def search(context: RequestContext) -> Response:
 
 PAGES: list[BaseRoute] = [
     Route("/", page(overview)),
+    Route("/incidents", page(incident_list)),
     Route("/timeline", page(timeline)),
     Route("/jobs", page(job_list)),
     Route("/job", page(one_job)),

@@ -33,9 +33,12 @@ THEME_COOKIE = "quartzpy_theme"
 THEMES = ("auto", "light", "dark")
 NOTICE_COOKIE = "quartzpy_notice"
 """The text that the next page shows once, after an action."""
+FOLLOWED_COOKIE = "quartzpy_followed"
+"""The query of the run that this text follows to its end."""
 DIALOG = "X-Dialog"
 _YEAR = 365 * 86_400
 _LONGEST_NOTICE = 1_000
+_LONGEST_QUERY = 2_000
 _SMALLEST_COMPRESSED = 1_000
 _QUICK = 5
 """The level of compression: a page of 60 kB takes about a millisecond, and 9 is a few percent smaller."""
@@ -99,6 +102,15 @@ class RequestContext:
         except UnicodeError:
             return ""
 
+    @property
+    def followed(self) -> str:
+        """The query of the run that the notice follows, or ""."""
+        raw = self.request.cookies.get(FOLLOWED_COOKIE, "")
+        try:
+            return unquote(raw, errors="strict")
+        except UnicodeError:
+            return ""
+
     def parameter(self, name: str) -> str | None:
         """Return a query parameter, or None if it is missing or empty."""
         return self.request.query_params.get(name) or None
@@ -116,6 +128,8 @@ class RequestContext:
         self._keep_choices(response)
         if self.notice and not self.is_fragment:
             response.delete_cookie(NOTICE_COOKIE, path=self._cookie_path)
+            if self.followed:
+                response.delete_cookie(FOLLOWED_COOKIE, path=self._cookie_path)
         return response
 
     def _answer(self, text: str, status: int) -> Response:
@@ -134,13 +148,19 @@ class RequestContext:
         headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
         return HTMLResponse(gzip.compress(content, _QUICK, mtime=0), status, headers)
 
-    def redirect(self, url: str, notice: str = "") -> Response:
-        """Send the reader to another page, which shows the notice once."""
+    def redirect(self, url: str, notice: str = "", followed: str = "") -> Response:
+        """Send the reader to another page, which shows the notice once.
+
+        With `followed`, a query of `Operations.followed`, the notice goes on with the end of that run.
+        """
         response = RedirectResponse(url, 303)
-        if notice:
-            # A cookie holds only some characters of ASCII.
-            text = quote(notice[:_LONGEST_NOTICE], safe="")
-            response.set_cookie(NOTICE_COOKIE, text, path=self._cookie_path, httponly=True, samesite="lax")
+        # A cookie holds only some characters of ASCII.
+        for name, text in (
+            (NOTICE_COOKIE, quote(notice[:_LONGEST_NOTICE], safe="")),
+            (FOLLOWED_COOKIE, quote(followed, safe="")),
+        ):
+            if text and (name == NOTICE_COOKIE or len(text) <= _LONGEST_QUERY):
+                response.set_cookie(name, text, path=self._cookie_path, httponly=True, samesite="lax")
         return response
 
     @property

@@ -22,7 +22,7 @@ from quartzpy.clock import Clock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import InstanceIdInUseError, SchemaError
 from quartzpy.node.registration import Epoch
-from quartzpy.node.service import NO_REST, EpochService, StoreWatch, rest_after
+from quartzpy.node.service import NO_REST, EpochService, StoreWatch, is_without_connection, rest_after
 from quartzpy.node.signals import Wakeup
 from quartzpy.store.protocol import CheckIn, JobStore, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
@@ -65,6 +65,7 @@ class ClusterManager(EpochService):
         lease_lost: Callable[[Epoch], None],
         rejoin: Callable[[], None],
         performs_maintenance: Callable[[], bool],
+        judge: Callable[[], None] = lambda: None,
         wakeup: Wakeup | None = None,
     ) -> None:
         super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch, wakeup=wakeup)
@@ -78,6 +79,8 @@ class ClusterManager(EpochService):
         self._recovered = recovered
         self._rejoin = rejoin
         self._performs_maintenance = performs_maintenance
+        self._judge = judge
+        self._judging_fails = False
         self.schema = SchemaWatch(store, clock)
         self._peers = PeerWatch(config.checkin_interval, config.failure_window)
         self._lock = threading.Lock()
@@ -127,6 +130,8 @@ class ClusterManager(EpochService):
             return self.period
         if not self._performs_maintenance():
             return self.period
+        if has_answer and self.schema.problem is None:
+            self._judge_incidents()
         self._repair(self._clock.monotonic())
         return self._purge(self._clock.monotonic())
 
@@ -159,6 +164,20 @@ class ClusterManager(EpochService):
     def _interrupt(self) -> None:
         with self._lock:
             self._peers.interrupt()
+
+    def _judge_incidents(self) -> None:
+        """Judge what is wrong with the cluster. A failure ends nothing here, and it is tried again at the next turn."""
+        try:
+            self._judge()
+        except Exception as error:
+            is_known, self._judging_fails = self._judging_fails, True
+            if is_without_connection(error):
+                # The check-ins report it.
+                self._logger.debug("%s: nothing was judged: %s", self.name, error)
+            elif not is_known:
+                self._logger.warning("%s: what is wrong could not be judged", self.name, exc_info=error)
+        else:
+            self._judging_fails = False
 
     def _repair(self, at: float) -> None:
         """Regularly repair inconsistent rows."""

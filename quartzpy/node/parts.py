@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -53,6 +53,7 @@ class NodeParts:
         middleware: Sequence[Middleware],
         tracing: Tracing | None = None,
         observers: Observers | None = None,
+        judge: Callable[[], None] = lambda: None,
     ) -> None:
         observers = observers or Observers()
         self.config, self.clock, self.job_types, self.listeners = config, clock, job_types, listeners
@@ -189,6 +190,7 @@ class NodeParts:
             checked_in=reactions.checked_in,
             recovered=reactions.recovered,
             rejoin=reactions.rejoin,
+            judge=judge,
             performs_maintenance=lambda: self.capacity.performs_maintenance,
         )
         self.check_in = CheckInThread(

@@ -11,11 +11,14 @@ from quartzpy.operations.executions import ExecutionSummary, ExecutionView, Misf
 from quartzpy.operations.groups import GroupLimit, Groups, GroupView, JobLimit, Limits, PoolUsage, RateLimitView
 from quartzpy.operations.incidents import Incident, Remedy
 from quartzpy.operations.jobs import JobSummary, JobView
+from quartzpy.operations.late import LateTrigger
 from quartzpy.operations.operations import Operations
-from quartzpy.operations.overview import LateTrigger, MinuteLateness, MinuteThroughput, Overview
+from quartzpy.operations.overview import MinuteLateness, MinuteThroughput, Overview
+from quartzpy.operations.recorded_incidents import RecordedIncident
 from quartzpy.operations.schedules import PlannedTime, SchedulePreview
 from quartzpy.operations.search import SearchResults
 from quartzpy.operations.selection import Selection
+from quartzpy.operations.situation import Incidents
 from quartzpy.operations.source import Count
 from quartzpy.operations.system import System
 from quartzpy.operations.timeline import Bar, Cell, Lane, Timeline
@@ -42,6 +45,7 @@ __all__ = [
     "GroupView",
     "Groups",
     "Incident",
+    "Incidents",
     "JobLimit",
     "JobSummary",
     "JobView",
@@ -61,6 +65,7 @@ __all__ = [
     "PlannedTime",
     "PoolUsage",
     "RateLimitView",
+    "RecordedIncident",
     "Remedy",
     "Role",
     "RunningView",

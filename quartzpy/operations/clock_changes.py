@@ -132,6 +132,7 @@ def clock_changes(changes: Sequence[ClockChange]) -> list[Incident]:
                     for key in change.triggers[:MOST_REMEDIES]
                 ),
                 change.triggers[0],
+                lasting=f"{change.at.isoformat()} {change.shift}",
             )
         )
     return incidents

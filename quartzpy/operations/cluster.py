@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from quartzpy.node.service import LONGEST_PROBE_WAIT, PROBE_SHARE
 from quartzpy.operations import allowed_actions
 from quartzpy.operations.source import view_of
 from quartzpy.scheduler.reading import Answer, Reading
@@ -16,6 +17,7 @@ from quartzpy.states import NodeMode
 from quartzpy.store import node_metadata
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import NodeEndRecord
+from quartzpy.store.protocol import CheckIn
 from quartzpy.store.records import NodeRecord, RunningRecord
 from quartzpy.texts import instant_text, numbered
 
@@ -30,12 +32,37 @@ class NodeState(StrEnum):
     """Its last check-in is older than its failure window: the other nodes recover its work."""
 
 
-def state_of(node: NodeRecord, now: datetime) -> NodeState:
-    """Return the state of a node. The other nodes also watch a silent one for its window before they recover it."""
+def states_of(
+    nodes: Collection[NodeRecord], now: datetime, answers_since: datetime | None = None
+) -> dict[str, NodeState]:
+    """Return the states of the nodes by their instance ids.
+
+    The other nodes also watch a silent one for its window before they recover it. When the database has been away, all
+    nodes are silent at first, so none is late or dead before it has had the time for a check-in: as long as every node
+    that checks in has just come back, or, if none does, the store `answers_since` just now.
+    """
+    return {node.instance_id: _state_of(node, nodes, now, answers_since) for node in nodes}
+
+
+def _state_of(
+    node: NodeRecord, nodes: Collection[NodeRecord], now: datetime, answers_since: datetime | None
+) -> NodeState:
     age = now - node.last_checkin
-    if age > node.failure_window:
-        return NodeState.DEAD
-    return NodeState.LATE if age > 2 * node.checkin_interval else NodeState.ALIVE
+    if not _is_silent(node, now):
+        return NodeState.ALIVE
+    speaking = [other.back_since for other in nodes if not _is_silent(other, now)]
+    backs = speaking or [answers_since]
+    # During an outage a node tries to check in at least so often.
+    longest_wait = min(timedelta(seconds=LONGEST_PROBE_WAIT), PROBE_SHARE * node.failure_window)
+    allowed = node.checkin_interval + longest_wait
+    # It was silent before they came back, and each of them came back at about the same time.
+    if all(back is not None and node.last_checkin < back <= now < back + allowed for back in backs):
+        return NodeState.ALIVE
+    return NodeState.DEAD if age > node.failure_window else NodeState.LATE
+
+
+def _is_silent(node: NodeRecord, now: datetime) -> bool:
+    return now - node.last_checkin > min(2 * node.checkin_interval, node.failure_window)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,20 +182,19 @@ def cluster(reading: Reading) -> Cluster:
     nodes = reading.ask(lambda store: store.list_nodes())
     running = reading.ask(lambda store: store.list_running())
     ends = node_ends(reading)
-    return of_records(nodes().now, nodes().nodes, running(), nodes().metadata, ends())
+    return of_records(nodes(), running(), ends())
 
 
-def of_records(
-    now: datetime,
-    nodes: Sequence[NodeRecord],
-    running: Sequence[RunningRecord],
-    metadata_of_nodes: Mapping[str, Mapping[str, Any]],
-    ends: Sequence[NodeEndRecord] = (),
-) -> Cluster:
+def of_records(answer: CheckIn, running: Sequence[RunningRecord], ends: Sequence[NodeEndRecord] = ()) -> Cluster:
     """Return the cluster that these records describe."""
+    now = answer.now
     busy = Counter((row.instance_id, row.state) for row in running)
-    views = tuple(_node(node, now, busy, metadata_of_nodes.get(node.instance_id, {})) for node in nodes)
-    differing = node_metadata.differing_values(metadata_of_nodes)
+    states = states_of(answer.nodes, now, answer.answers_since)
+    views = tuple(
+        _node(node, states[node.instance_id], now, busy, answer.metadata.get(node.instance_id, {}))
+        for node in answer.nodes
+    )
+    differing = node_metadata.differing_values(answer.metadata)
     differences = tuple(Difference(subject, values) for subject, values in differing.items())
     alive = {view.node for view in views if view.state is not NodeState.DEAD}
     return Cluster(now, views, differences, tuple(_end(record, is_back=record.node in alive) for record in ends))
@@ -179,12 +205,11 @@ def _end(record: NodeEndRecord, *, is_back: bool) -> NodeEnd:
 
 
 def _node(
-    node: NodeRecord, now: datetime, busy: Mapping[tuple[str, str], int], metadata: Mapping[str, Any]
+    node: NodeRecord, state: NodeState, now: datetime, busy: Mapping[tuple[str, str], int], metadata: Mapping[str, Any]
 ) -> NodeView:
     can = node.capabilities
     workers = sum(can.workers.values())
     executing = busy.get((node.instance_id, "EXECUTING"), 0)
-    state = state_of(node, now)
     return view_of(
         NodeView,
         node,

@@ -214,15 +214,31 @@ def _of_job(job: FailingJob, *, is_stored: bool, fires: bool) -> Incident:
     remedies = _remedies(job.last_fire_id if is_stored else None, job.job_key if fires and is_stored else None)
     why = (_commonest(job.errors), success)
     subject = str(job.job_key)
-    return Incident(Severity.WARNING, "failures-in-a-row", subject, what, why, since, remedies, job=job.job_key)
+    return Incident(
+        Severity.WARNING,
+        "failures-in-a-row",
+        subject,
+        what,
+        why,
+        since,
+        remedies,
+        job=job.job_key,
+        cause=_cause(job.errors)[0],
+    )
+
+
+_NO_ERROR = "No error was recorded."
+
+
+def _cause(errors: Sequence[str | None]) -> tuple[str, int]:
+    """Return the error that most of these failures have, and how many."""
+    lines = Counter(headline(error) or _NO_ERROR for error in errors)
+    return next(iter(lines.most_common(1)), (_NO_ERROR, 0))
 
 
 def _commonest(errors: Sequence[str | None]) -> str:
-    """Return the error that most of these failures have."""
-    lines = Counter(headline(error) or "No error was recorded." for error in errors)
-    if not lines:
-        return "No error was recorded."
-    [(line, number)] = lines.most_common(1)
+    """Return a sentence with the error that most of these failures have."""
+    line, number = _cause(errors)
     return line if number == len(errors) else f"{number} of the last {len(errors)} failures: {line}"
 
 
@@ -248,6 +264,7 @@ def _by_triggers(rows: Sequence[FailureRow]) -> Incident:
         ),
         rows[0].trigger if len(rows) == 1 else None,
         job,
+        cause=_cause([row.last_error for row in rows])[0],
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from quartzpy.keys import JobKey
-from quartzpy.operations.cluster import NodeState, state_of
+from quartzpy.operations.cluster import NodeState, states_of
 from quartzpy.operations.source import Count, attempt, counted
 from quartzpy.placement import ANY_OTHER_GROUP, NO_GROUP, Placement
 from quartzpy.scheduler.reading import Reading
@@ -165,7 +165,8 @@ def limits(reading: Reading) -> Limits:
     rates = reading.ask(lambda store: admin(store).rate_usage(MOST))
     answer, running = nodes(), claims()
     placements = placements_of(reading, running)()
-    alive = [node for node in answer.nodes if state_of(node, answer.now) is not NodeState.DEAD]
+    states = states_of(answer.nodes, answer.now, answer.answers_since)
+    alive = [node for node in answer.nodes if states[node.instance_id] is not NodeState.DEAD]
     return Limits(
         jobs=tuple(
             JobLimit(

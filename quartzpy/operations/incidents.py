@@ -6,9 +6,10 @@ all of them if there may be many.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -24,13 +25,15 @@ from quartzpy.scheduler.explain import obstacles
 from quartzpy.states import NodeMode
 from quartzpy.store import node_metadata
 from quartzpy.store.health_findings import Severity
-from quartzpy.store.postgresql.admin.records import OtherScheduler, OverdueJob
-from quartzpy.store.records import NodeRecord, TriggerRecord
+from quartzpy.store.postgresql.admin.records import JobHealth, OtherScheduler, OverdueJob
+from quartzpy.store.records import Acknowledgement, IncidentRecord, NodeRecord, TriggerRecord
 from quartzpy.texts import headline, instant_text, numbered
 
 MOST_OF_A_KIND = 20
 """The largest number of incidents of one kind that are listed one by one."""
 MOST_REMEDIES = 5
+MORE = "more"
+"""What stays the same about the incident that stands for those of its kind that are not listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,40 @@ class Incident:
     """The trigger, if the incident is about one."""
     job: JobKey | None = None
     """The job, if the incident is about one."""
+    cause: str = ""
+    """What tells one cause of it from another, for example the error; empty if nothing does."""
+    lasting: str = ""
+    """What stays the same about it while it lasts, if that is not the subject."""
+    incident_id: int | None = None
+    """The number under which it is recorded; None if no node has recorded it yet."""
+    opened_at: datetime | None = None
+    """The instant at which it was recorded."""
+    acknowledgement: Acknowledgement | None = None
+    """Who has taken note of it, if it has not become worse since."""
+
+    @property
+    def identity(self) -> str:
+        """A digest by which it is recognized while it lasts."""
+        return hashlib.sha256(f"{self.kind}\n{self.lasting or self.subject}".encode()).hexdigest()
+
+
+def recognized(incidents: Iterable[Incident], records: Iterable[IncidentRecord], now: datetime) -> list[Incident]:
+    """Return the incidents with what is recorded about them."""
+    by_identity = {record.identity: record for record in records}
+    return [_recognized(incident, by_identity.get(incident.identity), now) for incident in incidents]
+
+
+def _recognized(incident: Incident, record: IncidentRecord | None, now: datetime) -> Incident:
+    if record is None:
+        return incident
+    note = record.acknowledgement
+    holds = note is not None and note.holds(incident.severity, incident.cause, now)
+    return replace(
+        incident,
+        incident_id=record.incident_id,
+        opened_at=record.opened_at,
+        acknowledgement=note if holds else None,
+    )
 
 
 def by_severity(incidents: Iterable[Incident]) -> tuple[Incident, ...]:
@@ -78,7 +115,7 @@ def capped(incidents: Sequence[Incident]) -> list[Incident]:
         if rest:
             subjects = named_first([incident.subject for incident in rest])
             what = f"And {len(rest):,} more of the same kind ({kind.replace('-', ' ')}): {subjects}."
-            listed.append(Incident(rest[0].severity, kind, f"{len(rest)} more", what))
+            listed.append(Incident(rest[0].severity, kind, f"{len(rest)} more", what, lasting=MORE))
     return listed
 
 
@@ -189,12 +226,22 @@ def _cancels(rows: Iterable[RunningView]) -> tuple[Remedy, ...]:
     )
 
 
-def blocked_jobs(
-    blocked: Sequence[TriggerRecord], running: Sequence[RunningView], *, is_cut: bool = False
-) -> list[Incident]:
-    """Return the jobs whose triggers are due, and that may not run because they are at their limit.
+USUAL_RUNS = 1.5
+"""A run of a job that takes longer than so many times the usual one is not what its schedule was made for."""
 
-    If the list of triggers `is_cut`, there may be more of them.
+
+def blocked_jobs(
+    blocked: Sequence[TriggerRecord],
+    running: Sequence[RunningView],
+    health: Mapping[JobKey, JobHealth],
+    now: datetime,
+    *,
+    is_cut: bool = False,
+) -> list[Incident]:
+    """Return the jobs whose triggers are due, and that may not run because they are at their limit for unusually long.
+
+    A trigger that waits for a run of the usual length waits as its schedule was meant, and so do several that wait for
+    each other. If the list of triggers `is_cut`, there may be more of them.
     """
     by_job: defaultdict[JobKey, list[TriggerRecord]] = defaultdict(list)
     for record in blocked:
@@ -203,6 +250,11 @@ def blocked_jobs(
     for job, records in by_job.items():
         longest = _longest([row for row in running if row.job == job])[:MOST_REMEDIES]
         since = min(at for record in records if (at := record.next_fire_time) is not None)
+        usual = _usual(health.get(job))
+        if usual is not None and not (
+            any((row.elapsed or timedelta()) > usual for row in longest) or now - since > len(records) * usual
+        ):
+            continue
         number = (
             f"{len(records)} or more triggers wait"
             if is_cut
@@ -222,6 +274,11 @@ def blocked_jobs(
             )
         )
     return incidents
+
+
+def _usual(health: JobHealth | None) -> timedelta | None:
+    """Return how long a run of a job may usually take; None if that is not known."""
+    return None if health is None or health.typical is None else max(GRACE, USUAL_RUNS * health.typical)
 
 
 BACKLOG_AGE = timedelta(minutes=1)
@@ -287,12 +344,19 @@ def in_error(records: Sequence[TriggerRecord], number: int | None = None) -> lis
                 else (Remedy("reset", {"selection": keys}, f"reset these {len(keys)}"),),
                 keys[0] if is_one else None,
                 job,
+                lasting=f"{job}\n{error or ''}",
             )
         )
     if number is not None and number > len(records):
         rest = number - len(records)
         incidents.append(
-            Incident(Severity.ERROR, "trigger-error", f"{rest} more", f"And {rest:,} more triggers are in ERROR.")
+            Incident(
+                Severity.ERROR,
+                "trigger-error",
+                f"{rest} more",
+                f"And {rest:,} more triggers are in ERROR.",
+                lasting=MORE,
+            )
         )
     return incidents
 
@@ -353,6 +417,7 @@ def unexplained(late: LateJobs, why_first: Sequence[str], holders: Sequence[str]
             (*holders, *first, *([_waiting(late.keys(), late.number())] if late.keys() else [])),
             since,
             trigger=late.first,
+            lasting="late triggers",
         )
     ]
 
@@ -447,6 +512,7 @@ def of_nodes(cluster: Cluster, others: Sequence[OtherScheduler] = (), scheduler:
                 difference.subject,
                 f"The nodes differ in {difference.subject}.",
                 (f"{values}.",),
+                cause=values,
             )
         )
     incidents += [

@@ -4,12 +4,32 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.source import Count, counted
 from quartzpy.store.postgresql.admin.records import OverdueJob
 from quartzpy.store.records import TriggerRecord
+
+
+@dataclass(frozen=True, slots=True)
+class LateTrigger:
+    """A trigger that is due and that no node has claimed."""
+
+    trigger: TriggerKey
+    job: JobKey
+    job_type: str
+    due_at: datetime
+    late: timedelta
+    why: tuple[str, ...]
+    """Sentences that explain it; empty for all but the latest few triggers."""
+
+
+def late_trigger(record: TriggerRecord, now: datetime, why: tuple[str, ...]) -> LateTrigger:
+    due_at = record.next_fire_time
+    assert due_at is not None, "it waits for an instant"
+    return LateTrigger(record.key, record.job_key, record.job_type, due_at, now - due_at, why)
 
 
 class LateJobs:

@@ -16,11 +16,14 @@ from quartzpy.operations import (
     calendars,
     cluster,
     executions,
+    followed,
     groups,
     jobs,
     lock_holders,
     overview,
+    recorded_incidents,
     search,
+    situation,
     system,
     timeline,
     triggers,
@@ -28,15 +31,19 @@ from quartzpy.operations import (
 from quartzpy.operations import groups as limits
 from quartzpy.operations.actions import Actions
 from quartzpy.operations.actions.action import Actor, local_user
+from quartzpy.operations.actions.values import checked_incident_id
 from quartzpy.operations.agenda import PlannedRun
 from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.calendars import CalendarSummary, CalendarYear
 from quartzpy.operations.cluster import Cluster
 from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
+from quartzpy.operations.followed import Followed
 from quartzpy.operations.groups import Groups, Limits
 from quartzpy.operations.jobs import JobSummary, JobView
 from quartzpy.operations.overview import Overview
+from quartzpy.operations.recorded_incidents import RecordedIncident
 from quartzpy.operations.search import SearchResults
+from quartzpy.operations.situation import Incidents
 from quartzpy.operations.source import SECRETS, Redaction, Source
 from quartzpy.operations.system import System
 from quartzpy.operations.timeline import Timeline
@@ -58,7 +65,7 @@ from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.states import ActionState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import Lanes, LockRecord
-from quartzpy.store.queries import ActionQuery
+from quartzpy.store.queries import ActionQuery, IncidentQuery
 from quartzpy.texts import quoted
 
 MOST_UPCOMING = 1000
@@ -214,6 +221,16 @@ class Operations:
         """
         return executions.view(self._source, checked_fire_id(fire_id))
 
+    def followed(self, trigger: TriggerKey | str, after: int, *, again: bool = False) -> Followed:
+        """Return how a run is that an action began, or that follows from it.
+
+        Args:
+            trigger: its trigger, the first of the `keys` of the result.
+            after: the `action_id` of the result.
+            again: the action runs it again, for the words.
+        """
+        return followed.followed(self._source.reading(), checked_key(trigger, TriggerKey), after, again=again)
+
     def has_run(self, job: JobKey | str) -> bool:
         """Return whether one of the last 20,000 executions is of this job, which need not be stored any more."""
         return executions.has_run(self._source.reading(), checked_key(job, JobKey))
@@ -329,6 +346,63 @@ class Operations:
                 a cursor of a search.
         """
         return search.search(self._source.reading(), text, limit, after)
+
+    def incidents(self) -> Incidents:
+        """Return what is wrong now or soon will be; the overview has it as well, with all that surrounds it.
+
+        Raises:
+            SchemaError: the tables do not belong to this release.
+        """
+        return situation.incidents(self._source)
+
+    def open_incidents(self) -> tuple[RecordedIncident, ...]:
+        """Return the incidents that nodes have recorded and that are not over, the worst first.
+
+        `incidents` judges them anew, and has their remedies.
+        """
+        return recorded_incidents.lasting(recorded_incidents.lasting_records(self._source.reading())())
+
+    def past_incidents(
+        self,
+        *,
+        limit: int = DEFAULT_LIMIT,
+        after: str | None = None,
+        kind: str | None = None,
+        contains: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Page[RecordedIncident]:
+        """Return a page of incidents that are over, by their ends, the latest first; the overview has those that last.
+
+        A page with filters examines at most 10,000 incidents, as that of `executions` does.
+
+        Args:
+            limit: the largest number of incidents.
+            after: the cursor of the page before.
+            kind: the kind: "dead-node", "trigger-error", ...
+            contains: a part of the subject or of the sentence; the case of ASCII letters is ignored.
+            since: they ended at this instant or later.
+            until: they began before this instant.
+
+        Raises:
+            InvalidValueError: a filter, the limit or the cursor is wrong.
+        """
+        query = IncidentQuery(
+            kind=checked_text(kind, "kind"),
+            contains=checked_text(contains, "contains"),
+            since=checked_instant(since, "since"),
+            until=checked_instant(until, "until"),
+        )
+        return recorded_incidents.page(self._source.reading(), query, limit, after)
+
+    def incident(self, incident_id: int) -> RecordedIncident:
+        """Return one incident as a node has recorded it, whether it lasts or is over.
+
+        Raises:
+            ObjectNotFoundError: no incident is recorded under this number, or no longer.
+            InvalidValueError: `incident_id` is not a whole number from 1 on.
+        """
+        return recorded_incidents.incident(self._source.reading(), checked_incident_id(incident_id))
 
     def audit_log(
         self,

@@ -41,16 +41,24 @@ class _Pause:
     def since(self) -> datetime:
         return min(row.due_at for row in self.rows)
 
+    @property
+    def paused_at(self) -> datetime | None:
+        """The instant of the pause, if it is recorded."""
+        return min((row.paused_at for row in self.rows if row.paused_at), default=None)
+
 
 def paused_overdue(
     rows: Sequence[PausedOverdue],
     records: Sequence[TriggerRecord],
     pauses: Pauses,
     modes: Mapping[JobKey, JobMode | None],
+    *,
+    begun_before: datetime,
 ) -> list[Incident]:
     """Return an incident for each pause by which fires have been missed, the longest first.
 
-    `records` are the first of the triggers that `rows` count, and `modes` those of their jobs.
+    Only those are incidents that are older than `begun_before`: most pauses are meant, and end soon. `records` are the
+    first of the triggers that `rows` count, and `modes` those of their jobs.
     """
     by_pause: dict[Any, _Pause] = {}
     singles = _together([row for row in rows if _cause(row, pauses, modes)[0] == "triggers"])
@@ -61,7 +69,9 @@ def paused_overdue(
         by_pause.setdefault((kind, name), _Pause(kind, name)).rows.append(row)
     jobs = [job for pause in by_pause.values() for job in pause.jobs]
     return [
-        _incident(pause, _keys(pause, records), is_only=jobs.count(pause.jobs[0]) == 1) for pause in by_pause.values()
+        _incident(pause, _keys(pause, records), is_only=jobs.count(pause.jobs[0]) == 1)
+        for pause in by_pause.values()
+        if (pause.paused_at or pause.since) < begun_before
     ]
 
 
@@ -157,7 +167,18 @@ def _incident(pause: _Pause, keys: Sequence[TriggerKey], *, is_only: bool) -> In
         _remedies(pause, selection, number),
         first if number == 1 and pause.kind == "triggers" else None,
         one_job if pause.kind in ("triggers", "mode") and number > 1 else None,
+        lasting=_lasting(pause),
     )
+
+
+def _lasting(pause: _Pause) -> str:
+    """Return what tells this pause from others, however many of its triggers have missed fires."""
+    if pause.kind != "triggers":
+        return f"{pause.kind} {pause.name or ''}"
+    at = pause.paused_at
+    # The triggers of one action were paused one after the other, and not all of them have missed a fire yet.
+    when = str(pause.rows[0].job_key) if at is None else at.replace(second=0, microsecond=0).isoformat()
+    return f"triggers\n{pause.rows[0].paused_by or ''}\n{pause.rows[0].pause_reason or ''}\n{when}"
 
 
 def _who(pause: _Pause) -> list[str]:

@@ -27,6 +27,7 @@ class Subject(StrEnum):
     TRIGGER_GROUP = "trigger group"
     EVERYTHING = "everything"
     NODE = "node"
+    INCIDENT = "incident"
 
 
 NAMES: Mapping[Subject, str] = MappingProxyType(

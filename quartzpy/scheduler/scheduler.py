@@ -105,6 +105,7 @@ class BaseScheduler(SchedulingMethods):
         plugins: Sequence[Plugin[Self]] = (),
         context: Mapping[str, Any] | None = None,
         job_defaults: Mapping[str, Any] | None = None,
+        judge: Callable[[BaseScheduler], Callable[[], None]] = lambda scheduler: lambda: None,
     ) -> None:
         self.context: dict[str, Any] = dict(context or {})
         """Objects of this process for its jobs: `context.scheduler.context` (Quartz's `SchedulerContext`)."""
@@ -112,6 +113,7 @@ class BaseScheduler(SchedulingMethods):
         self._middleware = tuple(middleware)
         self._tracing: Tracing | None = None
         self._plugins = tuple(plugins)
+        self._judge = judge
         self._store = store
         self._config = config
         self._clock = clock
@@ -262,6 +264,7 @@ class BaseScheduler(SchedulingMethods):
             middleware=self._middleware,
             tracing=self._tracing,
             observers=self.observers,
+            judge=self._judge(self),
         )
         node = SchedulerNode(parts, version=self._version)
         node.start(standby=standby)

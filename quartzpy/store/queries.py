@@ -15,7 +15,14 @@ from typing import Any, Generic, TypeVar
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.states import ENDED, ActionState, ExecutionState, JobMode, MisfireAction, TriggerState
-from quartzpy.store.records import ActionRecord, ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
+from quartzpy.store.records import (
+    ActionRecord,
+    ExecutionRecord,
+    IncidentRecord,
+    JobRecord,
+    MisfireRecord,
+    TriggerRecord,
+)
 
 Position = tuple[Any, ...]
 """The place of a record in the order of its query: texts, whole numbers, instants and None."""
@@ -279,6 +286,39 @@ class ActionQuery(RecordQuery[ActionRecord]):
         return (record.action_id,)
 
 
+@dataclass(frozen=True, slots=True)
+class IncidentQuery(RecordQuery[IncidentRecord]):
+    """Selects the incidents that are over and match all given filters. The order is that of their ends, latest first.
+
+    Those are selected that lasted at some instant from `since` until before `until`.
+    """
+
+    kind: str | None = None
+    contains: str | None = None
+    """A part of the subject or of the latest sentence; the case of ASCII letters is ignored."""
+    since: datetime | None = None
+    until: datetime | None = None
+    among: int | None = None
+    """The number of incidents of `walk` that are examined at most; a page then has those among them that match. None
+    examines as many as the page needs."""
+
+    @property
+    def walk(self) -> IncidentQuery | None:
+        """The incidents that a page examines in their order; None if it finds those that match without others."""
+        if self.among is None:
+            return None
+        walk = IncidentQuery(since=self.since, among=self.among)
+        return None if walk == self else replace(walk, among=None)
+
+    @property
+    def shape(self) -> Shape:
+        return (datetime,), (int,)
+
+    def position(self, record: IncidentRecord) -> Position:
+        assert record.closed_at is not None, "only those that are over are selected"
+        return record.closed_at, record.incident_id
+
+
 _LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
 
@@ -292,5 +332,5 @@ def _one_group(matcher: GroupMatcher | None) -> GroupMatcher | None:
     return matcher if matcher is not None and matcher.operator is MatchOperator.EQUALS else None
 
 
-AnyQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery | ActionQuery
+AnyQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery | ActionQuery | IncidentQuery
 """All queries. The field `among` of each bounds the number of records that a page examines."""

@@ -26,6 +26,7 @@ from quartzpy.states import (
     PublicState,
     TriggerState,
 )
+from quartzpy.store.health_findings import Severity
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 
@@ -49,6 +50,9 @@ class NodeRecord:
     mode: NodeMode = NodeMode.RUNNING
     mode_since: datetime | None = None
     """The instant at which the mode was last set, which rises with each change; None if it was never set."""
+    back_since: datetime | None = None
+    """The check-in that ended the latest gap between its check-ins: an outage of the database, or a pause of the node;
+    None if there was none since it started."""
 
 
 LATE_AFTER = timedelta(seconds=5)
@@ -369,6 +373,58 @@ class ActionRecord(RecordedAction):
     def after(self) -> Any:
         """The values after the action, from JSON; None if there are none."""
         return None if self.after_text is None else json.loads(self.after_text)
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """Who has taken note of an incident, why and until when, and how the incident was then."""
+
+    at: datetime
+    by: str
+    reason: str
+    until: datetime | None
+    """The instant at which it ends; None if it lasts as long as the incident."""
+    severity: Severity
+    cause: str
+
+    def holds(self, severity: Severity, cause: str, now: datetime) -> bool:
+        """Return True if the incident has not become worse, has no other cause, and the time is not over."""
+        order = list(Severity)
+        is_worse = order.index(severity) < order.index(self.severity)
+        return not is_worse and cause == self.cause and (self.until is None or now < self.until)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedIncident:
+    """An incident as a node judges it, to be recorded: a row of `incidents` without its times."""
+
+    kind: str
+    subject: str
+    identity: str
+    """A digest of the kind and of what stays the same about the subject while the incident lasts."""
+    severity: Severity
+    cause: str
+    """What tells one cause of it from another; empty if nothing does."""
+    what: str
+    why: tuple[str, ...]
+    trigger_key: TriggerKey | None = None
+    job_key: JobKey | None = None
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentRecord(JudgedIncident):
+    """An incident that was recorded: a row of `incidents`."""
+
+    incident_id: int
+    began_as: str
+    """The sentence when it was opened; `what` is the latest one."""
+    opened_at: datetime
+    confirmed_at: datetime
+    """The latest instant at which a node has written that it lasts."""
+    closed_at: datetime | None
+    """The instant at which a node judged that it is over; None while it lasts."""
+    acknowledgement: Acknowledgement | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ TABLES = (
     "qrtz_node_keys",
     "qrtz_scheduler_state",
     "qrtz_fired_triggers",
+    "qrtz_incidents",
+    "qrtz_judgements",
     "qrtz_paused_trigger_groups",
     "qrtz_owners",
     "qrtz_rate_limits",
@@ -497,6 +499,69 @@ def upgrade() -> None:
         schema=schema,
     )
     op.create_table(
+        "qrtz_incidents",
+        sa.Column("id", sa.BigInteger(), nullable=False, autoincrement=False),
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("kind", sa.String(length=40), nullable=False),
+        sa.Column("subject", sa.Text(), nullable=False),
+        sa.Column("identity", sa.String(length=64), nullable=False),
+        sa.Column("severity", sa.String(length=16), nullable=False),
+        sa.Column("cause", sa.Text(), nullable=False),
+        sa.Column("began_as", sa.Text(), nullable=False),
+        sa.Column("what", sa.Text(), nullable=False),
+        sa.Column("why", JSONB(), nullable=False),
+        sa.Column("trigger_group", Name, nullable=True),
+        sa.Column("trigger_name", Name, nullable=True),
+        sa.Column("job_group", Name, nullable=True),
+        sa.Column("job_name", Name, nullable=True),
+        sa.Column("since", Instant, nullable=True),
+        sa.Column("opened_at", Instant, nullable=False),
+        sa.Column("confirmed_at", Instant, nullable=False),
+        sa.Column("closed_at", Instant, nullable=True),
+        sa.Column("acknowledged_at", Instant, nullable=True),
+        sa.Column("acknowledged_by", Name, nullable=True),
+        sa.Column("acknowledged_reason", sa.Text(), nullable=True),
+        sa.Column("acknowledged_until", Instant, nullable=True),
+        sa.Column("acknowledged_severity", sa.String(length=16), nullable=True),
+        sa.Column("acknowledged_cause", sa.Text(), nullable=True),
+        sa.CheckConstraint("severity IN ('error', 'warning', 'info')", name="qrtz_incidents_severity_check"),
+        sa.CheckConstraint("closed_at >= opened_at", name="qrtz_incidents_closed_check"),
+        sa.CheckConstraint(
+            "least(since, opened_at, confirmed_at, closed_at, acknowledged_at, acknowledged_until)"
+            " >= timestamptz '0001-01-01 00:00:00+00'"
+            " AND greatest(since, opened_at, confirmed_at, closed_at, acknowledged_at, acknowledged_until)"
+            " < timestamptz '10000-01-01 00:00:00+00'",
+            name="qrtz_incidents_instants_check",
+        ),
+        sa.PrimaryKeyConstraint("sched_name", "id", name="qrtz_incidents_pkey"),
+        postgresql_with={"fillfactor": "70"},
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_incidents_open",
+        "qrtz_incidents",
+        ["sched_name", "identity"],
+        unique=True,
+        postgresql_where=sa.text("closed_at IS NULL"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_incidents_closed",
+        "qrtz_incidents",
+        ["sched_name", "closed_at", "id"],
+        unique=False,
+        postgresql_where=sa.text("closed_at IS NOT NULL"),
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_judgements",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("due_at", Instant, nullable=False),
+        sa.PrimaryKeyConstraint("sched_name", name="qrtz_judgements_pkey"),
+        postgresql_with={"fillfactor": "50"},
+        schema=schema,
+    )
+    op.create_table(
         "qrtz_locks",
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("lock_name", sa.String(length=40), nullable=False),
@@ -583,6 +648,7 @@ def upgrade() -> None:
         sa.Column("started_at", Instant, nullable=False),
         sa.Column("last_checkin", Instant, nullable=False),
         sa.Column("checkin_count", sa.BigInteger(), nullable=False),
+        sa.Column("back_since", Instant, nullable=True),
         sa.Column("checkin_interval", sa.Interval(), nullable=False),
         sa.Column("failure_window", sa.Interval(), server_default=sa.text("'20 seconds'"), nullable=False),
         sa.Column("process", sa.Text(), server_default=sa.text("''"), nullable=False),

@@ -13,7 +13,12 @@ from quartzpy import Job, JobExecutionContext, JobKey, SimpleTrigger, TriggerKey
 from quartzpy.cli.cluster import command_of
 from quartzpy.operations import Operations, Selection
 from quartzpy.operations.incidents import Remedy
+from quartzpy.operations.judging import IncidentJudge
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import JudgementTurn
 from tests.cli.conftest import Terminal
+from tests.database import execute
+from tests.waiting import wait_until
 
 
 class Report(Job):
@@ -26,7 +31,8 @@ def missed(name: str, group: str = "DEFAULT") -> SimpleTrigger:
 
 
 @pytest.fixture(autouse=True)
-def node(terminal: Terminal) -> None:
+def node(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUARTZPY_PAUSE_GRACE", "1us")
     terminal.scheduler.start()
 
 
@@ -74,6 +80,47 @@ def test_incidents_are_data_for_programs(terminal: Terminal) -> None:
     assert done.status == 1
     [found] = json.loads(done.out)
     assert (found["kind"], found["severity"]) == ("paused-overdue", "warning")
+
+
+def judge(terminal: Terminal) -> None:
+    """Judge now, whoever's turn it is."""
+    store = terminal.scheduler._store
+    wait_until(lambda: (turn := admin(store).take_turn(timedelta(microseconds=1))).turn and _judged(terminal, turn))
+
+
+def _judged(terminal: Terminal, turn: JudgementTurn) -> bool:
+    IncidentJudge(terminal.scheduler).judge(turn)
+    return True
+
+
+def test_an_incident_is_acknowledged_by_its_number_and_listed_when_it_is_over(
+    terminal: Terminal, postgres_dsn: str
+) -> None:
+    terminal.scheduler.schedule_job(Report, SimpleTrigger("bad", start_time=datetime(2030, 1, 1, tzinfo=UTC)))
+    execute(postgres_dsn, "UPDATE qrtz_triggers SET trigger_state = 'ERROR', error = 'it is broken'")
+    judge(terminal)
+    sentence = "Trigger DEFAULT.bad is in ERROR and does not fire."
+    out = terminal.run("incidents").out
+    [number] = re.findall(r"quartzpy acknowledge (\d+) --reason=\.\.\.", out)
+    assert terminal.run("acknowledge", number).status != 0, "a reason is needed"
+    said = terminal.ok("acknowledge", number, "--reason", "known", "--until", "2h", "--zone", "UTC")
+    assert re.fullmatch(rf"Incident {number} is acknowledged until .*: {re.escape(sentence)}\n", said)
+    out = terminal.ok("incidents")
+    assert out.startswith("Nothing is wrong: ")
+    assert re.search(rf"^Acknowledged until .* by \w+: known\. {re.escape(sentence)}$", out, re.M)
+    assert json.loads(terminal.ok("incidents", "--json")) == []
+    assert "shown again" in terminal.ok("unacknowledge", number)
+    assert terminal.run("incidents").status == 1
+    nothing = terminal.run("incidents", "--past")
+    assert (nothing.status, nothing.out) == (0, "")
+    terminal.ok("reset", "bad")
+    judge(terminal)
+    past = terminal.ok("incidents", "--past")
+    assert sentence in past
+    assert past == terminal.ok("incidents", "--since=1d") == terminal.ok("incidents", "--contains=in error")
+    assert terminal.ok("incidents", "--kind=dead-node") == ""
+    [row] = json.loads(terminal.ok("incidents", "--past", "--json"))["items"]
+    assert (row["incident_id"], row["what"], row["why"]) == (int(number), sentence, ["it is broken"])
 
 
 @pytest.mark.parametrize(

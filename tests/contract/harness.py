@@ -230,7 +230,8 @@ class Harness(ABC):
 
     def ended(self, fired: FiredTrigger, **how: Any) -> Completion:
         now = self.clock.now()
-        return Completion(fired, started_at=now, ended_at=now, outcome=how.pop("outcome", Outcome.SUCCEEDED), **how)
+        values = {"started_at": now, "ended_at": now, "outcome": Outcome.SUCCEEDED, **how}
+        return Completion(fired, **values)
 
     def complete(self, node: Node, *fired: FiredTrigger, **how: Any) -> CompletionOutcome:
         return self.store.complete(node, [self.ended(one, **how) for one in fired])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
 from quartzpy.errors import InstanceIdInUseError, LeaseLostError
@@ -53,6 +55,21 @@ def test_a_check_in_renews_the_lease_and_answers_with_all_nodes(store: Harness) 
     store.store.check_in(a)
     again = {record.epoch: record.checkin_count for record in store.store.list_nodes().nodes}
     assert again == {a.epoch: counts[a.epoch] + 1, b.epoch: counts[b.epoch]}
+
+
+def test_a_check_in_after_a_gap_says_since_when_the_node_is_back(store: Harness) -> None:
+    node = store.node("a")
+
+    def back_since_after(seconds: float) -> datetime | None:
+        store.clock.advance(seconds * SECOND)
+        [record] = store.store.check_in(node).nodes
+        assert record == store.store.list_nodes().nodes[0]
+        return record.back_since
+
+    assert [back_since_after(seconds) for seconds in (5, 10, 5)] == [None, None, None]
+    assert back_since_after(11) == at(31)
+    assert [back_since_after(seconds) for seconds in (5, 5)] == [at(31), at(31)]
+    assert back_since_after(600) == at(641)
 
 
 def test_the_store_tells_its_own_time(store: Harness) -> None:

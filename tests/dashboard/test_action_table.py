@@ -20,16 +20,23 @@ from quartzpy.operations.actions.inputs import Flag
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.selection import Subject
 from tests.dashboard.test_actions import url_of
+from tests.database import execute
 
 LINKS = {
     Subject.JOB: {"key": JobKey("nightly", "billing")},
     Subject.TRIGGER: {"key": TriggerKey("at-two", "billing")},
     Subject.EXECUTION: {"fire_id": 1},
     Subject.NODE: {"node": "n"},
+    Subject.INCIDENT: {"incident": 1},
     Subject.TRIGGER_GROUP: {"kind": "trigger_group", "group": "billing"},
     Subject.JOB_GROUP: {"kind": "job_group", "group": "billing"},
     Subject.EVERYTHING: {"kind": "everything"},
 }
+AN_INCIDENT = """
+INSERT INTO qrtz_incidents (id, sched_name, kind, subject, identity, severity, cause, began_as, what, why, opened_at,
+    confirmed_at)
+VALUES (1, 'scene', 'dead-node', 'n', 'n', 'error', '', 'Node n is dead.', 'Node n is dead.', '[]', now(), now())
+"""
 each_action = pytest.mark.parametrize("action", ACTIONS.values(), ids=lambda action: action.name)
 
 
@@ -62,8 +69,12 @@ def test_each_of_its_commands_has_the_inputs_and_the_common_options(action: Acti
 
 
 @each_action
-def test_the_form_has_the_inputs_for_each_kind_of_subject(open_page: Callable[..., TestClient], action: Action) -> None:
+def test_the_form_has_the_inputs_for_each_kind_of_subject(
+    open_page: Callable[..., TestClient], postgres_dsn: str, action: Action
+) -> None:
     client = open_page(read_only=False)
+    if Subject.INCIDENT in action.subjects:
+        execute(postgres_dsn, AN_INCIDENT)
     for kind in action.subjects:
         answer = client.get(url_of(action.name, **LINKS[kind]))
         assert answer.status_code == 200, answer.text[-500:]

@@ -67,6 +67,7 @@ def manager(
     *,
     performs_maintenance: bool = True,
     history_max_rows: int | None = None,
+    judge: Callable[[], None] = lambda: None,
 ) -> tuple[ClusterManager, Epoch]:
     epoch = Epoch(Node("node", 1), clock, 1e6, 0.0)
     return (
@@ -82,6 +83,7 @@ def manager(
             lease_lost=lambda epoch: None,
             rejoin=lambda: None,
             performs_maintenance=lambda: performs_maintenance,
+            judge=judge,
         ),
         epoch,
     )
@@ -153,3 +155,56 @@ def test_a_batch_that_fails_is_not_repeated_at_once() -> None:
     check_in(managed, epoch, clock)
     managed.run_once()
     assert store.rows == 0
+
+
+def test_what_is_wrong_is_judged_after_each_check_in_by_nodes_that_do_maintenance() -> None:
+    clock, judged = ManualClock(), list[float]()
+    managed, epoch = manager(OldHistory(0), clock, judge=lambda: judged.append(clock.seconds))
+    idle, other = manager(OldHistory(0), clock, judge=lambda: judged.append(-1), performs_maintenance=False)
+    managed.run_once()
+    assert judged == [], "no check-in was answered"
+    check_in(managed, epoch, clock)
+    check_in(idle, other, clock)
+    for node in (managed, idle, managed):
+        node.run_once()
+    assert judged == [clock.seconds]
+    managed.schema.problem = "the tables are of another release"
+    check_in(managed, epoch, clock)
+    managed.schema.check = lambda: None  # type: ignore[method-assign]
+    managed.run_once()
+    assert judged == [clock.seconds]
+
+
+def test_a_judgement_that_fails_is_logged_once_and_keeps_nothing_from_being_done(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock, store = ManualClock(), OldHistory(5)
+    error: list[Exception] = [ZeroDivisionError("a bug")]
+
+    def judge() -> None:
+        if error:
+            raise error[0]
+
+    managed, epoch = manager(store, clock, judge=judge)
+
+    def judge_and_count() -> int:
+        caplog.clear()
+        check_in(managed, epoch, clock)
+        managed.run_once()
+        return sum("could not be judged" in record.message for record in caplog.records)
+
+    clock.seconds += PURGE_EVERY
+    with caplog.at_level(logging.WARNING):
+        assert judge_and_count() == 1
+        assert store.rows == 0, "the history is purged"
+        assert judge_and_count() == 0
+        error.clear()
+        assert judge_and_count() == 0
+        error.append(StoreUnavailableError("gone"))
+        assert judge_and_count() == 0, "the check-ins report an outage"
+        error[:] = [ValueError("another one")]
+        assert judge_and_count() == 0
+        error.clear()
+        judge_and_count()
+        error.append(ValueError("another one"))
+        assert judge_and_count() == 1

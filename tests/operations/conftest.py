@@ -15,5 +15,5 @@ from tests.full_reads import _every_read_is_full as _every_read_is_full
 
 @pytest.fixture
 def operations(store: Harness) -> Operations:
-    """Operations of a client, which is not started."""
-    return Operations(Scheduler(store.store, name="contract"))
+    """Operations of a client, which is not started. A pause is an incident at once."""
+    return Operations(Scheduler(store.store, name="contract", pause_grace="1us"))

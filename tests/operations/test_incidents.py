@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quartzpy import Scheduler
+from quartzpy.errors import StoreUnavailableError
 from quartzpy.keys import JobKey
 from quartzpy.operations import Actor, Incident, Operations, Role, Selection, cluster
 from quartzpy.operations.incidents import of_nodes
@@ -17,7 +18,7 @@ from quartzpy.states import CompletionInstruction, Outcome, TriggerState
 from quartzpy.store.node_metadata import MISFIRE_THRESHOLD, misfire_threshold
 from quartzpy.store.postgresql.admin import server
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import NamedTriggers, Node
+from quartzpy.store.protocol import CheckIn, NamedTriggers, Node
 from quartzpy.store.records import NodeRecord
 from quartzpy.triggers.cron import CronTrigger
 from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, at, every, job, key, once, serial
@@ -57,6 +58,64 @@ def test_a_dead_node_says_what_it_holds(store: Harness, operations: Operations, 
     assert seen["dead-node"].what == "Node a is dead: it last checked in at 2026-03-02T12:00:00+00:00."
 
 
+def kinds_while(store: Harness, operations: Operations, seconds: int, *alive: Node) -> list[set[str]]:
+    """Let nodes check in each second, and return the kinds of the incidents after each."""
+    kinds = []
+    for _ in range(seconds):
+        store.clock.advance(SECOND)
+        for node in alive:
+            store.store.check_in(node)
+        kinds.append(set(incidents(operations)))
+    return kinds
+
+
+def test_after_an_outage_no_node_is_late_or_dead_before_it_had_time_to_check_in(
+    store: Harness, operations: Operations
+) -> None:
+    a, b, _ = (a_node(store, name) for name in "abc")
+    store.clock.advance(MINUTE)
+    store.store.check_in(a)
+    assert incidents(operations) == {}
+    assert operations.overview().calm == "3 nodes alive, nothing late, nothing in error"
+    assert {pool.node for pool in operations.limits().pools} == {"a", "b", "c"}
+    assert kinds_while(store, operations, 4, a) == [set()] * 4
+    # The check-in interval and the longest wait between two attempts have passed: b was there, and c is not.
+    store.store.check_in(b)
+    later = kinds_while(store, operations, 10, a, b)
+    assert later[:4] == [set()] * 4
+    assert later[-1] == {"dead-node"}
+    assert incidents(operations)["dead-node"].subject == "c"
+
+
+def test_a_node_that_hung_by_itself_lets_no_other_one_live_longer(store: Harness, operations: Operations) -> None:
+    a, hung = a_node(store, "a"), a_node(store, "hung")
+    a_node(store, "dead")
+    kinds = kinds_while(store, operations, 30, a)
+    assert kinds[-1] == {"dead-node"}
+    store.store.check_in(hung)
+    assert incidents(operations)["dead-node"].subject == "dead"
+
+
+def test_with_no_node_left_the_start_of_the_server_and_a_vain_attempt_give_them_time(
+    store: Harness, operations: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_node(store)
+    store.clock.advance(MINUTE)
+    assert set(incidents(operations)) == {"no-node", "dead-node"}
+    session = operations.scheduler._store._session  # type: ignore[attr-defined]
+    for kind in ("57P03", None, "08006"):
+        session.last_failure.note(StoreUnavailableError("gone", sqlstate=kind))
+        assert incidents(operations) == {}
+        assert operations.cluster().alive == 1
+        monkeypatch.setattr(session.last_failure, "_at", None)
+    session.last_failure.note(StoreUnavailableError("it took too long", sqlstate="57014"))
+    assert set(incidents(operations)) == {"no-node", "dead-node"}
+    started = replace(store.store.list_nodes(), answers_since=store.clock.now() - 9 * SECOND)
+    assert cluster.of_records(started, []).alive == 1
+    started = replace(started, answers_since=store.clock.now() - 11 * SECOND)
+    assert cluster.of_records(started, []).alive == 0
+
+
 def test_a_full_pool_names_the_executions_that_fill_it_and_cancels_them(
     store: Harness, operations: Operations, node: Node
 ) -> None:
@@ -83,6 +142,54 @@ def test_a_blocked_job_names_the_execution_that_blocks_it(store: Harness, operat
     assert (remedy.action, remedy.arguments) == ("cancel", {"selection": fired.fire_id})
     store.complete(node, fired)
     assert "blocked-job" not in incidents(operations)
+
+
+def test_a_serial_job_that_waits_for_runs_of_the_usual_length_is_no_incident(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    def run(seconds: float) -> list[str]:
+        """Let the job run, and return the kinds of the incidents of each second."""
+        [fired] = store.fire_due(node)
+        started, kinds = store.clock.now(), [set[str]()]
+        while store.clock.now() < started + seconds * SECOND:
+            kinds += kinds_while(store, operations, 1, node)
+        store.complete(node, fired, started_at=started)
+        return sorted(set().union(*kinds))
+
+    store.schedule(serial("slow"), *(every(120, f"t{number}") for number in range(2)))
+    assert run(60) == ["blocked-job"], "nothing tells how long it usually runs"
+    assert run(60) == []
+    assert run(60) == []
+    assert run(89) == []
+    assert run(92) == ["blocked-job"], "it runs for longer than usually"
+
+
+def test_a_serial_job_whose_triggers_wait_ever_longer_is_an_incident(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.schedule(serial("slow"), every(20, "often"), every(20, "often-too"))
+    seen = []
+    for _ in range(12):
+        [fired] = store.fire_due(node)
+        started = store.clock.now()
+        kinds_while(store, operations, 20, node)
+        seen.append("blocked-job" in incidents(operations))
+        store.complete(node, fired, started_at=started)
+    assert seen[1:3] == [False, False]
+    assert seen[-1]
+
+
+@pytest.mark.parametrize("reason", ["the contract ended", ""])
+def test_a_pause_is_an_incident_once_it_is_old(store: Harness, node: Node, reason: str) -> None:
+    operations = Operations(Scheduler(store.store, name="contract"))
+    store.schedule(job(), every(60, start=at(30)))
+    operations.actions.pause(key("every"), reason=reason)
+    store.clock.advance(HOUR)
+    store.store.check_in(node)
+    assert incidents(operations) == {}
+    assert operations.overview().calm == "1 node alive, nothing late, nothing in error, 1 paused"
+    store.clock.advance(SECOND)
+    assert set(incidents(operations)) == {"paused-overdue"}
 
 
 def test_a_trigger_in_error_says_why_and_its_remedy_mends_it(
@@ -367,7 +474,7 @@ def test_nodes_that_differ_and_wrong_clocks_are_named() -> None:
         "a": {"release": "1.0", "setting misfire_threshold": "0:01:00", "clock_ahead": 0.2},
         "b": {"release": "1.1", "setting misfire_threshold": "0:01:00", "clock_ahead": -3.0},
     }
-    seen = cluster.of_records(START, nodes, [], facts)
+    seen = cluster.of_records(CheckIn(START, tuple(nodes), facts), [])
     assert [node.version for node in seen.nodes] == ["1.0", "1.1"]
     found = {one.kind: one for one in of_nodes(seen)}
     assert set(found) == {"nodes-differ", "clock-skew"}

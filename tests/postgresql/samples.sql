@@ -21,7 +21,14 @@
 \set all {f,t}
 \set among 100
 \set bars 10
+\set causes '{"it failed",""}'
 \set cells 12
+\set every '5 s'
+\set identities {a,b}
+\set identity a
+\set incident_id 1
+\set incident_ids {1,2}
+\set incident_kind trigger-error
 \set lanes 10
 \set ask_all {false}
 \set ask_fire_ids {1}
@@ -192,6 +199,8 @@
 \set schedules '{"{}","{}"}'
 \set schema public
 \set scope TRIGGER
+\set severities {error,warning}
+\set severity error
 \set silent_for '60 s'
 \set since -infinity
 \set sinces {-infinity,2026-01-01T00:00:00Z}
@@ -216,8 +225,11 @@
 \set trigger_data_list '{NULL,"{\\"region\\": \\"eu\\"}"}'
 \set trigger_group g
 \set trigger_group_list {g,g}
+\set trigger_groups '{g,NULL}'
 \set trigger_name t
 \set trigger_name_list {a,b}
+\set trigger_names '{t,NULL}'
+\set turn '2026-01-01 00:00:00+00'
 \set types {report,report}
 \set unreconciled NEW
 \set until '2030-01-01 00:00:00+00'
@@ -228,6 +240,10 @@
 \set wakes_others true
 \set walked 10
 \set wall 1767225601.5
+\set what 'Nobody judged.'
+\set whats '{"Trigger a is in ERROR.","A node is late."}'
+\set why_json '["it failed"]'
+\set whys '{"[\\"it failed\\"]","[]"}'
 \set window '20 s'
 \set workers {5}
 SET quartzpy.ended = '{1,2}';

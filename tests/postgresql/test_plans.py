@@ -19,7 +19,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ENDED, ActionState, ExecutionState, TriggerState
 from quartzpy.store.postgresql import lookups, migrations, pages
-from quartzpy.store.postgresql.admin import audit_log, history, search, usage
+from quartzpy.store.postgresql.admin import audit_log, history, incidents, search, usage
 from quartzpy.store.postgresql.admin.records import Lanes
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.connection.listen import ANNOUNCE
@@ -40,7 +40,7 @@ from quartzpy.store.postgresql.steps.acquire import (
 )
 from quartzpy.store.postgresql.steps.complete import complete_statement
 from quartzpy.store.postgresql.steps.misfire import LATE, MOVE
-from quartzpy.store.postgresql.steps.purge import PURGE
+from quartzpy.store.postgresql.steps.purge import PURGE, PURGE_INCIDENTS
 from quartzpy.store.postgresql.steps.rate_limits import ADMIT, NEXT_TURN
 from quartzpy.store.postgresql.steps.recover import ANYTHING_STUCK, REPAIR
 from quartzpy.store.postgresql.steps.slots import PASS_ON, PASS_ON_OF_JOBS
@@ -50,6 +50,7 @@ from quartzpy.store.queries import (
     ActionQuery,
     AnyQuery,
     ExecutionQuery,
+    IncidentQuery,
     JobQuery,
     MisfireQuery,
     Position,
@@ -162,7 +163,8 @@ class Fill:
 
 
 TABLES = (
-    "qrtz_executions, qrtz_fired_triggers, qrtz_triggers, qrtz_job_details, qrtz_misfires, qrtz_audit, qrtz_node_keys"
+    "qrtz_executions, qrtz_fired_triggers, qrtz_triggers, qrtz_job_details, qrtz_misfires, qrtz_audit, qrtz_node_keys,"
+    " qrtz_incidents, qrtz_judgements"
 )
 
 
@@ -524,6 +526,49 @@ def test_purging_reads_nothing_of_what_stays(
     explain: Callable[[str], list[dict[str, Any]]],
 ) -> None:
     assert read(explain(PURGE, since="-infinity")) == 0
+
+
+FILL_INCIDENTS = """
+INSERT INTO qrtz_judgements (sched_name, due_at) VALUES ('plans', '2026-01-01 00:00:00+00');
+INSERT INTO qrtz_incidents (id, sched_name, kind, subject, identity, severity, cause, began_as, what, why, opened_at,
+    confirmed_at, closed_at)
+SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'trigger-error', 't' || n, md5(n::text), 'error', '',
+       'It is.', 'It is.', '[]', now() - n * interval '1 min', now(),
+       CASE WHEN n > 60 THEN now() - n * interval '1 min' END
+  FROM generate_series(1, 20000) AS n;
+"""
+_A_DAY_AGO = datetime.now(UTC) - timedelta(days=1)
+OF_INCIDENTS: dict[str, tuple[str, dict[str, Any], int]] = {
+    "those that last": (incidents.OPEN_INCIDENTS, {"limit": 5_000}, 30),
+    "one": (incidents.INCIDENT, {"incident_id": 10_000}, 1),
+    "a turn": (incidents.TAKE_TURN, {"every": "5 s"}, 3),
+    "the end of some": (incidents.CLOSE, {"incident_ids": [2, 4], "turn": "2026-01-01 00:00:00+00"}, 32),
+    "the oldest": (PURGE_INCIDENTS, {"older_than": "30 days", "limit": 100}, 0),
+    "the oldest but some": (PURGE_INCIDENTS, {"older_than": "10 days", "limit": 100}, 200),
+    **{
+        name: (*pages.text_and_values(query, after, LIMIT), most)
+        for name, query, after, most in (
+            ("the latest that are over", IncidentQuery(), None, LIMIT),
+            ("of the last day", IncidentQuery(since=_A_DAY_AGO), None, LIMIT),
+            ("on a later page", IncidentQuery(since=_A_DAY_AGO), (_A_DAY_AGO + timedelta(hours=1), 5), 30),
+            ("with a text that none has", IncidentQuery(contains="elsewhere", among=500), None, 500),
+            ("of a kind that none has", IncidentQuery(kind="dead-node", since=_A_DAY_AGO, among=500), None, 500),
+        )
+    },
+}
+
+
+@filled(Fill(), Fill(statistics="good"))
+def test_where_nothing_is_late_no_trigger_that_waits_is_read(explain: Callable[..., list[dict[str, Any]]]) -> None:
+    assert read(explain(usage.OVERDUE, most=_SOME, late="1 day", limit=200)) <= _SOME
+
+
+@filled(Fill(FILL_INCIDENTS), Fill(FILL_INCIDENTS, "good"))
+@pytest.mark.parametrize(("text", "values", "most"), OF_INCIDENTS.values(), ids=OF_INCIDENTS)
+def test_incidents_are_read_by_their_indices(
+    explain: Callable[..., list[dict[str, Any]]], text: str, values: dict[str, Any], most: int
+) -> None:
+    assert read(explain(text, **values)) <= most
 
 
 def read(plan: list[dict[str, Any]]) -> int:

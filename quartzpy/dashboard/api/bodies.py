@@ -62,6 +62,7 @@ _SUBJECTS: Mapping[str, Mapping[str, Any]] = {
     "job": {"$ref": "#/components/schemas/Key"},
     "trigger": {"$ref": "#/components/schemas/Key"},
     "node": {"type": "string", "minLength": 1},
+    "incident": {"type": "integer", "minimum": 1},
 }
 _REASON = {"type": "string", "description": "A sentence for the audit log."}
 SCHEMAS = {"Key": _KEY, "Selection": _SELECTION}
@@ -105,7 +106,11 @@ def arguments_of(action: str, body: bytes) -> dict[str, Any]:
     for name in schema["required"]:
         if name not in members:
             raise InvalidValueError(f"{name}: is missing; {action} needs {', '.join(schema['required'])}")
-    readers = {**_READERS, **{name: _instant for name, item in _inputs_of(action).items() if isinstance(item, Instant)}}
+    instants = {name: item for name, item in _inputs_of(action).items() if isinstance(item, Instant)}
+    readers = {
+        **_READERS,
+        **{name: _instant if item.is_required else _optional_instant for name, item in instants.items()},
+    }
     return {name: readers.get(name, _as_it_is)(name, value) for name, value in members.items()}
 
 
@@ -177,6 +182,10 @@ def _matcher(name: str, value: Any) -> GroupMatcher:
     if not isinstance(value, str) or not value:
         raise InvalidValueError(f"{name}: must be a group, or the beginning of groups and a * (got {quoted(value)})")
     return group_matcher(name, value)
+
+
+def _optional_instant(name: str, value: Any) -> Any:
+    return None if value is None else _instant(name, value)
 
 
 def _instant(name: str, value: Any) -> Any:

@@ -133,6 +133,10 @@ END = Parameter("end", "The end; by default two hours after the beginning.", _IN
 LANES = Parameter(
     "lanes", "The subjects of the lanes.", {"type": "string", "enum": ["node", "job", "group"], "default": "node"}
 )
+INCIDENT_KIND = Parameter("kind", "The kind of the incidents: dead-node, trigger-error, ...", _TEXT)
+INCIDENT_TEXT = Parameter(
+    "contains", "A part of the subject or of the sentence; the case of ASCII letters is ignored.", _TEXT
+)
 YEAR = Parameter(
     "year", "The year; by default this one.", {"type": "integer", "minimum": 1970, "maximum": 9998}, _whole
 )
@@ -205,6 +209,9 @@ ENTRY = "/audit-entry"
 ACTION_ID = Parameter(
     "action_id", "The id of the action.", {"type": "integer", "minimum": 1}, LIMIT.read, required=True
 )
+INCIDENT_ID = Parameter(
+    "incident_id", "The number of the incident.", {"type": "integer", "minimum": 1}, LIMIT.read, required=True
+)
 COUNT = Parameter(
     "limit",
     "The largest number of fires.",
@@ -214,6 +221,15 @@ COUNT = Parameter(
 
 READS: tuple[Read, ...] = (
     Read("/overview", "overview", "What runs, what is late and why, what failed, what comes next, and what is wrong."),
+    Read("/incidents", "incidents", "What is wrong now or soon will be, why, and what mends it."),
+    Read("/open-incidents", "open_incidents", "The incidents that nodes have recorded and that are not over."),
+    Read(
+        "/past-incidents",
+        "past_incidents",
+        "The incidents that are over, by their ends, the latest first.",
+        (*PAGE, INCIDENT_KIND, INCIDENT_TEXT, SINCE, UNTIL),
+    ),
+    Read("/incident", "incident", "One incident that is recorded, whether it lasts or is over.", (INCIDENT_ID,)),
     Read("/jobs", "jobs", "The jobs.", (*PAGE, GROUP, CONTAINS, JOB_TYPE, MODE)),
     Read("/job", "job", "One job.", _KEY, JobKey),
     Read(

@@ -9,7 +9,14 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Self
 
-from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError, JobNotFoundError, ObjectNotFoundError
+from quartzpy.errors import (
+    ExecutionNotFoundError,
+    IllegalStateChangeError,
+    InvalidValueError,
+    JobNotFoundError,
+    ObjectNotFoundError,
+)
+from quartzpy.instants import as_instant
 from quartzpy.jobs import typed_data
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
 from quartzpy.operations import schedules
@@ -25,7 +32,8 @@ from quartzpy.operations.actions.log import (
     SliceChange,
 )
 from quartzpy.operations.actions.table import ACTIONS
-from quartzpy.operations.actions.values import before_and_after, schedule_values, values_of
+from quartzpy.operations.actions.values import before_and_after, checked_incident_id, schedule_values, values_of
+from quartzpy.operations.recorded_incidents import not_recorded
 from quartzpy.operations.schedules import SchedulePreview, in_words
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as_selected, named
 from quartzpy.operations.source import Redaction
@@ -35,9 +43,10 @@ from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.scheduler.sync import Declarations, Existing, SyncPlan
 from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.states import PAUSED_STATES, JobMode, Missed, NodeMode, TriggerState, missed_of
+from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.protocol import NamedTriggers, Notification, PauseNote, TriggersOfJobs
-from quartzpy.store.records import TriggerRecord
-from quartzpy.texts import did_you_mean, number_of, numbered, quoted
+from quartzpy.store.records import IncidentRecord, TriggerRecord
+from quartzpy.texts import did_you_mean, instant_text, number_of, numbered, quoted
 
 _ChangeOfOne = Callable[[OwnTransactionMethods, Any], Change]
 _ChangeOfMany = Callable[[OwnTransactionMethods, Sequence[Any]], SliceChange]
@@ -535,6 +544,63 @@ class Actions:
 
         return self._log.change_together("apply", Role.ADMIN, f"owner {owner}", reason, work)
 
+    # --- what is wrong
+
+    def acknowledge(self, incident: int, until: datetime | None = None, *, reason: str = "") -> ActionResult:
+        """Take note of an incident, so that it is listed apart until it is over.
+
+        It comes back when it becomes worse, has another cause or begins anew.
+
+        Args:
+            incident: the number under which it is recorded.
+            until: the instant at which it comes back in any case.
+            reason: a sentence for those who read it meanwhile, and for the audit log.
+
+        Raises:
+            ObjectNotFoundError: no incident is recorded under this number.
+            IllegalStateChangeError: it is over.
+            InvalidValueError: there is no reason, or `until` has passed.
+        """
+        number = checked_incident_id(incident)
+        if until is not None:
+            until = as_instant(until, "until", InvalidValueError)
+
+        def change(transaction: OwnTransactionMethods) -> Change:
+            if not reason.strip():
+                raise InvalidValueError("reason: say why nothing has to be done now, for those who read it meanwhile")
+            if until is not None and until <= transaction.store.now():
+                raise InvalidValueError(f"until: must be in the future (got {until.isoformat()})")
+            record = _lasting(transaction, number)
+            views = admin(transaction.store)
+            if not views.acknowledge(number, self._log.actor.name, reason.strip(), until):
+                raise _over(number)
+            ends = "it is over" if until is None else instant_text(until)
+            text = f"Incident {number} is acknowledged until {ends}: {record.what}"
+            after = {"what": record.what, "until": None if until is None else until.isoformat()}
+            return Change(text, None, after, (number,))
+
+        return self._change_one("acknowledge", named(Subject.INCIDENT, number), reason, change)
+
+    def unacknowledge(self, incident: int, *, reason: str = "") -> ActionResult:
+        """Show an incident that was acknowledged among the others again.
+
+        Raises:
+            ObjectNotFoundError: no incident is recorded under this number.
+            IllegalStateChangeError: it is over, or nobody has acknowledged it.
+        """
+        number = checked_incident_id(incident)
+
+        def change(transaction: OwnTransactionMethods) -> Change:
+            record = _lasting(transaction, number)
+            note = record.acknowledgement
+            if note is None or not admin(transaction.store).unacknowledge(number):
+                raise IllegalStateChangeError(f"nobody has acknowledged incident {number}")
+            until = None if note.until is None else note.until.isoformat()
+            before = {"by": note.by, "reason": note.reason, "until": until}
+            return Change(f"Incident {number} is shown again: {record.what}", before, None, (number,))
+
+        return self._change_one("unacknowledge", named(Subject.INCIDENT, number), reason, change)
+
     # --- commands to nodes, which each carries out within about a second
 
     def drain(self, node: str, *, reason: str = "") -> ActionResult:
@@ -570,6 +636,20 @@ class Actions:
             return Change(f"Node {node} was told to be {mode}.", {"mode": nodes[node].mode}, {"mode": mode}, (node,))
 
         return self._change_one(action, named(Subject.NODE, node), reason, change)
+
+
+def _lasting(transaction: OwnTransactionMethods, incident_id: int) -> IncidentRecord:
+    """Return the record of an incident that lasts."""
+    record = admin(transaction.store).incident(incident_id)
+    if record is None:
+        raise not_recorded(incident_id)
+    if record.closed_at is not None:
+        raise _over(incident_id)
+    return record
+
+
+def _over(incident_id: int) -> IllegalStateChangeError:
+    return IllegalStateChangeError(f"incident {incident_id} is over")
 
 
 def _one_by_one(change: _ChangeOfOne) -> _ChangeOfMany:

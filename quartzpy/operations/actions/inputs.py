@@ -127,9 +127,11 @@ class Instant(Input):
     kind = "instant"
 
     def _type(self) -> dict[str, Any]:
-        return {"type": "string", "format": "date-time"}
+        return {"type": "string" if self.is_required else ["string", "null"], "format": "date-time"}
 
-    def read(self, text: str, zone_name: str) -> datetime:
+    def read(self, text: str, zone_name: str) -> datetime | None:
+        if not (self.is_required or text.strip()):
+            return None
         try:
             instant = datetime.fromisoformat(text.strip())
         except ValueError:

@@ -263,6 +263,45 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
             always_asks=True,
         ),
     ),
+    "Take note": (
+        Action(
+            name="acknowledge",
+            role=Role.OPERATOR,
+            subjects={
+                Subject.INCIDENT: (
+                    "Take note of INCIDENT, the number of one that lasts, with a --reason.\n\n"
+                    "It is then listed apart until it is over, becomes worse, has another cause, or --until passes."
+                )
+            },
+            is_single=True,
+            inputs=(
+                Instant(
+                    "until",
+                    "The instant at which it counts again, even if it is the same.",
+                    "Until",
+                    hint="empty: as long as it lasts",
+                ),
+            ),
+            question="Acknowledge",
+            explanation=(
+                "It is listed apart, with your name and reason, until it is over. It comes back when it becomes worse,"
+                " has another cause or begins anew, and at the instant that you give."
+            ),
+            undone_by="unacknowledge",
+        ),
+        Action(
+            name="unacknowledge",
+            role=Role.OPERATOR,
+            subjects={Subject.INCIDENT: "Show INCIDENT, which somebody has acknowledged, among the others again."},
+            is_single=True,
+            question="Show again",
+            title="Show again:",
+            button="Show again",
+            label="Show again",
+            explanation="It counts again, as if nobody had taken note of it.",
+            undone_by="acknowledge",
+        ),
+    ),
     "Command a node": (
         Action(
             name="drain",

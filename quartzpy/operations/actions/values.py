@@ -8,12 +8,14 @@ from typing import Any
 
 from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.calendars.registry import calendar_to_json
+from quartzpy.errors import InvalidValueError
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.schedules import schedule_text, zone_text
 from quartzpy.operations.source import Redaction
 from quartzpy.scheduler import sync
+from quartzpy.scheduler.methods.queries import MAX_FIRE_ID
 from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.store.records import TriggerRecord
@@ -24,6 +26,17 @@ _MOST_TRIGGERS = 20
 """The maximum number of a job's triggers whose values the audit log keeps."""
 _LONGEST_VALUE = 1_000
 """The length, in characters of JSON, above which the audit log has only the beginning of a value."""
+
+
+def checked_incident_id(incident_id: object) -> int:
+    """Return the number of an incident.
+
+    Raises:
+        InvalidValueError: it cannot be one.
+    """
+    if type(incident_id) is not int or not 1 <= incident_id < MAX_FIRE_ID:
+        raise InvalidValueError(f"incident: must be a whole number from 1 on (got {quoted(incident_id)})")
+    return incident_id
 
 
 def values_of(transaction: OwnTransactionMethods, key: JobKey | TriggerKey) -> dict[str, Any]:

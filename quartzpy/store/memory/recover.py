@@ -51,7 +51,13 @@ def check_in(tables: Tables, node: Node, *, within: float | None = None) -> Chec
     """Renew the lease; see `JobStore.check_in`."""
     now = tables.require(node)
     record = tables.nodes[node.instance_id]
-    tables.nodes[node.instance_id] = replace(record, last_checkin=now, checkin_count=record.checkin_count + 1)
+    is_back = now - record.last_checkin > 2 * record.checkin_interval
+    tables.nodes[node.instance_id] = replace(
+        record,
+        last_checkin=now,
+        checkin_count=record.checkin_count + 1,
+        back_since=now if is_back else record.back_since,
+    )
     return list_nodes(tables)
 
 

@@ -8,6 +8,7 @@ page starts after a position (keyset pagination), never at an offset, and walks 
 - executions: see `execution_pages`. Exhausted executions have an index by their end. There is no index by job, because
   it would slow down each completion.
 - misfires and actions: the primary key from its end, or the index of the trigger or the subject.
+- incidents that are over: their index by end, from its end.
 """
 
 from __future__ import annotations
@@ -16,13 +17,21 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from quartzpy.store.postgresql import action_pages, execution_pages, job_pages, misfire_pages, trigger_pages
+from quartzpy.store.postgresql import (
+    action_pages,
+    execution_pages,
+    incident_pages,
+    job_pages,
+    misfire_pages,
+    trigger_pages,
+)
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.lookups import ExecutionColumns, trigger_record
 from quartzpy.store.queries import (
     ActionQuery,
     AnyQuery,
     ExecutionQuery,
+    IncidentQuery,
     JobQuery,
     MisfireQuery,
     Position,
@@ -37,7 +46,7 @@ _Record = TypeVar("_Record")
 def find(
     session: SqlSession, query: RecordQuery[_Record], limit: int | None, after: Position | None = None
 ) -> list[_Record]:
-    """See `QueryStore.find`; of a database also actions of the audit log."""
+    """See `QueryStore.find`; of a database also actions of the audit log, and incidents."""
     decode: Callable[[Any], Any]
     match query:
         case JobQuery():
@@ -50,6 +59,8 @@ def find(
             decode = misfire_pages.misfire_of
         case ActionQuery():
             decode = action_pages.record_of
+        case IncidentQuery():
+            decode = incident_pages.record_of
         case _:
             raise AssertionError("no other query has records")
     text, values = text_and_values(query, after, limit)
@@ -80,6 +91,8 @@ def text_and_values(
             values = misfire_pages.values_of_misfires(query, after)
         case ActionQuery():
             text, values = action_pages.text(query, after, count=count), action_pages.values(query, after)
+        case IncidentQuery():
+            text, values = incident_pages.text(query, after, count=count), incident_pages.values(query, after)
     return text, {**values, "limit": limit}
 
 
@@ -98,6 +111,9 @@ def last_examined(session: SqlSession, query: AnyQuery, after: Position | None) 
             text, values = misfire_pages.last_text(query, after), misfire_pages.values_of_misfires(query, after)
         case ActionQuery(walk=ActionQuery()):
             text, values = action_pages.text(query, after, last=True), {**action_pages.values(query, after), "limit": 1}
+        case IncidentQuery(walk=IncidentQuery()):
+            text = incident_pages.text(query, after, last=True)
+            values = {**incident_pages.values(query, after), "limit": 1}
         case _:
             return None
     rows = session.read_one(text, **values) if text else []

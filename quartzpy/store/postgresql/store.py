@@ -125,6 +125,10 @@ class SqlJobStore:
             ExternalSession(self._session, external_transaction(connection, self._connections.seconds))
         )
 
+    def of_steps(self) -> SqlJobStore:
+        """Return this store on the connections of a node's steps, which the calls of jobs cannot use up."""
+        return self._with_session(self._steps)
+
     def _with_session(self, session: SqlSession) -> SqlJobStore:
         inside = copy.copy(self)
         inside._session = inside._steps = session

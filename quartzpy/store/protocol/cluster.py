@@ -35,6 +35,9 @@ class CheckIn:
     nodes: tuple[NodeRecord, ...]
     metadata: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What each node has published about itself, by instance id: release, settings, clock. A check-in leaves it out."""
+    answers_since: datetime | None = None
+    """The instant from which on the store has answered without a break, as far as the caller can know: the start of its
+    server, or the caller's last vain attempt. None if neither is known. A check-in leaves it out."""
 
 
 class ConnectionUsage(NamedTuple):

@@ -195,6 +195,33 @@ def test_no_button_covers_the_text_of_an_incident(
     assert width_beyond_screen(page) <= 0
 
 
+def test_an_incident_is_acknowledged_in_the_dialog_and_leaves_the_panel(
+    troubled: Troubled, open_browser: Callable[..., Watched]
+) -> None:
+    page = open_browser(viewport={"width": 1280, "height": 800}).page
+    page.goto(troubled.url)
+    poisoned = incident(page, "trigger-error")
+    # A node has to judge first; the page learns of it by itself.
+    poisoned.get_by_role("link", name="Acknowledge").click(timeout=SOON)
+    dialog = page.locator("#action")
+    expect(dialog).to_contain_text("Trigger DEFAULT.poisoned is in ERROR")
+    dialog.get_by_label("Reason").fill("the supplier is told")
+    dialog.get_by_role("button", name="Acknowledge", exact=True).click()
+    noted = page.locator(".noted")
+    expect(noted).to_contain_text("1 acknowledged incident", timeout=SOON)
+    expect(noted).to_contain_text("the supplier is told")
+    expect(poisoned).to_have_count(0)
+    for width in (390, 1024, 1440):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert width_beyond_screen(page) <= 0
+    page.goto(f"{troubled.url}/incidents")
+    expect(page.locator(".noted")).to_contain_text("the supplier is told")
+    page.goto(troubled.url)
+    page.locator(".noted").get_by_role("link", name="Show again").click()
+    dialog.get_by_role("button", name="Show again").click()
+    expect(poisoned).to_have_count(1, timeout=SOON)
+
+
 def mend(page: Page, kind: str, remedy: str, button: str) -> None:
     """Follow a remedy of an incident to its end, and wait until the page no longer shows the incident."""
     incident(page, kind).get_by_role("link", name=re.compile(remedy)).click()
@@ -232,4 +259,5 @@ def test_each_is_mended_from_the_overview(troubled: Troubled, open_browser: Call
         lost.get_by_role("link", name="Run again").click()
         page.locator("#action").get_by_role("button", name="Run again").click()
         troubled.wait(lambda: troubled.runs("lost"), "the lost execution to run again")
+        expect(page.get_by_role("status")).to_contain_text("It runs.", timeout=SOON)
         expect(page.locator("#incidents")).to_have_text("No incidents", timeout=SOON)

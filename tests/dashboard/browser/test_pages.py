@@ -28,6 +28,7 @@ PAGES = (
     "/executions",
     "/executions?state=FAILED",
     "/misfires",
+    "/incidents",
     "/audit",
     "/nodes",
     "/system",

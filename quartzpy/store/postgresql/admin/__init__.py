@@ -27,3 +27,14 @@ def admin_if_any(store: JobStore) -> Admin | None:
     """Return the operators' views of a store's database; None if the store has none."""
     views: Admin | None = getattr(store, "admin", None)
     return views
+
+
+def of_steps(store: JobStore) -> JobStore:
+    """Return a store with such views on the connections of a node's steps."""
+    of_node: JobStore = getattr(store, "of_steps")()  # noqa: B009
+    return of_node
+
+
+def has_admin(store: JobStore) -> bool:
+    """Return whether a store has such views, without importing them."""
+    return hasattr(type(store), "admin")

@@ -7,7 +7,7 @@ from typing import TypeVar
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.health_findings import Finding, Severity
 from quartzpy.store.postgresql import checks, pages, schema_version
-from quartzpy.store.postgresql.admin import audit_log, history, integrity, search, server, usage
+from quartzpy.store.postgresql.admin import audit_log, history, incidents, integrity, search, server, usage
 from quartzpy.store.postgresql.connection.session import SqlSession, calls
 from quartzpy.store.queries import Position, RecordQuery
 
@@ -56,7 +56,7 @@ class Admin:
     count = calls(pages.count)
 
     def find(self, query: RecordQuery[_Record], limit: int | None, after: Position | None = None) -> list[_Record]:
-        """Return a page of records, as `QueryStore.find` does, or of actions of the audit log."""
+        """Return a page of records, as `QueryStore.find` does, or of actions of the audit log, or of incidents."""
         return pages.find(self._session, query, limit, after)
 
     # --- the audit log
@@ -66,6 +66,15 @@ class Admin:
     node_ends = calls(audit_log.node_ends)
     update_action = calls(audit_log.update_action)
     interrupt_actions = calls(audit_log.interrupt_actions)
+
+    # --- what is wrong, and what was
+
+    take_turn = calls(incidents.take_turn)
+    open_incidents = calls(incidents.open_incidents)
+    incident = calls(incidents.incident)
+    record_incidents = calls(incidents.record_incidents)
+    acknowledge = calls(incidents.acknowledge)
+    unacknowledge = calls(incidents.unacknowledge)
 
     # --- the doctor
 

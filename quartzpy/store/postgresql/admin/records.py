@@ -178,6 +178,18 @@ class OtherScheduler:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgementTurn:
+    """Whether it is the caller's turn to judge what is wrong."""
+
+    turn: datetime | None
+    """Identifies the turn of the caller; None if it is not the caller's turn."""
+    next_in: timedelta
+    """The time until the next turn."""
+    late_by: timedelta
+    """The time for which nobody has judged although it was due."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeEndRecord:
     """The end of a node: another one removed it after it had stopped to check in, or it left by itself."""
 

@@ -176,7 +176,8 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
 -- name: overdue
 -- The triggers that are due and wait for a node, by job: those that are late, and those that a rate limit holds back.
 -- They are counted among the first ones of each range of the due index, and among those whose rows say BLOCKED although
--- no execution blocks them any more.
+-- no execution blocks them any more. The bound is a subquery, because an index condition cannot use a volatile expression
+-- such as the clock: where nothing is late, all that wait would be read.
 WITH RECURSIVE
 -- include: full_jobs
 -- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
@@ -223,7 +224,7 @@ due AS MATERIALIZED (
               CROSS JOIN LATERAL (
                  SELECT * FROM qrtz_triggers t
                   WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = w.slot_pool
-                    AND t.misfire_rule = rule.name AND t.next_fire_time < :now - :'late'::interval
+                    AND t.misfire_rule = rule.name AND t.next_fire_time < (SELECT :now - :'late'::interval)
                   ORDER BY t.next_fire_time, t.priority DESC
                   LIMIT :'most'::int + 1) AS of_range)
             UNION ALL

@@ -15,6 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import psycopg
 
 from quartzpy.config.config import DEFAULT_TABLE_PREFIX
+from quartzpy.errors import StoreUnavailableError
 from quartzpy.store import refusals
 from quartzpy.store.postgresql.connection.connections import Connections
 from quartzpy.store.postgresql.connection.diagnosis import Diagnosis
@@ -87,6 +88,26 @@ class ClockEstimate:
         )
 
 
+_NO_CONNECTION = ("08", "57P0", "53")
+
+
+class LastFailure:
+    """The last time at which a read could not reach the database."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._at: float | None = None
+
+    def note(self, error: StoreUnavailableError) -> None:
+        """Note a failed read, if the database could not be reached or accepted no work."""
+        if error.sqlstate is None or error.sqlstate.startswith(_NO_CONNECTION):
+            self._at = self._monotonic()
+
+    def ago(self) -> timedelta | None:
+        """Return how long ago that was; None if every read has reached it."""
+        return None if self._at is None else timedelta(seconds=self._monotonic() - self._at)
+
+
 class SqlSession:
     """Sends the statements of one scheduler to one database."""
 
@@ -120,6 +141,7 @@ class SqlSession:
         self.skip_backlog = SkipBacklog()
         self.clock = ClockEstimate()
         """Saves a round trip where a few milliseconds do not matter."""
+        self.last_failure = LastFailure()
         self.expects_new = False
         """True if the last call that stored without replacing found nothing of it stored; see `storing`."""
         self.has_rate_limits = False
@@ -231,8 +253,12 @@ class SqlSession:
 
     def read(self, *statements: BoundStatement) -> list[Result]:
         """Run read-only statements in one round trip; if the connection breaks, repeat them on another one."""
-        with self.diagnosis.explained():
-            return self.connections.read(statements, self.share)
+        try:
+            with self.diagnosis.explained():
+                return self.connections.read(statements, self.share)
+        except StoreUnavailableError as error:
+            self.last_failure.note(error)
+            raise
 
     def read_one(self, text: str, **values: Any) -> list[tuple[Any, ...]]:
         return self.read(self.bind(text, **values))[0].rows

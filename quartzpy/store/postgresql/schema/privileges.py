@@ -28,6 +28,14 @@ def _update(*columns: str) -> str:
 
 # How an action went on. Who did what, to what, when and why is written once.
 _PROCEEDING = _update("state", "count", "ended_at", "updated_at", "after", "error")
+_ACKNOWLEDGED = _update(
+    "acknowledged_at",
+    "acknowledged_by",
+    "acknowledged_reason",
+    "acknowledged_until",
+    "acknowledged_severity",
+    "acknowledged_cause",
+)
 
 
 class Use(StrEnum):
@@ -74,6 +82,9 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
         Use.CLIENT: ("SELECT", "INSERT", _PROCEEDING),
         Use.READER: _READ,
     },
+    # Nodes judge what is wrong; a client acknowledges it.
+    "qrtz_incidents": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", _ACKNOWLEDGED), Use.READER: _READ},
+    "qrtz_judgements": {Use.NODE: ("SELECT", "INSERT", "UPDATE"), Use.CLIENT: _READ, Use.READER: _READ},
 }
 VIEW: Mapping[Use, tuple[str, ...]] = {Use.NODE: _READ, Use.CLIENT: _READ, Use.READER: _READ}
 """The privileges on each view. Nothing checks them, because the scheduler reads no view."""

@@ -46,8 +46,13 @@ def check_in(session: SqlSession, control: ControlConnection, node: Node, within
 
 
 def list_nodes(session: SqlSession) -> CheckIn:
-    nodes, now, metadata = session.read(session.bind(NODES), session.bind(NOW), session.bind(facts.READ))
-    return CheckIn(now.rows[0][0], records(nodes.rows), facts.decoded(metadata.rows))
+    statements = session.bind(NODES), session.bind(NOW), session.bind(facts.READ), session.bind(facts.STARTED)
+    nodes, [[now]], metadata, [[started]] = (result.rows for result in session.read(*statements))
+    failed = session.last_failure.ago()
+    beginnings = [started, *([] if failed is None else [now - failed])]
+    # A clock that was set back says nothing.
+    since = max((at for at in beginnings if at <= now), default=None)
+    return CheckIn(now, records(nodes), facts.decoded(metadata), since)
 
 
 class NodeColumns(NamedTuple):
@@ -66,6 +71,7 @@ class NodeColumns(NamedTuple):
     capabilities: str
     mode: str
     mode_since: datetime | None
+    back_since: datetime | None
 
     def record(self) -> NodeRecord:
         return NodeRecord(
@@ -82,6 +88,7 @@ class NodeColumns(NamedTuple):
             capabilities=Capabilities.from_text(self.capabilities),
             mode=NodeMode(self.mode),
             mode_since=self.mode_since,
+            back_since=self.back_since,
         )
 
 

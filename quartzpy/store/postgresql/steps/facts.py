@@ -28,6 +28,7 @@ ALIKE = (
     "history_retention",
     "history_max_rows",
     "audit_retention",
+    "pause_grace",
 )
 """Settings whose values should be the same on all nodes of a cluster."""
 UNKNOWN = "unknown"
@@ -35,6 +36,7 @@ UNKNOWN = "unknown"
 _SQL = SqlFile("steps/facts.sql")
 SAVE = _SQL("save")
 READ = _SQL("read")
+STARTED = _SQL("started")
 
 
 def tzdata_version() -> str:

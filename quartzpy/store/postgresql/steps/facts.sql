@@ -7,3 +7,6 @@ UPDATE qrtz_scheduler_state
 
 -- name: read
 SELECT instance_id, facts::text FROM qrtz_scheduler_state WHERE sched_name = :'sched' ORDER BY instance_id;
+
+-- name: started
+SELECT pg_postmaster_start_time();

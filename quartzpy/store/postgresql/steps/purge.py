@@ -1,4 +1,4 @@
-"""Deletes what is kept for a time only: the history, the misfires, and triggers that have ended."""
+"""Deletes what is kept for a time only: the history, the misfires, old incidents, and triggers that have ended."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ PURGE = _SQL("purge")
 CUTOFF = _SQL("cutoff")
 PURGE_MISFIRES = _SQL("purge_misfires")
 PURGE_ACTIONS = _SQL("purge_actions")
+PURGE_INCIDENTS = _SQL("purge_incidents")
 INTERRUPT = _SQL("interrupt")
 
 _NEXT_INSTANT = timedelta(microseconds=1)
@@ -54,6 +55,7 @@ def purge_history(
         executions = [session.bind(PURGE, since=since, older_than=older_than, before=before, limit=limit)]
     if older_than is not None:
         history.append(session.bind(PURGE_MISFIRES, older_than=older_than, limit=limit))
+        history.append(session.bind(PURGE_INCIDENTS, older_than=older_than, limit=limit))
     if actions is not None:
         history.append(session.bind(PURGE_ACTIONS, older_than=actions, limit=limit))
     triggers = []

@@ -49,6 +49,15 @@ DELETE FROM qrtz_audit
                        WHERE sched_name = :'sched' ORDER BY id LIMIT :'limit'::int) AS oldest
                WHERE at < :now - :'older_than'::interval);
 
+-- name: purge_incidents
+-- Deletes incidents that have been over for long, off the beginning of their index.
+DELETE FROM qrtz_incidents
+ WHERE ctid IN (SELECT ctid FROM qrtz_incidents
+                 WHERE sched_name = :'sched' AND closed_at IS NOT NULL
+                   AND closed_at < (SELECT :now - :'older_than'::interval)
+                 ORDER BY closed_at LIMIT :'limit'::int
+                   FOR UPDATE SKIP LOCKED);
+
 -- name: interrupt
 -- Ends the actions of processes that have ended. The partial index of actions that did not succeed finds those that are
 -- RUNNING.

@@ -1,4 +1,4 @@
-"""The table of what operators did."""
+"""The tables of what operators did, and of what was wrong."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from sqlalchemy import BigInteger, CheckConstraint, Column, Index, PrimaryKeyCon
 from sqlalchemy.dialects.postgresql import JSONB
 
 from quartzpy.states import ActionState
-from quartzpy.store.postgresql.schema.tables.base import Instant, Name, metadata, one_of
+from quartzpy.store.health_findings import Severity
+from quartzpy.store.postgresql.schema.tables.base import Instant, Name, are_instants, metadata, one_of
 
 audit = Table(
     "qrtz_audit",
@@ -41,3 +42,75 @@ Index("qrtz_audit_subject", audit.c.subject, audit.c.id)
 Index("qrtz_audit_at", audit.c.sched_name, audit.c.at)
 # the few actions that failed, were refused, or have not ended
 Index("qrtz_audit_unsuccessful", audit.c.sched_name, audit.c.id, postgresql_where=text("state <> 'SUCCEEDED'"))
+
+incidents = Table(
+    "qrtz_incidents",
+    metadata,
+    # Increases with time.
+    Column("id", BigInteger, nullable=False, autoincrement=False),
+    Column("sched_name", Name, nullable=False),
+    # "dead-node", "trigger-error", ...; and what it is about, in words.
+    Column("kind", String(40), nullable=False),
+    Column("subject", Text, nullable=False),
+    # A digest of the kind and of what stays the same about its subject while it lasts.
+    Column("identity", String(64), nullable=False),
+    Column("severity", String(16), nullable=False),
+    # What tells one cause of it from another, the error for example; empty if nothing does.
+    Column("cause", Text, nullable=False),
+    # The sentence when it began, and the latest one with its reasons.
+    Column("began_as", Text, nullable=False),
+    Column("what", Text, nullable=False),
+    Column("why", JSONB, nullable=False),
+    # The affected trigger and job, and the instant since when it is so, if they are known.
+    Column("trigger_group", Name),
+    Column("trigger_name", Name),
+    Column("job_group", Name),
+    Column("job_name", Name),
+    Column("since", Instant),
+    Column("opened_at", Instant, nullable=False),
+    # Moved once a minute while it lasts, and when it becomes worse or better.
+    Column("confirmed_at", Instant, nullable=False),
+    Column("closed_at", Instant),
+    # Who has taken note of it, why and until when, and how it was then: it is shown again when it is worse.
+    Column("acknowledged_at", Instant),
+    Column("acknowledged_by", Name),
+    Column("acknowledged_reason", Text),
+    Column("acknowledged_until", Instant),
+    Column("acknowledged_severity", String(16)),
+    Column("acknowledged_cause", Text),
+    PrimaryKeyConstraint("sched_name", "id", name="qrtz_incidents_pkey"),
+    CheckConstraint(one_of("severity", Severity), name="qrtz_incidents_severity_check"),
+    CheckConstraint("closed_at >= opened_at", name="qrtz_incidents_closed_check"),
+    CheckConstraint(
+        are_instants("since", "opened_at", "confirmed_at", "closed_at", "acknowledged_at", "acknowledged_until"),
+        name="qrtz_incidents_instants_check",
+    ),
+    # Those that last are confirmed in place.
+    postgresql_with={"fillfactor": "70"},
+)
+# What is open, each once, whichever nodes judge.
+Index(
+    "qrtz_incidents_open",
+    incidents.c.sched_name,
+    incidents.c.identity,
+    unique=True,
+    postgresql_where=text("closed_at IS NULL"),
+)
+# the latest that are over, and purging the oldest
+Index(
+    "qrtz_incidents_closed",
+    incidents.c.sched_name,
+    incidents.c.closed_at,
+    incidents.c.id,
+    postgresql_where=text("closed_at IS NOT NULL"),
+)
+
+judgements = Table(
+    "qrtz_judgements",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    # The instant from which on a node judges what is wrong. Whoever does moves it first, so that nobody else does.
+    Column("due_at", Instant, nullable=False),
+    PrimaryKeyConstraint("sched_name", name="qrtz_judgements_pkey"),
+    postgresql_with={"fillfactor": "50"},
+)

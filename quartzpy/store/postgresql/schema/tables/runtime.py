@@ -112,6 +112,8 @@ scheduler_state = Table(
     Column("started_at", Instant, nullable=False),
     Column("last_checkin", Instant, nullable=False),
     Column("checkin_count", BigInteger, nullable=False),
+    # The check-in that ended the latest gap between its check-ins: the outage of the database, or a pause of the node.
+    Column("back_since", Instant),
     Column("checkin_interval", Interval, nullable=False),
     # The silence after which other nodes may declare this one dead: its own setting, which theirs do not affect.
     Column("failure_window", Interval, nullable=False, server_default=text("'20 seconds'")),

@@ -1,0 +1,115 @@
+"""Nodes judge together what is wrong, by the code of the overview, and record it with its times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from quartzpy.operations.incidents import Incident
+from quartzpy.operations.situation import Situation
+from quartzpy.operations.source import Redaction, Source
+from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.scheduler import BaseScheduler
+from quartzpy.store.health_findings import Severity
+from quartzpy.store.postgresql.admin import admin, of_steps
+from quartzpy.store.postgresql.admin.records import JudgementTurn
+from quartzpy.store.records import IncidentRecord, JudgedIncident
+from quartzpy.texts import instant_text
+
+EVERY = timedelta(seconds=5)
+"""The time between two judgements of a cluster."""
+CONFIRMED_EVERY = timedelta(minutes=1)
+"""The time after which it is written that an incident lasts, unless it becomes worse or better before."""
+LEAST_GAP = timedelta(seconds=30)
+"""The shortest time without a judgement that is recorded."""
+
+
+class IncidentJudge:
+    """Judges what is wrong whenever it is this node's turn. Nodes that have the same incidents open record each once.
+
+    A node that ends between its turn and its record leaves the judgement to the next turn. One that takes longer than a
+    turn records nothing.
+    """
+
+    def __init__(self, scheduler: BaseScheduler) -> None:
+        """Describe the judge of a node; the node calls it after its check-ins.
+
+        Args:
+            scheduler: the scheduler of the node, whose store is a database.
+        """
+        self._scheduler = scheduler
+        # The calls of jobs may use up the connections for calls, and the node must not wait for them.
+        self._store = of_steps(scheduler._store)
+        self._steady = scheduler._clock.monotonic
+        self._look_at = self._steady()
+
+    def __call__(self) -> None:
+        """Judge, if it is this node's turn.
+
+        Raises:
+            QuartzpyError: the store cannot be reached, or refuses it; nothing was recorded.
+        """
+        if self._steady() < self._look_at:
+            return
+        turn = admin(self._store).take_turn(EVERY)
+        self._look_at = self._steady() + turn.next_in.total_seconds()
+        if turn.turn is not None:
+            self.judge(turn)
+
+    def judge(self, turn: JudgementTurn) -> None:
+        """Record what is wrong: what begins, what lasts and what is over."""
+        store = self._store
+        # The reading uses the store itself, because a node judges to the end of its drain.
+        situation = Situation(Source(self._scheduler, Redaction(), page=Reading(lambda: store)))
+        # If two have one identity, the worse one stands for both.
+        incidents = {incident.identity: incident for incident in reversed(situation.incidents())}
+        recorded = {record.identity: record for record in situation.recorded()}
+        assert turn.turn is not None
+        admin(store).record_incidents(
+            turn.turn,
+            opened=[_judged(incident) for identity, incident in incidents.items() if identity not in recorded],
+            confirmed=_confirmed(incidents, recorded, situation.now),
+            closed=[record.incident_id for identity, record in recorded.items() if identity not in incidents],
+            gap=self._gap(turn, situation.now),
+        )
+
+    def _gap(self, turn: JudgementTurn, now: datetime) -> tuple[JudgedIncident, datetime, datetime] | None:
+        """Return the time in which nobody judged, if it was long."""
+        if turn.late_by < max(LEAST_GAP, 3 * self._scheduler.config.checkin_interval):
+            return None
+        since = now - turn.late_by
+        what = (
+            f"No node judged what was wrong from {instant_text(since)} until {instant_text(now)}: none was running, or"
+            " none could reach the database."
+        )
+        return _judged(Incident(Severity.ERROR, "not-judged", "cluster", what)), since, now
+
+
+def _confirmed(
+    incidents: Mapping[str, Incident], recorded: Mapping[str, IncidentRecord], now: datetime
+) -> dict[int, JudgedIncident]:
+    """Return the incidents that last and are to be written anew, which are few, so that a cluster writes little."""
+    return {
+        record.incident_id: _judged(incident)
+        for identity, record in recorded.items()
+        if (incident := incidents.get(identity)) is not None
+        and (
+            now - record.confirmed_at >= CONFIRMED_EVERY
+            or (record.severity, record.cause) != (incident.severity, incident.cause)
+        )
+    }
+
+
+def _judged(incident: Incident) -> JudgedIncident:
+    return JudgedIncident(
+        kind=incident.kind,
+        subject=incident.subject,
+        identity=incident.identity,
+        severity=incident.severity,
+        cause=incident.cause,
+        what=incident.what,
+        why=incident.why,
+        trigger_key=incident.trigger,
+        job_key=incident.job,
+        since=incident.since,
+    )

@@ -1,0 +1,93 @@
+"""The incidents that are recorded: what is or was wrong, from when until when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from quartzpy.errors import ObjectNotFoundError
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.operations.source import EXAMINED, examined_page, page_of, view_of
+from quartzpy.scheduler.querying import Page
+from quartzpy.scheduler.reading import Answer, Reading
+from quartzpy.store.health_findings import Severity
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.queries import IncidentQuery
+from quartzpy.store.records import Acknowledgement, IncidentRecord
+
+MOST_OPEN = 5_000
+"""The number of incidents that last which are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedIncident:
+    """An incident as a node has recorded it."""
+
+    incident_id: int
+    severity: Severity
+    """Its latest severity."""
+    kind: str
+    subject: str
+    what: str
+    """The latest sentence about it, at most a minute old while it lasts."""
+    began_as: str
+    """The first one."""
+    why: tuple[str, ...]
+    began_at: datetime
+    """The instant since when it was so; where that is not known, that at which a node noticed it."""
+    closed_at: datetime | None
+    """The instant at which a node noticed that it was over; None if it lasts."""
+    lasted: timedelta | None
+    cause: str
+    """What tells one cause of it from another, for example the error; empty if nothing does."""
+    trigger: TriggerKey | None
+    job: JobKey | None
+    acknowledgement: Acknowledgement | None
+    """Who has taken note of it; None if nobody has."""
+
+    def is_acknowledged(self, now: datetime) -> bool:
+        """Return True if somebody has taken note of it as it is, and until later than `now`."""
+        note = self.acknowledgement
+        return note is not None and note.holds(self.severity, self.cause, now)
+
+
+def recorded_incident(record: IncidentRecord) -> RecordedIncident:
+    began_at = min(record.opened_at, record.since or record.opened_at)
+    return view_of(
+        RecordedIncident,
+        record,
+        began_at=began_at,
+        lasted=None if record.closed_at is None else record.closed_at - began_at,
+        trigger=record.trigger_key,
+        job=record.job_key,
+    )
+
+
+def lasting(records: Sequence[IncidentRecord]) -> tuple[RecordedIncident, ...]:
+    """Return the incidents of these records, the worst and latest first."""
+    latest = sorted(records, key=lambda record: record.incident_id, reverse=True)
+    return tuple(map(recorded_incident, sorted(latest, key=lambda record: list(Severity).index(record.severity))))
+
+
+def page(reading: Reading, query: IncidentQuery, limit: int, after: str | None) -> Page[RecordedIncident]:
+    """Return a page of incidents that are over; see `Operations.past_incidents`."""
+    query = replace(query, among=EXAMINED)
+    return page_of(examined_page(reading, "incidents", query, limit, after), recorded_incident)
+
+
+def lasting_records(reading: Reading) -> Answer[list[IncidentRecord]]:
+    """Ask for the incidents that are recorded and not over."""
+    return reading.ask(lambda store: admin(store).open_incidents(MOST_OPEN))
+
+
+def incident(reading: Reading, incident_id: int) -> RecordedIncident:
+    """Return one incident; see `Operations.incident`."""
+    record = reading.ask(lambda store: admin(store).incident(incident_id))()
+    if record is None:
+        raise not_recorded(incident_id)
+    return recorded_incident(record)
+
+
+def not_recorded(incident_id: int) -> ObjectNotFoundError:
+    return ObjectNotFoundError(f"incident {incident_id} is not recorded, or no longer")

@@ -1,0 +1,303 @@
+"""What is wrong at this moment: the facts by which incidents are judged, for pages, for commands and for nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import zip_longest
+
+from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.rate_limit import RateLimit
+from quartzpy.keys import JobKey
+from quartzpy.operations import cluster as clusters
+from quartzpy.operations import incidents as causes
+from quartzpy.operations import recorded_incidents
+from quartzpy.operations.clock_changes import clock_changes, upcoming_changes
+from quartzpy.operations.cluster import NodeState
+from quartzpy.operations.executions import GRACE, RunningView, running_view
+from quartzpy.operations.failures import AMONG, FailuresInARow
+from quartzpy.operations.groups import placements_of, pools
+from quartzpy.operations.incidents import Incident, ignored_timeouts, of_nodes, without_node
+from quartzpy.operations.late import MANY, LateJobs, LateTrigger, late_trigger
+from quartzpy.operations.lock_holders import MOST_LOCKS, LockHolder, lock_holders
+from quartzpy.operations.pause_incidents import paused_overdue
+from quartzpy.operations.source import MOST_COUNTED, Source, attempt
+from quartzpy.operations.triggers import OVERDUE, late_by
+from quartzpy.placement import Placement
+from quartzpy.scheduler.explain import Explanation, Moment
+from quartzpy.scheduler.reading import Answer, Reading
+from quartzpy.scheduler.singles import mode_of_job, placements
+from quartzpy.states import ExecutionState, JobMode, NodeMode, TriggerState
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import JobHealth, LockRecord, PausedOverdue, Tallies
+from quartzpy.store.queries import ExecutionQuery, TriggerOrder, TriggerQuery
+from quartzpy.store.records import IncidentRecord, NodeRecord, Pauses, TriggerRecord
+
+MOST_LATE = 20
+MOST_EXPLAINED = 5
+"""The number of late triggers that are explained one by one, because an explanation takes several queries."""
+MOST_FAILURES = 200
+MOST_DUE = 200
+MOST_OTHERS = 20
+"""The number of other schedulers in the same tables that are looked at."""
+MOST_SLOW = 200
+"""The number of running executions, the longest first, whose timeouts are looked up."""
+DUE = timedelta(seconds=2)
+"""The delay from which a trigger counts as due while all workers are busy."""
+_WAITING = frozenset({TriggerState.WAITING})
+_FINAL = ExecutionQuery(states=frozenset({ExecutionState.FAILED}), exhausted=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Incidents:
+    """What is wrong at an instant."""
+
+    now: datetime
+    incidents: tuple[Incident, ...]
+    """What nobody has taken note of, the worst first."""
+    acknowledged: tuple[Incident, ...]
+    """What somebody has taken note of."""
+
+
+def told_apart(incidents: Sequence[Incident], now: datetime) -> Incidents:
+    """Return incidents with those apart that somebody has taken note of."""
+    noted = tuple(incident for incident in incidents if incident.acknowledgement is not None)
+    others = [incident for incident in incidents if incident.acknowledgement is None]
+    return Incidents(now, causes.by_severity(causes.capped(others)), noted)
+
+
+def incidents(source: Source) -> Incidents:
+    """Return what is wrong; see `Operations.incidents`."""
+    situation = Situation(source)
+    return told_apart(situation.incidents(), situation.now)
+
+
+class Situation:
+    """What is wrong at this moment, asked in three round trips.
+
+    The first asks what needs no time; the second, what the answers name, and what depends on the time; the third, what
+    those answers name.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._reading = source.reading()
+        self._ask_first()
+        self._ask_second()
+        self._ask_third()
+
+    def _ask_first(self) -> None:
+        ask = self._reading.ask
+        moment = Moment(self._reading)
+        self._moment = moment
+        tallies = ask(lambda store: admin(store).tallies(MOST_COUNTED))
+        overdue = ask(lambda store: admin(store).overdue(OVERDUE, MOST_DUE, most=MOST_COUNTED))
+        paused = ask(lambda store: admin(store).paused_overdue(MOST_DUE, most=MOST_COUNTED))
+        self._others = ask(lambda store: admin(store).other_schedulers(MOST_OTHERS))
+        final = ask(lambda store: store.find(_FINAL, MOST_FAILURES))
+        ends = clusters.node_ends(self._reading)
+        self._recorded = recorded_incidents.lasting_records(self._reading)
+        self._nodes = moment.nodes()
+        self._running = moment.running()
+        self.now = self._nodes.now
+        self.cluster = clusters.of_records(self._nodes, self._running, ends())
+        self.running = tuple(running_view(row, self.now) for row in self._running)
+        self.tallies = tallies()
+        self._overdue = overdue()
+        self._paused = paused()
+        self._failures = final()
+
+    def _ask_second(self) -> None:
+        reading, now = self._reading, self.now
+        ask = reading.ask
+        self._clock_changes = upcoming_changes(reading, now)
+        self._in_a_row = FailuresInARow(reading, self._failures, now)
+        self._stopped = _Stopped(reading, self.tallies, self._paused, now, now - self._source.config.pause_grace)
+        self._slow = self._slowest()
+        slow = {row.job for row in self._slow}
+        held = {job.job_key for job in self._overdue if job.is_held}
+        self._jobs_held: Callable[[], dict[JobKey, JobDetail]] = dict
+        if held:
+            self._jobs_held = ask(lambda store: store.jobs(held))
+        self._jobs_of_slow: Callable[[], dict[JobKey, JobDetail]] = dict
+        if slow:
+            self._jobs_of_slow = ask(lambda store: store.jobs(slow))
+        self._locks: Callable[[], Sequence[LockRecord]] = list
+        if any(not job.is_held for job in self._overdue):
+            self._locks = ask(lambda store: admin(store).locks(MOST_LOCKS))
+        # Those that a rate limit holds back are not due before their turn.
+        due = TriggerQuery(
+            states=_WAITING,
+            until=now - DUE,
+            due_until=now - DUE,
+            order=TriggerOrder.NEXT_FIRE_TIME,
+            among=MANY,
+        )
+        self._due = ask(lambda store: store.find(due, MOST_DUE))()
+        self._late = [record for record in self._due if late_by(record, now) is not None]
+        self.late_jobs = LateJobs(self._late, self._overdue, is_cut=len(self._due) >= MOST_DUE)
+
+    def _ask_third(self) -> None:
+        reading = self._reading
+        self._in_a_row.look_further()
+        self._stopped.look_further()
+        due, late = {record.job_key for record in self._due}, set(self.late_jobs.numbers)
+        self._of_due = placements_of_jobs(reading, due)
+        self._of_late = placements_of_jobs(reading, late)
+        self._of_running = placements_of(reading, self._running)
+        if late:
+            self._moment.look_up_placements()
+        threshold, advice = self._source.config.misfire_threshold, self._source.advice
+        self._explained = [
+            Explanation(self._moment, record.key, threshold, advice, record.job_key)
+            for record in self._late[:MOST_LATE][:MOST_EXPLAINED]
+        ]
+
+    def late(self) -> tuple[LateTrigger, ...]:
+        """Return the triggers that are due and that no node has claimed, those that wait longest first."""
+        triggers = []
+        holders = [str(holder) for holder in self.holders()]
+        for record, explained in zip_longest(self._late[:MOST_LATE], self._explained):
+            why: Sequence[str] | None = ()
+            if explained is not None:
+                why, problem = attempt(explained)
+                why = [*(why or [problem or ""]), *holders]
+            triggers.append(late_trigger(record, self.now, tuple(why or ())))
+        return tuple(triggers)
+
+    def holders(self) -> tuple[LockHolder, ...]:
+        """Return the transactions that may hold the rows of the late triggers."""
+        return lock_holders(self._locks()) if self._late else ()
+
+    def recorded(self) -> list[IncidentRecord]:
+        """Return the incidents that are recorded and not over."""
+        return self._recorded()
+
+    def incidents(self) -> list[Incident]:
+        """Return what is wrong, the worst first, with what is recorded about each."""
+        due_of_job = Counter(record.job_key for record in self._due)
+        late = self.late_jobs
+        full = self._full_pools(due_of_job)
+        incidents = [
+            *of_nodes(self.cluster, self._others(), self._source.config.name),
+            *causes.names_mixed_up(self.cluster, self.tallies.jobs, self._others(), self._source.config.name),
+            *causes.unknown_types(late, self.cluster),
+            *full,
+            *self._without_node(),
+            *self._unexplained(full),
+            *self._ignored_timeouts(),
+            *causes.backlogs(self._overdue, self._rates(), self.now),
+            *self._stopped.incidents(self.running, self._moment.pauses()),
+        ]
+        # A trigger in ERROR has an incident of its own, with the same error.
+        in_error = self._stopped.in_error()
+        incidents += self._in_a_row.incidents(
+            {record.key for record in in_error}, {record.job_key for record in in_error}
+        )
+        incidents += clock_changes(self._clock_changes())
+        return causes.recognized(causes.by_severity(incidents), self.recorded(), self.now)
+
+    def _rates(self) -> dict[JobKey, RateLimit]:
+        jobs, _ = attempt(self._jobs_held)
+        return {key: job.rate_limit for key, job in (jobs or {}).items() if job.rate_limit is not None}
+
+    def _without_node(self) -> list[Incident]:
+        if not self.late_jobs:
+            return []
+        placements, _ = attempt(self._of_late)
+        return without_node(self.late_jobs, placements or {}, self._alive())
+
+    def _unexplained(self, full: Sequence[Incident]) -> list[Incident]:
+        """Return an incident about the late triggers that no other incident explains."""
+        late = self.late_jobs
+        if not late or not any(node.mode is NodeMode.RUNNING for node in self._alive()):
+            return []
+        placements, _ = attempt(self._of_late)
+        executors = {incident.subject for incident in full}
+        explained = {
+            *causes.jobs_of_unknown_types(late, self.cluster),
+            *causes.jobs_without_node(late, placements or {}, self._alive()),
+            *(job for job in late.numbers if (placements or {}).get(job, Placement()).pool in executors),
+        }
+        rest = late.without(explained)
+        of_first = next((row.why for row in self.late() if rest and row.trigger == rest.first), ())
+        return causes.unexplained(rest, of_first, [str(holder) for holder in self.holders()], self.now)
+
+    def _slowest(self) -> list[RunningView]:
+        """Return the executions that have run longest."""
+        return sorted(
+            (row for row in self.running if row.elapsed is not None and row.elapsed > GRACE),
+            key=lambda row: row.elapsed or timedelta(),
+            reverse=True,
+        )[:MOST_SLOW]
+
+    def _ignored_timeouts(self) -> list[Incident]:
+        """Return incidents about the executions that have run longest, if they ignore their timeouts."""
+        if not self._slow:
+            return []
+        jobs, _ = attempt(self._jobs_of_slow)
+        return ignored_timeouts(self._slow, {key: job.timeout for key, job in (jobs or {}).items() if job.timeout})
+
+    def _full_pools(self, due: Mapping[JobKey, int]) -> list[Incident]:
+        if not due or not self._running:
+            return []
+        placements = self._of_running()
+        of_due, _ = attempt(self._of_due)
+        used = pools(self._alive(), self._running, placements)
+        return causes.full_pools(used, self.running, placements, due, of_due or {})
+
+    def _alive(self) -> list[NodeRecord]:
+        alive = {node.node for node in self.cluster.nodes if node.state is not NodeState.DEAD}
+        return [record for record in self._nodes.nodes if record.instance_id in alive]
+
+
+_Triggers = Callable[[], list[TriggerRecord]]
+
+
+class _Stopped:
+    """The triggers that are in ERROR, blocked or paused, asked for where there are any."""
+
+    def __init__(
+        self, reading: Reading, tallies: Tallies, paused: Sequence[PausedOverdue], now: datetime, begun_before: datetime
+    ) -> None:
+        self._reading, self._now, self._begun_before = reading, now, begun_before
+        self._paused_overdue = paused
+        numbers = tallies.triggers
+        self._number_in_error = numbers.get(TriggerState.ERROR, 0)
+
+        def some(state: TriggerState, number: int, until: datetime | None) -> _Triggers:
+            query = TriggerQuery(states=frozenset({state}), until=until)
+            return reading.ask(lambda store: store.find(query, MOST_DUE)) if number else list
+
+        self.in_error = some(TriggerState.ERROR, self._number_in_error, None)
+        self._blocked = some(TriggerState.BLOCKED, numbers.get(TriggerState.BLOCKED, 0), now - OVERDUE)
+        self._paused = some(TriggerState.PAUSED, len(paused), now)
+        # Where a mode holds a trigger, nobody paused it.
+        jobs = {row.job_key for row in paused if row.paused_at is None}
+        self._modes = {job: _mode(reading, job) for job in sorted(jobs)[:MOST_DUE]}
+
+    def look_further(self) -> None:
+        """Ask how long the jobs that are blocked usually run, with the questions that already wait."""
+        jobs = {record.job_key for record in self._blocked()}
+        self._health: Callable[[], Mapping[JobKey, JobHealth]] = dict
+        if jobs:
+            self._health = self._reading.ask(lambda store: admin(store).job_health(jobs, among=AMONG))
+
+    def incidents(self, running: Sequence[RunningView], pauses: Pauses) -> list[Incident]:
+        blocked = self._blocked()
+        modes = {job: mode() for job, mode in self._modes.items()}
+        return [
+            *causes.in_error(self.in_error(), self._number_in_error),
+            *causes.blocked_jobs(blocked, running, self._health(), self._now, is_cut=len(blocked) >= MOST_DUE),
+            *paused_overdue(self._paused_overdue, self._paused(), pauses, modes, begun_before=self._begun_before),
+        ]
+
+
+def _mode(reading: Reading, job: JobKey) -> Answer[JobMode | None]:
+    return reading.ask(lambda store: mode_of_job(store, job))
+
+
+def placements_of_jobs(reading: Reading, jobs: Collection[JobKey]) -> Callable[[], dict[JobKey, Placement]]:
+    return reading.ask(lambda store: placements(store, jobs)) if jobs else dict

@@ -1,0 +1,94 @@
+-- name: take_turn
+-- Moves the instant of the next judgement if it has come, or is too far ahead because a clock was set back. Whoever moves
+-- it judges; two that come at once wait for each other, and the second one finds it moved.
+WITH present AS (
+    SELECT due_at FROM qrtz_judgements WHERE sched_name = :'sched'
+),
+taken AS (
+    UPDATE qrtz_judgements SET due_at = :now + :'every'::interval
+     WHERE sched_name = :'sched' AND (due_at <= :now OR due_at > :now + 2 * :'every'::interval)
+    RETURNING due_at
+),
+begun AS (
+    INSERT INTO qrtz_judgements (sched_name, due_at)
+    SELECT :'sched', :now + :'every'::interval WHERE NOT EXISTS (SELECT FROM present)
+        ON CONFLICT (sched_name) DO NOTHING
+)
+SELECT (SELECT due_at FROM taken), (SELECT due_at FROM present), :now;
+
+-- name: open_incidents
+-- include: incident
+SELECT id, kind, subject, identity, severity, cause, began_as, what, why::text, trigger_group, trigger_name, job_group,
+       job_name, since, opened_at, confirmed_at, closed_at, acknowledged_at, acknowledged_by, acknowledged_reason,
+       acknowledged_until, acknowledged_severity, acknowledged_cause
+-- end
+  FROM qrtz_incidents
+ WHERE sched_name = :'sched' AND closed_at IS NULL
+ ORDER BY identity LIMIT :'limit'::int;
+
+-- name: incident
+-- include: incident
+SELECT id, kind, subject, identity, severity, cause, began_as, what, why::text, trigger_group, trigger_name, job_group,
+       job_name, since, opened_at, confirmed_at, closed_at, acknowledged_at, acknowledged_by, acknowledged_reason,
+       acknowledged_until, acknowledged_severity, acknowledged_cause
+-- end
+  FROM qrtz_incidents
+ WHERE sched_name = :'sched' AND id = :'incident_id'::bigint;
+
+-- name: open
+-- What is open already stays as it is. Whoever has judged for so long that the turn is another one's changes nothing.
+INSERT INTO qrtz_incidents (id, sched_name, kind, subject, identity, severity, cause, began_as, what, why, trigger_group,
+                            trigger_name, job_group, job_name, since, opened_at, confirmed_at)
+SELECT nextval('qrtz_fire_ids'), j.sched_name, kind, subject, identity, severity, cause, what, what, why::jsonb,
+       trigger_group, trigger_name, job_group, job_name, since, :now, :now
+  FROM qrtz_judgements j
+ CROSS JOIN unnest(:'kinds'::text[], :'subjects'::text[], :'identities'::text[], :'severities'::text[], :'causes'::text[],
+              :'whats'::text[], :'whys'::text[], :'trigger_groups'::text[], :'trigger_names'::text[],
+              :'job_groups'::text[], :'job_names'::text[], :'sinces'::timestamptz[])
+       AS incident(kind, subject, identity, severity, cause, what, why, trigger_group, trigger_name, job_group, job_name,
+                   since)
+ WHERE j.sched_name = :'sched' AND j.due_at = :'turn'::timestamptz
+ ORDER BY identity
+    ON CONFLICT (sched_name, identity) WHERE closed_at IS NULL DO NOTHING
+RETURNING id;
+
+-- name: confirm
+UPDATE qrtz_incidents i
+   SET subject = c.subject, severity = c.severity, cause = c.cause, what = c.what, why = c.why::jsonb, since = c.since,
+       trigger_group = c.trigger_group, trigger_name = c.trigger_name, job_group = c.job_group, job_name = c.job_name,
+       confirmed_at = :now
+  FROM unnest(:'incident_ids'::bigint[], :'subjects'::text[], :'severities'::text[], :'causes'::text[],
+              :'whats'::text[], :'whys'::text[], :'trigger_groups'::text[], :'trigger_names'::text[],
+              :'job_groups'::text[], :'job_names'::text[], :'sinces'::timestamptz[])
+       AS c(id, subject, severity, cause, what, why, trigger_group, trigger_name, job_group, job_name, since)
+ WHERE i.sched_name = :'sched' AND i.id = c.id AND i.closed_at IS NULL
+   AND EXISTS (SELECT FROM qrtz_judgements WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz);
+
+-- name: close
+-- The clock of a new primary may be behind that of the one before.
+UPDATE qrtz_incidents SET closed_at = greatest(:now, opened_at)
+ WHERE sched_name = :'sched' AND id = ANY(:'incident_ids'::bigint[]) AND closed_at IS NULL
+   AND EXISTS (SELECT FROM qrtz_judgements WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz);
+
+-- name: record_gap
+-- An incident that is over before anybody could judge it: the time in which nobody judged.
+INSERT INTO qrtz_incidents (id, sched_name, kind, subject, identity, severity, cause, began_as, what, why, since,
+                            opened_at, confirmed_at, closed_at)
+SELECT nextval('qrtz_fire_ids'), j.sched_name, :'incident_kind', :'subject', :'identity', :'severity', '', :'what',
+       :'what', :'why_json'::jsonb, :'since'::timestamptz, :'since'::timestamptz, :'until'::timestamptz,
+       :'until'::timestamptz
+  FROM qrtz_judgements j
+ WHERE j.sched_name = :'sched' AND j.due_at = :'turn'::timestamptz;
+
+-- name: acknowledge
+-- It is remembered how the incident is, so that it is shown again when it becomes worse.
+UPDATE qrtz_incidents
+   SET acknowledged_at = :now, acknowledged_by = :'by', acknowledged_reason = :'reason',
+       acknowledged_until = :'until'::timestamptz, acknowledged_severity = severity, acknowledged_cause = cause
+ WHERE sched_name = :'sched' AND id = :'incident_id'::bigint AND closed_at IS NULL;
+
+-- name: unacknowledge
+UPDATE qrtz_incidents
+   SET acknowledged_at = NULL, acknowledged_by = NULL, acknowledged_reason = NULL, acknowledged_until = NULL,
+       acknowledged_severity = NULL, acknowledged_cause = NULL
+ WHERE sched_name = :'sched' AND id = :'incident_id'::bigint AND closed_at IS NULL AND acknowledged_at IS NOT NULL;
