@@ -221,7 +221,7 @@ def test_plumbing_is_called_by_what_it_is_for(store: Harness, client: TestClient
     store.clock.advance(timedelta(seconds=2))
     retried = store.fire_one(node)
     page = re.sub(r"<[^>]*>", "", client.get(f"/executions/{retried.fire_id}").text)
-    assert "by retry of often" in page
+    assert "by retry 1 of often" in page
     assert "QRTZ_" not in page
     store.complete(node, retried)
     store.clock.advance(timedelta(seconds=88))

@@ -137,7 +137,10 @@
 \set mode ENABLED
 \set more {f}
 \set most 10
+\set most_examined 1000
 \set most_few 100
+\set most_of_each 50
+\set most_runs 100
 \set most_triggers 100
 \set name a
 \set names {a,b}
@@ -188,6 +191,7 @@
 \set schedules '{"{}","{}"}'
 \set schema public
 \set scope TRIGGER
+\set shown 20
 \set silent_for '60 s'
 \set since -infinity
 \set sinces {-infinity,2026-01-01T00:00:00Z}
@@ -224,6 +228,7 @@
 \set walked 10
 \set wall 1767225601.5
 \set window '20 s'
+\set within '1 day'
 \set workers {5}
 SET quartzpy.ended = '{1,2}';
 SET quartzpy.role = none;

@@ -475,14 +475,27 @@ def test_other_reads_read_few_of_the_triggers_that_wait_for_a_slot(
     ("text", "values"),
     [
         (history.FAILING_JOBS, {"limit": 200, "among": _SOME, "recent": 20, "fewest": 3}),
-        (history.JOB_HEALTH, {"groups": ["DEFAULT"] * 3, "names": ["known", "a", "b"], "among": _SOME}),
     ],
-    ids=["the jobs that fail", "the health of jobs"],
+    ids=["the jobs that fail"],
 )
 def test_jobs_are_judged_by_the_latest_executions_only(
     explain: Callable[..., list[dict[str, Any]]], text: str, values: dict[str, Any]
 ) -> None:
     assert 0 < read(explain(text, **values)) <= 2 * _SOME
+
+
+@filled(Fill(FILL_HISTORY + FILL_OFTEN), Fill(FILL_HISTORY + FILL_OFTEN, "good"))
+def test_the_health_of_jobs_is_read_from_a_few_executions_of_each(
+    explain: Callable[..., list[dict[str, Any]]],
+) -> None:
+    """Of a job with 3,000 triggers, the latest executions of four are looked at."""
+    values = history.values_of_health([JobKey(name) for name in ("unknown", "a", "b")], _SOME)
+    plan = explain(history.JOB_HEALTH, **values)
+    assert _SOME < read(plan) <= _SOME + 4 + 4 * values["most_of_each"]
+    assert not [node for node in plan if node["Node Type"] == "Seq Scan"]
+    values = history.values_of_health([TriggerKey("t2"), TriggerKey("often"), TriggerKey("none")], _SOME)
+    plan = explain(history.TRIGGER_HEALTH, **values)
+    assert values["most_of_each"] < read(plan) <= 2 * values["most_of_each"]
 
 
 @filled(Fill(FILL_HISTORY + FILL_PAGES), Fill(FILL_HISTORY + FILL_PAGES, "good"))

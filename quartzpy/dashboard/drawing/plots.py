@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -9,6 +10,8 @@ from datetime import date, datetime, timedelta
 from quartzpy.dashboard.times import span_text
 from quartzpy.operations import ExecutionSummary, MinuteLateness, MinuteThroughput
 from quartzpy.states import ExecutionState
+from quartzpy.store.postgresql.admin.records import LastRun
+from quartzpy.texts import numbered
 
 HEIGHT = 100.0
 """The height of all plots in their own units; the style sheet stretches them."""
@@ -65,6 +68,8 @@ class Plot:
     lines: tuple[tuple[str, str], ...]
     """The class and the points of each line."""
     slots: tuple[Slot, ...]
+    text: str = ""
+    """The drawing in words."""
 
     @property
     def height(self) -> float:
@@ -154,6 +159,37 @@ def run_bars(runs: Sequence[ExecutionSummary]) -> Plot | None:
         tone = TONES.get(str(run.state), "idle")
         bars.append(Bar(number * _SLOT, HEIGHT - height, _SLOT - _GAP, height, tone, text, run.fire_id))
     return Plot(max(30, len(bars)) * _SLOT, span_text(max(spans)), tuple(bars), (), ())
+
+
+SPARK_SLOTS = 20
+"""The number of runs that a sparkline has room for."""
+_SPARK_LEAST = 18.0
+
+
+def sparkline(runs: Sequence[LastRun]) -> Plot | None:
+    """Return the last runs as small bars, the latest at the right; None if there were none.
+
+    The scale is by the root, so that a run that took much longer than the others leaves them visible.
+    """
+    if not runs:
+        return None
+    shown = runs[-SPARK_SLOTS:]
+    # A scale that ends below 10 ms would make a quick job look restless.
+    most = max(0.01, *(run.ran.total_seconds() for run in shown if run.ran is not None), 0.0)
+    bars = []
+    for number, run in enumerate(shown, SPARK_SLOTS - len(shown)):
+        share = (run.ran.total_seconds() / most) ** 0.5 if run.ran else 0.0
+        height = max(_SPARK_LEAST, share * HEIGHT)
+        bars.append(Bar(number * _SLOT, HEIGHT - height, _SLOT - 2 * _GAP, height, TONES.get(run.outcome, "idle")))
+    return Plot(SPARK_SLOTS * _SLOT, "", tuple(bars), (), (), _in_words(shown))
+
+
+def _in_words(runs: Sequence[LastRun]) -> str:
+    outcomes = Counter(run.outcome.lower() for run in runs)
+    counts = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.most_common())
+    spans = sorted(run.ran for run in runs if run.ran is not None)
+    range_ = f"; {span_text(spans[0])} to {span_text(spans[-1])}" if spans else ""
+    return f"{numbered(len(runs), 'run', 'runs')}: {counts}{range_}"
 
 
 @dataclass(frozen=True, slots=True)
