@@ -39,6 +39,7 @@ from quartzpy.instants import zone
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import ExecutionSummary, JobSummary, PlannedRun, TriggerSummary, allowed_actions
 from quartzpy.operations.audit_log import undoing
+from quartzpy.operations.executions import EXAMINED
 from quartzpy.operations.timeline import CELLS, LONGEST, SHORTEST
 from quartzpy.operations.unscheduled import kind_of
 from quartzpy.scheduler.querying import Page
@@ -181,7 +182,7 @@ def _changed_columns(context: RequestContext, name: str, columns: Sequence[Colum
     """Return the answer to the form in which a reader chose the columns of a list; None if none was sent."""
     chosen = context.request.query_params.getlist(COLUMNS)
     names = {column.name for column in columns}
-    return context.with_columns(name, [one for one in chosen if one in names]) if chosen else None
+    return context.with_columns(name, [column for column in chosen if column in names]) if chosen else None
 
 
 def one_job(context: RequestContext) -> Response:
@@ -322,12 +323,12 @@ def execution_list(context: RequestContext) -> Response:
     listed = _listed_states(context.parameter("state"))
     can_rank = listed <= ENDED
     rank = _RANKS.get(context.parameter("sort") or "") if can_rank else None
-    ranked = None if rank is None else context.operations.ranked_executions(rank, limit=PAGE_SIZE, **filters)
+    ranked = None if rank is None else context.operations.ranked_executions(rank, **page_position(context), **filters)
     page: Page[ExecutionSummary]
     if ranked is None:
         page = context.operations.executions(**page_position(context), **filters)
     else:
-        page = Page(ranked.executions, None)
+        page = Page(ranked.executions, ranked.next_cursor, EXAMINED)
     head = ListHead(
         lists.EXECUTIONS,
         hidden_columns("executions", lists.EXECUTIONS, context.chosen_columns("executions")),

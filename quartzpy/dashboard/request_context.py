@@ -111,14 +111,15 @@ class RequestContext:
 
     def chosen_columns(self, list_name: str) -> list[str] | None:
         """Return the names of the columns that the reader chose for a list; None if they never did."""
-        kept = self.request.cookies.get(f"{COLUMNS_COOKIE}_{list_name}")
-        return None if kept is None else kept.split(".")
+        names = self.request.cookies.get(f"{COLUMNS_COOKIE}_{list_name}")
+        return None if names is None else names.split(".")
 
     def with_columns(self, list_name: str, names: Sequence[str]) -> Response:
         """Keep the columns that a form chose for a list, and send the reader back to it."""
         response = RedirectResponse(self.links.here(**{COLUMNS: None}), 303)
-        name, kept = f"{COLUMNS_COOKIE}_{list_name}", ".".join(filter(str.isalnum, names))
-        response.set_cookie(name, kept or "none", _YEAR, path=self._cookie_path, httponly=True, samesite="lax")
+        value = ".".join(filter(str.isalnum, names)) or "none"
+        name = f"{COLUMNS_COOKIE}_{list_name}"
+        response.set_cookie(name, value, _YEAR, path=self._cookie_path, httponly=True, samesite="lax")
         return response
 
     def render(self, template: str, *, status: int = 200, **values: Any) -> Response:

@@ -13,10 +13,16 @@ from quartzpy.jobs.internal_entries import nominal_fire
 from quartzpy.keys import RETRYING_JOBS, JobKey, TriggerKey
 from quartzpy.operations import allowed_actions
 from quartzpy.operations.source import EXAMINED as EXAMINED_ROWS
-from quartzpy.operations.source import Source, attempt, examined_page, page_of, view_of
+from quartzpy.operations.source import (
+    Source,
+    attempt,
+    examined_page,
+    page_of,
+    view_of,
+)
 from quartzpy.operations.unscheduled import retries_of, without_internals
 from quartzpy.scheduler.explain import span_in_words
-from quartzpy.scheduler.querying import Page
+from quartzpy.scheduler.querying import Page, decoded_cursor, encoded_cursor
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import mode_of_job
 from quartzpy.states import ExecutionState
@@ -96,17 +102,23 @@ class RankedExecutions:
 
     executions: tuple[ExecutionSummary, ...]
     """The longest first."""
-    complete_since: datetime | None
+    since: datetime | None
     """The end of the earliest execution that was looked at; None if all that the filters bound were."""
+    next_cursor: str | None
+    """Continues with the executions before those that were looked at; None if there are no others."""
 
 
-def ranked(reading: Reading, query: ExecutionQuery, by: Rank, limit: int) -> RankedExecutions:
+def ranked(reading: Reading, query: ExecutionQuery, by: Rank, limit: int, after: str | None = None) -> RankedExecutions:
     """See `Operations.ranked_executions`."""
     query = replace(query, among=EXAMINED)
-    records = reading.ask(lambda store: admin(store).ranked_executions(query, by, limit, among=EXAMINED))
+    position = None if after is None else decoded_cursor("executions", query.shape, after)
+    records = reading.ask(lambda store: admin(store).ranked_executions(query, by, limit, position, among=EXAMINED))
     # The latest executions of a trigger are nearly always all of them.
-    end = None if query.trigger_key else reading.ask(lambda store: admin(store).last_examined(query, None))()
-    return RankedExecutions(tuple(map(summary, records())), None if end is None else end[1])
+    end = None if query.trigger_key else reading.ask(lambda store: admin(store).last_examined(query, position))()
+    rows = tuple(map(summary, records()))
+    if end is None:
+        return RankedExecutions(rows, None, None)
+    return RankedExecutions(rows, end[1], encoded_cursor("executions", end))
 
 
 def has_run(reading: Reading, job: JobKey) -> bool:

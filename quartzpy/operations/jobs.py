@@ -96,14 +96,14 @@ def summary(record: JobRecord) -> JobSummary:
 def page(reading: Reading, query: JobQuery, limit: int, after: str | None) -> Page[JobSummary]:
     """Return a page of jobs; see `Operations.jobs`."""
     query = replace(query, among=EXAMINED, most_triggers=COUNTED_OF_EACH)
-    asked: list[Answer[dict[JobKey, Health]]] = []
+    health: list[Answer[dict[JobKey, Health]]] = []
 
     def ask_health(records: Page[JobRecord]) -> None:
         keys = [record.key for record in records]
-        asked.append(reading.ask(lambda store: admin(store).job_health(keys, among=LOOKED_AT)))
+        health.append(reading.ask(lambda store: admin(store).job_health(keys, among=LOOKED_AT)))
 
     records = examined_page(reading, "jobs", query, limit, after, ask_more=ask_health)
-    return page_of(records, lambda record: replace(summary(record), health=asked[0]().get(record.key)))
+    return page_of(records, lambda record: replace(summary(record), health=health[0]().get(record.key)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,18 +236,20 @@ class Operations:
         """
         return executions.page(self._source.reading(), execution_query(**filters), limit, after)
 
-    def ranked_executions(self, by: Rank | str, *, limit: int = DEFAULT_LIMIT, **filters: Any) -> RankedExecutions:
+    def ranked_executions(
+        self, by: Rank | str, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any
+    ) -> RankedExecutions:
         """Return the ended executions that ran longest ("duration") or waited longest for a node ("wait").
 
-        They are found among the latest 20,000 executions, or those of the trigger, within the span of the filters. The
-        filters are those of `executions`.
+        They are found among the latest 20,000 executions, or those of the trigger, within the span of the filters;
+        `next_cursor` continues with as many before these. The filters are those of `executions`.
 
         Raises:
             InvalidValueError: a filter or the limit is wrong.
         """
         rank = checked_choice(by, Rank, "by")
         assert rank is not None
-        return executions.ranked(self._source.reading(), execution_query(**filters), rank, limit)
+        return executions.ranked(self._source.reading(), execution_query(**filters), rank, limit, after)
 
     def execution(self, fire_id: FireRef) -> ExecutionView:
         """Return one execution with its times, attempts, error, log lines and progress.

@@ -169,7 +169,10 @@ def test_the_longest_executions_are_those_of_a_span_that_is_named(
         run(store, node, lasting=lasts * SECOND)
     text = re.sub(r"<[^>]*>", "", page.get("/executions?sort=-ran").text)
     assert names(page, "/executions?sort=-ran", "job") == ["lasts-2", "lasts-1"]
-    assert "those that ended since" in text
+    assert "among the latest 20,000: they ended since" in text
+    [on] = re.findall(r'rel="next" href="([^"]*)">Search on', page.get("/executions?sort=-ran").text)
+    assert names(page, unescape(on), "job") == ["lasts-9"]
+    assert 'rel="next"' not in page.get(unescape(on)).text
 
 
 def test_a_filter_by_a_job_that_is_not_stored_says_so(store: Harness, page: TestClient) -> None:

@@ -17,11 +17,12 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ENDED, ActionState, ExecutionState, TriggerState
-from quartzpy.store.postgresql import lookups, migrations, pages
+from quartzpy.store.postgresql import execution_pages, lookups, migrations, misfire_pages, pages
 from quartzpy.store.postgresql.admin import audit_log, history, search, usage
 from quartzpy.store.postgresql.admin.records import Lanes
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.connection.listen import ANNOUNCE
+from quartzpy.store.postgresql.execution_pages import Rank
 from quartzpy.store.postgresql.pausing import BY_JOB, BY_PAGE, passes
 from quartzpy.store.postgresql.removing import DELETE_SLICE
 from quartzpy.store.postgresql.schema.statement import as_text, prepare
@@ -337,6 +338,12 @@ PAGES: dict[str, tuple[AnyQuery, Position | None, int]] = {
     "misfires": (MisfireQuery(), (3000,), 2 * LIMIT),
     "misfires of a trigger": (MisfireQuery(trigger_key=TriggerKey("t2")), (3000,), 2 * LIMIT),
     "triggers with an unknown part in the name": (TriggerQuery(contains="?", among=AMONG), ("DEFAULT", "t5000"), AMONG),
+    "triggers that repeat": (TriggerQuery(by_schedule=True, among=AMONG), ("DEFAULT", "t5000"), 3 * LIMIT),
+    "triggers that repeat, by time": (
+        TriggerQuery(by_schedule=True, order=TriggerOrder.NEXT_FIRE_TIME, among=AMONG),
+        None,
+        _EVERY_RULE * 2 * AMONG,
+    ),
     "triggers of an unknown kind": (TriggerQuery(kind="?", among=AMONG), ("DEFAULT", "t5000"), AMONG),
     "triggers with an unknown part in the name, by time": (
         TriggerQuery(contains="?", order=TriggerOrder.NEXT_FIRE_TIME, among=AMONG),
@@ -498,15 +505,44 @@ def test_the_health_of_jobs_is_read_from_a_few_executions_of_each(
     assert values["most_of_each"] < read(plan) <= 2 * values["most_of_each"]
 
 
+@filled(Fill(FILL_HISTORY + FILL_OFTEN), Fill(FILL_HISTORY + FILL_OFTEN, "good"))
+@pytest.mark.parametrize("by", Rank)
+@pytest.mark.parametrize(
+    ("query", "most"),
+    [
+        (ExecutionQuery(), _SOME + 1),
+        (ExecutionQuery(job_key=JobKey("none"), exhausted=True), _SOME + 1),
+        (ExecutionQuery(trigger_key=_OFTEN), _SOME),
+        # One took three hours, and one a minute is scheduled within two days and ends within the margin.
+        (_OLD, _SOME + 1),
+    ],
+    ids=["of all", "of a job", "of a trigger", "of a span"],
+)
+def test_the_longest_executions_are_found_among_the_latest(
+    explain: Callable[..., list[dict[str, Any]]], query: ExecutionQuery, by: Rank, most: int
+) -> None:
+    values = execution_pages.values_of_executions(query, None)
+    plan = explain(execution_pages.ranked_text(query, by), **{**values, "among": _SOME, "limit": LIMIT})
+    assert _SOME <= read(plan) <= most
+
+
 @filled(Fill(FILL_HISTORY + FILL_PAGES), Fill(FILL_HISTORY + FILL_PAGES, "good"))
 @pytest.mark.parametrize(
     ("text", "values"),
     [
+        (misfire_pages.RECENT, {"most": _SOME, "within": "1 day"}),
+        (usage.UNSCHEDULED, {"most": _SOME, "groups": ["DEFAULT", "none"]}),
         (usage.PAUSED_OVERDUE, {"most": _SOME, "limit": 200}),
         (usage.JOB_GROUPS, {"most": _SOME, "limit": 10, "after_group": "", "among": _SOME}),
         (audit_log.NODE_ENDS, {"among": _SOME, "limit": 50}),
     ],
-    ids=["the missed fires of pauses", "the groups of jobs", "the nodes that ended"],
+    ids=[
+        "recent misfires",
+        "unscheduled triggers",
+        "the missed fires of pauses",
+        "the groups of jobs",
+        "the nodes that ended",
+    ],
 )
 def test_what_the_overview_counts_is_bounded(
     explain: Callable[..., list[dict[str, Any]]], text: str, values: dict[str, Any]

@@ -61,9 +61,9 @@ def executions_text(query: ExecutionQuery, after: Position | None, *, count: boo
     )
 
 
-def ranked_text(query: ExecutionQuery, by: Rank) -> str:
+def ranked_text(query: ExecutionQuery, by: Rank, after: Position | None = None) -> str:
     """Return the statement of the executions that rank highest among those that the query examines."""
-    return _SQL("ranked", **_switches(query), by_duration=by is Rank.DURATION, after=False)
+    return _SQL("ranked", **_switches(query), by_duration=by is Rank.DURATION, after=after is not None)
 
 
 def _switches(query: ExecutionQuery) -> dict[str, bool]:
@@ -80,12 +80,17 @@ def _switches(query: ExecutionQuery) -> dict[str, bool]:
     }
 
 
-def ranked(session: SqlSession, query: ExecutionQuery, by: Rank, limit: int, *, among: int) -> list[ExecutionRecord]:
-    """Return the ended executions that match a query and rank highest among the latest `among`, the highest first."""
+def ranked(
+    session: SqlSession, query: ExecutionQuery, by: Rank, limit: int, after: Position | None, *, among: int
+) -> list[ExecutionRecord]:
+    """Return the ended executions that match a query and rank highest, the highest first.
+
+    They are found among the latest `among` executions, or the latest ones after a position.
+    """
     if not query.states & ENDED:
         return []
-    values = {**values_of_executions(query, None), "among": among, "limit": limit}
-    rows = session.read_one(ranked_text(query, by), **values)
+    values = {**values_of_executions(query, after), "among": among, "limit": limit}
+    rows = session.read_one(ranked_text(query, by, after), **values)
     return [ExecutionColumns._make(row).record() for row in rows]
 
 

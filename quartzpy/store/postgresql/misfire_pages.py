@@ -14,6 +14,7 @@ from quartzpy.store.queries import MISFIRE_MARGIN, MisfireQuery, Position
 from quartzpy.store.records import MisfireRecord
 
 _SQL = SqlFile("misfire_pages.sql")
+RECENT = _SQL("recent")
 
 
 def misfires_text(query: MisfireQuery, after: Position | None, *, count: bool = False) -> str:
@@ -39,7 +40,7 @@ def last_text(query: MisfireQuery, after: Position | None) -> str:
 
 def recent(session: SqlSession, within: timedelta, *, most: int) -> int:
     """Return the number of misfires that were handled within a span before now, up to one more than `most`."""
-    [(number,)] = session.read_one(_SQL("recent"), within=within, most=most)
+    [(number,)] = session.read_one(RECENT, within=within, most=most)
     return int(number)
 
 
