@@ -7,7 +7,7 @@ need a scan is not offered, and a link that asks for it shows the usual order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from quartzpy.keys import Key
@@ -93,7 +93,7 @@ TRIGGERS: Sequence[Column] = (
     Column("job", "Job", "", "wide", lambda row: _key(row.job)),
     Column("state", "State", "", "", lambda row: _rank(row.state)),
     Column("schedule", "Schedule", "", "schedule"),
-    _LAST_RESULT,
+    replace(_LAST_RESULT, classes="wide least"),
     _FAILED,
     _LAST_RUNS,
     _TYPICAL,

@@ -37,7 +37,14 @@ from quartzpy.dashboard.times import utc
 from quartzpy.errors import InvalidValueError, JobNotFoundError, TriggerNotFoundError
 from quartzpy.instants import zone
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations import ExecutionSummary, JobSummary, PlannedRun, TriggerSummary, allowed_actions
+from quartzpy.operations import (
+    ExecutionSummary,
+    JobSummary,
+    PlannedRun,
+    RunningView,
+    TriggerSummary,
+    allowed_actions,
+)
 from quartzpy.operations.audit_log import undoing
 from quartzpy.operations.executions import EXAMINED
 from quartzpy.operations.timeline import CELLS, LONGEST, SHORTEST
@@ -57,10 +64,19 @@ def overview(context: RequestContext) -> Response:
         "overview.html",
         live="executions nodes schedule",
         overview=model,
+        running=_by_job(model.running),
         agenda=_by_trigger(model.agenda),
         throughput=throughput_plot(model.throughput),
         lateness=lateness_plot(model.lateness),
     )
+
+
+def _by_job(rows: Sequence[RunningView]) -> list[list[RunningView]]:
+    """Return what runs by job, the job of the longest execution first: quick jobs neither fill the list nor lead it."""
+    by_job: dict[JobKey, list[RunningView]] = {}
+    for row in rows:
+        by_job.setdefault(row.job, []).append(row)
+    return list(by_job.values())
 
 
 def _by_trigger(runs: Sequence[PlannedRun]) -> list[tuple[PlannedRun, int]]:

@@ -31,7 +31,7 @@ from quartzpy.placement import Placement
 from quartzpy.scheduler.explain import Explanation, Moment
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.singles import mode_of_job, placements
-from quartzpy.states import ExecutionState, JobMode, NodeMode, TriggerState
+from quartzpy.states import ExecutionState, JobMode, NodeMode, Outcome, TriggerState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import LockRecord, Minutes, PausedOverdue, Tallies
 from quartzpy.store.queries import ExecutionQuery, TriggerOrder, TriggerQuery
@@ -55,7 +55,9 @@ MOST_SLOW = 200
 """The number of running executions, the longest first, whose timeouts are looked up."""
 MOST_EXAMINED = 2_000
 """The number of executions among which those that are retried, or were lost with their node, are found."""
-_MINUTE = timedelta(minutes=1)
+MOST_MISFIRES = 1_000
+"""The number up to which the misfires of a day are counted."""
+_MINUTE, _DAY = timedelta(minutes=1), timedelta(days=1)
 DUE = timedelta(seconds=2)
 """The delay from which a trigger counts as due while all workers are busy."""
 _WAITING = frozenset({TriggerState.WAITING})
@@ -104,6 +106,7 @@ class Overview:
     incidents: tuple[Incident, ...]
     """What is wrong, the worst first."""
     running: tuple[RunningView, ...]
+    """The executions that have run longest, then those that are only claimed."""
     late: tuple[LateTrigger, ...]
     failed: tuple[ExecutionSummary, ...]
     """The latest failures, and the latest executions that were lost with their node. Those that are retried or lost are
@@ -120,7 +123,8 @@ class Overview:
     nodes: tuple[NodeView, ...]
     counts: Mapping[str, Count]
     """The numbers of jobs, of triggers by state, of claims and executions, and of late triggers ("jobs", "WAITING",
-    "claimed", "running", "late"), each counted up to 10,000. `running` and `late` list only the first of them."""
+    "claimed", "running", "late"), each counted up to 10,000. `running` and `late` list only the first of them. "failed"
+    are the executions that failed within the last hour, "misfires" those of a day, up to 1,000."""
     repeatable: tuple[int, ...] = ()
     """The fire ids of those of `failed` that can run again: no retry follows, and their jobs are stored."""
 
@@ -164,7 +168,7 @@ def overview(source: Source) -> Overview:
     return Overview(
         now=now,
         incidents=data.incidents(),
-        running=data.running[:MOST_RUNNING],
+        running=tuple(sorted(data.running, key=_duration, reverse=True)[:MOST_RUNNING]),
         late=data.late(),
         failed=data.failed,
         agenda=tuple(data.agenda.runs()),
@@ -173,7 +177,12 @@ def overview(source: Source) -> Overview:
         series_since=minutes.complete_since,
         nodes=data.cluster.nodes,
         lost_nodes=tuple(end for end in data.cluster.ends if end.how == "lost"),
-        counts={**_counts(data.tallies), "late": data.late_jobs.total},
+        counts={
+            **_counts(data.tallies),
+            "late": data.late_jobs.total,
+            "failed": _failed(minutes, now),
+            "misfires": counted(data.misfires, MOST_MISFIRES),
+        },
         repeatable=tuple(data.repeatable()),
     )
 
@@ -208,6 +217,7 @@ class _OverviewData:
         self._others = ask(lambda store: admin(store).other_schedulers(MOST_OTHERS))
         final = ask(lambda store: store.find(_FINAL, MOST_FAILURES))
         latest = ask(lambda store: store.find(_LATEST, MOST_FAILED))
+        misfires = ask(lambda store: admin(store).recent_misfires(_DAY, most=MOST_MISFIRES))
         ends = clusters.node_ends(self._reading)
         self._nodes = moment.nodes()
         self._running = moment.running()
@@ -217,6 +227,7 @@ class _OverviewData:
         self.tallies = tallies()
         self._overdue = overdue()
         self._paused = paused()
+        self.misfires = misfires()
         self._failures = final()
         self.failed = self._latest_failures(latest())
 
@@ -408,6 +419,15 @@ class _Stopped:
 
 def _mode(reading: Reading, job: JobKey) -> Answer[JobMode | None]:
     return reading.ask(lambda store: mode_of_job(store, job))
+
+
+def _duration(row: RunningView) -> timedelta:
+    return row.elapsed if row.elapsed is not None else timedelta(-1)
+
+
+def _failed(minutes: Minutes, now: datetime) -> Count:
+    number = sum(minute.outcomes.get(Outcome.FAILED, 0) for minute in minutes.minutes)
+    return Count(number, minutes.complete_since > _first_minute(now))
 
 
 def _placements(reading: Reading, jobs: Collection[JobKey]) -> Callable[[], dict[JobKey, Placement]]:

@@ -323,6 +323,13 @@ def test_a_timeline_reads_the_executions_of_its_span_alone(
     assert read(explain(history.cells_text(by, in_group=False), **span, **bounds)) <= 130
 
 
+@filled(Fill(FILL_PAGES), Fill(FILL_PAGES, "good"))
+@pytest.mark.parametrize("by", Lanes)
+def test_a_timeline_counts_the_latest_misfires_alone(explain: Callable[..., list[dict[str, Any]]], by: Lanes) -> None:
+    span = {"start": _THEN, "end": _THEN + timedelta(days=30), "cells": 10, "limit": _SOME}
+    assert 0 < read(explain(history.misfires_text(by, in_group=False), **span)) <= _SOME
+
+
 AMONG = 200
 _MANY = JobKey("known")
 _SOME_TIME_AGO = datetime.now(UTC) - timedelta(hours=23)

@@ -22,6 +22,7 @@ from quartzpy.store.postgresql.admin.records import (
     LoneExecution,
     MinuteRecord,
     Minutes,
+    MisfireCell,
 )
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.lookups import ExecutionColumns
@@ -174,6 +175,20 @@ def executions_in_cells(
         for cell, number in zip(its_cells, numbers, strict=True)
     )
     return CountedExecutions(records, rows[0][0], rows[0][1])
+
+
+def misfires_in_cells(
+    session: SqlSession, start: datetime, end: datetime, *, by: Lanes, cells: int, limit: int, group: str | None = None
+) -> list[MisfireCell]:
+    """Count the misfires that were handled within a span, by lane and by part of the span, among the latest `limit`."""
+    values = {"start": start, "end": end, "cells": cells, "limit": limit}
+    of_group = {} if group is None else {"group": group}
+    rows = session.read_one(misfires_text(by, in_group=group is not None), **values, **of_group)
+    return [MisfireCell(*row) for row in rows]
+
+
+def misfires_text(by: Lanes, *, in_group: bool) -> str:
+    return _SQL("misfires", by_node=by is Lanes.NODE, by_group=by is Lanes.GROUP, in_group=in_group)
 
 
 def cells_text(by: Lanes, *, in_group: bool) -> str:

@@ -117,6 +117,33 @@ SELECT (SELECT CASE WHEN sum(number) < :'limit'::int THEN :'start'::timestamptz 
          GROUP BY lane_group, lane_name, outcome, alone) AS c
   LEFT JOIN LATERAL (SELECT * FROM qrtz_executions x WHERE x.fire_id = c.alone LIMIT 1) AS e ON true;
 
+-- name: misfires
+-- Counts the misfires that were handled within a span, by lane and by cell, as `cells` does: among the latest ones,
+-- because no index has the order of time.
+SELECT
+       \if :by_node
+       ''::text AS lane_group, instance_id::text AS lane_name,
+       \else
+       job_group::text AS lane_group,
+       \if :by_group
+       ''
+       \else
+       job_name
+       \endif
+       ::text AS lane_name,
+       \endif
+       least(floor(date_part('epoch', handled_at - :'start'::timestamptz) * :'cells'::int
+                   / date_part('epoch', :'end'::timestamptz - :'start'::timestamptz)),
+             :'cells'::int - 1)::int AS cell,
+       count(*)
+  FROM (SELECT job_group, job_name, instance_id, handled_at
+          FROM qrtz_misfires WHERE sched_name = :'sched' ORDER BY id DESC LIMIT :'limit'::int) AS latest
+ WHERE handled_at >= :'start'::timestamptz AND handled_at < :'end'::timestamptz
+   \if :in_group
+   AND job_group = :'group'
+   \endif
+ GROUP BY 1, 2, 3;
+
 -- name: failing_jobs
 -- The jobs of which some executions failed for good, among the latest executions of all jobs. One that failed and is
 -- retried is neither a failure nor a success: its retry is.

@@ -51,6 +51,7 @@ class Admin:
     trigger_health = calls(history.trigger_health)
     attempts = calls(history.attempts)
     executions_in_cells = calls(history.executions_in_cells)
+    misfires_in_cells = calls(history.misfires_in_cells)
     find_keys = calls(search.find_keys)
     tables = calls(server.tables)
     locks = calls(server.locks)

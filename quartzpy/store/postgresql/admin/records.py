@@ -85,6 +85,16 @@ class CellRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class MisfireCell:
+    """The misfires of a lane that were handled in a part of a span."""
+
+    lane_group: str
+    lane_name: str
+    cell: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class CountedExecutions:
     """The executions that overlap a span, counted in cells."""
 
