@@ -76,9 +76,7 @@ _SLOW = Column(
 
 JOBS: Sequence[Column] = (
     Column("job", "Job", value=lambda row: _key(row.key), is_fixed=True),
-    Column(
-        "type", "Type", "The last part of the name of its class or function", "wide least", lambda row: row.job_type
-    ),
+    Column("type", "Type", "The last part of the name of its class or function", "wide less", lambda row: row.job_type),
     _LAST_RESULT,
     _FAILED,
     _LAST_RUNS,
@@ -86,7 +84,7 @@ JOBS: Sequence[Column] = (
     _SLOW,
     Column("triggers", "Triggers", "", "number wide least", lambda row: row.triggers.number, True),
     Column("next", "Next fire", "", "", lambda row: row.next_fire_time),
-    Column("last", "Last fire", "", "wide least", lambda row: row.previous_fire_time, True),
+    Column("last", "Last fire", "", "wide less", lambda row: row.previous_fire_time, True),
 )
 TRIGGERS: Sequence[Column] = (
     Column("trigger", "Trigger", value=lambda row: _key(row.key), is_fixed=True),

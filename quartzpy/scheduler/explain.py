@@ -276,8 +276,8 @@ def _limit(situation: Situation) -> list[str]:
 
 def _executions(situation: Situation) -> list[str]:
     return [
-        f"Execution {row.fire_id} of its job, fired by {row.trigger_key}, has been running on node {row.instance_id}"
-        f" for {span_in_words(situation.now - row.fire_time)}."
+        f"Execution {row.fire_id} of its job, fired by trigger {row.trigger_key}, has been running on node"
+        f" {row.instance_id} for {span_in_words(situation.now - row.fire_time)}."
         for row in situation.running
         if row.state == "EXECUTING"
     ]

@@ -111,7 +111,7 @@ def test_its_job_runs(scheduler: Scheduler) -> None:
     assert said[0] == "Its job is at its concurrency limit; the trigger waits until an execution ends."
     assert said[1] == "Its job allows 1 concurrent execution."
     assert said[2].startswith(
-        f"Execution {context.fire_id} of its job, fired by DEFAULT.first, has been running on node"
+        f"Execution {context.fire_id} of its job, fired by trigger DEFAULT.first, has been running on node"
     )
 
 

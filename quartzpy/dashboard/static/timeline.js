@@ -109,7 +109,7 @@
   document.addEventListener("htmx:after:swap", () => { drop(); hide(); });
 
   // --- The keyboard: one stop for each lane, and arrow keys within it.
-  document.addEventListener("focusout", hide);
+  document.addEventListener("focusout", (event) => { if (event.target.matches(".runs")) hide(); });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") { drop(); hide(); return; }
     const svg = event.target;
