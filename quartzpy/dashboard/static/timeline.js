@@ -34,7 +34,9 @@
     svg.append(box);
     return box;
   };
-  const show = (text, x, y) => {
+  let anchor = null;
+  const show = (text, x, y, of) => {
+    anchor = of;
     if (tip.textContent !== text) tip.textContent = text;
     tip.classList.add("shown");
     const width = tip.offsetWidth, height = tip.offsetHeight;
@@ -55,9 +57,9 @@
     const svg = event.target.closest ? event.target.closest(".runs") : null;
     const box = svg && event.target.closest(svg.matches(".plot") ? "rect.hit" : "rect, .mark");
     const cell = svg && svg.dataset.cells ? Math.floor(share(svg, event.clientX) * Number(svg.dataset.parts)) : -1;
-    if (box && box.matches(".mark")) show(textOf(box), event.clientX, event.clientY);
-    else if (cell >= 0 && cellsOf(svg).has(cell)) show(cellText(svg, cell), event.clientX, event.clientY);
-    else if (box) show(textOf(box), event.clientX, event.clientY);
+    if (box && box.matches(".mark")) show(textOf(box), event.clientX, event.clientY, box);
+    else if (cell >= 0 && cellsOf(svg).has(cell)) show(cellText(svg, cell), event.clientX, event.clientY, svg);
+    else if (box) show(textOf(box), event.clientX, event.clientY, box);
     else if (event.type === "pointerdown" || !document.activeElement || !document.activeElement.matches(".runs")) hide();
   };
   document.addEventListener("pointermove", point);
@@ -106,7 +108,11 @@
     location.assign(url);
   });
   document.addEventListener("pointercancel", drop);
-  document.addEventListener("htmx:after:swap", () => { drop(); hide(); });
+  // A live page that is fetched anew keeps the tip of what the pointer is on.
+  document.addEventListener("htmx:after:swap", () => {
+    drop();
+    if (!anchor || !anchor.isConnected || !anchor.matches(":hover, .at")) hide();
+  });
 
   // --- The keyboard: one stop for each lane, and arrow keys within it.
   document.addEventListener("focusout", (event) => { if (event.target.matches(".runs")) hide(); });
@@ -124,7 +130,7 @@
       const box = counted ? mark(svg, all[to]) : all[to];
       box.classList.add("at");
       const place = box.getBoundingClientRect();
-      show(textOf(box), place.left, place.bottom - 14);
+      show(textOf(box), place.left, place.bottom - 14, box);
     } else if (event.key === "Enter" && now >= 0) {
       const link = reached.closest("a");
       if (link) location.assign(link.getAttribute("href"));
