@@ -156,7 +156,7 @@ def test_columns_and_the_order_are_chosen_without_a_script(
     assert box is not None
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= viewport["width"]
-    form.get_by_label("Last result").uncheck()
+    form.get_by_role("checkbox", name="Last result").uncheck()
     form.get_by_label("Sort by").select_option(label="Job, descending")
     form.get_by_role("button", name="Show").click()
     page.wait_for_url("**/jobs?group=billing&sort=-job")
