@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from quartzpy.dashboard import lists
 from quartzpy.dashboard.background import BackgroundActions
 from quartzpy.dashboard.drawing.plots import draw_year, lateness_plot, run_bars, split_bar, throughput_plot
 from quartzpy.dashboard.drawing.timeline import draw_timeline
 from quartzpy.dashboard.links import job_key, trigger_key
+from quartzpy.dashboard.lists import COLUMNS, MOST_SORTED, Column, ListHead, hidden_columns, in_order
 from quartzpy.dashboard.live import AUDIT
 from quartzpy.dashboard.request_context import (
     EXHAUSTED,
     LATE,
+    PAGE_SIZE,
     RequestContext,
     execution_filters,
     instant_filter,
@@ -33,10 +37,21 @@ from quartzpy.dashboard.times import utc
 from quartzpy.errors import InvalidValueError, JobNotFoundError, TriggerNotFoundError
 from quartzpy.instants import zone
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations import PlannedRun, allowed_actions
+from quartzpy.operations import (
+    ExecutionSummary,
+    JobSummary,
+    PlannedRun,
+    RunningView,
+    TriggerSummary,
+    allowed_actions,
+)
 from quartzpy.operations.audit_log import undoing
+from quartzpy.operations.executions import EXAMINED
 from quartzpy.operations.timeline import CELLS, LONGEST, SHORTEST
-from quartzpy.states import ActionState, ExecutionState, JobMode, MisfireAction, Outcome, TriggerState
+from quartzpy.operations.unscheduled import kind_of
+from quartzpy.scheduler.querying import Page
+from quartzpy.states import ENDED, ActionState, ExecutionState, JobMode, MisfireAction, Outcome, TriggerState
+from quartzpy.store.postgresql.execution_pages import Rank
 from quartzpy.store.queries import TriggerOrder
 
 # --- now
@@ -49,6 +64,7 @@ def overview(context: RequestContext) -> Response:
         "overview.html",
         live="executions nodes schedule",
         overview=model,
+        running=_by_job(model.running),
         agenda=_by_trigger(model.agenda),
         throughput=throughput_plot(model.throughput),
         lateness=lateness_plot(model.lateness),
@@ -77,6 +93,14 @@ def incident_list(context: RequestContext) -> Response:
         page=past,
         spans=_LATELY,
     )
+
+
+def _by_job(rows: Sequence[RunningView]) -> list[list[RunningView]]:
+    """Return what runs by job, the job of the longest execution first: quick jobs neither fill the list nor lead it."""
+    by_job: dict[JobKey, list[RunningView]] = {}
+    for row in rows:
+        by_job.setdefault(row.job, []).append(row)
+    return list(by_job.values())
 
 
 def _by_trigger(runs: Sequence[PlannedRun]) -> list[tuple[PlannedRun, int]]:
@@ -149,10 +173,56 @@ _MODES = [("", "All"), *((str(mode), str(mode).capitalize()) for mode in JobMode
 
 
 def job_list(context: RequestContext) -> Response:
-    jobs = context.operations.jobs(**page_position(context), **job_filters(context))
-    mode = context.parameter("mode")
+    def read(limit: int, after: str | None) -> Page[JobSummary]:
+        return context.operations.jobs(limit=limit, after=after, **filters)
+
+    if (changed := _changed_columns(context, "jobs", lists.JOBS)) is not None:
+        return changed
+    filters, mode = job_filters(context), context.parameter("mode")
     allowed = allowed_actions.on_some_job(set(JobMode) if mode is None else {JobMode(mode)})
-    return context.render("jobs.html", live="schedule executions", page=jobs, modes=_MODES, allowed=allowed)
+    jobs, head = _sorted(
+        context, "jobs", lists.JOBS, {"job": read}, lambda: context.operations.jobs_are_few(MOST_SORTED, **filters)
+    )
+    return context.render("jobs.html", live="schedule executions", page=jobs, head=head, modes=_MODES, allowed=allowed)
+
+
+_Read = Callable[[int, str | None], Page[Any]]
+
+
+def _sorted(
+    context: RequestContext,
+    name: str,
+    columns: Sequence[Column],
+    reads: Mapping[str, _Read],
+    are_few: Callable[[], bool],
+) -> tuple[Page[Any], ListHead]:
+    """Return a list in the order that its reader chose, and its head.
+
+    `reads` has the reads that an index serves, by the parameter `sort` of their order; the first is the usual one. If
+    the whole list `are_few` rows, all other orders are possible too.
+    """
+    usual = next(iter(reads))
+    sort, after = context.parameter("sort") or "", context.parameter("after")
+    by_value = {column.name for column in columns if column.value is not None}
+    page, is_whole = None, False
+    if sort.removeprefix("-") in by_value and sort not in reads and after is None:
+        whole = reads[usual](MOST_SORTED, None)
+        if whole.next_cursor is None:
+            page, is_whole = Page(in_order(whole, columns, sort), None), True
+    if page is None:
+        sort = sort if sort in reads else usual
+        page = reads[sort](PAGE_SIZE, after)
+        is_whole = (page.next_cursor is None and after is None) or are_few()
+    hidden = hidden_columns(name, columns, context.chosen_columns(name))
+    sortable = frozenset(by_value if is_whole else {order.removeprefix("-") for order in reads})
+    return page, ListHead(columns, hidden, sortable, not is_whole, "" if sort == usual else sort, usual)
+
+
+def _changed_columns(context: RequestContext, name: str, columns: Sequence[Column]) -> Response | None:
+    """Return the answer to the form in which a reader chose the columns of a list; None if none was sent."""
+    chosen = context.request.query_params.getlist(COLUMNS)
+    names = {column.name for column in columns}
+    return context.with_columns(name, [column for column in chosen if column in names]) if chosen else None
 
 
 def one_job(context: RequestContext) -> Response:
@@ -173,7 +243,10 @@ def _gone(
 ) -> Response:
     """Return the page of a job or a trigger that only the history knows."""
     executions = context.links.to("/executions", **filters)
-    return context.render("gone.html", status=404, key=key, place=place, sentences=sentences, executions=executions)
+    kind = kind_of(key) if isinstance(key, TriggerKey) else None
+    return context.render(
+        "gone.html", status=404, key=key, kind=kind, place=place, sentences=sentences, executions=executions
+    )
 
 
 _TRIGGER_STATES = [
@@ -186,14 +259,26 @@ _TRIGGER_STATES = [
     ("ERROR", "Error"),
     ("COMPLETE", "Complete"),
 ]
-_ORDERS = [(str(TriggerOrder.KEY), "Group and name"), (str(TriggerOrder.NEXT_FIRE_TIME), "Next fire time")]
 
 
 def trigger_list(context: RequestContext) -> Response:
-    triggers = context.operations.triggers(
-        **page_position(context),
-        **trigger_filters(context),
-        order_by=context.parameter("order") or TriggerOrder.KEY,
+    if (changed := _changed_columns(context, "triggers", lists.TRIGGERS)) is not None:
+        return changed
+    filters = trigger_filters(context)
+    is_by_schedule = filters.pop("by_schedule") is not None
+    has_filter = any(value is not None for value in filters.values())
+    filters["by_schedule"] = is_by_schedule
+    hidden = context.operations.unscheduled_triggers() if is_by_schedule else None
+
+    def read(order: TriggerOrder) -> Callable[[int, str | None], Page[TriggerSummary]]:
+        return lambda limit, after: context.operations.triggers(limit=limit, after=after, order_by=order, **filters)
+
+    triggers, head = _sorted(
+        context,
+        "triggers",
+        lists.TRIGGERS,
+        {"trigger": read(TriggerOrder.KEY), "next": read(TriggerOrder.NEXT_FIRE_TIME)},
+        lambda: context.operations.triggers_are_few(MOST_SORTED, **filters),
     )
     state = context.parameter("state")
     states = set(TriggerState) if state is None else {TriggerState.WAITING if state == LATE else TriggerState(state)}
@@ -201,9 +286,11 @@ def trigger_list(context: RequestContext) -> Response:
         "triggers.html",
         live="schedule executions",
         page=triggers,
+        head=head,
         states=_TRIGGER_STATES,
-        orders=_ORDERS,
         job=job_filter(context),
+        has_filter=has_filter,
+        hidden=None if hidden is None else hidden(),
         allowed=allowed_actions.on_some_trigger(states),
     )
 
@@ -266,18 +353,45 @@ _EXECUTION_STATES = [
 _SINCE = [("", "Any time"), ("15m", "Last 15 minutes"), ("1h", "Last hour"), ("1d", "Last day"), ("7d", "Last week")]
 
 
+_RANKS = {"-ran": Rank.DURATION, "-late": Rank.WAIT}
+
+
 def execution_list(context: RequestContext) -> Response:
-    executions = context.operations.executions(**page_position(context), **execution_filters(context))
+    if (changed := _changed_columns(context, "executions", lists.EXECUTIONS)) is not None:
+        return changed
+    filters, job = execution_filters(context), job_filter(context)
+    listed = _listed_states(context.parameter("state"))
+    can_rank = listed <= ENDED
+    rank = _RANKS.get(context.parameter("sort") or "") if can_rank else None
+    ranked = None if rank is None else context.operations.ranked_executions(rank, **page_position(context), **filters)
+    page: Page[ExecutionSummary]
+    if ranked is None:
+        page = context.operations.executions(**page_position(context), **filters)
+    else:
+        page = Page(ranked.executions, ranked.next_cursor, EXAMINED)
+    head = ListHead(
+        lists.EXECUTIONS,
+        hidden_columns("executions", lists.EXECUTIONS, context.chosen_columns("executions")),
+        frozenset({"ended", "ran", "late"} if can_rank else ()),
+        True,
+        "" if rank is None else context.parameter("sort") or "",
+        "-ended" if can_rank else "",
+    )
+    # The first page is live; a later one shows what was there when its cursor was made.
+    is_live = not context.parameter("after")
     return context.render(
         "executions.html",
-        # The first page is live; a later one shows what was there when its cursor was made.
-        live="" if context.parameter("after") else "executions",
-        page=executions,
+        live="executions" if is_live else "",
+        is_steady=is_live and can_rank and ranked is None,
+        page=page,
+        head=head,
+        ranked=ranked,
         states=_EXECUTION_STATES,
         spans=_SINCE,
-        job=job_filter(context),
+        job=job,
         trigger=trigger_filter(context),
-        allowed=allowed_actions.on_some_execution(_listed_states(context.parameter("state"))),
+        hint=context.operations.job_hint(job) if job is not None and not page else None,
+        allowed=allowed_actions.on_some_execution(listed),
     )
 
 
@@ -312,7 +426,7 @@ def misfire_list(context: RequestContext) -> Response:
         **span_filters(context),
     )
     live = "" if context.parameter("after") else "schedule"
-    return context.render("misfires.html", live=live, page=misfires, actions=_MISFIRE_ACTIONS)
+    return context.render("misfires.html", live=live, is_steady=bool(live), page=misfires, actions=_MISFIRE_ACTIONS)
 
 
 _ACTION_STATES = [("", "All"), *((str(state), str(state).capitalize()) for state in ActionState)]

@@ -10,12 +10,15 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from quartzpy.dashboard.drawing.plots import sparkline
 from quartzpy.dashboard.links import NAVIGATION, Links
+from quartzpy.dashboard.lists import PLAIN_EXECUTIONS, PLAIN_TRIGGERS
 from quartzpy.dashboard.times import Times, span_text, utc
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import Count
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.render import json_text
+from quartzpy.operations.unscheduled import GROUPS, kind_of
 from quartzpy.texts import numbered, visible
 
 _MARKED = re.compile(
@@ -53,8 +56,20 @@ def _environment() -> Environment:
         percent=percent,
         pretty=json_text,
         short_type=short_type,
+        instruction=instruction_words,
     )
-    made.globals.update(time=time_element, said=said, navigation=NAVIGATION, action_table=ACTIONS, no_time=timedelta())
+    made.globals.update(
+        time=time_element,
+        said=said,
+        navigation=NAVIGATION,
+        action_table=ACTIONS,
+        no_time=timedelta(),
+        kind_of=kind_of,
+        group_words=GROUPS,
+        sparkline=sparkline,
+        plain_triggers=PLAIN_TRIGGERS,
+        plain_executions=PLAIN_EXECUTIONS,
+    )
     return made
 
 
@@ -98,12 +113,22 @@ def _marked(times: Times, match: re.Match[str], links: Links | None) -> Markup |
     if match["code"]:
         return Markup("<code>{}</code>").format(match["code"])
     if match["kind"]:
+        name = _words(match["kind"].lower(), match["name"])
         place = None if links is None else _place(links, match["kind"].lower(), match["name"])
-        return None if place is None else Markup('{} <a href="{}">{}</a>').format(match["kind"], place, match["name"])
+        if place is None:
+            return None if name == match["name"] else escape(f"{match['kind']} {name}")
+        return Markup('{} <a href="{}">{}</a>').format(match["kind"], place, name)
     try:
         return time_element(times, datetime.fromisoformat(match[0]), form="exact")
     except ValueError:
         return None
+
+
+def _words(kind: str, name: str) -> str:
+    """Return what a sentence calls something: a trigger that the scheduler made is called by what it is for."""
+    group, _, rest = name.partition(".")
+    words = kind_of(TriggerKey(rest, group)) if kind == "trigger" and rest else None
+    return name if words is None else f"({words})"
 
 
 def _place(links: Links, kind: str, name: str) -> str | None:
@@ -136,6 +161,11 @@ def lines(text: str) -> str:
 
 def percent(value: float) -> str:
     return f"{value:.0%}"
+
+
+def instruction_words(instruction: str) -> str:
+    """Return a misfire instruction in words: "fire once now"; "smart" is the default of each kind of trigger."""
+    return instruction.replace("_", " ").replace("smart", "the default", 1)
 
 
 def short_type(job_type: str) -> str:

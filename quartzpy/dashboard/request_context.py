@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from quartzpy.clock import Clock
 from quartzpy.dashboard.cookies import checked_form, csrf_token, keep_csrf_token
 from quartzpy.dashboard.links import ROOT, Links, job_key, trigger_key
+from quartzpy.dashboard.lists import COLUMNS
 from quartzpy.dashboard.rendering import render
 from quartzpy.dashboard.times import ZONE_COOKIE, Times, is_zone, times_of
 from quartzpy.errors import InvalidValueError, QuartzpyError
@@ -31,6 +32,7 @@ from quartzpy.states import ENDED, ExecutionState, TriggerState
 
 THEME_COOKIE = "quartzpy_theme"
 THEMES = ("auto", "light", "dark")
+COLUMNS_COOKIE = "quartzpy_columns"
 NOTICE_COOKIE = "quartzpy_notice"
 """The text that the next page shows once, after an action."""
 FOLLOWED_COOKIE = "quartzpy_followed"
@@ -119,10 +121,23 @@ class RequestContext:
         """Return this context with another present: the store's, as a read model gives it."""
         return dataclasses.replace(self, times=self.times.at(lambda: now))
 
+    def chosen_columns(self, list_name: str) -> list[str] | None:
+        """Return the names of the columns that the reader chose for a list; None if they never did."""
+        names = self.request.cookies.get(f"{COLUMNS_COOKIE}_{list_name}")
+        return None if names is None else names.split(".")
+
+    def with_columns(self, list_name: str, names: Sequence[str]) -> Response:
+        """Keep the columns that a form chose for a list, and send the reader back to it."""
+        response = RedirectResponse(self.links.here(**{COLUMNS: None}), 303)
+        value = ".".join(filter(str.isalnum, names)) or "none"
+        name = f"{COLUMNS_COOKIE}_{list_name}"
+        response.set_cookie(name, value, _YEAR, path=self._cookie_path, httponly=True, samesite="lax")
+        return response
+
     def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """Return a page, or its content alone for the script of an open page."""
         layout = "actions/dialog.html" if self.is_dialog else "fragment.html" if self.is_fragment else "layout.html"
-        text = render(template, context=self, layout=layout, **{"live": "", **values})
+        text = render(template, context=self, layout=layout, **{"live": "", "is_steady": False, **values})
         response = self._answer(text, status)
         keep_csrf_token(self.request, response)
         self._keep_choices(response)
@@ -248,9 +263,11 @@ def group_filter(context: RequestContext) -> GroupMatcher | None:
 
 
 def job_filter(context: RequestContext) -> JobKey | None:
-    """Return the filter by job: `job` is its name, `job_group` its group."""
-    name = context.parameter("job")
-    return None if name is None else job_key({"name": name, "group": context.parameter("job_group")})
+    """Return the filter by job: `job` is its name and `job_group` its group, or `job` has both, as people type them."""
+    name, group = context.parameter("job"), context.parameter("job_group")
+    if name is not None and group is None and "." in name.strip("."):
+        group, _, name = name.partition(".")
+    return None if name is None else job_key({"name": name, "group": group})
 
 
 def trigger_filter(context: RequestContext) -> TriggerKey | None:
@@ -273,7 +290,7 @@ def trigger_filters(context: RequestContext) -> dict[str, Any]:
     """Return the filters of the list of triggers."""
     state = context.parameter("state")
     late_from = context.operations.now() - OVERDUE if state == LATE else None
-    return {
+    filters = {
         "job": job_filter(context),
         "group": group_filter(context),
         "contains": context.parameter("contains"),
@@ -284,6 +301,10 @@ def trigger_filters(context: RequestContext) -> dict[str, Any]:
         "until": late_from,
         "due_until": late_from,
     }
+    # Whoever looks for something finds it; only the whole list leaves out what nobody scheduled to repeat.
+    has_filter = any(value is not None for value in filters.values())
+    is_by_schedule = not has_filter and context.parameter("all") is None
+    return {**filters, "by_schedule": True if is_by_schedule else None}
 
 
 def execution_filters(context: RequestContext) -> dict[str, Any]:

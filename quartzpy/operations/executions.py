@@ -8,18 +8,26 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.errors import ExecutionNotFoundError
-from quartzpy.job_data import INTERNAL_KEYS, decode, decode_value
+from quartzpy.job_data import decode, decode_value
 from quartzpy.jobs.internal_entries import nominal_fire
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import RETRYING_JOBS, JobKey, TriggerKey
 from quartzpy.operations import allowed_actions
 from quartzpy.operations.source import EXAMINED as EXAMINED_ROWS
-from quartzpy.operations.source import Source, attempt, examined_page, page_of, view_of
+from quartzpy.operations.source import (
+    Source,
+    attempt,
+    examined_page,
+    page_of,
+    view_of,
+)
+from quartzpy.operations.unscheduled import retries_of, without_internals
 from quartzpy.scheduler.explain import span_in_words
-from quartzpy.scheduler.querying import Page
+from quartzpy.scheduler.querying import Page, decoded_cursor, encoded_cursor
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import mode_of_job
 from quartzpy.states import ExecutionState
 from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.execution_pages import Rank
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord
 from quartzpy.texts import headline
@@ -88,6 +96,31 @@ def page(reading: Reading, query: ExecutionQuery, limit: int, after: str | None)
     return page_of(examined_page(reading, "executions", query, limit, after), summary)
 
 
+@dataclass(frozen=True, slots=True)
+class RankedExecutions:
+    """The executions that ran or waited longest, among the latest ones."""
+
+    executions: tuple[ExecutionSummary, ...]
+    """The longest first."""
+    since: datetime | None
+    """The end of the earliest execution that was looked at; None if all that the filters bound were."""
+    next_cursor: str | None
+    """Continues with the executions before those that were looked at; None if there are no others."""
+
+
+def ranked(reading: Reading, query: ExecutionQuery, by: Rank, limit: int, after: str | None = None) -> RankedExecutions:
+    """See `Operations.ranked_executions`."""
+    query = replace(query, among=EXAMINED)
+    position = None if after is None else decoded_cursor("executions", query.shape, after)
+    records = reading.ask(lambda store: admin(store).ranked_executions(query, by, limit, position, among=EXAMINED))
+    # The latest executions of a trigger are nearly always all of them.
+    end = None if query.trigger_key else reading.ask(lambda store: admin(store).last_examined(query, position))()
+    rows = tuple(map(summary, records()))
+    if end is None:
+        return RankedExecutions(rows, None, None)
+    return RankedExecutions(rows, end[1], encoded_cursor("executions", end))
+
+
 def has_run(reading: Reading, job: JobKey) -> bool:
     query = ExecutionQuery(job_key=job, among=EXAMINED)
     return bool(reading.ask(lambda store: store.find(query, 1))())
@@ -145,6 +178,8 @@ class ExecutionView:
     """The trigger's data at the fire, with secrets hidden."""
     of_trigger: TriggerKey
     """The trigger of the first attempt, which that of a retry repeats."""
+    retries: int | None
+    """The number of retries that its job allows, if this is one."""
     result: Any
     """The return value of the job, with secrets hidden."""
     elapsed: timedelta | None
@@ -175,6 +210,8 @@ def view(source: Source, fire_id: int) -> ExecutionView:
     if record.state is ExecutionState.PROCESSING and record.fire_time is not None:
         elapsed = max(timedelta(), now - record.fire_time)
     mode = reading.ask(lambda store: mode_of_job(store, record.job_key)) if has_ended else None
+    is_retry = record.trigger_key.group == RETRYING_JOBS
+    jobs = reading.ask(lambda store: store.jobs([record.job_key])) if is_retry else None
     past_timeout = _past_timeout(reading, record, elapsed)
     running = next((row for row in claims() if row.fire_id == fire_id), None)
     data, bad_data = attempt(lambda: decode(record.trigger_data_text))
@@ -184,8 +221,9 @@ def view(source: Source, fire_id: int) -> ExecutionView:
         execution=summary(record),
         traceback=record.error,
         log=record.log_text,
-        data=source.shown({name: value for name, value in (data or {}).items() if name not in INTERNAL_KEYS}),
+        data=source.shown(without_internals(data or {})),
         of_trigger=nominal_fire(record.trigger_key, record.scheduled_fire_time, data or {})[0],
+        retries=None if jobs is None else retries_of(attempt(lambda: jobs().get(record.job_key))[0]),
         result=source.redaction.of(result),
         elapsed=elapsed,
         cancel_requested=cancel_requested,

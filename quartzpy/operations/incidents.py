@@ -20,6 +20,7 @@ from quartzpy.operations.executions import GRACE, RunningView
 from quartzpy.operations.groups import PoolUsage
 from quartzpy.operations.late import LateJobs
 from quartzpy.operations.schedules import short
+from quartzpy.operations.unscheduled import kind_of
 from quartzpy.placement import Placement
 from quartzpy.scheduler.explain import obstacles
 from quartzpy.states import NodeMode
@@ -214,8 +215,12 @@ def named_first(keys: Sequence[object], number: int | None = None) -> str:
     """Return the first of `number` names, by default all of `keys`: "a, b and 7 more"."""
     shown = keys[:MOST_REMEDIES]
     rest = max(len(keys), number or 0) - len(shown)
-    names = ", ".join(map(str, shown)) or "none of them is listed"
+    names = ", ".join(map(_called, shown)) or "none of them is listed"
     return f"{names}{f' and {rest:,} more' if rest else ''}"
+
+
+def _called(subject: object) -> str:
+    return (kind_of(subject) if isinstance(subject, TriggerKey) else None) or str(subject)
 
 
 def _cancels(rows: Iterable[RunningView]) -> tuple[Remedy, ...]:

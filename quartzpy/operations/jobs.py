@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from quartzpy.jobs.job import JobDetail
-from quartzpy.keys import JobKey
+from quartzpy.keys import JobKey, nearest
 from quartzpy.operations import allowed_actions
 from quartzpy.operations.agenda import FIRES, Fires, PlannedRun
 from quartzpy.operations.executions import ExecutionSummary, RunningView, running_view
@@ -23,6 +23,7 @@ from quartzpy.operations.source import (
     Source,
     attempt,
     examined_page,
+    near_keys,
     no_job,
     page_of,
     view_of,
@@ -31,10 +32,10 @@ from quartzpy.operations.triggers import TriggerSummary
 from quartzpy.operations.triggers import summary as trigger_summary
 from quartzpy.scheduler.exporting import definition_of
 from quartzpy.scheduler.querying import Page
-from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.states import JobMode
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.admin.records import JobHealth
+from quartzpy.store.postgresql.admin.records import Health
 from quartzpy.store.queries import JobQuery, TriggerOrder, TriggerQuery
 from quartzpy.store.records import JobRecord
 from quartzpy.texts import headline
@@ -72,8 +73,9 @@ class JobSummary:
     """True if it has more than `trigger_count` triggers, which are counted up to 1,000 for each job of a list. Then
     `next_fire_time` and `previous_fire_time` are None, because they are not known."""
 
-    health: JobHealth | None = None
-    """How its runs went, among the latest 10,000 executions of all jobs; None if it has none there."""
+    health: Health | None = None
+    """How its last runs went: those of four of its triggers, and those among the latest 10,000 executions of all jobs.
+    None if it has none there."""
 
     @property
     def triggers(self) -> Count:
@@ -94,9 +96,30 @@ def summary(record: JobRecord) -> JobSummary:
 def page(reading: Reading, query: JobQuery, limit: int, after: str | None) -> Page[JobSummary]:
     """Return a page of jobs; see `Operations.jobs`."""
     query = replace(query, among=EXAMINED, most_triggers=COUNTED_OF_EACH)
-    records = examined_page(reading, "jobs", query, limit, after)
-    health = reading.ask(lambda store: admin(store).job_health([record.key for record in records], among=LOOKED_AT))
-    return page_of(records, lambda record: replace(summary(record), health=health().get(record.key)))
+    health: list[Answer[dict[JobKey, Health]]] = []
+
+    def ask_health(records: Page[JobRecord]) -> None:
+        keys = [record.key for record in records]
+        health.append(reading.ask(lambda store: admin(store).job_health(keys, among=LOOKED_AT)))
+
+    records = examined_page(reading, "jobs", query, limit, after, ask_more=ask_health)
+    return page_of(records, lambda record: replace(summary(record), health=health[0]().get(record.key)))
+
+
+@dataclass(frozen=True, slots=True)
+class JobHint:
+    """A job that is not stored."""
+
+    key: JobKey
+    nearest: JobKey | None
+    """The key that was probably meant."""
+
+
+def hint(reading: Reading, key: JobKey) -> JobHint | None:
+    """See `Operations.job_hint`."""
+    stored = reading.ask(lambda store: store.job_headers([key]))
+    near = near_keys(reading, key)
+    return None if key in stored() else JobHint(key, nearest(key, near()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -36,15 +36,21 @@ from quartzpy.operations.agenda import PlannedRun
 from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.calendars import CalendarSummary, CalendarYear
 from quartzpy.operations.cluster import Cluster
-from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
+from quartzpy.operations.executions import (
+    ExecutionSummary,
+    ExecutionView,
+    MisfireView,
+    RankedExecutions,
+    RunningView,
+)
 from quartzpy.operations.followed import Followed
 from quartzpy.operations.groups import Groups, Limits
-from quartzpy.operations.jobs import JobSummary, JobView
+from quartzpy.operations.jobs import JobHint, JobSummary, JobView
 from quartzpy.operations.overview import Overview
 from quartzpy.operations.recorded_incidents import RecordedIncident
 from quartzpy.operations.search import SearchResults
 from quartzpy.operations.situation import Incidents
-from quartzpy.operations.source import SECRETS, Redaction, Source
+from quartzpy.operations.source import EXAMINED, SECRETS, Count, Redaction, Source, are_few, counted
 from quartzpy.operations.system import System
 from quartzpy.operations.timeline import Timeline
 from quartzpy.operations.triggers import NEXT_TIMES, TriggerSummary, TriggerView
@@ -65,10 +71,13 @@ from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.states import ActionState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import Lanes, LockRecord
+from quartzpy.store.postgresql.execution_pages import Rank
 from quartzpy.store.queries import ActionQuery, IncidentQuery
 from quartzpy.texts import quoted
 
 MOST_UPCOMING = 1000
+MOST_HIDDEN = 1_000
+"""The number up to which the triggers that the scheduler itself made are counted."""
 
 
 class Operations:
@@ -155,6 +164,15 @@ class Operations:
         """
         return jobs.page(self._source.reading(), job_query(**filters), limit, after)
 
+    def jobs_are_few(self, most: int, **filters: Any) -> bool:
+        """Return whether a page of `most` jobs would be the whole list. At most so many are read to find out."""
+        query = replace(job_query(**filters), among=EXAMINED, most_triggers=0)
+        return are_few(self._source.reading(), "jobs", query, most)
+
+    def job_hint(self, key: JobKey | str) -> JobHint | None:
+        """Return what is said of a job that is not stored: the key that was probably meant; None if it is stored."""
+        return jobs.hint(self._source.reading(), checked_key(key, JobKey))
+
     def job(self, key: JobKey | str) -> JobView:
         """Return one job with its triggers, next runs and last runs.
 
@@ -173,6 +191,19 @@ class Operations:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
         return triggers.page(self._source.reading(), trigger_query(**filters), limit, after)
+
+    def triggers_are_few(self, most: int, **filters: Any) -> bool:
+        """Return whether a page of `most` triggers would be the whole list. At most so many are read to find out."""
+        query = replace(trigger_query(**filters), among=EXAMINED)
+        return are_few(self._source.reading(), f"triggers by {query.order}", query, most)
+
+    def unscheduled_triggers(self) -> Callable[[], Count]:
+        """Ask for the number of triggers of runs by hand, retries, recoveries and continuations, up to 1,000.
+
+        The answer comes with what is read next.
+        """
+        number = self._source.reading().ask(lambda store: admin(store).unscheduled_triggers(MOST_HIDDEN))
+        return lambda: counted(number(), MOST_HIDDEN)
 
     def trigger(self, key: TriggerKey | str, *, next_times: int = NEXT_TIMES) -> TriggerView:
         """Return one trigger with its next fire times, its last executions, and why it does not fire.
@@ -211,6 +242,21 @@ class Operations:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
         return executions.page(self._source.reading(), execution_query(**filters), limit, after)
+
+    def ranked_executions(
+        self, by: Rank | str, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any
+    ) -> RankedExecutions:
+        """Return the ended executions that ran longest ("duration") or waited longest for a node ("wait").
+
+        They are found among the latest 20,000 executions, or those of the trigger, within the span of the filters;
+        `next_cursor` continues with as many before these. The filters are those of `executions`.
+
+        Raises:
+            InvalidValueError: a filter or the limit is wrong.
+        """
+        rank = checked_choice(by, Rank, "by")
+        assert rank is not None
+        return executions.ranked(self._source.reading(), execution_query(**filters), rank, limit, after)
 
     def execution(self, fire_id: FireRef) -> ExecutionView:
         """Return one execution with its times, attempts, error, log lines and progress.

@@ -17,7 +17,7 @@ from quartzpy.operations.late import LateTrigger
 from quartzpy.operations.recorded_incidents import RecordedIncident, recorded_incident
 from quartzpy.operations.situation import Situation, placements_of_jobs, told_apart
 from quartzpy.operations.source import Count, Source, counted
-from quartzpy.states import ExecutionState, TriggerState
+from quartzpy.states import ExecutionState, Outcome, TriggerState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import Minutes, Tallies
 from quartzpy.store.queries import ExecutionQuery, IncidentQuery
@@ -34,6 +34,8 @@ MOST_COUNTED_EXECUTIONS = 20_000
 """The number of executions from which throughput and lateness are computed."""
 MOST_EXAMINED = 2_000
 """The number of executions among which those that are retried, or were lost with their node, are found."""
+MOST_MISFIRES = 1_000
+"""The number up to which the misfires of a day are counted."""
 _MINUTE = timedelta(minutes=1)
 _LATEST = ExecutionQuery(states=frozenset({ExecutionState.FAILED, ExecutionState.TERMINATED}), among=MOST_EXAMINED)
 
@@ -66,6 +68,7 @@ class Overview:
     incidents: tuple[Incident, ...]
     """What is wrong, the worst first, without what is `acknowledged`."""
     running: tuple[RunningView, ...]
+    """The executions that have run longest, then those that are only claimed."""
     late: tuple[LateTrigger, ...]
     failed: tuple[ExecutionSummary, ...]
     """The latest failures, and the latest executions that were lost with their node. Those that are retried or lost are
@@ -82,7 +85,8 @@ class Overview:
     nodes: tuple[NodeView, ...]
     counts: Mapping[str, Count]
     """The numbers of jobs, of triggers by state, of claims and executions, and of late triggers ("jobs", "WAITING",
-    "claimed", "running", "late"), each counted up to 10,000. `running` and `late` list only the first of them."""
+    "claimed", "running", "late"), each counted up to 10,000. `running` and `late` list only the first of them. "failed"
+    are the executions that failed within the last hour, "misfires" those of a day, up to 1,000."""
     repeatable: tuple[int, ...] = ()
     """The fire ids of those of `failed` that can run again: no retry follows, and their jobs are stored."""
 
@@ -139,7 +143,7 @@ def overview(source: Source) -> Overview:
         acknowledged=wrong.acknowledged,
         over=tuple(map(recorded_incident, over[:MOST_OVER])),
         has_more_over=len(over) > MOST_OVER,
-        running=data.running[:MOST_RUNNING],
+        running=tuple(sorted(data.running, key=_duration, reverse=True)[:MOST_RUNNING]),
         late=data.late(),
         failed=data.failed,
         agenda=tuple(data.agenda.runs()),
@@ -148,7 +152,12 @@ def overview(source: Source) -> Overview:
         series_since=minutes.complete_since,
         nodes=data.cluster.nodes,
         lost_nodes=tuple(end for end in data.cluster.ends if end.how == "lost"),
-        counts={**_counts(data.tallies), "late": data.late_jobs.total},
+        counts={
+            **_counts(data.tallies),
+            "late": data.late_jobs.total,
+            "failed": _failed(minutes, now),
+            "misfires": counted(data.misfires, MOST_MISFIRES),
+        },
         repeatable=tuple(data.repeatable()),
     )
 
@@ -164,7 +173,9 @@ class _OverviewData(Situation):
 
     def _ask_first(self) -> None:
         latest = self._reading.ask(lambda store: store.find(_LATEST, MOST_FAILED))
+        misfires = self._reading.ask(lambda store: admin(store).recent_misfires(DAY, most=MOST_MISFIRES))
         super()._ask_first()
+        self.misfires = misfires()
         self.failed = self._latest_failures(latest())
 
     def _ask_second(self) -> None:
@@ -190,6 +201,15 @@ class _OverviewData(Situation):
         """Return the fire ids of the executions that can run again, and that no retry repeats."""
         stored = self._repeatable()
         return [row.fire_id for row in self.failed if row.fire_id is not None and _is_final(row) and row.job in stored]
+
+
+def _duration(row: RunningView) -> timedelta:
+    return row.elapsed if row.elapsed is not None else timedelta(-1)
+
+
+def _failed(minutes: Minutes, now: datetime) -> Count:
+    number = sum(minute.outcomes.get(Outcome.FAILED, 0) for minute in minutes.minutes)
+    return Count(number, minutes.complete_since > _first_minute(now))
 
 
 def _is_final(row: ExecutionSummary) -> bool:

@@ -134,7 +134,19 @@ class Selection:
 _FILTERS: Mapping[Subject, frozenset[str]] = {
     Subject.JOB: frozenset({"group", "contains", "job_type", "mode"}),
     Subject.TRIGGER: frozenset(
-        {"job", "group", "contains", "state", "calendar", "job_type", "kind", "since", "until", "due_until"}
+        {
+            "job",
+            "group",
+            "contains",
+            "state",
+            "calendar",
+            "job_type",
+            "kind",
+            "since",
+            "until",
+            "due_until",
+            "by_schedule",
+        }
     ),
     Subject.EXECUTION: frozenset(
         {"state", "job", "trigger", "group", "job_type", "node", "since", "until", "exhausted", "error"}

@@ -107,15 +107,16 @@ class Source:
 
 def no_job(reading: Reading, key: JobKey) -> JobNotFoundError:
     """Return the error for a job that is not stored, with the key that was probably meant."""
-    return JobNotFoundError(f"job {key} is not stored{_hint(nearest(key, _near(reading, key)()))}")
+    return JobNotFoundError(f"job {key} is not stored{_hint(nearest(key, near_keys(reading, key)()))}")
 
 
 def no_trigger(reading: Reading, key: TriggerKey) -> TriggerNotFoundError:
     """Return the error for a trigger that is not stored, with the key that was probably meant."""
-    return TriggerNotFoundError(f"trigger {key} is not stored{_hint(nearest(key, _near(reading, key)()))}")
+    return TriggerNotFoundError(f"trigger {key} is not stored{_hint(nearest(key, near_keys(reading, key)()))}")
 
 
-def _near(reading: Reading, key: _Key) -> Answer[set[_Key]]:
+def near_keys(reading: Reading, key: _Key) -> Answer[set[_Key]]:
+    """Ask for some stored keys that are similar to one that is not stored."""
     return reading.ask(lambda store: store.near_keys(key, MOST_NEAR))
 
 
@@ -161,10 +162,12 @@ def examined_page(
     limit: int,
     after: str | None,
     is_outdated: Callable[[Page[_Record]], bool] = lambda page: False,
+    ask_more: Callable[[Page[_Record]], None] = lambda page: None,
 ) -> Page[_Record]:
     """Return a page of a query, which examines no more records than the query says.
 
-    If the page `is_outdated`, it is read once more.
+    If the page `is_outdated`, it is read once more. `ask_more` may ask about the records of the page, with what this
+    asks itself.
     """
     bounded = cast("AnyQuery", query)
     pages: Query[_Record] = Query(
@@ -180,8 +183,14 @@ def examined_page(
     if is_outdated(page):
         last = reading.ask(lambda store: admin(store).last_examined(bounded, position))
         page = pages.page(limit, after)
+    ask_more(page)
     if page.next_cursor is None and bounded.among is not None:
         end = (last or reading.ask(lambda store: admin(store).last_examined(bounded, position)))()
         if end is not None:
             return Page(page, pages._encoded(end), bounded.among)
     return page
+
+
+def are_few(reading: Reading, name: str, query: RecordQuery[_Record], most: int) -> bool:
+    """Return whether a query selects at most `most` records, and these among those that a page examines."""
+    return examined_page(reading, name, query, most, None).next_cursor is None

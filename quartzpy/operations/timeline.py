@@ -12,10 +12,12 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.agenda import Agenda
 from quartzpy.operations.executions import running_view
 from quartzpy.scheduler.reading import Reading
-from quartzpy.states import ExecutionState
+from quartzpy.states import PAUSED_STATES, ExecutionState
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.admin.records import CellRecord, Lanes
-from quartzpy.store.records import RunningRecord
+from quartzpy.store.postgresql.admin.records import CellRecord, Lanes, MisfireCell
+from quartzpy.store.queries import TriggerQuery
+from quartzpy.store.records import RunningRecord, TriggerRecord
+from quartzpy.texts import numbered
 
 CELLS = 120
 """The number of equal parts of a timeline in which executions are counted."""
@@ -25,11 +27,16 @@ MOST_BARS = 1_000
 """The largest number of executions of the past that are shown one by one."""
 MOST_PLANNED = 500
 """The largest number of planned runs."""
+MOST_MISFIRES = 20_000
+"""The number of the latest misfires of the cluster among which those of a timeline are counted."""
+MOST_PAUSED = 200
+"""The number of paused triggers, the first by key, whose pauses are marked."""
 MOST_LANES = 100
 LONGEST = timedelta(days=31)
 SHORTEST = timedelta(seconds=1)
 MARGIN = timedelta(hours=1)
 """An execution that ended later than this after the end of the timeline is not found."""
+_PAUSED = TriggerQuery(states=frozenset(PAUSED_STATES))
 PLANNED = "planned"
 """The name of the lane of planned runs in a timeline by node: no node has taken them yet."""
 
@@ -61,6 +68,18 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """Something else that happened in a lane: misfires that were handled, or a pause of a trigger that lasts."""
+
+    at: datetime
+    """The instant of the pause, or the beginning of the part of the timeline in which misfires are counted."""
+    number: int
+    """The number of misfires; 0 for a pause."""
+    text: str
+    """"3 misfires", or "trigger g.t was paused by ann: maintenance"."""
+
+
+@dataclass(frozen=True, slots=True)
 class Lane:
     """The executions of one node, job or group: one by one where a cell has few of them, counted elsewhere."""
 
@@ -70,6 +89,8 @@ class Lane:
     cells: tuple[Cell, ...] = ()
     job: JobKey | None = None
     """The job, in a timeline by job."""
+    marks: tuple[Mark, ...] = ()
+    """In the order of their instants: of the latest 20,000 misfires of the cluster, and of 200 paused triggers."""
 
     @property
     def number(self) -> int:
@@ -119,6 +140,12 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: s
             group=group,
         )
     )
+    misfires = reading.ask(
+        lambda store: admin(store).misfires_in_cells(
+            start, end, by=lanes, cells=CELLS, limit=MOST_MISFIRES, group=group
+        )
+    )
+    paused = reading.ask(lambda store: store.find(_PAUSED, MOST_PAUSED)) if lanes is not Lanes.NODE else list
     now = reading.now()
     agenda = Agenda(reading, now, end, MOST_PLANNED, since=max(now, start)) if end > now else None
     planned = [] if agenda is None else agenda.fires()
@@ -141,7 +168,12 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: s
         if group is None or bar.job.group == group:
             bars[_subject(bar, lanes)].append(bar)
     size = (end - start) / CELLS
-    every = [_lane(subject, bars[subject], counts[subject], start, size) for subject in bars.keys() | counts.keys()]
+    marks = _marks(misfires(), paused(), start, end, lanes, group)
+    if past.lanes > len(counted_lanes):
+        # Of the lanes that were left out nothing else is known.
+        marks = defaultdict(list, {subject: marks[subject] for subject in marks if subject in counted_lanes})
+    subjects = bars.keys() | counts.keys() | marks.keys()
+    every = [_lane(subject, bars[subject], counts[subject], marks[subject], start, size) for subject in subjects]
     chosen = sorted(every, key=lambda lane: (-lane.number, lane.name))[:MOST_LANES]
     return Timeline(
         now=now,
@@ -160,6 +192,7 @@ def _lane(
     subject: JobKey | str,
     bars: Iterable[Bar],
     counts: Mapping[int, dict[ExecutionState, int]],
+    marks: Iterable[Mark],
     start: datetime,
     size: timedelta,
 ) -> Lane:
@@ -171,10 +204,37 @@ def _lane(
             for number, states in sorted(counts.items())
         ),
         subject if isinstance(subject, JobKey) else None,
+        tuple(sorted(marks, key=lambda mark: mark.at)),
     )
 
 
-def _counted_subject(record: CellRecord, lanes: Lanes) -> JobKey | str:
+def _marks(
+    misfires: Iterable[MisfireCell],
+    paused: Iterable[TriggerRecord],
+    start: datetime,
+    end: datetime,
+    lanes: Lanes,
+    group: str | None,
+) -> defaultdict[JobKey | str, list[Mark]]:
+    marks: defaultdict[JobKey | str, list[Mark]] = defaultdict(list)
+    size = (end - start) / CELLS
+    for cell in misfires:
+        text = numbered(cell.number, "misfire", "misfires")
+        marks[_counted_subject(cell, lanes)].append(Mark(start + cell.cell * size, cell.number, text))
+    for trigger in paused:
+        at, job = trigger.paused_at, trigger.job_key
+        if at is not None and start <= at < end and group in (None, job.group):
+            marks[job if lanes is Lanes.JOB else job.group].append(Mark(at, 0, _paused(trigger)))
+    return marks
+
+
+def _paused(trigger: TriggerRecord) -> str:
+    by = "" if trigger.paused_by is None else f" by {trigger.paused_by}"
+    reason = "" if not trigger.pause_reason else f": {trigger.pause_reason}"
+    return f"trigger {trigger.key} was paused{by}{reason}"
+
+
+def _counted_subject(record: CellRecord | MisfireCell, lanes: Lanes) -> JobKey | str:
     match lanes:
         case Lanes.NODE:
             return record.lane_name

@@ -9,7 +9,8 @@ from itertools import islice
 from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.jobs.job import JobDetail
+from quartzpy.keys import RETRYING_JOBS, JobKey, TriggerKey
 from quartzpy.operations import allowed_actions
 from quartzpy.operations.agenda import calendar_of
 from quartzpy.operations.executions import ExecutionSummary, MisfireView, misfire_view
@@ -26,12 +27,13 @@ from quartzpy.operations.source import (
     unreadable,
     view_of,
 )
+from quartzpy.operations.unscheduled import repeated_by, retries_of, without_internals
 from quartzpy.scheduler.explain import Explanation, Moment, misfire_effect
 from quartzpy.scheduler.querying import Page
-from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.states import JobMode, PublicState, TriggerState
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.admin.records import LockRecord
+from quartzpy.store.postgresql.admin.records import Health, LockRecord
 from quartzpy.store.queries import MisfireQuery, TriggerQuery
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import headline
@@ -79,6 +81,12 @@ class TriggerSummary:
     pause_reason: str | None
     unreadable: str | None = None
     """The reason why this process cannot decode the trigger; None if it can."""
+    health: Health | None = None
+    """How its last runs went, as a list of triggers has it; None if it has none."""
+    repeats: TriggerKey | None = None
+    """The trigger whose execution this one repeats: as a retry, a recovery, or a run of the past."""
+    retries: int | None = None
+    """The number of retries that its job allows, if this is one."""
 
 
 def summary(record: TriggerRecord, now: datetime) -> TriggerSummary:
@@ -94,6 +102,7 @@ def summary(record: TriggerRecord, now: datetime) -> TriggerSummary:
         late=late_by(record, now),
         error=headline(record.error),
         unreadable=problem,
+        repeats=repeated_by(record),
     )
 
 
@@ -124,8 +133,24 @@ def late_by(record: TriggerRecord, now: datetime) -> timedelta | None:
 def page(reading: Reading, query: TriggerQuery, limit: int, after: str | None) -> Page[TriggerSummary]:
     """Return a page of triggers; see `Operations.triggers`."""
     query = replace(query, among=EXAMINED)
-    records = examined_page(reading, f"triggers by {query.order}", query, limit, after)
-    return page_of(records, lambda record: summary(record, reading.now()))
+    health: list[Answer[dict[TriggerKey, Health]]] = []
+    jobs: list[Answer[dict[JobKey, JobDetail]]] = []
+
+    def ask_more(records: Page[TriggerRecord]) -> None:
+        keys = [record.key for record in records]
+        health.append(reading.ask(lambda store: admin(store).trigger_health(keys)))
+        retried = {record.job_key for record in records if record.key.group == RETRYING_JOBS}
+        if retried:
+            jobs.append(reading.ask(lambda store: store.jobs(retried)))
+
+    def row(record: TriggerRecord) -> TriggerSummary:
+        shown = replace(summary(record, reading.now()), health=health[0]().get(record.key))
+        if record.key.group != RETRYING_JOBS:
+            return shown
+        return replace(shown, retries=retries_of(attempt(lambda: jobs[0]().get(record.job_key))[0]))
+
+    records = examined_page(reading, f"triggers by {query.order}", query, limit, after, ask_more=ask_more)
+    return page_of(records, row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +204,13 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
     return view_of(
         TriggerView,
         record,
-        trigger=summary(record, now),
+        trigger=replace(summary(record, now), retries=retries_of(job) if record.key.group == RETRYING_JOBS else None),
         job_display_name=None if job is None else job.display_name,
         start_time=None if trigger is None else trigger.start_time,
         end_time=None if trigger is None else trigger.end_time,
         misfire_threshold=None if trigger is None else trigger.misfire_threshold,
         definition={} if trigger is None else trigger.schedule(),
-        data=source.shown(data),
+        data=source.shown(without_internals(data or {})),
         next_times=tuple(planned_times()),
         misfire_effect=_misfire_effect(record, trigger, now),
         why=(*_readable(explained), *_held_back(record, now, locks())),

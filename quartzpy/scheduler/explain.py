@@ -22,6 +22,7 @@ from quartzpy.store import node_metadata
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord, RunningRecord, TriggerRecord
 from quartzpy.texts import headline, numbered
+from quartzpy.triggers.recurring import RecurringMisfire
 from quartzpy.triggers.trigger import FIRE_ALL, Trigger, TriggerProgress
 
 MISFIRES_SHOWN = timedelta(days=1)
@@ -147,12 +148,21 @@ def _waiting(situation: Situation) -> list[str]:
     waited = late if held_until is None else min(late, situation.now - held_until)
     if waited > threshold and not trigger.ignores_misfires:
         effect = misfire_effect(trigger, situation.trigger.progress, now=situation.now)
-        rule = f"its misfire instruction, {trigger.misfire}, {effect}"
+        rule = f"{misfire_rule(trigger.misfire)} {effect}"
         return [
             f"It is {span_in_words(late)} late, which is a misfire (more than {span_in_words(threshold)}): {rule}.",
             *_takers(situation),
         ]
     return [f"It has been due for {span_in_words(late)}, and no node has claimed it yet.", *_takers(situation)]
+
+
+def misfire_rule(instruction: str) -> str:
+    """Return what sentences call a misfire instruction; "smart" is the one of a trigger that names none."""
+    return (
+        "its default rule for misfires"
+        if instruction == RecurringMisfire.SMART
+        else f"its misfire instruction, {instruction},"
+    )
 
 
 def misfire_effect(trigger: Trigger, progress: TriggerProgress, *, now: datetime) -> str:
@@ -266,8 +276,8 @@ def _limit(situation: Situation) -> list[str]:
 
 def _executions(situation: Situation) -> list[str]:
     return [
-        f"Execution {row.fire_id} of its job, fired by {row.trigger_key}, has been running on node {row.instance_id}"
-        f" for {span_in_words(situation.now - row.fire_time)}."
+        f"Execution {row.fire_id} of its job, fired by trigger {row.trigger_key}, has been running on node"
+        f" {row.instance_id} for {span_in_words(situation.now - row.fire_time)}."
         for row in situation.running
         if row.state == "EXECUTING"
     ]

@@ -246,6 +246,7 @@ def trigger_query(
     since: datetime | None = None,
     until: datetime | None = None,
     due_until: datetime | None = None,
+    by_schedule: bool = False,
     order_by: str = TriggerOrder.KEY,
 ) -> TriggerQuery:
     """Return the query of the filters of `Scheduler.triggers`.
@@ -253,6 +254,8 @@ def trigger_query(
     Raises:
         InvalidValueError: a filter has a value that it cannot have.
     """
+    if not isinstance(by_schedule, bool):
+        raise InvalidValueError(f"by_schedule: must be True or False (got {quoted(by_schedule)})")
     order = checked_choice(order_by, TriggerOrder, "order_by")
     assert order is not None
     return TriggerQuery(
@@ -266,6 +269,7 @@ def trigger_query(
         since=checked_instant(since, "since"),
         until=checked_instant(until, "until"),
         due_until=checked_instant(due_until, "due_until"),
+        by_schedule=by_schedule,
         order=order,
     )
 

@@ -119,6 +119,9 @@ class TriggerQuery(RecordQuery[TriggerRecord]):
     until: datetime | None = None
     due_until: datetime | None = None
     """Only triggers whose turn is before this instant: the next fire time, or the later end of a rate limit's hold."""
+    by_schedule: bool = False
+    """Only triggers that fire by a schedule, and not those that fire once, or those of runs by hand, of retries, of
+    recoveries and of continuations."""
     order: TriggerOrder = TriggerOrder.KEY
     among: int | None = None
     """The number of triggers of `walk` that are examined at most; a page then has those among them that match. None
@@ -154,6 +157,7 @@ class TriggerQuery(RecordQuery[TriggerRecord]):
                 job_type=None,
                 kind=None,
                 due_until=None,
+                by_schedule=False,
             )
         else:
             states = self.states if self._is_stopped else None

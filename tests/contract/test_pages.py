@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from quartzpy.keys import UNSCHEDULED_GROUPS
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ExecutionState, JobMode, MisfireAction, Outcome, TriggerState
 from quartzpy.store.protocol import NamedTriggers
@@ -210,3 +212,19 @@ def test_a_failure_of_a_job_that_is_gone_is_exhausted(store: Harness) -> None:
 def test_an_empty_store_answers_every_query(store: Harness, make: Callable[[], AnyQuery]) -> None:
     assert find(store, make(), 5) == []
     assert store.store.count(make()) == 0
+
+
+def test_triggers_that_repeat_by_a_schedule_are_told_from_those_that_fire_once(store: Harness) -> None:
+    store.schedule(
+        job("j"),
+        every(3600, "often", start=at(60)),
+        every(3600, "thrice", start=at(30), times=3),
+        once("once", at(10)),
+        *(every(3600, "made", start=at(20), group=group) for group in UNSCHEDULED_GROUPS),
+    )
+    for order, names in ((TriggerOrder.KEY, ["often", "thrice"]), (BY_TIME, ["thrice", "often"])):
+        query = TriggerQuery(by_schedule=True, order=order)
+        assert [record.key.name for record in store.store.find(query, 10, None)] == names
+        first = store.store.find(replace(query, among=100), 1, None)
+        rest = store.store.find(replace(query, among=100), 10, query.position(first[0]))
+        assert [record.key.name for record in (*first, *rest)] == names

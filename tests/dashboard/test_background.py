@@ -80,10 +80,12 @@ def client(scheduler: Scheduler) -> TestClient:
 
 
 def pause_all(client: TestClient) -> Any:
-    page = client.get("/triggers").text
+    page = client.get("/triggers?all=yes").text
     token = re.findall(r'name="csrf_token" value="([^"]+)"', page)[0]
-    asked = client.post("/actions/pause", data={"csrf_token": token, "of": "triggers", "scope": "all"})
-    return client.post("/actions/pause", data={**form_of(asked.text), "next": "/triggers"}, follow_redirects=False)
+    asked = client.post("/actions/pause?all=yes", data={"csrf_token": token, "of": "triggers", "scope": "all"})
+    return client.post(
+        "/actions/pause?all=yes", data={**form_of(asked.text), "next": "/triggers"}, follow_redirects=False
+    )
 
 
 def open_after(store: Gated, event: threading.Event) -> None:
@@ -122,7 +124,7 @@ def test_a_long_action_answers_at_once_and_leads_to_its_progress(
 def test_a_long_action_by_the_api_is_accepted_and_has_an_address_with_its_progress(
     client: TestClient, scheduler: Scheduler, store: Gated
 ) -> None:
-    client.get("/triggers")
+    client.get("/triggers?all=yes")
     proof = {"x-csrf-token": client.cookies["quartzpy_csrf"]}
     body = {"selection": {"triggers": {}}, "reason": "stocktaking"}
     answer = client.post("/api/v1/actions/pause", json=body, headers=proof)

@@ -10,15 +10,24 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from quartzpy.dashboard.drawing.plots import HEIGHT, draw_year, lateness_plot, run_bars, split_bar, throughput_plot
+from quartzpy.dashboard.drawing.plots import (
+    HEIGHT,
+    draw_year,
+    lateness_plot,
+    run_bars,
+    sparkline,
+    split_bar,
+    throughput_plot,
+)
 from quartzpy.dashboard.drawing.timeline import WIDTH, draw_timeline
 from quartzpy.dashboard.rendering import said
 from quartzpy.dashboard.times import Times, coarse, span_text
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import ExecutionSummary, MinuteLateness, MinuteThroughput
 from quartzpy.operations.timeline import Bar, Cell, Lane, Timeline
+from quartzpy.operations.timeline import Mark as RunMark
 from quartzpy.states import ExecutionState
-from quartzpy.store.postgresql.admin.records import Lanes
+from quartzpy.store.postgresql.admin.records import Lanes, LastRun
 
 NOW = datetime(2026, 11, 22, 8, tzinfo=UTC)
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -51,6 +60,68 @@ def test_one_failure_among_many_successes_is_visible() -> None:
     assert failed.height >= 1.5
     assert all(0 <= one.y <= HEIGHT for one in plot.bars)
     assert throughput_plot([MinuteThroughput(NOW, {}, 0)]) is None
+
+
+def test_an_axis_has_its_unit_and_round_values() -> None:
+    plot = throughput_plot([MinuteThroughput(NOW, {"SUCCEEDED": 1_090}, 1_090)])
+    assert plot is not None
+    assert (plot.scale, plot.beyond) == (("2,000", "1,000", "0"), ())
+    assert plot.bars[0].height == pytest.approx(54.5)
+    lateness = lateness_plot([MinuteLateness(NOW, SECOND / 50, SECOND / 20)])
+    assert lateness is not None
+    assert lateness.scale == ("0.1 s", "50 ms", "0")
+    runs = run_bars([execution("SUCCEEDED", ran=span) for span in (70 * SECOND, 50 * SECOND)])
+    assert runs is not None
+    assert runs.scale == ("2 min", "1 min", "0")
+
+
+def test_a_single_spike_flattens_nothing_and_is_marked() -> None:
+    usual = [SECOND / 5 + n * SECOND / 1_000 for n in range(59)]
+    spans = [*usual[:30], 45 * SECOND, *usual[30:]]
+    late = lateness_plot([MinuteLateness(NOW + n * MINUTE, span / 2, span) for n, span in enumerate(spans)])
+    assert late is not None
+    assert (late.scale, late.beyond, late.top) == (("0.4 s", "0.2 s", "0"), (305.0,), "45 s")
+    bars = run_bars([execution("SUCCEEDED", ran=span) for span in spans])
+    assert bars is not None
+    assert (bars.scale[0], len(bars.beyond)) == ("0.4 s", 1)
+    assert max(one.height for one in bars.bars) == HEIGHT
+    ended = throughput_plot([MinuteThroughput(NOW, {"SUCCEEDED": n, "FAILED": 1}, n + 1) for n in (8, 9, 7, 900)])
+    assert ended is not None
+    assert (ended.scale[0], len(ended.beyond), ended.top) == ("20", 1, "901 a minute")
+    assert all(0 <= one.y <= HEIGHT for one in ended.bars)
+    quick = run_bars([execution("SUCCEEDED", ran=timedelta())] * 3)
+    assert quick is not None
+    assert quick.scale[0] == "2 ms"
+    # What grows is no spike.
+    grows = run_bars([execution("SUCCEEDED", ran=n * SECOND) for n in range(30)])
+    assert grows is not None
+    assert (grows.scale[0], grows.beyond) == ("40 s", ())
+
+
+def test_a_sparkline_says_the_same_in_words() -> None:
+    runs = [LastRun("SUCCEEDED", SECOND / 2)] * 22 + [LastRun("FAILED", 2 * SECOND), LastRun("TERMINATED", None)]
+    plot = sparkline(runs)
+    assert plot is not None
+    assert plot.text == "20 runs: 18 succeeded, 1 failed, 1 terminated; 0.5 s to 2.0 s"
+    assert [one.tone for one in plot.bars] == ["good"] * 18 + ["bad"] * 2
+    assert [round(one.height) for one in plot.bars[-3:]] == [50, 100, 18]
+    few = sparkline(runs[-1:])
+    assert few is not None
+    assert few.bars[0].x == pytest.approx(few.width - 10), "the latest is at the right"
+    assert sparkline(()) is None
+
+
+def test_misfires_and_pauses_are_marked_in_their_lanes() -> None:
+    missed = RunMark(NOW - 5 * MINUTE, 3, "3 misfires")
+    paused = RunMark(NOW - 2 * MINUTE, 0, "trigger g.t was paused by ann")
+    lane = Lane("DEFAULT.j", (), (), None, (missed, paused))
+    [drawn] = draw_timeline(replace(timeline(), lanes=(lane,)), UTC).lanes
+    assert [(round(mark.x), mark.is_pause) for mark in drawn.marks] == [(254, False), (400, True)]
+    assert drawn.summary == "3 misfires, 1 pause"
+    many = replace(lane, bars=tuple(bar(-n * SECOND, -n * SECOND, "SUCCEEDED") for n in range(1, 200)))
+    [drawn] = draw_timeline(replace(timeline(), lanes=(many,)), UTC).lanes
+    assert (30, "3 misfires") in drawn.counts, "the arrow keys reach them too"
+    assert any("succeeded, trigger g.t was paused by ann" in text for _, text in drawn.counts)
 
 
 def test_lines_are_interrupted_where_nothing_started() -> None:

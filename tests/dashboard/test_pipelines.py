@@ -178,7 +178,7 @@ PAGES = (
     "/job?group=DEFAULT&name=never",
     "/triggers",
     "/triggers?state=LATE",
-    "/triggers?state=ERROR&contains=p&order=next_fire_time",
+    "/triggers?state=ERROR&contains=p&sort=next",
     "/trigger?group=DEFAULT&name=weekdays",
     "/trigger?group=DEFAULT&name=failing",
     "/trigger?group=DEFAULT&name=gpu-1",

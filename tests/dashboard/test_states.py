@@ -16,13 +16,16 @@ from quartzpy.dashboard import create_app, rendering
 from quartzpy.dashboard.links import Links
 from quartzpy.dashboard.times import Times
 from quartzpy.jobs.context import Progress
+from quartzpy.jobs.continuation import Continuation
+from quartzpy.jobs.retry import RetryPolicy
+from quartzpy.keys import UNSCHEDULED_GROUPS
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.triggers.cron import CronTrigger
 from tests.admin.conftest import pytest_generate_tests as pytest_generate_tests
 from tests.contract.conftest import sql_backends as sql_backends
 from tests.contract.conftest import store as store
-from tests.contract.harness import Harness, at, every, job, key, once
+from tests.contract.harness import HOUR, MINUTE, Harness, at, every, job, key, once
 from tests.dashboard.conftest import LOCAL
 
 
@@ -221,7 +224,7 @@ def test_plumbing_is_called_by_what_it_is_for(store: Harness, client: TestClient
     store.clock.advance(timedelta(seconds=2))
     retried = store.fire_one(node)
     page = re.sub(r"<[^>]*>", "", client.get(f"/executions/{retried.fire_id}").text)
-    assert "by retry of often" in page
+    assert "by retry 1 of often" in page
     assert "QRTZ_" not in page
     store.complete(node, retried)
     store.clock.advance(timedelta(seconds=88))
@@ -249,3 +252,62 @@ def test_what_a_sentence_names_is_a_link(store: Harness, client: TestClient) -> 
     plain = "the trigger waits. A node is late, and job type 'x' of execution 12345678901234567890123 is not known"
     assert str(rendering.said(now, plain, links)) == plain.replace("'", "&#39;")
     assert '<a href="/nodes?node=node-b">node-b</a>.' in rendering.said(now, "It ran on node node-b.", links)
+
+
+INTERNALS = (
+    *UNSCHEDULED_GROUPS,
+    "QRTZ_",
+    "qrtz_",
+    "MT_",
+    "BF_",
+    "retry_1",
+    "recover_",
+    "after_1",
+)
+"""What only the code calls things."""
+
+
+def test_no_page_shows_the_names_of_internals(store: Harness, client: TestClient) -> None:
+    """A busy cluster: with a retry, a run by hand, a recovery, a continuation, and a pause, each of which waits."""
+    node, lost = store.node("a"), store.node("b")
+    then = job("then", "etl")
+    first = job("first", "etl", retry=RetryPolicy(attempts=3, delay=HOUR), continuations=[Continuation(then.key)])
+    store.schedule(first, every(3600, "often", group="etl"), every(60, "late", start=at(1)))
+    store.schedule(then, once("held", at(7200)))
+    store.schedule(job("safe", requests_recovery=True), once("of-lost"))
+    scheduler = Scheduler(store.store, name="contract")
+    for fired in store.fire_due(lost):
+        if fired.job_key.name == "first":
+            failed = {"outcome": Outcome.FAILED, "error": "ValueError: feed", "retry_after": HOUR}
+            store.store.complete(lost, [store.ended(fired, **failed)])
+    scheduler.trigger_job(first.key, delay="1h")
+    scheduler.pause_trigger(key("held"), reason="maintenance", by="ann")
+    store.clock.advance(timedelta(minutes=10))
+    store.store.check_in(node)
+    store.recover(node, lost)
+    store.misfire(node)
+    store.clock.advance(MINUTE)
+    for fired in store.fire_due(node):
+        if fired.trigger_name == "late":
+            store.complete(node, fired)
+    made = [record.key for record in scheduler.triggers() if record.key.group in UNSCHEDULED_GROUPS]
+    assert {trigger.group for trigger in made} == {*UNSCHEDULED_GROUPS}
+    paths = ["/", "/jobs", "/triggers", "/triggers?all=yes", "/triggers?all=yes&sort=next", "/timeline", "/groups"]
+    paths += ["/executions", "/executions?state=SCHEDULED", "/misfires", "/audit", "/nodes", "/search?q=often"]
+    paths += ["/job?group=etl&name=first", "/job?group=etl&name=then", "/trigger?group=etl&name=often", "/calendars"]
+    paths += [Links("").trigger(trigger) for trigger in made]
+    paths += [Links("").execution(run.fire_id) for run in scheduler.executions() if run.fire_id is not None]
+    shown: dict[str, list[str]] = {}
+    for path in paths:
+        page = client.get(path)
+        assert page.status_code == 200, path
+        # Links have keys in them, and so have the values of the boxes that select a row. People see neither.
+        text = re.sub(r'(href|formaction|action|hx-get|value)="[^"]*"', "", page.text)
+        wrong = [name for name in INTERNALS if name in unescape(text)]
+        wrong += re.findall(r"\bsmart\b", text)
+        if wrong:
+            shown[path] = wrong
+    assert shown == {}
+    text = re.sub(r"<[^>]*>", "", client.get("/triggers?all=yes").text)
+    assert "retry 1 of 2 of often" in text
+    assert "by hand" in text

@@ -80,7 +80,7 @@ def test_its_group_is_limited(scheduler: Scheduler) -> None:
 def test_it_is_late_beyond_its_threshold(client: Scheduler) -> None:
     client.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("t", start_time=datetime.now(UTC) - HOUR))
     assert (
-        "60 minutes late, which is a misfire (more than 60.0 s): its misfire instruction, smart, fires it once"
+        "60 minutes late, which is a misfire (more than 60.0 s): its default rule for misfires fires it once"
         in client.why(KEY)[0]
     )
 
@@ -111,7 +111,7 @@ def test_its_job_runs(scheduler: Scheduler) -> None:
     assert said[0] == "Its job is at its concurrency limit; the trigger waits until an execution ends."
     assert said[1] == "Its job allows 1 concurrent execution."
     assert said[2].startswith(
-        f"Execution {context.fire_id} of its job, fired by DEFAULT.first, has been running on node"
+        f"Execution {context.fire_id} of its job, fired by trigger DEFAULT.first, has been running on node"
     )
 
 

@@ -503,7 +503,9 @@ def test_a_selection_of_another_kind_is_refused(operations: Operations, selectio
 
 
 def test_a_selection_has_the_filters_of_its_query() -> None:
-    with pytest.raises(InvalidValueError, match="triggers have no filter colour; the filters are calendar, contains"):
+    with pytest.raises(
+        InvalidValueError, match="triggers have no filter colour; the filters are by_schedule, calendar, contains"
+    ):
         Selection.triggers(colour="red")
     with pytest.raises(InvalidValueError, match="order_by"):
         Selection.triggers(order_by="key")

@@ -307,7 +307,7 @@ def test_a_misfire_is_judged_by_the_threshold_of_the_nodes(
     monkeypatch.setattr(SqlJobStore, "list_nodes", lambda store: replace(list_nodes(store), metadata=facts))
     [late] = operations.overview().late
     assert late.why[0].startswith("It is 30.0 s late, which is a misfire (more than 3.0 s)")
-    assert late.why[0].endswith(": its misfire instruction, smart, fires it once, at once.")
+    assert late.why[0].endswith(": its default rule for misfires fires it once, at once.")
 
 
 @pytest.mark.parametrize("span", [SECOND / 4, 3 * SECOND, HOUR, 30 * HOUR, 100 * 24 * HOUR + SECOND])

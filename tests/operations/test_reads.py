@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -302,6 +303,36 @@ def test_a_list_of_jobs_says_whether_they_are_well(store: Harness, operations: O
     assert good.health is not None
     assert (good.health.failures, good.health.last_outcome, good.health.typical) == (0, "SUCCEEDED", timedelta())
     assert new.health is None
+    assert [run.outcome for run in bad.health.last_runs] == ["FAILED"] * 3
     view = operations.job(JobKey("bad"))
     assert view.job.health == bad.health
     assert view.errors == {"ValueError: x": 3}
+
+
+def test_the_health_of_a_job_is_known_however_much_ran_since(
+    store: Harness, operations: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own triggers lead to its runs, and a failed attempt to its retry. Those of a day ago do not count as now."""
+    monkeypatch.setattr("quartzpy.operations.jobs.LOOKED_AT", 3)
+    node = store.node()
+    store.schedule(job("rare"), every(12 * 3600, "rare"))
+    for number in range(4):
+        fired, started = store.fire_one(node), store.clock.now()
+        store.clock.advance((number + 1) * SECOND)
+        retry = {"retry_after": SECOND} if number == 3 else {}
+        failed = {"outcome": Outcome.FAILED, "error": "x"} if number in (0, 3) else {}
+        ended = replace(store.ended(fired, **failed, **retry), started_at=started)
+        store.store.complete(node, [ended])
+        store.clock.advance(12 * HOUR - (number + 1) * SECOND if number < 3 else 2 * SECOND)
+    store.complete(node, store.fire_one(node))
+    store.schedule(job("often"), every(1, "often", start=store.clock.now()))
+    for _ in range(4):
+        store.complete(node, store.fire_one(node))
+        store.clock.advance(SECOND)
+    [often, rare] = operations.jobs()
+    assert often.health is not None
+    assert rare.health is not None
+    assert [run.outcome for run in rare.health.last_runs] == ["FAILED", "SUCCEEDED", "SUCCEEDED", "SUCCEEDED"]
+    assert (rare.health.runs, rare.health.failures, rare.health.last_outcome) == (2, 0, "SUCCEEDED")
+    assert (rare.health.typical, rare.health.slow) == (SECOND, 3 * SECOND)
+    assert often.health.runs == 4

@@ -16,7 +16,7 @@ from quartzpy.operations import Lanes, Operations
 from quartzpy.operations.search import SEARCHED
 from quartzpy.placement import Capabilities
 from quartzpy.states import ExecutionState, Outcome
-from quartzpy.store.protocol import TriggerGroups
+from quartzpy.store.protocol import NamedTriggers, PauseNote, TriggerGroups
 from tests.contract.harness import HOUR, MINUTE, START, Harness, SqlHarness, at, every, job, key, once, serial
 from tests.database import connect_to
 from tests.waiting import wait_until
@@ -44,6 +44,26 @@ def test_the_timeline_has_what_ran_what_runs_and_what_is_planned(store: Harness,
     assert [bar.fire_id for bar in by_job.bars] == [ended.fire_id, running.fire_id, None, None]
     assert operations.timeline().start == store.clock.now() - HOUR
     assert operations.timeline().by is Lanes.NODE
+
+
+def test_the_timeline_marks_misfires_and_pauses(store: Harness, operations: Operations) -> None:
+    node, skip = store.node(), "reschedule_next_with_existing_count"
+    for name in ("missed", "held"):
+        store.schedule(job(name, "g"), every(3600, name, start=store.clock.now(), misfire=skip))
+    store.clock.advance(10 * MINUTE)
+    store.store.pause(NamedTriggers([key("held")]), PauseNote("maintenance", "ann"))
+    store.clock.advance(20 * MINUTE)
+    store.misfire(node)
+    for by, names in (("job", ["g.held", "g.missed"]), ("group", ["g"])):
+        seen = operations.timeline(START, START + HOUR, lanes=by)
+        marks = {lane.name: [(mark.at, mark.text) for mark in lane.marks] for lane in seen.lanes}
+        pause = (at(600), "trigger DEFAULT.held was paused by ann: maintenance")
+        assert [mark for name in sorted(marks) for mark in marks[name]] == [pause, (at(1800), "1 misfire")]
+        assert sorted(marks) == names
+    [lane] = operations.timeline(START, START + HOUR, lanes="node").lanes
+    assert [mark.number for mark in lane.marks] == [1]
+    assert operations.timeline(START, START + HOUR, lanes="job", group="other").lanes == ()
+    assert operations.timeline(START + 40 * MINUTE, START + HOUR, lanes="node").lanes == ()
 
 
 def test_the_timeline_counts_what_it_cannot_show_one_by_one(store: Harness, operations: Operations) -> None:

@@ -147,7 +147,10 @@
 \set mode ENABLED
 \set more {f}
 \set most 10
+\set most_examined 1000
 \set most_few 100
+\set most_of_each 50
+\set most_runs 100
 \set most_triggers 100
 \set name a
 \set names {a,b}
@@ -201,6 +204,7 @@
 \set scope TRIGGER
 \set severities {error,warning}
 \set severity error
+\set shown 20
 \set silent_for '60 s'
 \set since -infinity
 \set sinces {-infinity,2026-01-01T00:00:00Z}
@@ -245,6 +249,7 @@
 \set why_json '["it failed"]'
 \set whys '{"[\\"it failed\\"]","[]"}'
 \set window '20 s'
+\set within '1 day'
 \set workers {5}
 SET quartzpy.ended = '{1,2}';
 SET quartzpy.role = none;

@@ -18,11 +18,12 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ENDED, ActionState, ExecutionState, TriggerState
-from quartzpy.store.postgresql import lookups, migrations, pages
+from quartzpy.store.postgresql import execution_pages, lookups, migrations, misfire_pages, pages
 from quartzpy.store.postgresql.admin import audit_log, history, incidents, search, usage
 from quartzpy.store.postgresql.admin.records import Lanes
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.connection.listen import ANNOUNCE
+from quartzpy.store.postgresql.execution_pages import Rank
 from quartzpy.store.postgresql.pausing import BY_JOB, BY_PAGE, passes
 from quartzpy.store.postgresql.removing import DELETE_SLICE
 from quartzpy.store.postgresql.schema.statement import as_text, prepare
@@ -342,6 +343,13 @@ def test_a_timeline_reads_the_executions_of_its_span_alone(
     assert read(explain(history.cells_text(by, in_group=False), **span, **bounds)) <= 130
 
 
+@filled(Fill(FILL_PAGES), Fill(FILL_PAGES, "good"))
+@pytest.mark.parametrize("by", Lanes)
+def test_a_timeline_counts_the_latest_misfires_alone(explain: Callable[..., list[dict[str, Any]]], by: Lanes) -> None:
+    span = {"start": _THEN, "end": _THEN + timedelta(days=30), "cells": 10, "limit": _SOME}
+    assert 0 < read(explain(history.misfires_text(by, in_group=False), **span)) <= _SOME
+
+
 AMONG = 200
 _MANY = JobKey("known")
 _SOME_TIME_AGO = datetime.now(UTC) - timedelta(hours=23)
@@ -357,6 +365,12 @@ PAGES: dict[str, tuple[AnyQuery, Position | None, int]] = {
     "misfires": (MisfireQuery(), (3000,), 2 * LIMIT),
     "misfires of a trigger": (MisfireQuery(trigger_key=TriggerKey("t2")), (3000,), 2 * LIMIT),
     "triggers with an unknown part in the name": (TriggerQuery(contains="?", among=AMONG), ("DEFAULT", "t5000"), AMONG),
+    "triggers that repeat": (TriggerQuery(by_schedule=True, among=AMONG), ("DEFAULT", "t5000"), 3 * LIMIT),
+    "triggers that repeat, by time": (
+        TriggerQuery(by_schedule=True, order=TriggerOrder.NEXT_FIRE_TIME, among=AMONG),
+        None,
+        _EVERY_RULE * 2 * AMONG,
+    ),
     "triggers of an unknown kind": (TriggerQuery(kind="?", among=AMONG), ("DEFAULT", "t5000"), AMONG),
     "triggers with an unknown part in the name, by time": (
         TriggerQuery(contains="?", order=TriggerOrder.NEXT_FIRE_TIME, among=AMONG),
@@ -495,9 +509,8 @@ def test_other_reads_read_few_of_the_triggers_that_wait_for_a_slot(
     ("text", "values"),
     [
         (history.FAILING_JOBS, {"limit": 200, "among": _SOME, "recent": 20, "fewest": 3}),
-        (history.JOB_HEALTH, {"groups": ["DEFAULT"] * 3, "names": ["known", "a", "b"], "among": _SOME}),
     ],
-    ids=["the jobs that fail", "the health of jobs"],
+    ids=["the jobs that fail"],
 )
 def test_jobs_are_judged_by_the_latest_executions_only(
     explain: Callable[..., list[dict[str, Any]]], text: str, values: dict[str, Any]
@@ -505,15 +518,58 @@ def test_jobs_are_judged_by_the_latest_executions_only(
     assert 0 < read(explain(text, **values)) <= 2 * _SOME
 
 
+@filled(Fill(FILL_HISTORY + FILL_OFTEN), Fill(FILL_HISTORY + FILL_OFTEN, "good"))
+def test_the_health_of_jobs_is_read_from_a_few_executions_of_each(
+    explain: Callable[..., list[dict[str, Any]]],
+) -> None:
+    """Of a job with 3,000 triggers, the latest executions of four are looked at."""
+    values = history.values_of_health([JobKey(name) for name in ("unknown", "a", "b")], _SOME)
+    plan = explain(history.JOB_HEALTH, **values)
+    assert _SOME < read(plan) <= _SOME + 4 + 4 * values["most_of_each"]
+    assert not [node for node in plan if node["Node Type"] == "Seq Scan"]
+    values = history.values_of_health([TriggerKey("t2"), TriggerKey("often"), TriggerKey("none")], _SOME)
+    plan = explain(history.TRIGGER_HEALTH, **values)
+    assert values["most_of_each"] < read(plan) <= 2 * values["most_of_each"]
+
+
+@filled(Fill(FILL_HISTORY + FILL_OFTEN), Fill(FILL_HISTORY + FILL_OFTEN, "good"))
+@pytest.mark.parametrize("by", Rank)
+@pytest.mark.parametrize(
+    ("query", "most"),
+    [
+        (ExecutionQuery(), _SOME + 1),
+        (ExecutionQuery(job_key=JobKey("none"), exhausted=True), _SOME + 1),
+        (ExecutionQuery(trigger_key=_OFTEN), _SOME),
+        # One took three hours, and one a minute is scheduled within two days and ends within the margin.
+        (_OLD, _SOME + 1),
+    ],
+    ids=["of all", "of a job", "of a trigger", "of a span"],
+)
+def test_the_longest_executions_are_found_among_the_latest(
+    explain: Callable[..., list[dict[str, Any]]], query: ExecutionQuery, by: Rank, most: int
+) -> None:
+    values = execution_pages.values_of_executions(query, None)
+    plan = explain(execution_pages.ranked_text(query, by), **{**values, "among": _SOME, "limit": LIMIT})
+    assert _SOME <= read(plan) <= most
+
+
 @filled(Fill(FILL_HISTORY + FILL_PAGES), Fill(FILL_HISTORY + FILL_PAGES, "good"))
 @pytest.mark.parametrize(
     ("text", "values"),
     [
+        (misfire_pages.RECENT, {"most": _SOME, "within": "1 day"}),
+        (usage.UNSCHEDULED, {"most": _SOME, "groups": ["DEFAULT", "none"]}),
         (usage.PAUSED_OVERDUE, {"most": _SOME, "limit": 200}),
         (usage.JOB_GROUPS, {"most": _SOME, "limit": 10, "after_group": "", "among": _SOME}),
         (audit_log.NODE_ENDS, {"among": _SOME, "limit": 50}),
     ],
-    ids=["the missed fires of pauses", "the groups of jobs", "the nodes that ended"],
+    ids=[
+        "recent misfires",
+        "unscheduled triggers",
+        "the missed fires of pauses",
+        "the groups of jobs",
+        "the nodes that ended",
+    ],
 )
 def test_what_the_overview_counts_is_bounded(
     explain: Callable[..., list[dict[str, Any]]], text: str, values: dict[str, Any]

@@ -114,6 +114,9 @@ UNTIL = Parameter("until", "The instants are before this one.", _INSTANT, instan
 DUE_UNTIL = Parameter(
     "due_until", "The turns are before: the next fire time, or the later end of a rate limit's hold.", _INSTANT, instant
 )
+BY_SCHEDULE = Parameter(
+    "by_schedule", "Only triggers that repeat by a schedule.", {"type": "boolean", "default": False}, _boolean
+)
 ORDER = Parameter("order_by", "The order.", {**one_of(TriggerOrder), "default": "key"})
 OUTCOME = Parameter(
     "state", "A state; may be repeated. Without it, the history is selected.", one_of(ExecutionState), many=True
@@ -236,7 +239,7 @@ READS: tuple[Read, ...] = (
         "/triggers",
         "triggers",
         "The triggers.",
-        (*PAGE, OF_JOB, GROUP, CONTAINS, STATE, CALENDAR, JOB_TYPE, KIND, SINCE, UNTIL, DUE_UNTIL, ORDER),
+        (*PAGE, OF_JOB, GROUP, CONTAINS, STATE, CALENDAR, JOB_TYPE, KIND, SINCE, UNTIL, DUE_UNTIL, BY_SCHEDULE, ORDER),
     ),
     Read("/trigger", "trigger", "One trigger.", _KEY, TriggerKey),
     Read("/why", "why", "Why a trigger has not fired, or when it will.", _KEY, TriggerKey),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
@@ -11,11 +11,14 @@ from quartzpy.dashboard.drawing.plots import TONES
 from quartzpy.dashboard.times import span_text
 from quartzpy.operations.timeline import CELLS, Lane, Timeline
 from quartzpy.operations.timeline import Bar as Run
+from quartzpy.operations.timeline import Mark as RunMark
 from quartzpy.states import ExecutionState
 
 WIDTH = 1_000.0
 """The width of a lane in its own units; the style sheet stretches it."""
 _ROW, _GAP, _MARGIN = 12.0, 3.0, 7.0
+_MARK = 4.0
+"""Half the width of a mark."""
 _LEAST = 3.0
 """The least width of a bar, so that quick executions are visible."""
 _MOST_ROWS = 5
@@ -55,6 +58,16 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
+class LaneMark:
+    """A mark at the upper edge of a lane."""
+
+    x: float
+    is_pause: bool
+    text: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class LaneDrawing:
     """One lane: its boxes, or the cells in which its many executions are counted."""
 
@@ -67,6 +80,7 @@ class LaneDrawing:
     height: float
     summary: str
     """The lane in words, for readers who do not see it."""
+    marks: tuple[LaneMark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +105,7 @@ def draw_timeline(timeline: Timeline, clock: tzinfo) -> TimelineDrawing:
     """Return the geometry of a timeline, with marks at round times by a clock."""
     scale = _Scale(timeline.start, timeline.end, timeline.now)
     return TimelineDrawing(
-        lanes=tuple(_lane(lane, scale) for lane in timeline.lanes if lane.number),
+        lanes=tuple(_lane(lane, scale) for lane in timeline.lanes if lane.number or lane.marks),
         now=scale.x(timeline.now) if timeline.start <= timeline.now <= timeline.end else None,
         marks=tuple(_marks(scale, clock)),
     )
@@ -132,13 +146,27 @@ def _lane(lane: Lane, scale: _Scale) -> LaneDrawing:
     states = Counter(bar.state for bar in lane.bars)
     for cell in lane.cells:
         states.update(cell.states)
-    summary = _tally(states)
+    summary = ", ".join(filter(None, [_tally(states), *(_all_marks(lane.marks))])) or "nothing"
+    marks = tuple(_mark(mark, scale) for mark in lane.marks)
     if lane.number > _MOST_BARS:
         paths, counts = _counted(lane, scale)
-        return LaneDrawing(lane, (), paths, counts, 2 * _ROW + 2 * _MARGIN, summary)
+        return LaneDrawing(lane, (), paths, counts, 2 * _ROW + 2 * _MARGIN, summary, marks)
     boxes = _packed(lane, scale)
-    height = max((box.y + box.height for box in boxes), default=_ROW) + _MARGIN
-    return LaneDrawing(lane, tuple(boxes), (), (), height, summary)
+    height = max((box.y + box.height for box in boxes), default=_MARGIN + _ROW) + _MARGIN
+    return LaneDrawing(lane, tuple(boxes), (), (), height, summary, marks)
+
+
+def _all_marks(marks: Sequence[RunMark]) -> Iterator[str]:
+    if missed := sum(mark.number for mark in marks):
+        yield f"{missed:,} {'misfire' if missed == 1 else 'misfires'}"
+    if pauses := sum(not mark.number for mark in marks):
+        yield f"{pauses} {'pause' if pauses == 1 else 'pauses'}"
+
+
+def _mark(mark: RunMark, scale: _Scale) -> LaneMark:
+    # Misfires are counted in a part of the span, and marked in its middle.
+    x = scale.x(mark.at) + (WIDTH / CELLS / 2 if mark.number else 0)
+    return LaneMark(min(WIDTH - _MARK, max(_MARK, x)), not mark.number, mark.text, mark.at)
 
 
 def _packed(lane: Lane, scale: _Scale) -> list[Box]:
@@ -201,9 +229,12 @@ def _counted(lane: Lane, scale: _Scale) -> tuple[tuple[tuple[str, str], ...], tu
             part = height * share / sum(shares)
             outlines[tone].append(f"M{number * size:.1f} {y:.1f}h{size - 1:.1f}v{part:.1f}h-{size - 1:.1f}z")
             y += part
+    words = {number: [_tally(counts)] for number, counts in states.items()}
+    for mark in lane.marks:
+        words.setdefault(scale.cell(mark.at + (scale.end - scale.start) / CELLS / 2), []).append(mark.text)
     return (
         tuple((tone, "".join(outlines[tone])) for tone in _WORST_FIRST if tone in outlines),
-        tuple((number, _tally(counts)) for number, counts in sorted(states.items())),
+        tuple((number, ", ".join(texts)) for number, texts in sorted(words.items())),
     )
 
 

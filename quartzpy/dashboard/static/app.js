@@ -147,8 +147,31 @@
     // A hidden page holds no connection: browsers allow only six to one server.
     if (document.hidden) close(); else { open(); if (!paused) { pending = true; refresh(); } }
   });
+  // Lists whose rows must not move under the reader stay as they are: the new rows are counted, and a click shows them.
+  let released = false;
+  const hold = (event) => {
+    const context = event.detail.ctx, news = content().querySelector("[data-steady]");
+    if (context.sourceElement.id !== "content" || !news || released) return;
+    const shown = new Set([...content().querySelectorAll("tbody tr[id]")].map((row) => row.id));
+    const fresh = new DOMParser().parseFromString(context.text, "text/html").getElementById("content");
+    if (!fresh || !shown.size) return;
+    const rows = [...fresh.querySelectorAll("tbody tr[id]")], added = rows.filter((row) => !shown.has(row.id)).length;
+    if (!added) return;
+    event.preventDefault();
+    content().dataset.now = fresh.dataset.now;
+    synchronize(); tick();
+    news.textContent = `${added}${added === rows.length ? " or more" : ""} new, show`;
+    news.disabled = false;
+  };
+  document.addEventListener("htmx:before:swap", hold);
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest("[data-steady]")) return;
+    released = true; next = 0; pending = true;
+    if (waiting) { clearTimeout(waiting); waiting = 0; busy = false; }
+    refresh();
+  });
   document.addEventListener("htmx:finally:request", ended);
-  document.addEventListener("htmx:after:swap", () => { synchronize(); tick(); });
+  document.addEventListener("htmx:after:swap", () => { released = false; synchronize(); tick(); });
   window.addEventListener("pagehide", close);
   if (indicator && content().dataset.topics) {
     indicator.hidden = false;

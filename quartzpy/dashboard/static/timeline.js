@@ -1,4 +1,5 @@
-// The timeline: a tip beside each run, a zoom by dragging, and arrow keys within a lane. The page works without this.
+// The timeline and the plots: a tip beside each run, arrow keys within a drawing, and a zoom of the timeline by dragging.
+// The pages work without this.
 (() => {
   "use strict";
   const tip = document.createElement("div");
@@ -33,7 +34,9 @@
     svg.append(box);
     return box;
   };
-  const show = (text, x, y) => {
+  let anchor = null;
+  const show = (text, x, y, of) => {
+    anchor = of;
     if (tip.textContent !== text) tip.textContent = text;
     tip.classList.add("shown");
     const width = tip.offsetWidth, height = tip.offsetHeight;
@@ -49,15 +52,19 @@
 
   // --- The pointer.
   let drag = null;
-  document.addEventListener("pointermove", (event) => {
+  const point = (event) => {
     if (drag) { stretch(event); return; }
     const svg = event.target.closest ? event.target.closest(".runs") : null;
-    const box = svg && event.target.closest("rect");
+    const box = svg && event.target.closest(svg.matches(".plot") ? "rect.hit" : "rect, .mark");
     const cell = svg && svg.dataset.cells ? Math.floor(share(svg, event.clientX) * Number(svg.dataset.parts)) : -1;
-    if (cell >= 0 && cellsOf(svg).has(cell)) show(cellText(svg, cell), event.clientX, event.clientY);
-    else if (box) show(textOf(box), event.clientX, event.clientY);
-    else if (!document.activeElement || !document.activeElement.matches(".runs")) hide();
-  });
+    if (box && box.matches(".mark")) show(textOf(box), event.clientX, event.clientY, box);
+    else if (cell >= 0 && cellsOf(svg).has(cell)) show(cellText(svg, cell), event.clientX, event.clientY, svg);
+    else if (box) show(textOf(box), event.clientX, event.clientY, box);
+    else if (event.type === "pointerdown" || !document.activeElement || !document.activeElement.matches(".runs")) hide();
+  };
+  document.addEventListener("pointermove", point);
+  // A finger does not hover: it taps, and the tip stays until the next tap.
+  document.addEventListener("pointerdown", (event) => { if (event.pointerType === "touch") point(event); });
   const share = (lane, x) => {
     const place = lane.getBoundingClientRect();
     return Math.min(1, Math.max(0, (x - place.left) / place.width));
@@ -101,16 +108,20 @@
     location.assign(url);
   });
   document.addEventListener("pointercancel", drop);
-  document.addEventListener("htmx:after:swap", () => { drop(); hide(); });
+  // A live page that is fetched anew keeps the tip of what the pointer is on.
+  document.addEventListener("htmx:after:swap", () => {
+    drop();
+    if (!anchor || !anchor.isConnected || !anchor.matches(":hover, .at")) hide();
+  });
 
   // --- The keyboard: one stop for each lane, and arrow keys within it.
-  document.addEventListener("focusout", hide);
+  document.addEventListener("focusout", (event) => { if (event.target.matches(".runs")) hide(); });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") { drop(); hide(); return; }
     const svg = event.target;
     if (!svg.matches || !svg.matches(".runs")) return;
     const counted = svg.dataset.cells ? [...cellsOf(svg).keys()] : null;
-    const reached = svg.querySelector(".at"), all = counted || [...svg.querySelectorAll("rect")], last = all.length - 1;
+    const reached = svg.querySelector(".at"), all = counted || [...svg.querySelectorAll(svg.matches(".plot") ? "rect.hit" : "rect, .mark")], last = all.length - 1;
     const now = reached ? all.indexOf(counted ? Number(reached.dataset.cell) : reached) : -1;
     const to = { ArrowRight: Math.min(last, now + 1), ArrowLeft: now < 0 ? last : Math.max(0, now - 1), Home: 0, End: last }[event.key];
     if (to !== undefined && all.length) {
@@ -119,7 +130,7 @@
       const box = counted ? mark(svg, all[to]) : all[to];
       box.classList.add("at");
       const place = box.getBoundingClientRect();
-      show(textOf(box), place.left, place.bottom - 14);
+      show(textOf(box), place.left, place.bottom - 14, box);
     } else if (event.key === "Enter" && now >= 0) {
       const link = reached.closest("a");
       if (link) location.assign(link.getAttribute("href"));

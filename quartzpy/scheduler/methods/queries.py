@@ -187,6 +187,7 @@ class QueryMethods(Methods):
         since: datetime | None = None,
         until: datetime | None = None,
         due_until: datetime | None = None,
+        by_schedule: bool = False,
         order_by: str = TriggerOrder.KEY,
     ) -> Query[TriggerRecord]:
         """Query the stored triggers. Without a filter the query selects all.
@@ -204,6 +205,8 @@ class QueryMethods(Methods):
             until: the next fire time is before this instant.
             due_until: their turn is before this instant: the next fire time, or the end of a hold by the rate limit of
                 their job, whichever is later.
+            by_schedule: leave out the triggers that fire once, and those of runs by hand, of retries, of recoveries and
+                of continuations.
             order_by: "key" (by group and name) or "next_fire_time" (the soonest first, then by priority; a trigger that
                 fires in the meantime may come twice).
 
@@ -221,6 +224,7 @@ class QueryMethods(Methods):
             since=since,
             until=until,
             due_until=due_until,
+            by_schedule=by_schedule,
             order_by=order_by,
         )
         return self._query(f"triggers by {query.order}", query)

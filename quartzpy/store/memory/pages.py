@@ -10,7 +10,7 @@ from heapq import nsmallest
 from typing import Any, TypeVar, cast
 
 from quartzpy.errors import InvalidValueError
-from quartzpy.keys import Key
+from quartzpy.keys import UNSCHEDULED_GROUPS, Key
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ExecutionState, TriggerState
 from quartzpy.store.memory.lookups import trigger_record
@@ -132,7 +132,12 @@ def _trigger_matches(row: TriggerRow, query: TriggerQuery) -> bool:
         and (query.since is None or (at is not None and at >= query.since))
         and (query.until is None or (at is not None and at < query.until))
         and (query.due_until is None or (at is not None and max(at, row.rate_limited_until or at) < query.due_until))
+        and (not query.by_schedule or _is_by_schedule(row))
     )
+
+
+def _is_by_schedule(row: TriggerRow) -> bool:
+    return row.key.group not in UNSCHEDULED_GROUPS and row.bare.schedule().get("repeat_count") != 0
 
 
 def executions(

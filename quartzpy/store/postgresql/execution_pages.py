@@ -8,16 +8,29 @@ scheduled last, or scheduled at most an hour before these, or again among the fe
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from quartzpy.states import ENDED, ExecutionState, FiredState
 from quartzpy.store.postgresql.connection.session import SqlSession
-from quartzpy.store.postgresql.lookups import group_matcher
+from quartzpy.store.postgresql.lookups import ExecutionColumns, group_matcher
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.trigger_pages import FEW
 from quartzpy.store.queries import ExecutionQuery, Position
+from quartzpy.store.records import ExecutionRecord
 
 _SQL = SqlFile("execution_pages.sql")
+
+
+class Rank(StrEnum):
+    """What a list of executions can be sorted by, the largest first."""
+
+    DURATION = "duration"
+    """From the start to the end; those that never started are left out."""
+    WAIT = "wait"
+    """From the scheduled instant to the fire."""
+
+
 _FIRED_STATES = {FiredState.ACQUIRED: ExecutionState.ENQUEUED, FiredState.EXECUTING: ExecutionState.PROCESSING}
 
 
@@ -40,20 +53,45 @@ def executions_text(query: ExecutionQuery, after: Position | None, *, count: boo
     return _SQL(
         "page",
         **parts,
+        **_switches(query),
         count=count,
         examined=query.among is not None,
-        exhausted=query.exhausted,
-        of_trigger=query.trigger_key is not None,
-        of_job=query.job_key is not None,
-        in_group=group_matcher(query.job_group) is not None,
-        of_type=query.job_type is not None,
-        of_node=query.instance_id is not None,
-        has_error=query.error is not None,
-        since=query.since is not None,
-        until=query.until is not None,
         after=past and after is not None,
         after_scheduled=not past,
     )
+
+
+def ranked_text(query: ExecutionQuery, by: Rank, after: Position | None = None) -> str:
+    """Return the statement of the executions that rank highest among those that the query examines."""
+    return _SQL("ranked", **_switches(query), by_duration=by is Rank.DURATION, after=after is not None)
+
+
+def _switches(query: ExecutionQuery) -> dict[str, bool]:
+    return {
+        "exhausted": query.exhausted,
+        "of_trigger": query.trigger_key is not None,
+        "of_job": query.job_key is not None,
+        "in_group": group_matcher(query.job_group) is not None,
+        "of_type": query.job_type is not None,
+        "of_node": query.instance_id is not None,
+        "has_error": query.error is not None,
+        "since": query.since is not None,
+        "until": query.until is not None,
+    }
+
+
+def ranked(
+    session: SqlSession, query: ExecutionQuery, by: Rank, limit: int, after: Position | None, *, among: int
+) -> list[ExecutionRecord]:
+    """Return the ended executions that match a query and rank highest, the highest first.
+
+    They are found among the latest `among` executions, or the latest ones after a position.
+    """
+    if not query.states & ENDED:
+        return []
+    values = {**values_of_executions(query, after), "among": among, "limit": limit}
+    rows = session.read_one(ranked_text(query, by, after), **values)
+    return [ExecutionColumns._make(row).record() for row in rows]
 
 
 def _fired_states(query: ExecutionQuery) -> list[str]:

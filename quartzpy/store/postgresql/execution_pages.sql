@@ -589,6 +589,91 @@ SELECT *
 \endif
 ;
 
+-- name: ranked
+-- The ended executions that match all filters and ran longest, or waited longest for a node, among the latest `among` of
+-- all, or of the trigger. The few that ended more than an hour after their scheduled time are no longer near a bound.
+SELECT
+               -- include: ended_columns
+               outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
+               scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text,
+               retry_at
+               -- end
+  FROM ((SELECT * FROM qrtz_executions
+\if :of_trigger
+          WHERE trigger_group = :'trigger_group' AND trigger_name = :'trigger_name' AND sched_name = :'sched'
+          ORDER BY generation DESC, scheduled_time DESC LIMIT :'among'::int)
+\else
+          WHERE sched_name = :'sched'
+                   -- include: is_walked
+                   -- An execution ends at most an hour after its scheduled time, or it is among the few of a partial
+                   -- index. The clocks of nodes, which tell the end, may be a minute wrong.
+\if :since
+                   AND ended_at >= :'since'::timestamptz - interval '1 minute'
+\endif
+\if :until
+                   AND ended_at < :'until'::timestamptz + interval '61 minutes'
+\endif
+\if :after
+                   AND ended_at <= :'after_at'::timestamptz
+                   AND (ended_at, fire_id) < (:'after_at'::timestamptz, :'after_id'::bigint)
+\endif
+                   -- end
+          ORDER BY ended_at DESC, fire_id DESC LIMIT :'among'::int)
+\if :until
+        UNION ALL
+        (SELECT * FROM (SELECT * FROM qrtz_executions
+                         WHERE ended_at - scheduled_time > interval '1 hour' AND scheduled_time < :'until'::timestamptz
+                        OFFSET 0) AS later
+          WHERE ended_at >= :'until'::timestamptz + interval '61 minutes' AND sched_name || '' = :'sched'
+          LIMIT :'among'::int)
+\endif
+\endif
+       ) AS walked
+ WHERE true
+               -- include: is_wanted
+               AND outcome = ANY(:'outcomes'::text[])
+\if :exhausted
+               AND outcome = 'FAILED' AND retry_at IS NULL
+\endif
+\if :of_job
+               AND job_group = :'job_group' AND job_name = :'job_name'
+\endif
+\if :in_group
+               AND CASE :'operator'
+                       WHEN 'equals' THEN job_group = :'group'
+                       WHEN 'starts_with' THEN starts_with(job_group, :'group')
+                       WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
+                       ELSE strpos(job_group, :'group') > 0
+                   END
+\endif
+\if :of_type
+               AND job_type = :'job_type'
+\endif
+\if :has_error
+               AND strpos(error, :'error') > 0
+\endif
+\if :of_node
+               AND instance_id = :'instance'
+\endif
+\if :since
+               AND scheduled_time >= :'since'::timestamptz
+\endif
+\if :until
+               AND scheduled_time < :'until'::timestamptz
+\endif
+\if :after
+               AND ended_at <= :'after_at'::timestamptz
+               AND (ended_at, fire_id) < (:'after_at'::timestamptz, :'after_id'::bigint)
+\endif
+               -- end
+\if :by_duration
+   AND started_at IS NOT NULL
+ ORDER BY ended_at - started_at DESC,
+\else
+ ORDER BY fired_time - scheduled_time DESC,
+\endif
+          ended_at DESC, fire_id DESC LIMIT :'limit'::int;
+
 -- name: last
 -- The last execution that a page examines.
 SELECT ended_at, fire_id FROM qrtz_executions

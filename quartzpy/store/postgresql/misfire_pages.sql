@@ -55,3 +55,9 @@ SELECT id
 \endif
          ORDER BY id DESC OFFSET :'among'::int - 1 LIMIT 1) AS last
  WHERE handled_at >= coalesce(:'since'::timestamptz - :'margin'::interval, '-infinity');
+
+-- name: recent
+-- The number of misfires that were handled within a span, among the latest ones.
+SELECT count(*) FROM (SELECT handled_at FROM qrtz_misfires
+                       WHERE sched_name = :'sched' ORDER BY id DESC LIMIT :'most'::int + 1) AS latest
+ WHERE handled_at >= :now - :'within'::interval;

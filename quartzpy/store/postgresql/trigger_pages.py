@@ -53,6 +53,7 @@ def triggers_text(query: TriggerQuery, after: Position | None, *, last: bool = F
         "since": query.since is not None,
         "until": query.until is not None,
         "due_until": query.due_until is not None,
+        "by_schedule": query.by_schedule,
         "after": after is not None,
     }
     if query.order is TriggerOrder.KEY:

@@ -210,6 +210,10 @@ SELECT
 \if :due_until
                AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
 \endif
+\if :by_schedule
+               AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+               AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
+\endif
                -- end
 \if :seen
                AND
@@ -275,6 +279,10 @@ SELECT
            \endif
            \if :due_until
                           AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+           \endif
+           \if :by_schedule
+                          AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                          AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
            \endif
            -- end
 \if :seen
@@ -342,6 +350,10 @@ SELECT
    \endif
    \if :due_until
                   AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+   \endif
+   \if :by_schedule
+                  AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                  AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
    \endif
    -- end
 \if :seen
@@ -564,6 +576,10 @@ SELECT
                        \if :due_until
                                       AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
                        \endif
+                       \if :by_schedule
+                                      AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                                      AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
+                       \endif
                        -- end
 \if :seen
                        AND
@@ -707,6 +723,10 @@ SELECT
                        \if :due_until
                                       AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
                        \endif
+                       \if :by_schedule
+                                      AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                                      AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
+                       \endif
                        -- end
 \if :seen
                        AND
@@ -783,6 +803,10 @@ SELECT
            \if :due_until
                           AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
            \endif
+           \if :by_schedule
+                          AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                          AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
+           \endif
            -- end
 \if :seen
            AND
@@ -850,6 +874,10 @@ SELECT
    \endif
    \if :due_until
                   AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+   \endif
+   \if :by_schedule
+                  AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                  AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
    \endif
    -- end
 \if :seen

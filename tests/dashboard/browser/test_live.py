@@ -31,6 +31,7 @@ def test_a_page_shows_new_executions_without_a_reload_and_keeps_what_was_typed(
     page.evaluate("window.isSamePage = true")
     page.locator("input[name=node]").fill("node-")
     first = page.locator("tbody tr").first.get_attribute("id")
+    page.locator(".news:enabled").click(timeout=SOON)
     page.wait_for_function("old => document.querySelector('tbody tr').id !== old", arg=first, timeout=SOON)
     expect(page.locator("input[name=node]")).to_have_value("node-")
     assert page.evaluate("window.isSamePage") is True
@@ -72,6 +73,7 @@ def test_a_hidden_page_asks_for_nothing_and_catches_up_when_it_is_seen(
     with page.expect_request(f"{running_shop.url}/live", timeout=SOON):
         page.evaluate("window.hide(false)")
     first = page.locator("tbody tr").first.get_attribute("id")
+    page.locator(".news:enabled").click(timeout=SOON)
     page.wait_for_function("old => document.querySelector('tbody tr').id !== old", arg=first, timeout=SOON)
 
 
@@ -89,6 +91,7 @@ def test_an_outage_is_said_and_the_page_keeps_its_content_until_it_is_over(
     page.unroute("**/executions")
     first = page.locator("tbody tr").first.get_attribute("id")
     expect(page.locator("#live")).to_have_attribute("data-state", "on", timeout=SOON)
+    page.locator(".news:enabled").click(timeout=SOON)
     page.wait_for_function("old => document.querySelector('tbody tr').id !== old", arg=first, timeout=SOON)
 
 
@@ -218,3 +221,20 @@ def test_the_server_ends_at_once_although_a_page_is_open(
         # Without the end of the streams, the server waits for them until it gives up, and says so.
         assert said == ""
     watched.page.goto("about:blank")
+
+
+def test_a_list_does_not_move_under_its_reader_and_counts_what_is_new(
+    running_shop: Shop, open_browser: Callable[..., Watched]
+) -> None:
+    page = open_browser().page
+    page.goto(f"{running_shop.url}/executions")
+    rows = "[...document.querySelectorAll('tbody tr')].map((row) => row.id)"
+    before = page.evaluate(rows)
+    news = page.locator(".news")
+    expect(news).to_have_text(re.compile(r"^\d+( or more)? new, show$"), timeout=SOON)
+    assert page.evaluate(rows) == before
+    expect(page.locator("#live")).to_have_attribute("data-state", "on")
+    page.locator("tbody input[name=selected]").first.check()
+    news.click()
+    page.wait_for_function("old => document.querySelector('tbody tr').id !== old", arg=before[0], timeout=SOON)
+    expect(page.locator("tbody input[name=selected]:checked")).to_have_count(1)

@@ -41,6 +41,7 @@ def test_the_page_survives_an_outage_of_the_database(running_shop: Shop, open_br
             link.admit()
             first = page.locator("tbody tr").first.get_attribute("id")
             expect(page.locator("#live")).to_have_attribute("data-state", "on", timeout=SOON)
+            page.locator(".news:enabled").click(timeout=SOON)
             page.wait_for_function("old => document.querySelector('tbody tr').id !== old", arg=first, timeout=SOON)
             other.page.reload()
             expect(other.page.locator("h1")).to_have_text(re.compile("Jobs"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,8 +18,10 @@ PAGES = (
     "/timeline?lanes=node&span=5m",
     "/timeline?lanes=group&start=6h&end=1h",
     "/jobs",
+    "/jobs?sort=-failed",
     "/job?group=billing&name=charge-cards",
     "/triggers",
+    "/triggers?all=yes&sort=next",
     "/triggers?state=ERROR",
     "/trigger?group=billing&name=monthly-close",
     "/trigger?group=billing&name=new-york-2-30",
@@ -27,6 +30,7 @@ PAGES = (
     "/groups",
     "/executions",
     "/executions?state=FAILED",
+    "/executions?sort=-ran&job=billing.chrge-cards",
     "/misfires",
     "/incidents",
     "/audit",
@@ -103,7 +107,7 @@ def test_tables_break_no_type_and_cut_no_column(
         box = part.bounding_box()
         assert box is not None
         assert box["height"] < 30, part.inner_text()
-    for address in ("/jobs", "/executions?state=FAILED", "/executions"):
+    for address in ("/jobs", "/executions?state=FAILED", "/executions", "/triggers", "/triggers?all=yes"):
         page.goto(f"{running_shop.url}{address}")
         beyond = page.evaluate(
             "(() => { const s = document.querySelector('.scroll'); return s.scrollWidth - s.clientWidth })()"
@@ -139,3 +143,60 @@ def test_every_page_is_accessible_fits_the_screen_and_reports_no_error(
         if found:
             wrong[given] = found
     assert wrong == {}
+
+
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+def test_columns_and_the_order_are_chosen_without_a_script(
+    running_shop: Shop, open_browser: Callable[..., Watched], viewport: dict[str, int]
+) -> None:
+    page = open_browser(viewport=viewport, java_script_enabled=False).page
+    page.goto(f"{running_shop.url}/jobs?group=billing")
+    page.locator(".view summary").click()
+    form = page.locator(".view form")
+    box = form.bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= viewport["width"]
+    form.get_by_role("checkbox", name="Last result").uncheck()
+    form.get_by_label("Sort by").select_option(label="Job, descending")
+    form.get_by_role("button", name="Show").click()
+    page.wait_for_url("**/jobs?group=billing&sort=-job")
+    expect(page.locator("thead")).not_to_contain_text("Last result")
+    names = page.locator("tbody td.named > a bdi:first-child").all_inner_texts()
+    assert names == sorted(names, reverse=True) != []
+
+
+def test_a_head_sorts_a_list_and_says_so(running_shop: Shop, open_browser: Callable[..., Watched]) -> None:
+    page = open_browser().page
+    page.goto(f"{running_shop.url}/jobs")
+    page.get_by_role("link", name="Failed, 24 h").click()
+    expect(page.locator("th[aria-sort=descending]")).to_have_text("Failed, 24 h")
+    page.get_by_role("link", name="Failed, 24 h").click()
+    expect(page.locator("th[aria-sort=ascending]")).to_have_text("Failed, 24 h")
+
+
+def test_a_plot_is_one_stop_and_its_values_are_reached_by_keys_and_by_touch(
+    running_shop: Shop, open_browser: Callable[..., Watched]
+) -> None:
+    page = open_browser(has_touch=True).page
+    page.goto(f"{running_shop.url}/job?group=billing&name=charge-cards")
+    page.locator("#live").click()
+    plot, tip = page.locator("svg.plot"), page.locator("#tip")
+    assert page.locator("svg.plot [tabindex='0'], svg.plot a:not([tabindex])").count() == 0
+    plot.focus()
+    page.keyboard.press("End")
+    expect(tip).to_have_text(re.compile(r"^Execution \d+ \w+ after "))
+    latest = tip.inner_text().split()[1]
+    page.keyboard.press("Escape")
+    expect(tip).to_be_hidden()
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/executions/{latest}")
+    page.goto(running_shop.url)
+    page.locator("#live").click()
+    minutes = page.locator("svg.plot").first
+    minutes.scroll_into_view_if_needed()
+    minutes.locator(".hit").last.tap()
+    expect(tip).to_have_text(re.compile(r"^\d\d:\d\d: "))
+    page.locator("h1").tap()
+    expect(tip).to_be_hidden()

@@ -8,31 +8,34 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import JobKey, Key, TriggerKey
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql.admin.records import (
     CellRecord,
     CountedExecutions,
     FailingJob,
-    JobHealth,
+    Health,
     Lanes,
+    LastRun,
     LoneExecution,
     MinuteRecord,
     Minutes,
+    MisfireCell,
 )
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.lookups import ExecutionColumns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.records import ExecutionRecord
 
+_Key = TypeVar("_Key", JobKey, TriggerKey)
 _SQL = SqlFile("admin/history.sql")
 MINUTES = _SQL("minutes")
 LAST = _SQL("last")
 LAST_OF_JOB = _SQL("last_of_job")
 FAILING_JOBS = _SQL("failing_jobs")
-JOB_HEALTH = _SQL("job_health")
+JOB_HEALTH, TRIGGER_HEALTH = (_SQL("health", of_jobs=of_jobs) for of_jobs in (True, False))
 ATTEMPTS = _SQL("attempts")
 
 
@@ -74,12 +77,56 @@ def failing_jobs(session: SqlSession, limit: int, *, among: int, recent: int, fe
     return jobs
 
 
-def job_health(session: SqlSession, keys: Collection[JobKey], *, among: int) -> dict[JobKey, JobHealth]:
-    """Return how the runs of jobs went, among the latest `among` executions of all jobs."""
-    rows = session.read_one(
-        JOB_HEALTH, groups=[key.group for key in keys], names=[key.name for key in keys], among=among
-    )
-    return {JobKey(name, group): JobHealth(*values) for group, name, *values in rows}
+MOST_RUNS = 100
+"""The largest number of the last runs of a job by which its health is judged."""
+_OF_EACH_TRIGGER = 50
+_TRIGGERS = 4
+"""The largest number of triggers of a job whose own executions are looked up."""
+_SHOWN = 20
+_RECENT = timedelta(days=1)
+_MOST_LOOKED_UP = 40_000
+"""The largest number of executions that are looked up for all jobs together: those of 200 jobs."""
+
+
+def job_health(session: SqlSession, keys: Collection[JobKey], *, among: int) -> dict[JobKey, Health]:
+    """Return how the last runs of jobs went: among the latest `among` executions of all jobs, and of some triggers."""
+    return _health(session, JOB_HEALTH, keys, among)
+
+
+def trigger_health(session: SqlSession, keys: Collection[TriggerKey]) -> dict[TriggerKey, Health]:
+    """Return how the last runs of triggers went, their retries included."""
+    return _health(session, TRIGGER_HEALTH, keys, 0)
+
+
+def _health(session: SqlSession, text: str, keys: Collection[_Key], among: int) -> dict[_Key, Health]:
+    if not keys:
+        return {}
+    kind = type(next(iter(keys)))
+    health = {}
+    for group, name, *values, outcomes, durations in session.read_one(text, **values_of_health(keys, among)):
+        last = tuple(
+            LastRun(outcome, None if seconds is None else timedelta(seconds=seconds))
+            for outcome, seconds in zip(outcomes, durations, strict=True)
+        )
+        values.append(last)
+        health[kind(name, group)] = Health(*values)
+    return health
+
+
+def values_of_health(keys: Collection[Key], among: int) -> dict[str, Any]:
+    most_of_each = min(_OF_EACH_TRIGGER, max(1, _MOST_LOOKED_UP // (_TRIGGERS * len(keys))))
+    return {
+        "groups": [key.group for key in keys],
+        "names": [key.name for key in keys],
+        "among": among,
+        "most_triggers": _TRIGGERS,
+        "most_of_each": most_of_each,
+        # A retry of each of them.
+        "most_examined": 2 * _TRIGGERS * most_of_each * len(keys),
+        "most_runs": MOST_RUNS,
+        "shown": _SHOWN,
+        "within": _RECENT,
+    }
 
 
 def attempts(session: SqlSession, fire_ids: Collection[int], limit: int) -> dict[int, list[ExecutionRecord]]:
@@ -128,6 +175,20 @@ def executions_in_cells(
         for cell, number in zip(its_cells, numbers, strict=True)
     )
     return CountedExecutions(records, rows[0][0], rows[0][1])
+
+
+def misfires_in_cells(
+    session: SqlSession, start: datetime, end: datetime, *, by: Lanes, cells: int, limit: int, group: str | None = None
+) -> list[MisfireCell]:
+    """Count the misfires that were handled within a span, by lane and by part of the span, among the latest `limit`."""
+    values = {"start": start, "end": end, "cells": cells, "limit": limit}
+    of_group = {} if group is None else {"group": group}
+    rows = session.read_one(misfires_text(by, in_group=group is not None), **values, **of_group)
+    return [MisfireCell(*row) for row in rows]
+
+
+def misfires_text(by: Lanes, *, in_group: bool) -> str:
+    return _SQL("misfires", by_node=by is Lanes.NODE, by_group=by is Lanes.GROUP, in_group=in_group)
 
 
 def cells_text(by: Lanes, *, in_group: bool) -> str:

@@ -117,6 +117,33 @@ SELECT (SELECT CASE WHEN sum(number) < :'limit'::int THEN :'start'::timestamptz 
          GROUP BY lane_group, lane_name, outcome, alone) AS c
   LEFT JOIN LATERAL (SELECT * FROM qrtz_executions x WHERE x.fire_id = c.alone LIMIT 1) AS e ON true;
 
+-- name: misfires
+-- Counts the misfires that were handled within a span, by lane and by cell, as `cells` does: among the latest ones,
+-- because no index has the order of time.
+SELECT
+       \if :by_node
+       ''::text AS lane_group, instance_id::text AS lane_name,
+       \else
+       job_group::text AS lane_group,
+       \if :by_group
+       ''
+       \else
+       job_name
+       \endif
+       ::text AS lane_name,
+       \endif
+       least(floor(date_part('epoch', handled_at - :'start'::timestamptz) * :'cells'::int
+                   / date_part('epoch', :'end'::timestamptz - :'start'::timestamptz)),
+             :'cells'::int - 1)::int AS cell,
+       count(*)
+  FROM (SELECT job_group, job_name, instance_id, handled_at
+          FROM qrtz_misfires WHERE sched_name = :'sched' ORDER BY id DESC LIMIT :'limit'::int) AS latest
+ WHERE handled_at >= :'start'::timestamptz AND handled_at < :'end'::timestamptz
+   \if :in_group
+   AND job_group = :'group'
+   \endif
+ GROUP BY 1, 2, 3;
+
 -- name: failing_jobs
 -- The jobs of which some executions failed for good, among the latest executions of all jobs. One that failed and is
 -- retried is neither a failure nor a success: its retry is.
@@ -153,17 +180,66 @@ SELECT job_group, job_name, last_success, in_a_row, since, recent, recent_failur
   FROM of_jobs
  ORDER BY in_a_row DESC, recent_failures DESC, job_group, job_name LIMIT :'limit'::int;
 
--- name: job_health
--- How the runs of some jobs went, among the latest executions of all jobs. One that failed and is retried is no run: its
--- retry is.
-SELECT job_group, job_name, count(*), count(*) FILTER (WHERE outcome <> 'SUCCEEDED'),
-       (array_agg(outcome ORDER BY ended_at DESC, fire_id DESC))[1], max(ended_at),
-       percentile_disc(0.5) WITHIN GROUP (ORDER BY GREATEST(ended_at - started_at, interval '0'))
-  FROM (SELECT job_group, job_name, fire_id, outcome, retry_at, started_at, ended_at
-          FROM qrtz_executions WHERE sched_name = :'sched' ORDER BY ended_at DESC LIMIT :'among'::int) AS latest
- WHERE (outcome IN ('SUCCEEDED', 'TERMINATED') OR (outcome = 'FAILED' AND retry_at IS NULL))
-   AND (job_group, job_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
- GROUP BY job_group, job_name;
+-- name: health
+-- How the last runs of some jobs or triggers went, at most `most_runs` of each. Those of a trigger are its own. Those of a
+-- job are the last ones of a few of its triggers, however long ago, and its executions among the latest ones of all jobs.
+-- An execution that failed and is retried is no run: its retry is, which is looked up, because it has another trigger.
+WITH RECURSIVE own AS (
+    SELECT k.of_group, k.of_name, e.job_group, e.job_name, e.fire_id, e.outcome, e.attempt, e.retry_at, e.started_at,
+           e.ended_at
+      FROM unnest(:'groups'::text[], :'names'::text[]) AS k(of_group, of_name)
+     CROSS JOIN LATERAL (
+\if :of_jobs
+        SELECT trigger_group, trigger_name FROM qrtz_triggers
+         WHERE job_group = k.of_group AND job_name = k.of_name AND sched_name || '' = :'sched'
+         LIMIT :'most_triggers'::int
+\else
+        SELECT k.of_group AS trigger_group, k.of_name AS trigger_name
+\endif
+     ) AS t
+     CROSS JOIN LATERAL (
+        SELECT * FROM qrtz_executions x
+         WHERE x.trigger_group = t.trigger_group AND x.trigger_name = t.trigger_name AND x.sched_name = :'sched'
+         ORDER BY x.generation DESC, x.scheduled_time DESC LIMIT :'most_of_each'::int) AS e
+    UNION ALL
+    SELECT o.of_group, o.of_name, e.job_group, e.job_name, e.fire_id, e.outcome, e.attempt, e.retry_at, e.started_at,
+           e.ended_at
+      FROM own o
+     CROSS JOIN LATERAL (
+        SELECT * FROM qrtz_executions x
+         WHERE x.trigger_group = 'RETRYING_JOBS' AND x.trigger_name = 'retry_' || o.attempt || '_' || o.fire_id
+           AND x.sched_name = :'sched'
+         ORDER BY x.generation DESC, x.scheduled_time DESC LIMIT 1) AS e
+     WHERE o.outcome = 'FAILED' AND o.retry_at IS NOT NULL
+),
+runs AS (
+    SELECT of_group, of_name, outcome, ended_at, ended_at >= :now - :'within'::interval AS is_recent,
+           row_number() OVER (PARTITION BY of_group, of_name ORDER BY ended_at DESC, fire_id DESC) AS place,
+           GREATEST(ended_at - started_at, interval '0') AS ran
+      FROM ((SELECT of_group, of_name, fire_id, outcome, retry_at, started_at, ended_at
+               FROM (SELECT * FROM own LIMIT :'most_examined'::int) AS o
+\if :of_jobs
+              WHERE job_group = of_group AND job_name = of_name)
+            UNION
+            (SELECT job_group, job_name, fire_id, outcome, retry_at, started_at, ended_at
+               FROM (SELECT * FROM qrtz_executions
+                      WHERE sched_name = :'sched' ORDER BY ended_at DESC LIMIT :'among'::int) AS latest
+              WHERE (job_group, job_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[])))
+\else
+            )
+\endif
+           ) AS e
+     WHERE outcome IN ('SUCCEEDED', 'TERMINATED') OR (outcome = 'FAILED' AND retry_at IS NULL)
+)
+SELECT of_group, of_name,
+       count(*) FILTER (WHERE is_recent), count(*) FILTER (WHERE is_recent AND outcome <> 'SUCCEEDED'),
+       (array_agg(outcome ORDER BY place))[1], max(ended_at),
+       percentile_disc(0.5) WITHIN GROUP (ORDER BY ran), percentile_disc(0.99) WITHIN GROUP (ORDER BY ran),
+       array_agg(outcome ORDER BY place DESC) FILTER (WHERE place <= :'shown'::int),
+       array_agg(date_part('epoch', ran) ORDER BY place DESC) FILTER (WHERE place <= :'shown'::int)
+  FROM runs
+ WHERE place <= :'most_runs'::int
+ GROUP BY of_group, of_name;
 
 -- name: attempts
 -- The trigger of a retry or of a recovery is named after the execution that it repeats. So each step to the attempt

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.health_findings import Finding, Severity
-from quartzpy.store.postgresql import checks, pages, schema_version
+from quartzpy.store.postgresql import checks, execution_pages, misfire_pages, pages, schema_version
 from quartzpy.store.postgresql.admin import audit_log, history, incidents, integrity, search, server, usage
 from quartzpy.store.postgresql.connection.session import SqlSession, calls
 from quartzpy.store.queries import Position, RecordQuery
@@ -35,6 +35,7 @@ class Admin:
         self._config = config
 
     tallies = calls(usage.tallies)
+    unscheduled_triggers = calls(usage.unscheduled_triggers)
     overdue = calls(usage.overdue)
     paused_overdue = calls(usage.paused_overdue)
     other_schedulers = calls(server.other_schedulers)
@@ -47,13 +48,17 @@ class Admin:
     last_executions_of_job = calls(history.last_executions_of_job)
     failing_jobs = calls(history.failing_jobs)
     job_health = calls(history.job_health)
+    trigger_health = calls(history.trigger_health)
     attempts = calls(history.attempts)
     executions_in_cells = calls(history.executions_in_cells)
+    misfires_in_cells = calls(history.misfires_in_cells)
     find_keys = calls(search.find_keys)
     tables = calls(server.tables)
     locks = calls(server.locks)
     last_examined = calls(pages.last_examined)
     count = calls(pages.count)
+    ranked_executions = calls(execution_pages.ranked)
+    recent_misfires = calls(misfire_pages.recent)
 
     def find(self, query: RecordQuery[_Record], limit: int | None, after: Position | None = None) -> list[_Record]:
         """Return a page of records, as `QueryStore.find` does, or of actions of the audit log, or of incidents."""

@@ -85,6 +85,16 @@ class CellRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class MisfireCell:
+    """The misfires of a lane that were handled in a part of a span."""
+
+    lane_group: str
+    lane_name: str
+    cell: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class CountedExecutions:
     """The executions that overlap a span, counted in cells."""
 
@@ -96,16 +106,30 @@ class CountedExecutions:
 
 
 @dataclass(frozen=True, slots=True)
-class JobHealth:
-    """How the runs of a job went, among the latest executions of all jobs."""
+class LastRun:
+    """One of the last runs of a job."""
+
+    outcome: str
+    ran: timedelta | None
+    """None if it never started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How the last runs of a job or a trigger went, at most 100 of them."""
 
     runs: int
+    """Those that ended within a day."""
     failures: int
-    """Those that failed for good, or were lost with their node."""
+    """Those of `runs` that failed for good, or were lost with their node."""
     last_outcome: str
     last_end: datetime
     typical: timedelta | None
-    """The median of the durations."""
+    """The median of the durations of the last runs, however long ago."""
+    slow: timedelta | None
+    """The 99th percentile of these durations."""
+    last_runs: tuple[LastRun, ...] = ()
+    """The last 20, the latest at the end."""
 
 
 @dataclass(frozen=True, slots=True)

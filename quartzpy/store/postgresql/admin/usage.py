@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from quartzpy.jobs.rate_limit import RateLimit
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.states import TriggerState
 from quartzpy.store.postgresql.admin.records import GroupTally, OverdueJob, PausedOverdue, RateUsage, SlotUsage, Tallies
 from quartzpy.store.postgresql.connection.session import SqlSession
@@ -19,6 +19,7 @@ SLOTS = _SQL("slots")
 RATES = _SQL("rates")
 TRIGGER_GROUPS = _SQL("trigger_groups")
 JOB_GROUPS = _SQL("job_groups")
+UNSCHEDULED = _SQL("unscheduled")
 MOST_STOPPED = 10_000
 """The number of triggers that are paused, and of those in ERROR, by which their jobs are found."""
 
@@ -66,3 +67,9 @@ def job_group_tallies(session: SqlSession, limit: int, after: str | None, *, mos
     """See `Admin.job_group_tallies`."""
     rows = session.read_one(JOB_GROUPS, limit=limit, after_group=after or "", most=most, among=MOST_STOPPED)
     return [GroupTally(*row) for row in rows]
+
+
+def unscheduled_triggers(session: SqlSession, most: int) -> int:
+    """Return the number of triggers that the scheduler itself made, up to one more than `most` in each group."""
+    [(number,)] = session.read_one(UNSCHEDULED, groups=UNSCHEDULED_GROUPS, most=most)
+    return int(number)

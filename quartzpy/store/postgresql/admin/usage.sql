@@ -404,3 +404,10 @@ SELECT name,
        (SELECT count(*) FROM (SELECT FROM paused p WHERE p.job_group = g.name LIMIT :'most'::int + 1) AS counted),
        (SELECT count(*) FROM (SELECT FROM in_error e WHERE e.job_group = g.name LIMIT :'most'::int + 1) AS counted)
   FROM groups g ORDER BY name;
+
+-- name: unscheduled
+-- The number of triggers that the scheduler itself made, group by group.
+SELECT count(*)
+  FROM unnest(:'groups'::text[]) AS g(name)
+ CROSS JOIN LATERAL (
+    SELECT FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_group = g.name LIMIT :'most'::int + 1) AS t;
