@@ -26,7 +26,7 @@ from quartzpy.scheduler.explain import obstacles
 from quartzpy.states import NodeMode
 from quartzpy.store import node_metadata
 from quartzpy.store.health_findings import Severity
-from quartzpy.store.postgresql.admin.records import JobHealth, OtherScheduler, OverdueJob
+from quartzpy.store.postgresql.admin.records import Health, OtherScheduler, OverdueJob
 from quartzpy.store.records import Acknowledgement, IncidentRecord, NodeRecord, TriggerRecord
 from quartzpy.texts import headline, instant_text, numbered
 
@@ -238,7 +238,7 @@ USUAL_RUNS = 1.5
 def blocked_jobs(
     blocked: Sequence[TriggerRecord],
     running: Sequence[RunningView],
-    health: Mapping[JobKey, JobHealth],
+    health: Mapping[JobKey, Health],
     now: datetime,
     *,
     is_cut: bool = False,
@@ -281,7 +281,7 @@ def blocked_jobs(
     return incidents
 
 
-def _usual(health: JobHealth | None) -> timedelta | None:
+def _usual(health: Health | None) -> timedelta | None:
     """Return how long a run of a job may usually take; None if that is not known."""
     return None if health is None or health.typical is None else max(GRACE, USUAL_RUNS * health.typical)
 

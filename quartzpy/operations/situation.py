@@ -31,7 +31,7 @@ from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.singles import mode_of_job, placements
 from quartzpy.states import ExecutionState, JobMode, NodeMode, TriggerState
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.admin.records import JobHealth, LockRecord, PausedOverdue, Tallies
+from quartzpy.store.postgresql.admin.records import Health, LockRecord, PausedOverdue, Tallies
 from quartzpy.store.queries import ExecutionQuery, TriggerOrder, TriggerQuery
 from quartzpy.store.records import IncidentRecord, NodeRecord, Pauses, TriggerRecord
 
@@ -281,7 +281,7 @@ class _Stopped:
     def look_further(self) -> None:
         """Ask how long the jobs that are blocked usually run, with the questions that already wait."""
         jobs = {record.job_key for record in self._blocked()}
-        self._health: Callable[[], Mapping[JobKey, JobHealth]] = dict
+        self._health: Callable[[], Mapping[JobKey, Health]] = dict
         if jobs:
             self._health = self._reading.ask(lambda store: admin(store).job_health(jobs, among=AMONG))
 
