@@ -46,7 +46,7 @@ def check_in(session: SqlSession, control: ControlConnection, node: Node, within
 
 
 def list_nodes(session: SqlSession) -> CheckIn:
-    nodes, now, metadata = session.read(session.bind(NODES), session.bind(NOW), session.bind(facts.READ))
+    nodes, now, metadata = session.read(session.bind(NODES), session.bind(NOW), facts.reading(session))
     return CheckIn(now.rows[0][0], records(nodes.rows), facts.decoded(metadata.rows))
 
 
