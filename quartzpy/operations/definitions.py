@@ -199,13 +199,18 @@ class Definitions:
 
     def job_types(self) -> tuple[JobTypeView, ...]:
         """Return the job types that running nodes have published, sorted by name."""
-        store = self._log.scheduler._usable_store()
-        nodes, facts_of_nodes = (
-            answer() for answer in store.ask([lambda inner: inner.list_nodes(), lambda inner: admin(inner).job_types()])
-        )
-        alive = _alive(nodes)
+        alive, facts_of_nodes = self._published()
         types = _published(alive, facts_of_nodes)
         return tuple(_type_view(name, facts, _knowing(alive, name)) for name, facts in sorted(types.items()))
+
+    def _published(self) -> tuple[list[NodeRecord], Mapping[str, Mapping[str, Any]]]:
+        """Return the living nodes, and what all nodes have published about their job types."""
+        store = self._log.scheduler._usable_store()
+        nodes, facts_of_nodes = store.ask([lambda inner: inner.list_nodes(), lambda inner: admin(inner).job_types()])
+        return _alive(nodes()), facts_of_nodes()
+
+    def _types(self) -> PublishedTypes:
+        return PublishedTypes(_published(*self._published()), self._log.scheduler.job_types)
 
     def _read(self, work: Callable[[OwnTransactionMethods], _T]) -> _T:
         return work(OwnTransactionMethods(self._log.scheduler, self._log.scheduler._usable_store()))
@@ -430,8 +435,13 @@ class Definitions:
             Others as `Scheduler.sync`.
         """
 
+        role = Role.ADMIN if self._log.actor.defines is None else Role.VIEWER
+        declared = Declarations([])
+        if self._log.permits(role):
+            # It may take seconds, for which no transaction must be open.
+            declared = documents.read_declarations(document, self._types())
+
         def work(transaction: OwnTransactionMethods) -> Recorded[SyncPlan]:
-            declared = documents.read_declarations(document, _types_in(transaction))
             self._check_declared(transaction, declared, version)
             rows: list[tuple[str, Change]] = []
 
@@ -455,11 +465,10 @@ class Definitions:
                 self._check_plan(transaction, plan)
             return Recorded(plan, rows)
 
-        role = Role.ADMIN if self._log.actor.defines is None else Role.VIEWER
         if dry_run:
-            plan = self._log.rehearse(APPLY, role, work).result
+            plan = self._log.rehearse(APPLY, role, work, exclusively=True).result
         else:
-            plan = self._log.change_together(APPLY, role, f"owner {owner}", reason, work)
+            plan = self._log.change_together(APPLY, role, f"owner {owner}", reason, work, exclusively=True)
         changes = tuple(self._planned(change) for change in plan.changes)
         return AppliedFile(changes, plan.unchanged, plan.outdated_by, dry_run)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import MISSING, dataclass, fields, replace
 from datetime import date, datetime, time
+from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 from quartzpy.calendars.calendar import BaseCalendar
@@ -308,11 +309,14 @@ def _job(
     _take_words(values, form.job_words, faults, place)
     job_type = _type_of(values.pop("type", None), types, faults, place)
     form.read_data(values, faults, place)
-    for word, cls, words in (("retry", RetryPolicy, RETRY_WORDS), ("rate_limit", RateLimit, RATE_LIMIT_WORDS)):
+    for word, cls, words, needed in (
+        ("retry", RetryPolicy, RETRY_WORDS, ()),
+        ("rate_limit", RateLimit, RATE_LIMIT_WORDS, ("limit",)),
+    ):
         if isinstance(values.get(word), Mapping):
             inner = dict(values.pop(word))
             _take_words(inner, words, faults, (*place, word))
-            values[word] = _built(faults, (*place, word), cls, inner)
+            values[word] = _built(faults, (*place, word), cls, inner, needed)
     if isinstance(values.get("continuations"), list):
         values["continuations"] = [
             _continuation(declared, faults, (*place, "continuations", position), form)
@@ -372,6 +376,7 @@ def _with_schedule_text(values: dict[str, Any], faults: Faults) -> dict[str, Any
 
 def _trigger(values: Mapping[str, Any], group: str, faults: Faults, place: Place, form: _Form) -> Trigger | None:
     number = len(faults.entries)
+    is_interval = "every" in values
     try:
         kind, values = kind_and_values(values, "trigger")
     except _WRONG as error:
@@ -390,7 +395,14 @@ def _trigger(values: Mapping[str, Any], group: str, faults: Faults, place: Place
     def build(**own: Any) -> Trigger:
         return trigger_of(kind, own.pop(SCHEDULE, None), own)
 
-    trigger = _built(faults, place, build, {"group": group, **values}, _needed(kind, is_stored=stored is not None))
+    trigger = _built(
+        faults,
+        place,
+        build,
+        {"group": group, **values},
+        _needed(kind, is_stored=stored is not None),
+        {"interval": "every"} if is_interval else {},
+    )
     return trigger if len(faults.entries) == number else None
 
 
@@ -741,12 +753,18 @@ def _needed(kind: type[Trigger], *, is_stored: bool) -> Collection[str]:
 
 
 def _built(
-    faults: Faults, place: Place, build: Callable[..., _T], values: Mapping[str, Any], needed: Collection[str] = ()
+    faults: Faults,
+    place: Place,
+    build: Callable[..., _T],
+    values: Mapping[str, Any],
+    needed: Collection[str] = (),
+    renamed: Mapping[str, str] = MappingProxyType({}),
 ) -> _T | None:
     """Call a constructor, and report all values that it refuses. Return None if it refuses any.
 
     A constructor raises an error for the first value that is wrong. Therefore the wrong value is left out, or replaced
-    by a right one if it is needed, and the constructor is called again.
+    by a right one if it is needed, and the constructor is called again. `renamed` has the words of the document for
+    values that have other names there.
     """
     remaining = dict(values)
     missing = [name for name in needed if name not in remaining and name in _SAMPLES]
@@ -761,10 +779,10 @@ def _built(
             is_faulty = True
             word = _culprit(build, remaining, error)
             faults.add(
-                place if word is None else (*place, word),
+                place if word is None else (*place, renamed.get(word, word)),
                 error if isinstance(error, InvalidValueError) else reason(error),
             )
-            if word is None:
+            if word is None or word == SCHEDULE:
                 return None
             if word in needed and word in _SAMPLES and remaining[word] != _SAMPLES[word]:
                 remaining[word] = _SAMPLES[word]
@@ -781,7 +799,9 @@ def _culprit(build: Callable[..., Any], values: Mapping[str, Any], error: BaseEx
     if isinstance(error, InvalidCronError) and "expression" in values:
         return "expression"
     text = str(error)
-    named = [word for word in values if text.startswith((f"{word}:", f"{word} "))]
+    # Of a policy, the message begins with its name: "retry: attempts must be from 2 to 1000".
+    within = text.partition(": ")[2]
+    named = [word for word in values if any(part.startswith((f"{word}:", f"{word} ")) for part in (text, within))]
     if named:
         return max(named, key=len)
     for word in values:

@@ -533,7 +533,7 @@ class Actions:
             )
             return Recorded(done, rows)
 
-        return self._log.change_together("apply", Role.ADMIN, f"owner {owner}", reason, work)
+        return self._log.change_together("apply", Role.ADMIN, f"owner {owner}", reason, work, exclusively=True)
 
     # --- commands to nodes, which each carries out within about a second
 

@@ -204,10 +204,13 @@ class ActionLog:
         subject: str,
         given_reason: str,
         change: Callable[[OwnTransactionMethods], Recorded[_T]],
+        *,
+        exclusively: bool = False,
     ) -> _T:
         """Change several subjects and record each in one transaction; return the result of `change`.
 
-        `subject` stands for all of them if the action fails.
+        `subject` stands for all of them if the action fails. With `exclusively`, such changes are made one after the
+        other, and may compute for long.
 
         Raises:
             As `change_one`.
@@ -222,7 +225,7 @@ class ActionLog:
             return done.result
 
         try:
-            return in_own_transaction(self._scheduler, work)
+            return in_own_transaction(self._scheduler, work, exclusively=exclusively)
         except ForbiddenError as error:
             # Only what is stored showed that it is not permitted.
             self._record_failure(entry, error, ActionState.REFUSED)
@@ -231,14 +234,16 @@ class ActionLog:
             self._record_failure(entry, error)
             raise
 
-    def rehearse(self, action: str, role: Role, change: Callable[[OwnTransactionMethods], _T]) -> _T:
+    def rehearse(
+        self, action: str, role: Role, change: Callable[[OwnTransactionMethods], _T], *, exclusively: bool = False
+    ) -> _T:
         """Return what `change` returns, which changes nothing and is not recorded.
 
         Raises:
             ForbiddenError: the actor may not do this. Others as `change`.
         """
         self.check(action, role)
-        return in_own_transaction(self._scheduler, change)
+        return in_own_transaction(self._scheduler, change, exclusively=exclusively)
 
     def change_many(
         self,
