@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from random import Random
 from typing import Any, ClassVar
 
@@ -58,7 +59,7 @@ def scheduler(postgres_dsn: str) -> Iterator[Scheduler]:
     made = Scheduler(postgres_dsn)
     store = made._usable_store()
     node = store.register(
-        "n", host="h", pid=1, checkin_interval=made.config.checkin_interval, window=made.config.failure_window
+        "n", host="h", pid=1, checkin_interval=made.config.checkin_interval, window=timedelta(hours=1)
     )
     store.publish(node, Capabilities(frozenset({"hostile.noted"})))
     made.add_job(JobDetail(Noted, "there", "shop", durable=True, data={"api_token": "s3cr3t", "url": "https://a"}))
