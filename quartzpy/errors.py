@@ -12,6 +12,7 @@
     │   ├── InvalidJobError            a job definition
     │   │   └── InvalidJobTypeError    a class or function that cannot be a job
     │   ├── InvalidJobDataError        data that cannot be stored as JSON, or does not fit the job's data type
+    │   ├── InvalidDefinitionError     a document that defines a job, a trigger or a calendar; has all its faults
     │   ├── InvalidMatcherError
     │   ├── InvalidListenerError       not a listener, or one that was already added
     │   └── SettingsError              configuration
@@ -28,6 +29,7 @@
     │   │   └── ExecutionNotFoundError
     │   ├── CalendarInUseError
     │   ├── IllegalStateChangeError
+    │   ├── PreconditionFailedError    what is stored is not what the caller expects
     │   ├── SchemaError                the tables are missing, or older or newer than this release
     │   ├── StoreUnavailableError      try again later; nothing was changed
     │   │   └── AuthenticationError    trying again will not help
@@ -50,7 +52,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 
 class QuartzpyError(Exception):
@@ -126,6 +130,17 @@ class InvalidJobDataError(InvalidValueError):
     """Job data cannot be stored as JSON, or does not fit the job's `data_type`; the message names the key."""
 
 
+class InvalidDefinitionError(InvalidValueError):
+    """A document that defines a job, a trigger or a calendar has faults; nothing was changed.
+
+    `faults` has each of them with its place in the document; see `quartzpy.scheduler.documents.Fault`.
+    """
+
+    def __init__(self, message: str, faults: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.faults = tuple(faults)
+
+
 class InvalidMatcherError(InvalidValueError):
     """A matcher or its value is invalid."""
 
@@ -184,6 +199,17 @@ class CalendarInUseError(JobStoreError):
 
 class IllegalStateChangeError(JobStoreError):
     """The trigger's state does not allow the request."""
+
+
+class PreconditionFailedError(JobStoreError):
+    """What is stored is not what the caller expects; nothing was changed.
+
+    `current` is the definition that is stored now; None if there is none.
+    """
+
+    def __init__(self, message: str, current: Any = None) -> None:
+        super().__init__(message)
+        self.current = current
 
 
 class SchemaError(JobStoreError):

@@ -178,6 +178,30 @@ _READERS: dict[str, Callable[[Any, int], Any]] = {
 }
 
 
+_OF_CLASSES = ("$enum", "$dataclass", "$model")
+
+
+def values_of_classes(written: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Yield the places in the JSON of job data at which values of a program's classes stand.
+
+    Whoever reads them calls the constructors of these classes.
+    """
+    if isinstance(written, dict):
+        if len(written) == 1:
+            [(tag, content)] = written.items()
+            if tag in _OF_CLASSES:
+                yield place
+                return
+            if tag == "$object" and isinstance(content, dict):
+                # The entries of a plain mapping whose only key looks like a tag.
+                written, place = content, (*place, tag)
+        for key, item in written.items():
+            yield from values_of_classes(item, (*place, key))
+    elif isinstance(written, list):
+        for number, item in enumerate(written):
+            yield from values_of_classes(item, (*place, number))
+
+
 def _tagged(value: Any, path: str, depth: int, budget: _Budget) -> Any:
     """Return the tagged JSON of a value of a type that JSON lacks."""
     match value:

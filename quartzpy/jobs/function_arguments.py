@@ -189,6 +189,21 @@ class FunctionArguments:
                 " other data"
             )
 
+    def described(self) -> tuple[tuple[str, ...] | None, frozenset[str], bool]:
+        """Return the names of the arguments that data can give, those that it has to, and whether it may have others.
+
+        The names are None if a parameter can only be given by its position.
+        """
+        if not set(self._positional) <= self._named.keys() | {self._context_name}:
+            return None, frozenset(), True
+        required = frozenset(
+            name for name in self._named if self._signature.parameters[name].default is inspect.Parameter.empty
+        )
+        takes_others = self._context_name is not None or any(
+            parameter.kind is parameter.VAR_KEYWORD for parameter in self._signature.parameters.values()
+        )
+        return tuple(self._named), required, takes_others
+
     @cached_property
     def _data_types(self) -> Mapping[str, type[Any]]:
         """The dataclasses and models with which parameters are annotated: a mapping is made a value of them."""

@@ -46,6 +46,11 @@ def is_data_type(data_type: object) -> bool:
     )
 
 
+def reads_itself(data_type: type[Any]) -> bool:
+    """Return whether a data type has a method of its own that reads job data, whose names nobody else knows."""
+    return getattr(data_type, _READER, None) is not None
+
+
 def own_type(data: Any) -> type[Any] | None:
     """Return the type of `data` if it is a dataclass instance or a pydantic model, otherwise None."""
     cls = type(data)

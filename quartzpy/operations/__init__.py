@@ -1,12 +1,13 @@
 """What operators read and do: the models behind the command line, the web page and the JSON API."""
 
 from quartzpy.operations.actions import Actions
-from quartzpy.operations.actions.action import Actor, Role
+from quartzpy.operations.actions.action import Actor, Grant, Role
 from quartzpy.operations.actions.log import ActionFailure, ActionProgress, ActionResult
 from quartzpy.operations.agenda import PlannedRun
 from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.calendars import CalendarSummary, CalendarYear
 from quartzpy.operations.cluster import Cluster, Difference, NodeEnd, NodeState, NodeView
+from quartzpy.operations.definitions import AppliedFile, Definition, DefinitionResult, Definitions, Expected
 from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
 from quartzpy.operations.groups import GroupLimit, Groups, GroupView, JobLimit, Limits, PoolUsage, RateLimitView
 from quartzpy.operations.incidents import Incident, Remedy
@@ -31,6 +32,7 @@ __all__ = [
     "ActionResult",
     "Actions",
     "Actor",
+    "AppliedFile",
     "AuditEntry",
     "Bar",
     "CalendarSummary",
@@ -38,9 +40,14 @@ __all__ = [
     "Cell",
     "Cluster",
     "Count",
+    "Definition",
+    "DefinitionResult",
+    "Definitions",
     "Difference",
     "ExecutionSummary",
     "ExecutionView",
+    "Expected",
+    "Grant",
     "GroupLimit",
     "GroupView",
     "Groups",

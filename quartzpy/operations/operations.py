@@ -36,6 +36,7 @@ from quartzpy.operations.agenda import PlannedRun
 from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.calendars import CalendarSummary, CalendarYear
 from quartzpy.operations.cluster import Cluster
+from quartzpy.operations.definitions import Definitions, JobTypeView
 from quartzpy.operations.executions import (
     ExecutionSummary,
     ExecutionView,
@@ -134,6 +135,15 @@ class Operations:
     def actions(self) -> Actions:
         """The actions of this actor."""
         return Actions(self._scheduler, self.actor, read_only=self.read_only, redaction=self._source.redaction)
+
+    @property
+    def definitions(self) -> Definitions:
+        """The definitions of jobs, triggers and calendars as documents, for this actor."""
+        return Definitions(self._scheduler, self.actor, read_only=self.read_only, redaction=self._source.redaction)
+
+    def job_types(self) -> tuple[JobTypeView, ...]:
+        """Return the job types that running nodes have published, with the entries of their data, sorted by name."""
+        return self.definitions.job_types()
 
     def acting_as(self, actor: Actor) -> Operations:
         """Return the same operations for another actor."""

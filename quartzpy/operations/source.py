@@ -35,14 +35,15 @@ class Redaction:
         """Return a copy of `data` in which the values of matching keys are `REDACTED`."""
         match data:
             case Mapping():
-                return {key: REDACTED if self._hides(key) else self.of(value) for key, value in data.items()}
+                return {key: REDACTED if self.hides(key) else self.of(value) for key, value in data.items()}
             case str() | bytes():
                 return data
             case Sequence() | set() | frozenset():
                 return [self.of(item) for item in data]
         return data
 
-    def _hides(self, key: object) -> bool:
+    def hides(self, key: object) -> bool:
+        """Return True if the values of a key are hidden."""
         name = str(key).lower()
         return any(fnmatchcase(name, pattern.lower()) for pattern in self.patterns)
 

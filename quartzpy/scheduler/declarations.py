@@ -53,7 +53,7 @@ from typing import Any
 
 from quartzpy.calendars.calendar import CALENDAR_KINDS, MAX_CHAINED, BaseCalendar
 from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
-from quartzpy.errors import InvalidJobError, InvalidValueError, QuartzpyError, SettingsError
+from quartzpy.errors import InvalidJobError, InvalidTriggerError, InvalidValueError, QuartzpyError, SettingsError
 from quartzpy.instants import as_instant
 from quartzpy.job_data import decode
 from quartzpy.jobs.continuation import Continuation
@@ -74,13 +74,13 @@ from quartzpy.triggers.trigger import Trigger
 _YAML = (".yaml", ".yml")
 _MOST_NESTED = 64
 _EVERY = "every"
-_SCHEDULE_WORDS = {_EVERY, "cron", "crontab", "interval", "schedule", "at", "expression", "triggers"}
+SCHEDULE_WORDS = {_EVERY, "cron", "crontab", "interval", "schedule", "at", "expression", "triggers"}
 """What users write in the table of a job where the schedule belongs into its trigger."""
 STORED_DATA, SCHEDULE = "stored_data", "schedule"
-_JOB_WORDS = {field.name for field in fields(JobDetail)} - {"job"} | {"type", "trigger", ARGS, KWARGS, STORED_DATA}
-_CONTINUATION_WORDS = {"job", "group", "outcomes", "data", STORED_DATA}
-_RETRY_WORDS = {field.name for field in fields(RetryPolicy)}
-_RATE_LIMIT_WORDS = {field.name for field in fields(RateLimit)}
+JOB_WORDS = {field.name for field in fields(JobDetail)} - {"job"} | {"type", "trigger", ARGS, KWARGS, STORED_DATA}
+CONTINUATION_WORDS = {"job", "group", "outcomes", "data", STORED_DATA}
+RETRY_WORDS = {field.name for field in fields(RetryPolicy)}
+RATE_LIMIT_WORDS = {field.name for field in fields(RateLimit)}
 CLASS, STORED_RULES = "class", "stored_rules"
 _COMMON = ("kind", "time_zone", "description", "base")
 _OWN_MODULES = "quartzpy.calendars."
@@ -136,14 +136,23 @@ def load_definitions(path: str | Path, *, types: JobTypes = job_types) -> Declar
 
 
 def _parsed(where: Path, text: str) -> object:
-    if where.suffix.lower() not in _YAML:
-        try:
-            return tomllib.loads(text)
-        except RecursionError:
-            raise SettingsError(f"{where}: not TOML: nested too deep") from None
-        except ValueError as error:
-            # int() also raises ValueError, for a number of too many digits.
-            raise SettingsError(f"{where}: not TOML: {reason(error)}") from error
+    if where.suffix.lower() in _YAML:
+        return parsed_yaml(text, str(where))
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise SettingsError(f"{where}: not TOML: nested too deep") from None
+    except ValueError as error:
+        # int() also raises ValueError, for a number of too many digits.
+        raise SettingsError(f"{where}: not TOML: {reason(error)}") from error
+
+
+def parsed_yaml(text: str, where: str, *, takes_aliases: bool = True) -> object:
+    """Return the document of a YAML text. Without `takes_aliases`, no node of it is part of several others.
+
+    Raises:
+        SettingsError: it is not YAML, has an unknown tag or a key twice, or is nested too deep.
+    """
     try:
         import yaml
     except ImportError:
@@ -155,6 +164,8 @@ def _parsed(where: Path, text: str) -> object:
         depth = 0
 
         def compose_node(self, parent: Any, index: Any) -> Any:
+            if not takes_aliases and self.check_event(yaml.AliasEvent):
+                raise yaml.YAMLError(f"aliases are not accepted here, in line {self.peek_event().start_mark.line + 1}")
             self.depth += 1
             if self.depth > _MOST_NESTED:
                 raise yaml.YAMLError(f"nested deeper than {_MOST_NESTED}")
@@ -196,7 +207,7 @@ def definitions(document: object, where: str, *, types: JobTypes = job_types) ->
         # An empty file is more often an accident than an intent to have no jobs.
         raise SettingsError(f"{where}: declares no job; if that is intended, write {language.no_jobs}")
     jobs, calendars = whole.get("job", []), whole.get("calendar", {})
-    jobs = [jobs] if isinstance(jobs, Mapping) and not jobs.keys().isdisjoint(_JOB_WORDS) else jobs
+    jobs = [jobs] if isinstance(jobs, Mapping) and not jobs.keys().isdisjoint(JOB_WORDS) else jobs
     if not isinstance(jobs, list):
         raise SettingsError(f"{where}: job is {language.jobs}")
     if not isinstance(calendars, Mapping):
@@ -213,9 +224,9 @@ def definitions(document: object, where: str, *, types: JobTypes = job_types) ->
 def _job(declared: object, where: str, types: JobTypes, language: type[_Language]) -> tuple[JobDetail, list[Trigger]]:
     if isinstance(declared, Mapping):
         for word in declared:
-            if word in _SCHEDULE_WORDS:
+            if word in SCHEDULE_WORDS:
                 raise SettingsError(f"{where}: {quoted(word)} is not known; a schedule is {language.schedule}")
-    table = _table(declared, where, _JOB_WORDS, language)
+    table = _table(declared, where, JOB_WORDS, language)
     for word in ("type", "name"):
         if not isinstance(table.get(word), str):
             raise SettingsError(f"{where}: {word} is missing, or is not a text")
@@ -273,10 +284,10 @@ def _job_values(table: dict[str, Any], where: str) -> dict[str, Any]:
     if isinstance(values.get("continuations"), list):
         values["continuations"] = [_continuation(entry, where) for entry in values["continuations"]]
     if "retry" in values:
-        retry = _table(values["retry"], f"{where}: retry", _RETRY_WORDS)
+        retry = _table(values["retry"], f"{where}: retry", RETRY_WORDS)
         values["retry"] = RetryPolicy(**retry)
     if isinstance(values.get("rate_limit"), Mapping):
-        values["rate_limit"] = RateLimit(**_table(values["rate_limit"], f"{where}: rate_limit", _RATE_LIMIT_WORDS))
+        values["rate_limit"] = RateLimit(**_table(values["rate_limit"], f"{where}: rate_limit", RATE_LIMIT_WORDS))
     return values
 
 
@@ -291,7 +302,7 @@ def _decode_data(values: dict[str, Any], where: str) -> None:
 def _continuation(declared: object, where: str) -> Continuation | str:
     if isinstance(declared, str):
         return declared
-    values = _table(declared, f"{where}: continuations", _CONTINUATION_WORDS)
+    values = _table(declared, f"{where}: continuations", CONTINUATION_WORDS)
     _decode_data(values, f"{where}: continuations")
     return Continuation(JobKey(values.pop("job", ""), values.pop("group", DEFAULT_GROUP)), **values)
 
@@ -311,6 +322,21 @@ def read_trigger(declared: object, group: str, where: str = "trigger") -> Trigge
         return at(as_instant(declared, where))
     if not isinstance(declared, Mapping):
         raise SettingsError(f"{where}: a text or a table is needed (got {quoted(declared)})")
+    kind, values = kind_and_values(declared, where)
+    stored = values.pop(SCHEDULE, None)
+    values = _table(values, where, trigger_words(kind, is_stored=stored is not None))
+    _decode_data(values, where)
+    if stored is not None:
+        stored = stored_object(str(stored), f"{where}: {SCHEDULE}", SettingsError)
+    return trigger_of(kind, stored, {"group": group, **values})
+
+
+def kind_and_values(declared: Mapping[str, Any], where: str) -> tuple[type[Trigger], dict[str, Any]]:
+    """Return the class of the trigger of a table, and the values without the words that choose it.
+
+    Raises:
+        SettingsError: words contradict each other. UnsupportedKindError: there is no such kind.
+    """
     values = dict(declared)
     if _EVERY in values:
         if "interval" in values or "kind" in values:
@@ -320,25 +346,46 @@ def read_trigger(declared: object, group: str, where: str = "trigger") -> Trigge
         values.setdefault("kind", "simple")
     if "cron" in values:
         raise SettingsError(f"{where}: 'cron' is not known; did you mean expression?")
-    kind = trigger_kind(str(values.pop("kind", "cron")))
-    own = {value_field.name for value_field in fields(kind)} - {"job_key"}
+    return trigger_kind(str(values.pop("kind", "cron"))), values
+
+
+@cache
+def trigger_words(kind: type[Trigger], *, is_stored: bool) -> frozenset[str]:
+    """Return the words of the table of a trigger; `is_stored` if its schedule is given as it is stored."""
+    own = {value_field.name for value_field in fields(kind)} - {"job_key", "rescheduled_from"}
     common = {value_field.name for value_field in fields(Trigger)} | {"name", "group"}
-    stored = values.pop(SCHEDULE, None)
-    values = _table(values, where, (own if stored is None else own & common) | {SCHEDULE, STORED_DATA})
-    _decode_data(values, where)
+    return frozenset((own & common if is_stored else own) | {SCHEDULE, STORED_DATA})
+
+
+def trigger_of(kind: type[Trigger], stored: Mapping[str, Any] | None, values: Mapping[str, Any]) -> Trigger:
+    """Return the trigger of a class with these values, in the types of TOML, YAML or JSON.
+
+    `stored` is its schedule as it is stored, in place of the values of its class. Errors as the class raises them.
+    """
+    values = dict(values)
     if kind is CronTrigger and is_crontab(str(values.get("expression"))):
         values.setdefault("dialect", "crontab")
     hints = _hints(kind)
     for word, value in values.items():
         accepted = (hints[word], *typing.get_args(hints[word]))
+        if datetime in accepted and isinstance(value, str):
+            value = _read_text(datetime, value, word, "2026-12-24T18:00+01:00")
         if datetime in accepted and isinstance(value, datetime) and value.tzinfo is not None:
             values[word] = as_instant(value, word)
+        elif datetime in accepted:
+            values[word] = value
+        elif time in accepted and isinstance(value, str):
+            values[word] = _read_text(time, value, word, "08:30")
         elif isinstance(value, list):
             values[word] = tuple(value)
-    if stored is not None:
-        schedule = stored_object(str(stored), f"{where}: {SCHEDULE}", SettingsError)
-        return stored_schedule(kind.kind, schedule, **{"group": group, **values})
-    return kind(**{"group": group, **values})
+    return kind(**values) if stored is None else stored_schedule(kind.kind, stored, **values)
+
+
+def _read_text(kind: type[Any], text: str, word: str, example: str) -> Any:
+    try:
+        return kind.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidTriggerError(f"{word}: must be written as {example} (got {quoted(text)})") from None
 
 
 # A file may declare many thousands of triggers of one kind.

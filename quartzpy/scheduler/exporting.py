@@ -126,7 +126,7 @@ def definition_of(job: JobDetail) -> dict[str, Any]:
     # The two express one limit; the flag alone can say that there is none.
     if values.get("max_concurrent") is not None or job.concurrency_key is not None:
         values.pop("disallow_concurrent", None)
-    return {name: _plain(value) for name, value in values.items() if value is not None}
+    return {name: plain_value(value) for name, value in values.items() if value is not None}
 
 
 def _job_values(job: JobDetail) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def _trigger_values(trigger: Trigger) -> dict[str, Any]:
     """Return the values of a trigger by the parameters of its class, or where these lose something, as it is stored."""
     common = {"kind": trigger.kind, "name": trigger.name, "group": trigger.group}
     own = {
-        value_field.name: _plain(getattr(trigger, value_field.name))
+        value_field.name: plain_value(getattr(trigger, value_field.name))
         for value_field in fields(trigger)
         if value_field.name not in {*_INTERNAL, *common} and getattr(trigger, value_field.name) != _default(value_field)
     }
@@ -194,14 +194,14 @@ def _is_native(value: Any, depth: int = 0) -> bool:
     return False
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Return a value of a job or trigger in the types of TOML."""
     match value:
         case Enum():
             return value.value
         case RetryPolicy() | RateLimit():
             return {
-                value_field.name: _plain(getattr(value, value_field.name))
+                value_field.name: plain_value(getattr(value, value_field.name))
                 for value_field in fields(value)
                 if getattr(value, value_field.name) != _default(value_field)
             }
@@ -210,9 +210,9 @@ def _plain(value: Any) -> Any:
         case type():
             return f"{value.__module__}:{value.__qualname__}"
         case frozenset() | set():
-            return sorted(_plain(part) for part in value)
+            return sorted(plain_value(part) for part in value)
         case tuple() | list():
-            return [_plain(part) for part in value]
+            return [plain_value(part) for part in value]
         case timedelta():
             return span_text(value)
     return value

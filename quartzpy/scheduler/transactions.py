@@ -73,10 +73,13 @@ class OwnTransactionMethods(TransactionMethods):
             self._scheduler._emit(event)
 
 
-def in_own_transaction(scheduler: SchedulingMethods, work: Callable[[OwnTransactionMethods], _T]) -> _T:
+def in_own_transaction(
+    scheduler: SchedulingMethods, work: Callable[[OwnTransactionMethods], _T], *, exclusively: bool = False
+) -> _T:
     """Call `work` with the methods inside a new transaction, commit it, and return the result.
 
-    If `work` raises an error, nothing that it changed remains in a database.
+    If `work` raises an error, nothing that it changed remains in a database. With `exclusively`, such transactions run
+    one after the other, and may compute for long.
     """
     attempts: list[OwnTransactionMethods] = []
 
@@ -84,6 +87,6 @@ def in_own_transaction(scheduler: SchedulingMethods, work: Callable[[OwnTransact
         attempts.append(OwnTransactionMethods(scheduler, store))
         return work(attempts[-1])
 
-    result = scheduler._usable_store().together(inside)
+    result = scheduler._usable_store().together(inside, exclusively=exclusively)
     attempts[-1].committed()
     return result

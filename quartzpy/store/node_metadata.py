@@ -10,6 +10,8 @@ from typing import Any
 TZDATA, RELEASE, CLOCK_AHEAD = "time zone data", "release", "clock_ahead"
 """The names of entries: the version of the time zone data, the release of quartzpy, and the seconds by which the node's
 clock is ahead of the store's."""
+JOB_TYPES = "job types"
+"""The name of the entry with the facts of the node's job types, which is read only where it is needed."""
 SETTING = "setting "
 """The names of entries that are settings begin with this; their values are texts."""
 MISFIRE_THRESHOLD = f"{SETTING}misfire_threshold"
@@ -24,7 +26,7 @@ def differing_values(metadata_of_nodes: Mapping[str, Mapping[str, Any]]) -> dict
     values_of_entries: dict[str, dict[str, tuple[str, ...]]] = {}
     for node, metadata in metadata_of_nodes.items():
         for name, value in metadata.items():
-            if name != CLOCK_AHEAD:
+            if name not in (CLOCK_AHEAD, JOB_TYPES):
                 values = values_of_entries.setdefault(name, {})
                 values[str(value)] = (*values.get(str(value), ()), node)
     return {name: values for name, values in sorted(values_of_entries.items()) if len(values) > 1}

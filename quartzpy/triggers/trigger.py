@@ -104,6 +104,12 @@ def trigger_kind(name: str) -> type[Trigger]:
         raise UnsupportedKindError(f"kind: one of {', '.join(sorted(_KINDS))} (got {name!r})") from None
 
 
+def trigger_kinds() -> dict[str, type[Trigger]]:
+    """Return the kinds of triggers of quartzpy's own, sorted by name."""
+    own = {kind: cls for kind, cls in _KINDS.items() if cls.__module__.startswith("quartzpy.triggers.")}
+    return dict(sorted(own.items()))
+
+
 def is_copied(cls: type[Trigger]) -> bool:
     """Return True if a trigger of this class with other values that all kinds have is a mere copy."""
     return "derives_nothing" in vars(cls)

@@ -235,6 +235,7 @@
 \set trigger_names '{t,NULL}'
 \set turn '2026-01-01 00:00:00+00'
 \set types {report,report}
+\set types_entry 'job types'
 \set unreconciled NEW
 \set until '2030-01-01 00:00:00+00'
 \set upcoming '{"{2026-01-03T00:00:00Z}","{}"}'

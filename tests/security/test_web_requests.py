@@ -49,7 +49,7 @@ def outside(app: Starlette, address: str = "203.0.113.9", **options: Any) -> Tes
 class Sender:
     """A client that sends a body without an end, and counts how much of it is taken."""
 
-    def __init__(self, path: str, *headers: tuple[bytes, bytes]) -> None:
+    def __init__(self, path: str, *headers: tuple[bytes, bytes], method: str = "POST") -> None:
         self.taken = 0
         self.status = 0
         self.body = b""
@@ -57,7 +57,7 @@ class Sender:
             "type": "http",
             "asgi": {"version": "3.0"},
             "http_version": "1.1",
-            "method": "POST",
+            "method": method,
             "scheme": "http",
             "path": path,
             "raw_path": path.encode(),

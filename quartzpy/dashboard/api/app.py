@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
+from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from quartzpy.dashboard.api import bodies, openapi
+from quartzpy.dashboard.api import bodies, definitions, openapi
 from quartzpy.dashboard.api.reads import ENTRY, READS, Read, values_of
 from quartzpy.dashboard.api.responses import HANDLERS, AcceptedAction, problem
 from quartzpy.dashboard.background import BackgroundActions
+from quartzpy.errors import PreconditionFailedError
 from quartzpy.operations import ActionProgress, Actions, Actor, Operations, Selection
 from quartzpy.operations.actions.table import ACTIONS
+from quartzpy.operations.definitions import Expected, Outcome
 from quartzpy.operations.render import to_json
 
 PREFIX = "/api/v1"
@@ -59,6 +63,8 @@ def create_api(
         refused: the error that `check_request` raises.
     """
 
+    limiters: list[CapacityLimiter] = []
+
     def acting(request: Request) -> Operations | None:
         actor = actor_of(request)
         return None if actor is None else operations.acting_as(actor)
@@ -97,6 +103,57 @@ def create_api(
         accepted = AcceptedAction(result.action_id, result.changed, result.failed, total)
         return JsonResponse(accepted, 202, headers={"Location": place, "Retry-After": "1"})
 
+    async def in_turn(work: Callable[..., Response], *arguments: Any) -> Response:
+        # Changes wait for each other in the database: many at once must not occupy the threads of all requests.
+        if not limiters:
+            limiters.append(CapacityLimiter(definitions.WRITERS))
+        return await to_thread.run_sync(partial(work, *arguments), limiter=limiters[0])
+
+    def definition_endpoint(resource: definitions.Resource) -> _Endpoint:
+        async def endpoint(request: Request) -> Response:
+            if (own := acting(request)) is None:
+                return unauthenticated()
+            if request.method in ("GET", "HEAD"):
+                return await run_in_threadpool(shown, request, own, resource)
+            check_request(request)
+            body = await request.body()
+            return await in_turn(changed, request, own, resource, body)
+
+        return endpoint
+
+    def shown(request: Request, own: Operations, resource: definitions.Resource) -> Response:
+        key, expected = resource.key_of(request), definitions.expected_by(request)
+        values_of((), request.query_params.multi_items())
+        definition = resource.read(own.definitions, key)
+        headers = definitions.etag(definition.tag)
+        if not Expected(None, expected.other_tags).holds_for(definition):
+            return Response(status_code=304, headers=headers)
+        if not expected.holds_for(definition):
+            raise PreconditionFailedError(f"the tag of the definition is {definition.tag}", definition)
+        return JsonResponse(definition.document, headers=headers)
+
+    def changed(request: Request, own: Operations, resource: definitions.Resource, body: bytes) -> Response:
+        key, expected = resource.key_of(request), definitions.expected_by(request)
+        values = values_of(definitions.CHANGE_PARAMETERS, request.query_params.multi_items())
+        if request.method == "DELETE":
+            result = resource.delete(own.definitions, key, expected=expected, **values)
+            return JsonResponse(result) if result.dry_run else Response(status_code=204)
+        document = definitions.json_document(request, body)
+        result = resource.put(own.definitions, key, document, expected=expected, **values)
+        is_new = result.outcome is Outcome.CREATED and not result.dry_run
+        return JsonResponse(result, 201 if is_new else 200, headers=definitions.etag(result.tag))
+
+    async def apply_endpoint(request: Request) -> Response:
+        if (own := acting(request)) is None:
+            return unauthenticated()
+        check_request(request)
+        body = await request.body()
+        return await in_turn(applied, request, own, body)
+
+    def applied(request: Request, own: Operations, body: bytes) -> Response:
+        values = values_of(definitions.APPLY_PARAMETERS, request.query_params.multi_items())
+        return JsonResponse(own.definitions.apply(definitions.file_document(request, body), **values))
+
     async def described(request: Request) -> Response:
         return JSONResponse(openapi.document())
 
@@ -105,6 +162,11 @@ def create_api(
 
     routes: list[BaseRoute] = [Route("/openapi.json", described)]
     routes += [Route(read.path, read_endpoint(read)) for read in READS]
+    routes += [
+        Route(f"/{resource.collection}/{{key:path}}", definition_endpoint(resource), methods=["GET", "PUT", "DELETE"])
+        for resource in definitions.RESOURCES
+    ]
+    routes.append(Route(definitions.APPLY, apply_endpoint, methods=["POST"]))
     routes += [
         Route(f"/actions/{action.replace('_', '-')}", action_endpoint(action), methods=["POST"])
         for action in bodies.METHODS

@@ -9,12 +9,22 @@ from datetime import date, datetime, timedelta
 from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from quartzpy.dashboard.api import bodies
-from quartzpy.dashboard.api.reads import READS, Read
+from quartzpy.dashboard.api import bodies, document_schemas
+from quartzpy.dashboard.api.definitions import (
+    APPLY,
+    APPLY_PARAMETERS,
+    CHANGE_PARAMETERS,
+    JSON_TYPE,
+    RESOURCES,
+    YAML_TYPES,
+    Resource,
+)
+from quartzpy.dashboard.api.reads import READS, Parameter, Read
 from quartzpy.dashboard.api.responses import PROBLEM_SCHEMA, PROBLEM_TYPE, AcceptedAction
 from quartzpy.keys import Key
 from quartzpy.operations import Actions, Operations
 from quartzpy.operations.actions.table import ACTIONS
+from quartzpy.operations.definitions import AppliedFile, DefinitionResult
 from quartzpy.scheduler.querying import Page
 
 _PLAIN: Mapping[Any, dict[str, Any]] = {
@@ -107,7 +117,14 @@ def document() -> dict[str, Any]:
     schemas = Schemas()
     paths: dict[str, Any] = {read.path: {"get": _read(read, schemas)} for read in READS}
     paths |= {f"/actions/{action.replace('_', '-')}": {"post": _action(action, schemas)} for action in bodies.METHODS}
-    components = {**schemas.components, **bodies.SCHEMAS, "Problem": PROBLEM_SCHEMA}
+    paths |= {resource.path: _definition(resource, schemas) for resource in RESOURCES}
+    paths |= {APPLY: {"post": _apply(schemas)}}
+    components = {
+        **schemas.components,
+        **bodies.SCHEMAS,
+        **document_schemas.schemas(),
+        "Problem": PROBLEM_SCHEMA,
+    }
     return {
         "openapi": "3.1.0",
         "info": {
@@ -134,22 +151,107 @@ def document() -> dict[str, Any]:
     }
 
 
+_ETAG = {"ETag": {"description": "The tag of the definition.", "schema": {"type": "string"}}}
+_CONDITIONS = (
+    ("If-Match", "Tags of the definition that has to be stored, or * for any. Else the status is 412."),
+    ("If-None-Match", "Tags of definitions that must not be stored, or * for any. Else the status is 412, or 304."),
+)
+_DEFINER = "Needs the role admin, or a grant that covers it."
+
+
+def _definition(resource: Resource, schemas: Schemas) -> dict[str, Any]:
+    """Return the operations on the definitions of one kind."""
+    kind = resource.kind
+    document = {"schema": _reference(f"{kind.capitalize()}Document")}
+    result = {"application/json": {"schema": schemas.of(DefinitionResult)}}
+    places = [
+        {
+            "name": part,
+            "in": "path",
+            "required": True,
+            "description": f"The {part}, with / written as %2F.",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+        }
+        for part in resource.parts
+    ]
+    places += [
+        {"name": name, "in": "header", "required": False, "description": text, "schema": {"type": "string"}}
+        for name, text in _CONDITIONS
+    ]
+    changes = [*places, *map(_parameter, CHANGE_PARAMETERS)]
+    same = "A request without an effect is answered with the outcome `unchanged`, and writes nothing."
+    return {
+        "get": {
+            "operationId": f"read_{kind}_definition",
+            "summary": f"The definition of a {kind}, which `PUT` takes. Secrets in job data are hidden.",
+            "parameters": places,
+            "responses": {
+                "200": {"description": "The definition.", "headers": _ETAG, "content": {"application/json": document}},
+                "304": {"description": "The client has this definition already.", "headers": _ETAG},
+                "default": _problem(),
+            },
+        },
+        "put": {
+            "operationId": f"put_{kind}",
+            "summary": f"Stores a {kind} as the document says; what it leaves out has its default.",
+            "description": f"{_DEFINER} {same}",
+            "parameters": changes,
+            "requestBody": {"required": True, "content": {"application/json": document}},
+            "responses": {
+                "200": {"description": "It was changed, or it was so already.", "headers": _ETAG, "content": result},
+                "201": {"description": "It is new.", "headers": _ETAG, "content": result},
+                "default": _problem(),
+            },
+        },
+        "delete": {
+            "operationId": f"delete_{kind}",
+            "summary": f"Deletes a {kind}.",
+            "description": _DEFINER,
+            "parameters": changes,
+            "responses": {
+                "200": {"description": "Only with dry_run: what would be deleted.", "content": result},
+                "204": {"description": "It is deleted."},
+                "default": _problem(),
+            },
+        },
+    }
+
+
+def _apply(schemas: Schemas) -> dict[str, Any]:
+    file = {"schema": _reference("FileDocument")}
+    return {
+        "operationId": "apply",
+        "summary": "Stores the jobs, triggers and calendars of a declared file, all or none.",
+        "description": f"{_DEFINER} Job types are those that running nodes have published.",
+        "parameters": [_parameter(parameter) for parameter in APPLY_PARAMETERS],
+        "requestBody": {"required": True, "content": {JSON_TYPE: file, YAML_TYPES[0]: file}},
+        "responses": _responses(schemas.of(AppliedFile)),
+    }
+
+
+def _problem() -> dict[str, Any]:
+    return {
+        "description": "The reason why there is no answer.",
+        "content": {PROBLEM_TYPE: {"schema": _reference("Problem")}},
+    }
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    many = {"type": "array", "items": dict(parameter.schema)}
+    return {
+        "name": parameter.name,
+        "in": "query",
+        "required": parameter.required,
+        "description": parameter.description,
+        "schema": many if parameter.many else dict(parameter.schema),
+    }
+
+
 def _read(read: Read, schemas: Schemas) -> dict[str, Any]:
     return {
         "operationId": f"read_{read.method}",
         "summary": read.summary,
-        "parameters": [
-            {
-                "name": parameter.name,
-                "in": "query",
-                "required": parameter.required,
-                "description": parameter.description,
-                "schema": {"type": "array", "items": dict(parameter.schema)}
-                if parameter.many
-                else dict(parameter.schema),
-            }
-            for parameter in read.parameters
-        ],
+        "parameters": [_parameter(parameter) for parameter in read.parameters],
         "responses": _responses(schemas.of(returned(Operations, read.method))),
     }
 

@@ -40,7 +40,8 @@ def _whole(name: str, text: str) -> int:
     raise InvalidValueError(f"{name}: must be a whole number (got {text!r})")
 
 
-def _boolean(name: str, text: str) -> bool:
+def boolean(name: str, text: str) -> bool:
+    """Return whether a parameter is true. Raises InvalidValueError if it is neither true nor false."""
     if text in ("true", "false"):
         return text == "true"
     raise InvalidValueError(f"{name}: must be true or false (got {text!r})")
@@ -123,7 +124,7 @@ OUTCOME = Parameter(
 )
 NODE = Parameter("node", "The instance id of the node.", _TEXT)
 EXHAUSTED = Parameter(
-    "exhausted", "Only executions that failed and are not retried.", {"type": "boolean", "default": False}, _boolean
+    "exhausted", "Only executions that failed and are not retried.", {"type": "boolean", "default": False}, boolean
 )
 ERROR = Parameter("error", "A part of the error; upper and lower case differ.", _TEXT)
 ACTION = Parameter("action", "The result of the misfire instruction.", one_of(MisfireAction))
@@ -154,7 +155,7 @@ EXAMINE = Parameter(
     "examine",
     "Also return the findings of an examination, which reads whole tables.",
     {"type": "boolean", "default": False},
-    _boolean,
+    boolean,
 )
 
 
@@ -262,6 +263,7 @@ READS: tuple[Read, ...] = (
     Read("/cluster", "cluster", "The nodes."),
     Read("/calendars", "calendars", "The calendars."),
     Read("/calendar", "calendar", "The days of a year that a calendar excludes.", (CALENDAR_NAME, YEAR)),
+    Read("/job-types", "job_types", "The job types that running nodes have published."),
     Read("/groups", "groups", "The groups with their pauses."),
     Read("/limits", "limits", "The limits with their headroom."),
     Read("/locks", "locks", "The locks on the tables."),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -28,11 +29,33 @@ PROBLEM_SCHEMA: dict[str, Any] = {
         "detail": {"type": "string"},
         "field": {"type": ["string", "null"], "description": "Of a wrong cron expression: the field."},
         "position": {"type": ["integer", "null"], "description": "Of a wrong cron expression: the character, from 0."},
+        "faults": {
+            "type": "array",
+            "description": "All faults of a definition.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "pointer": {"type": "string", "description": "The place in the body, as a JSON pointer."},
+                    "detail": {"type": "string"},
+                    "error": {"type": "string"},
+                    "field": {"type": ["string", "null"]},
+                    "position": {"type": ["integer", "null"]},
+                },
+                "required": ["pointer", "detail"],
+                "additionalProperties": False,
+            },
+        },
+        "current": {
+            "type": ["object", "null"],
+            "description": "The definition that is stored, where the request expects another.",
+        },
     },
     "required": ["type", "title", "status", "detail"],
     "additionalProperties": False,
 }
 _STATUSES: Mapping[type[Exception], int] = {
+    errors.InvalidDefinitionError: 422,
+    errors.PreconditionFailedError: 412,
     errors.ForbiddenError: 403,
     errors.ObjectNotFoundError: 404,
     errors.InvalidValueError: 400,
@@ -43,10 +66,20 @@ _STATUSES: Mapping[type[Exception], int] = {
 }
 
 
+class ProblemResponse(JSONResponse):
+    """A response with problem details."""
+
+    media_type = PROBLEM_TYPE
+
+    def render(self, content: Any) -> bytes:
+        # A name that was sent may contain text that is not valid Unicode, which only ASCII can carry.
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+
+
 def problem(status: int, detail: str, *, kind: str = "about:blank", **more: Any) -> Response:
     """Return a response with problem details."""
     body = {"type": kind, "title": HTTPStatus(status).phrase, "status": status, "detail": detail, **more}
-    return JSONResponse(body, status, media_type=PROBLEM_TYPE)
+    return ProblemResponse(body, status)
 
 
 def problem_of(refusal: Response) -> Response:
@@ -65,7 +98,15 @@ def _of_error(status: int) -> Callable[[Request, Exception], Response]:
         more: dict[str, Any] = {}
         if isinstance(error, errors.InvalidCronError):
             more = {"field": error.field, "position": error.position}
-        return problem(status, str(error), kind=f"urn:quartzpy:{type(error).__name__}", **more)
+        if isinstance(error, errors.InvalidDefinitionError):
+            more = {"faults": [asdict(fault) for fault in error.faults]}
+        current = error.current if isinstance(error, errors.PreconditionFailedError) else None
+        if isinstance(error, errors.PreconditionFailedError):
+            more = {"current": None if current is None else dict(current.document)}
+        response = problem(status, str(error), kind=f"urn:quartzpy:{type(error).__name__}", **more)
+        if current is not None:
+            response.headers["ETag"] = f'"{current.tag}"'
+        return response
 
     return handler
 

@@ -6,8 +6,10 @@ import getpass
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Any
 
+from quartzpy.errors import InvalidValueError
 from quartzpy.operations.actions.inputs import Input
 from quartzpy.operations.selection import Subject
 
@@ -29,11 +31,50 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Grant:
+    """What an actor who is no administrator may define: jobs and triggers of these groups, of these job types.
+
+    Both are patterns, in which `*` stands for any text: `Grant(["shop", "shop-*"], ["shop.jobs:*"])`. A trigger and its
+    job must both be within the groups, and so must the jobs that run after it. Calendars, which triggers of all groups
+    share, are not part of it.
+    """
+
+    groups: Sequence[str]
+    job_types: Sequence[str] = ("*",)
+
+    def __post_init__(self) -> None:
+        """Check the patterns.
+
+        Raises:
+            InvalidValueError: these are not several texts.
+        """
+        for name in ("groups", "job_types"):
+            patterns = getattr(self, name)
+            if isinstance(patterns, str) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
+                raise InvalidValueError(f"{name}: a list of patterns such as ['shop-*'] is needed (got {patterns!r})")
+            object.__setattr__(self, name, tuple(patterns))
+
+    def covers_group(self, group: str) -> bool:
+        """Return True if jobs and triggers of the group may be defined."""
+        return any(fnmatchcase(group, pattern) for pattern in self.groups)
+
+    def covers_type(self, job_type: str) -> bool:
+        """Return True if jobs of the type may be defined."""
+        return any(fnmatchcase(job_type, pattern) for pattern in self.job_types)
+
+    def __str__(self) -> str:
+        types = "" if self.job_types == ("*",) else f", of the job types {', '.join(self.job_types)}"
+        return f"jobs and triggers of the groups {', '.join(self.groups)}{types}"
+
+
+@dataclass(frozen=True, slots=True)
 class Actor:
     """An operator. Actions record the name in the audit log."""
 
     name: str
     role: Role = Role.VIEWER
+    defines: Grant | None = None
+    """What the actor may define whatever its role is; an administrator may define everything."""
 
 
 def local_user() -> Actor:

@@ -542,7 +542,7 @@ class Actions:
             )
             return Recorded(done, rows)
 
-        return self._log.change_together("apply", Role.ADMIN, f"owner {owner}", reason, work)
+        return self._log.change_together("apply", Role.ADMIN, f"owner {owner}", reason, work, exclusively=True)
 
     # --- what is wrong
 

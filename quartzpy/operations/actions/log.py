@@ -170,7 +170,10 @@ class ActionLog:
             raise ForbiddenError(f"{action}: nothing can be changed here, because these operations are read-only")
         if not self._actor.role.includes(role):
             may = " or ".join(f"an {role_above}" for role_above in Role if role_above.includes(role))
-            raise ForbiddenError(f"{action}: {self._actor.name} is {_a(self._actor.role)}; only {may} may do this")
+            defines = "" if self._actor.defines is None else f", and may define {self._actor.defines}"
+            raise ForbiddenError(
+                f"{action}: {self._actor.name} is {_a(self._actor.role)}{defines}; only {may} may do this"
+            )
 
     def change_one(self, action: str, role: Role, subject: str, given_reason: str, change: ChangeOne) -> ActionResult:
         """Change one subject and record that in one transaction; return the result.
@@ -201,10 +204,13 @@ class ActionLog:
         subject: str,
         given_reason: str,
         change: Callable[[OwnTransactionMethods], Recorded[_T]],
+        *,
+        exclusively: bool = False,
     ) -> _T:
         """Change several subjects and record each in one transaction; return the result of `change`.
 
-        `subject` stands for all of them if the action fails.
+        `subject` stands for all of them if the action fails. With `exclusively`, such changes are made one after the
+        other, and may compute for long.
 
         Raises:
             As `change_one`.
@@ -219,10 +225,25 @@ class ActionLog:
             return done.result
 
         try:
-            return in_own_transaction(self._scheduler, work)
+            return in_own_transaction(self._scheduler, work, exclusively=exclusively)
+        except ForbiddenError as error:
+            # Only what is stored showed that it is not permitted.
+            self._record_failure(entry, error, ActionState.REFUSED)
+            raise
         except Exception as error:
             self._record_failure(entry, error)
             raise
+
+    def rehearse(
+        self, action: str, role: Role, change: Callable[[OwnTransactionMethods], _T], *, exclusively: bool = False
+    ) -> _T:
+        """Return what `change` returns, which changes nothing and is not recorded.
+
+        Raises:
+            ForbiddenError: the actor may not do this. Others as `change`.
+        """
+        self.check(action, role)
+        return in_own_transaction(self._scheduler, change, exclusively=exclusively)
 
     def change_many(
         self,

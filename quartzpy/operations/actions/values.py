@@ -114,8 +114,8 @@ def before_and_after(
     if change.sign == "-":
         return _before_removal(transaction, change.key), None
     values = changed_values(change, redaction)
-    before = {value.name: _bounded(value.stored) for value in values if change.sign == "~"}
-    after = {value.name: _bounded(value.declared) for value in values}
+    before = {value.name: bounded(value.stored) for value in values if change.sign == "~"}
+    after = {value.name: bounded(value.declared) for value in values}
     return before or None, after or {"owner": owner}
 
 
@@ -123,9 +123,10 @@ def _before_removal(transaction: OwnTransactionMethods, key: sync.Subject) -> di
     if isinstance(key, JobKey | TriggerKey):
         return values_of(transaction, key)
     calendar = transaction._readable_calendar(key)
-    return {} if calendar is None else {name: _bounded(value) for name, value in calendar_to_json(calendar).items()}
+    return {} if calendar is None else {name: bounded(value) for name, value in calendar_to_json(calendar).items()}
 
 
-def _bounded(value: Any) -> Any:
+def bounded(value: Any) -> Any:
+    """Return a value as JSON; of a long one only the beginning, as a text."""
     text = json.dumps(value, default=str)
     return json.loads(text) if len(text) <= _LONGEST_VALUE else quoted(value)

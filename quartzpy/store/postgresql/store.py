@@ -251,7 +251,7 @@ class SqlJobStore:
 
     def publish(self, node: Node, capabilities: Capabilities) -> None:
         checkin.publish(self._steps, node, capabilities)
-        of_nodes = facts.publish(self._steps, node, facts.of_this_process(self._config))
+        of_nodes = facts.publish(self._steps, node, facts.of_this_process(self._config, capabilities.job_types))
         for subject, values in node_metadata.differing_values(of_nodes).items():
             if (subject, *values) not in self._differences:
                 self._differences.add((subject, *values))

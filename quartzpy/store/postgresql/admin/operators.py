@@ -9,6 +9,7 @@ from quartzpy.store.health_findings import Finding, Severity
 from quartzpy.store.postgresql import checks, execution_pages, misfire_pages, pages, schema_version
 from quartzpy.store.postgresql.admin import audit_log, history, incidents, integrity, search, server, usage
 from quartzpy.store.postgresql.connection.session import SqlSession, calls
+from quartzpy.store.postgresql.steps import facts
 from quartzpy.store.queries import Position, RecordQuery
 
 _Record = TypeVar("_Record")
@@ -55,6 +56,7 @@ class Admin:
     find_keys = calls(search.find_keys)
     tables = calls(server.tables)
     locks = calls(server.locks)
+    job_types = calls(facts.job_types)
     last_examined = calls(pages.last_examined)
     count = calls(pages.count)
     ranked_executions = calls(execution_pages.ranked)

@@ -46,7 +46,7 @@ def check_in(session: SqlSession, control: ControlConnection, node: Node, within
 
 
 def list_nodes(session: SqlSession) -> CheckIn:
-    statements = session.bind(NODES), session.bind(NOW), session.bind(facts.READ), session.bind(facts.STARTED)
+    statements = session.bind(NODES), session.bind(NOW), facts.reading(session), session.bind(facts.STARTED)
     nodes, [[now]], metadata, [[started]] = (result.rows for result in session.read(*statements))
     failed = session.last_failure.ago()
     beginnings = [started, *([] if failed is None else [now - failed])]

@@ -9,13 +9,16 @@ import importlib
 import json
 import time
 import zoneinfo
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.store.node_metadata import CLOCK_AHEAD, RELEASE, SETTING, TZDATA
+from quartzpy.jobs.job import job_types as known_types
+from quartzpy.jobs.type_facts import published
+from quartzpy.store.node_metadata import CLOCK_AHEAD, JOB_TYPES, RELEASE, SETTING, TZDATA
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import Node
@@ -37,6 +40,7 @@ _SQL = SqlFile("steps/facts.sql")
 SAVE = _SQL("save")
 READ = _SQL("read")
 STARTED = _SQL("started")
+READ_TYPES = _SQL("read_types")
 
 
 def tzdata_version() -> str:
@@ -61,13 +65,15 @@ def _version_in(place: Path) -> str:
     return UNKNOWN
 
 
-def of_this_process(config: SchedulerConfig) -> dict[str, Any]:
+def of_this_process(config: SchedulerConfig, type_names: Collection[str] = ()) -> dict[str, Any]:
+    """Return the facts of this process, with those of the job types of these names."""
     try:
         release = version("quartzpy")
     except PackageNotFoundError:
         release = UNKNOWN
     settings = {f"{SETTING}{name}": str(getattr(config, name)) for name in ALIKE}
-    return {TZDATA: tzdata_version(), RELEASE: release, **settings}
+    types = published(known_types, type_names)
+    return {TZDATA: tzdata_version(), RELEASE: release, **settings, JOB_TYPES: types}
 
 
 def publish(session: SqlSession, node: Node, facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -80,7 +86,17 @@ def publish(session: SqlSession, node: Node, facts: Mapping[str, Any]) -> dict[s
         wall=repr(time.time()),
         clock_ahead=CLOCK_AHEAD,
     )
-    return decoded(session.unlocked(save, session.bind(READ))[1].rows)
+    return decoded(session.unlocked(save, reading(session))[1].rows)
+
+
+def reading(session: SqlSession) -> BoundStatement:
+    """Return the statement that reads the facts of all nodes, except those of their job types."""
+    return session.bind(READ, types_entry=JOB_TYPES)
+
+
+def job_types(session: SqlSession) -> dict[str, dict[str, Any]]:
+    """Return the facts of the job types of all nodes, by instance id."""
+    return decoded(session.read_one(READ_TYPES, types_entry=JOB_TYPES))
 
 
 def decoded(rows: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:

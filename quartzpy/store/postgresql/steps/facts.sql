@@ -6,7 +6,13 @@ UPDATE qrtz_scheduler_state
  WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint;
 
 -- name: read
-SELECT instance_id, facts::text FROM qrtz_scheduler_state WHERE sched_name = :'sched' ORDER BY instance_id;
+-- The facts of the nodes without those of their job types, which may be many.
+SELECT instance_id, (facts - :'types_entry'::text)::text
+  FROM qrtz_scheduler_state WHERE sched_name = :'sched' ORDER BY instance_id;
 
 -- name: started
 SELECT pg_postmaster_start_time();
+
+-- name: read_types
+SELECT instance_id, coalesce(facts -> :'types_entry'::text, '{}')::text
+  FROM qrtz_scheduler_state WHERE sched_name = :'sched' ORDER BY instance_id;
