@@ -146,6 +146,28 @@ def _check_name(name: object, subject: str) -> None:
         raise SettingsError(str(error)) from None
 
 
+def _texts(value: object, setting: str) -> tuple[str, ...]:
+    if (
+        not isinstance(value, Sequence)
+        or isinstance(value, str)
+        or not all(isinstance(text, str) and text for text in value)
+    ):
+        raise SettingsError(f"{setting} must be a tuple of strings (got {quoted(value)})")
+    return tuple(value)
+
+
+def _checked_program(program: str) -> str:
+    """Return an item of the setting `commands`."""
+    if "\0" in program or ("/" in program and not program.startswith("/")):
+        raise SettingsError(
+            f"commands: {quoted(program)} must be an absolute path such as /usr/bin/pg_dump, a name such as pg_dump, or"
+            " a directory such as /opt/jobs/"
+        )
+    if program.strip("/") in ("", ".", "..") or "/../" in f"{program}/":
+        raise SettingsError(f"commands: {quoted(program)} is neither a program nor a directory of programs")
+    return program
+
+
 class Role(StrEnum):
     """The role of a started node in its cluster."""
 
@@ -250,6 +272,14 @@ class SchedulerConfig:
     job_modules: tuple[str, ...] = ()
     """The packages from which job types may be imported because a stored job names them."""
 
+    commands: tuple[str, ...] = ()
+    """The programs that `CommandJob` may run on this node: absolute paths, names that are looked up in PATH, or, with a
+    slash at the end, directories whose programs are all allowed. A node without the setting runs no commands. Whoever
+    may write jobs can pass any arguments to these programs; "/bin/sh" allows every command."""
+
+    command_environment: tuple[str, ...] = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
+    """The names of the environment variables of this node that the programs of `CommandJob` receive."""
+
     schema: str | None = None
     """The database schema of the tables; None uses the default schema of the connection."""
 
@@ -339,6 +369,12 @@ class SchedulerConfig:
         ):
             raise SettingsError(f"job_modules must be a tuple of module names (got {quoted(self.job_modules)})")
         assign(self, "job_modules", tuple(self.job_modules))
+        assign(self, "commands", tuple(map(_checked_program, _texts(self.commands, "commands"))))
+        names = _texts(self.command_environment, "command_environment")
+        for name in names:
+            if "=" in name or not name.isprintable():
+                raise SettingsError(f"command_environment: {quoted(name)} is not the name of a variable")
+        assign(self, "command_environment", names)
         self._check_capabilities()
         least = 3 * self.checkin_interval + self.lock_timeout
         if self.failure_window < least:

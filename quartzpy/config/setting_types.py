@@ -40,6 +40,8 @@ class Settings(TypedDict, total=False):
     max_job_data_bytes: int
     max_captured_log_bytes: int
     job_modules: Sequence[str]
+    commands: Sequence[str]
+    command_environment: Sequence[str]
     schema: str | None
     log_executions: str | None
     debug: bool

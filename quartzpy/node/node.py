@@ -94,7 +94,7 @@ class SchedulerNode:
             instance_id=self.instance_id,
             epoch=epoch.node.epoch,
             database=str(parts.store),
-            job_types=self._job_types.names(),
+            job_types=self._job_types.allowed_names(self._config),
         )
 
     def standby(self) -> None:

@@ -47,6 +47,7 @@ TOPICS = {
         (
             "quartzpy.jobs.job",
             "quartzpy.jobs.function_job",
+            "quartzpy.jobs.command",
             "quartzpy.jobs.retry",
             "quartzpy.keys",
             "quartzpy.jobs.context",
