@@ -52,6 +52,7 @@ from quartzpy.triggers.trigger import CompletedExecution, Trigger
 if TYPE_CHECKING:
     from quartzpy.aio.async_scheduler import AsyncScheduler
     from quartzpy.jobs.command import Command, CommandJob
+    from quartzpy.jobs.http import HttpJob, HttpRequest
 
 __all__ = [
     "AllOf",
@@ -83,6 +84,8 @@ __all__ = [
     "GroupMatcher",
     "HealthState",
     "HolidayCalendar",
+    "HttpJob",
+    "HttpRequest",
     "InjectingJobFactory",
     "IntervalTrigger",
     "IntervalUnit",
@@ -146,6 +149,8 @@ _LATER = {
     "AsyncScheduler": "quartzpy.aio.async_scheduler",
     "Command": "quartzpy.jobs.command",
     "CommandJob": "quartzpy.jobs.command",
+    "HttpJob": "quartzpy.jobs.http",
+    "HttpRequest": "quartzpy.jobs.http",
 }
 """The modules that are imported when one of their names is used."""
 

@@ -336,6 +336,18 @@ class CommandFailedError(IncludedJobError):
         self.may_be_retried = may_be_retried
 
 
+class HttpFailedError(IncludedJobError):
+    """The call of an `HttpJob` got no answer, or one whose status is no success.
+
+    `status` is None if there was no answer.
+    """
+
+    def __init__(self, message: str, status: int | None = None, *, may_be_retried: bool = True) -> None:
+        super().__init__(message)
+        self.status = status
+        self.may_be_retried = may_be_retried
+
+
 class RemoteJobError(QuartzpyError):
     """Represents the error that a job raised in a process worker; `str()` is that of the original.
 

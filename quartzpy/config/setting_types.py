@@ -42,6 +42,8 @@ class Settings(TypedDict, total=False):
     job_modules: Sequence[str]
     commands: Sequence[str]
     command_environment: Sequence[str]
+    http_hosts: Sequence[str]
+    http_secrets: Mapping[str, str]
     schema: str | None
     log_executions: str | None
     debug: bool

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from multiprocessing import spawn
 from typing import IO, TYPE_CHECKING, Any
 
-from quartzpy.errors import CommandFailedError, InvalidJobDataError, InvalidValueError, NotAllowedError
+from quartzpy.errors import CommandFailedError, InvalidJobDataError, NotAllowedError
 from quartzpy.instants import Span, as_span
 from quartzpy.jobs import keeper
+from quartzpy.jobs.included import settings_of_node
 from quartzpy.jobs.job import Job
 from quartzpy.jobs.keeper import Order
 from quartzpy.texts import quoted
@@ -30,7 +31,6 @@ from quartzpy.texts import quoted
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from quartzpy.config.config import SchedulerConfig
     from quartzpy.jobs.context import JobExecutionContext
 
 SHELL = "/bin/sh"
@@ -263,22 +263,6 @@ class CommandJob(Job, type_name="quartzpy.CommandJob", data_type=Command):
             )
 
 
-def settings_of_node(context: JobExecutionContext) -> SchedulerConfig:
-    """Return the settings of the node that runs an execution.
-
-    Raises:
-        InvalidValueError: the job runs in a process worker.
-    """
-    try:
-        settings: SchedulerConfig = context.scheduler.config
-    except InvalidValueError:
-        raise InvalidValueError(
-            f"{type(context.job_instance).__name__} runs on the threads of a node, and not in its process workers;"
-            " remove executor= from the job"
-        ) from None
-    return settings
-
-
 def _ended(status: int) -> str:
     if status >= 0:
         return f"ended with exit status {status}"
@@ -354,7 +338,7 @@ class _Run:
         self.was_stopped = False
         self._grace = grace
         self._pid: int | None = None
-        self._told = bytearray()
+        self._reported = bytearray()
         data = os.fsencode(order)
         reading, writing = os.pipe()
         self._report = os.fdopen(reading, "rb", buffering=0)
@@ -432,8 +416,8 @@ class _Run:
         if prefix is not None:
             self.output.add(prefix, data)
             return bool(data)
-        self._told += data
-        *lines, self._told = self._told.split(b"\n")
+        self._reported += data
+        *lines, self._reported = self._reported.split(b"\n")
         for line in lines:
             what, _, value = line.decode(errors="replace").partition(" ")
             if what == "pid":

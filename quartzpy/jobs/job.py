@@ -173,7 +173,10 @@ class IncludedType(NamedTuple):
     setting: str
 
 
-INCLUDED = {"quartzpy.CommandJob": IncludedType("quartzpy.jobs.command", "commands")}
+INCLUDED = {
+    "quartzpy.CommandJob": IncludedType("quartzpy.jobs.command", "commands"),
+    "quartzpy.HttpJob": IncludedType("quartzpy.jobs.http", "http_hosts"),
+}
 """The included types by name. Their modules are imported when they are needed."""
 
 

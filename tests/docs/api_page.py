@@ -48,6 +48,7 @@ TOPICS = {
             "quartzpy.jobs.job",
             "quartzpy.jobs.function_job",
             "quartzpy.jobs.command",
+            "quartzpy.jobs.http",
             "quartzpy.jobs.retry",
             "quartzpy.keys",
             "quartzpy.jobs.context",
