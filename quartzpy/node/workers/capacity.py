@@ -198,6 +198,11 @@ class KnownTypes:
         if self._decide(self._node(), in_use) or has_new_types or has_new_pools:
             self._changed()
 
+    def allow(self, settings: SchedulerConfig) -> None:
+        """Follow other settings: publish the job types that they allow."""
+        self._settings = settings
+        self.learn()
+
     def publish(self) -> None:
         """Publish the capabilities of this node, and look for work that has become possible."""
         self._store.publish(self._node(), self._capacity.capabilities)
