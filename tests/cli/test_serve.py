@@ -70,6 +70,12 @@ class Served:
         self.process.stdout.read()
         return self.process.wait(120)
 
+    def close(self) -> None:
+        assert self.process.stdout is not None
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
 
 def test_the_page_to_the_letter(directory: Path) -> None:
     served = Served(directory)
@@ -87,8 +93,7 @@ def test_the_page_to_the_letter(directory: Path) -> None:
         served.read_until("good day from DEFAULT.hello")
         assert served.end(signal.SIGTERM) == 0
     finally:
-        served.process.kill()
-        served.process.wait()
+        served.close()
     with ScheduleServer(directory / "schedule.yaml", directory / "data") as server:
         scheduler = server.scheduler
         assert {record.key.name for record in scheduler.jobs()} == {"archive", "hello", "ping", "report"}
