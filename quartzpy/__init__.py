@@ -1,5 +1,6 @@
 """quartzpy: a clustered job scheduler for Python over PostgreSQL, in the manner of Quartz."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from quartzpy import cron
@@ -50,6 +51,8 @@ from quartzpy.triggers.trigger import CompletedExecution, Trigger
 
 if TYPE_CHECKING:
     from quartzpy.aio.async_scheduler import AsyncScheduler
+    from quartzpy.jobs.command import Command, CommandJob
+    from quartzpy.jobs.http import HttpJob, HttpRequest
 
 __all__ = [
     "AllOf",
@@ -60,6 +63,8 @@ __all__ = [
     "BaseCalendar",
     "Calendar",
     "CalendarIntervalTrigger",
+    "Command",
+    "CommandJob",
     "CompletedExecution",
     "CompletionInstruction",
     "Continuation",
@@ -79,6 +84,8 @@ __all__ = [
     "GroupMatcher",
     "HealthState",
     "HolidayCalendar",
+    "HttpJob",
+    "HttpRequest",
     "InjectingJobFactory",
     "IntervalTrigger",
     "IntervalUnit",
@@ -137,11 +144,20 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+_LATER = {
     # AsyncScheduler takes a megabyte of memory that a node without asynchronous callers does not need.
-    if name != "AsyncScheduler":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from quartzpy.aio.async_scheduler import AsyncScheduler
+    "AsyncScheduler": "quartzpy.aio.async_scheduler",
+    "Command": "quartzpy.jobs.command",
+    "CommandJob": "quartzpy.jobs.command",
+    "HttpJob": "quartzpy.jobs.http",
+    "HttpRequest": "quartzpy.jobs.http",
+}
+"""The modules that are imported when one of their names is used."""
 
-    globals()[name] = AsyncScheduler
-    return AsyncScheduler
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_LATER[name]), name)
+    globals()[name] = value
+    return value

@@ -336,6 +336,44 @@ class JobExecutionError(QuartzpyError):
         self.set_trigger_error = set_trigger_error
 
 
+class IncludedJobError(QuartzpyError):
+    """A job of one of quartzpy's own types has failed.
+
+    `may_be_retried` is False if the job names the failures that are worth another attempt, and this is none of them.
+    Then the retry policy of the job does not apply.
+    """
+
+    may_be_retried = True
+
+
+class NotAllowedError(IncludedJobError):
+    """The settings of the node do not allow what the job is to do."""
+
+
+class CommandFailedError(IncludedJobError):
+    """The program of a `CommandJob` could not be started, or its exit status is no success.
+
+    `exit_status` is None if the program was not started, and negative if a signal ended it: -9 is SIGKILL.
+    """
+
+    def __init__(self, message: str, exit_status: int | None = None, *, may_be_retried: bool = True) -> None:
+        super().__init__(message)
+        self.exit_status = exit_status
+        self.may_be_retried = may_be_retried
+
+
+class HttpFailedError(IncludedJobError):
+    """The call of an `HttpJob` got no answer, or one whose status is no success.
+
+    `status` is None if there was no answer.
+    """
+
+    def __init__(self, message: str, status: int | None = None, *, may_be_retried: bool = True) -> None:
+        super().__init__(message)
+        self.status = status
+        self.may_be_retried = may_be_retried
+
+
 class RemoteJobError(QuartzpyError):
     """Represents the error that a job raised in a process worker; `str()` is that of the original.
 

@@ -56,6 +56,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "Set up": {
         "demo": "demo",
+        "serve": "serve",
         "node": "node",
         "dashboard": "dashboard",
         "db": "setup",

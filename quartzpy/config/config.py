@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 import socket
@@ -146,6 +147,68 @@ def _check_name(name: object, subject: str) -> None:
         raise SettingsError(str(error)) from None
 
 
+def _texts(value: object, setting: str) -> tuple[str, ...]:
+    if (
+        not isinstance(value, Sequence)
+        or isinstance(value, str)
+        or not all(isinstance(text, str) and text for text in value)
+    ):
+        raise SettingsError(f"{setting} must be a tuple of strings (got {quoted(value)})")
+    return tuple(value)
+
+
+def _checked_program(program: str) -> str:
+    """Return an item of the setting `commands`."""
+    if "\0" in program or ("/" in program and not program.startswith("/")):
+        raise SettingsError(
+            f"commands: {quoted(program)} must be an absolute path such as /usr/bin/pg_dump, a name such as pg_dump, or"
+            " a directory such as /opt/jobs/"
+        )
+    if program.strip("/") in ("", ".", "..") or "/../" in f"{program}/":
+        raise SettingsError(f"commands: {quoted(program)} is neither a program nor a directory of programs")
+    return program
+
+
+_HOST = re.compile(
+    r"(?P<scheme>https?://)?(?P<host>(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?"
+)
+
+
+def _checked_host(item: str) -> str:
+    """Return an item of the setting `http_hosts`, in lower case."""
+    text = item.strip().lower()
+    if "/" in text.removeprefix("https://").removeprefix("http://"):
+        try:
+            return str(ipaddress.ip_network(text))
+        except ValueError as error:
+            raise SettingsError(f"http_hosts: {quoted(item)} is no network: {error}") from None
+    match = _HOST.fullmatch(text)
+    if match is None or int(match["port"] or 1) not in range(1, 65_536):
+        raise SettingsError(
+            f"http_hosts: {quoted(item)} is not a host; write api.example.com, *.example.com, api.example.com:8443,"
+            " http://reports.internal:8080, or a network such as 10.1.0.0/16 (names with other letters as xn--...)"
+        )
+    return text
+
+
+def _checked_secrets(secrets: object) -> dict[str, str]:
+    """Return the setting `http_secrets`. Errors do not show the values, which may contain a secret by mistake."""
+    if not isinstance(secrets, Mapping):
+        raise SettingsError("http_secrets must be a mapping of names to places")
+    for name, place in secrets.items():
+        _check_name(name, "http_secrets: a name")
+        kind, _, rest = place.partition(":") if isinstance(place, str) else ("", "", "")
+        source, _, hosts = rest.rpartition("@")
+        if kind not in ("env", "file") or not source or not hosts.split() or (kind == "file" and source[0] != "/"):
+            raise SettingsError(
+                f"http_secrets: {name!r} must be the place of a secret and the hosts that may receive it, as in"
+                " env:ERP_TOKEN@api.example.com or file:/run/secrets/erp@api.example.com; never the secret itself"
+            )
+        for host in hosts.split():
+            _checked_host(host)
+    return dict(secrets)
+
+
 class Role(StrEnum):
     """The role of a started node in its cluster."""
 
@@ -253,6 +316,24 @@ class SchedulerConfig:
     job_modules: tuple[str, ...] = ()
     """The packages from which job types may be imported because a stored job names them."""
 
+    commands: tuple[str, ...] = ()
+    """The programs that `CommandJob` may run on this node: absolute paths, names that are looked up in PATH, or, with a
+    slash at the end, directories whose programs are all allowed. A node without the setting runs no commands. Whoever
+    may write jobs can pass any arguments to these programs; "/bin/sh" allows every command."""
+
+    command_environment: tuple[str, ...] = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
+    """The names of the environment variables of this node that the programs of `CommandJob` receive."""
+
+    http_hosts: tuple[str, ...] = ()
+    """The hosts that `HttpJob` may call from this node: "api.example.com" (HTTPS at port 443), "*.example.com",
+    "api.example.com:8443", "http://reports.internal:8080", and the private addresses or networks to which their names
+    may lead: "10.1.0.0/16". A node without the setting makes no calls."""
+
+    http_secrets: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The secrets that `HttpJob` may use on this node, by the names that jobs give: where each is, and the hosts that
+    may receive it: `{"erp": "env:ERP_TOKEN@api.example.com", "bank": "file:/run/secrets/bank@*.bank.example"}`.
+    Several hosts are separated by spaces."""
+
     schema: str | None = None
     """The database schema of the tables; None uses the default schema of the connection."""
 
@@ -342,6 +423,14 @@ class SchedulerConfig:
         ):
             raise SettingsError(f"job_modules must be a tuple of module names (got {quoted(self.job_modules)})")
         assign(self, "job_modules", tuple(self.job_modules))
+        assign(self, "commands", tuple(map(_checked_program, _texts(self.commands, "commands"))))
+        names = _texts(self.command_environment, "command_environment")
+        for name in names:
+            if "=" in name or not name.isprintable():
+                raise SettingsError(f"command_environment: {quoted(name)} is not the name of a variable")
+        assign(self, "command_environment", names)
+        assign(self, "http_hosts", tuple(map(_checked_host, _texts(self.http_hosts, "http_hosts"))))
+        assign(self, "http_secrets", _checked_secrets(self.http_secrets))
         self._check_capabilities()
         least = 3 * self.checkin_interval + self.lock_timeout
         if self.failure_window < least:

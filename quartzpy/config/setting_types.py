@@ -41,6 +41,10 @@ class Settings(TypedDict, total=False):
     max_job_data_bytes: int
     max_captured_log_bytes: int
     job_modules: Sequence[str]
+    commands: Sequence[str]
+    command_environment: Sequence[str]
+    http_hosts: Sequence[str]
+    http_secrets: Mapping[str, str]
     schema: str | None
     log_executions: str | None
     debug: bool

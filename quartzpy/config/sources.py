@@ -43,7 +43,7 @@ _FOREIGN = frozenset(
         "QUARTZPY_PG_BIN",
     }
 )
-_FOREIGN_PREFIXES = ("QUARTZPY_TEST_", "QUARTZPY_DEMO_")
+_FOREIGN_PREFIXES = ("QUARTZPY_TEST_", "QUARTZPY_DEMO_", "QUARTZPY_FIRE_")
 # Kubernetes sets these in every container beside a service called quartzpy or quartzpy-something. A node that
 # refused them would not start because of the name of an unrelated service.
 _SERVICE_LINK = re.compile(

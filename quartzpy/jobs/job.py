@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from datetime import timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 from quartzpy.errors import (
@@ -35,6 +35,7 @@ from quartzpy.states import OverlapPolicy
 from quartzpy.texts import check_description, did_you_mean, quoted
 
 if TYPE_CHECKING:
+    from quartzpy.config.config import SchedulerConfig
     from quartzpy.jobs.context import JobExecutionContext
 
 MAX_CONCURRENT = 10_000
@@ -117,6 +118,7 @@ class JobTypes:
         Raises:
             UnknownJobTypeError: no class is registered under the name.
         """
+        self.load(name, ())
         try:
             return self._types[name]
         except KeyError:
@@ -125,6 +127,15 @@ class JobTypes:
                 " or allow its import with job_modules="
             ) from None
 
+    def allows(self, name: str, settings: SchedulerConfig) -> bool:
+        """Return whether nodes with these settings run a type: it is registered, and allowed if it has to be."""
+        cls = self._types.get(name)
+        return cls is not None and (cls.allowed_by is None or bool(getattr(settings, cls.allowed_by)))
+
+    def allowed_names(self, settings: SchedulerConfig) -> list[str]:
+        """Return the registered names of the job types that nodes with these settings run."""
+        return [name for name in self.names() if self.allows(name, settings)]
+
     def data_type(self, job: type[Job] | str) -> type[Any] | None:
         """Return the type of a job's data; None if it has none, or if the name is not registered in this process."""
         cls = self.class_of(job)
@@ -132,12 +143,18 @@ class JobTypes:
 
     def class_of(self, job: type[Job] | str) -> type[Job] | None:
         """Return the class of a job; None if its name is not registered in this process."""
-        return self._types.get(job) if isinstance(job, str) else job
+        if not isinstance(job, str):
+            return job
+        self.load(job, ())
+        return self._types.get(job)
 
     def load(self, name: str, allowed_modules: tuple[str, ...]) -> bool:
         """Import the module of an unknown type if its module is allowed; return True if the type is known then."""
         if name in self._types:
             return True
+        if name in INCLUDED:
+            importlib.import_module(INCLUDED[name].module)
+            return name in self._types
         module, colon, _ = name.partition(":")
         if not colon or not any(module == m or module.startswith(f"{m}.") for m in allowed_modules):
             return False
@@ -147,6 +164,33 @@ class JobTypes:
 
 job_types = JobTypes()
 """The job types of this process."""
+
+
+class IncludedType(NamedTuple):
+    """A job type of quartzpy itself, which does what the data of its jobs say as far as a node's settings allow it."""
+
+    module: str
+    setting: str
+
+
+INCLUDED = {
+    "quartzpy.CommandJob": IncludedType("quartzpy.jobs.command", "commands"),
+    "quartzpy.HttpJob": IncludedType("quartzpy.jobs.http", "http_hosts"),
+}
+"""The included types by name. Their modules are imported when they are needed."""
+
+
+def run_by_no_node(job_type: str) -> str:
+    """Return the sentence, without its end, that no running node publishes a job type."""
+    verb = "allows jobs of the type" if job_type in INCLUDED else "knows the job type"
+    return f"No running node {verb} {job_type!r}"
+
+
+def load_allowed(types: JobTypes, settings: SchedulerConfig) -> None:
+    """Import the modules of the included job types that these settings allow."""
+    for name, included in INCLUDED.items():
+        if getattr(settings, included.setting):
+            types.load(name, ())
 
 
 class Job(ABC):
@@ -162,6 +206,10 @@ class Job(ABC):
     data_type: ClassVar[type[Any] | None] = None
     disallows_concurrent_execution: ClassVar[bool] = False
     persists_job_data: ClassVar[bool] = False
+    captures_logs: ClassVar[str | None] = None
+    """The value of `capture_logs` for jobs of this class that have none."""
+    allowed_by: ClassVar[str | None] = None
+    """The setting without which a node leaves jobs of this class to other nodes; None for classes that all run."""
 
     def __init_subclass__(cls, type_name: str | None = None, data_type: type[Any] | None = None, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -355,6 +403,8 @@ class JobDetail(_Derived):
             check_name(self.display_name, "display_name")
         if self.documentation_url is not None:
             _check_url(self.documentation_url)
+        if self.capture_logs is None and isinstance(self.job, type):
+            assign(self, "capture_logs", self.job.captures_logs)
         if self.capture_logs is not None:
             assign(self, "capture_logs", checked_level(self.capture_logs, InvalidJobError))
         if self.data is not None:

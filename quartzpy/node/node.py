@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import AuthenticationError, OutcomeUnknownError, QuartzpyError, StoreUnavailableError
+from quartzpy.jobs.job import load_allowed
 from quartzpy.node.banner import log_banner
 from quartzpy.node.drain import Allowance, described, wait_for_executions, within
 from quartzpy.node.health import SchedulerHealth, health_of
@@ -94,7 +96,7 @@ class SchedulerNode:
             instance_id=self.instance_id,
             epoch=epoch.node.epoch,
             database=str(parts.store),
-            job_types=self._job_types.names(),
+            job_types=self._job_types.allowed_names(self._config),
         )
 
     def standby(self) -> None:
@@ -155,6 +157,11 @@ class SchedulerNode:
         """Set the limits of execution groups on this node."""
         self.parts.capacity.set_groups(groups)
         self.parts.known_types.publish()
+
+    def allow(self, settings: SchedulerConfig) -> None:
+        """Run the included job types that these settings allow, and no others from now on."""
+        load_allowed(self._job_types, settings)
+        self.parts.known_types.allow(settings)
 
     @property
     def in_standby(self) -> bool:

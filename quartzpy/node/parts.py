@@ -12,7 +12,7 @@ from quartzpy.config.config import ExecutorConfig, Role, SchedulerConfig
 from quartzpy.events.listeners import Listeners
 from quartzpy.jobs.context import Middleware
 from quartzpy.jobs.internal_entries import Tracing
-from quartzpy.jobs.job import JobFactory, JobTypes
+from quartzpy.jobs.job import JobFactory, JobTypes, load_allowed
 from quartzpy.node.cluster_manager import CheckInThread, ClusterManager
 from quartzpy.node.completer import Announcer, Completer
 from quartzpy.node.misfire_handler import MisfireHandler
@@ -57,6 +57,7 @@ class NodeParts:
     ) -> None:
         observers = observers or Observers()
         self.config, self.clock, self.job_types, self.listeners = config, clock, job_types, listeners
+        load_allowed(job_types, config)
         self.store = store = observers.watched(store) if observers.members else store
         self.store_time = store_time = StoreTime(clock)
         self.signals = signals = Signals(store_time)
@@ -135,7 +136,7 @@ class NodeParts:
         self.known_types = KnownTypes(
             store=store,
             job_types=job_types,
-            job_modules=config.job_modules,
+            settings=config,
             capacity=self.capacity,
             node=lambda: registration.present_epoch().node,
             changed=signals.scheduler.look_again,

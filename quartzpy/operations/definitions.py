@@ -24,7 +24,7 @@ from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey, check_name
 from quartzpy.operations.actions.action import Actor, Role
 from quartzpy.operations.actions.log import ActionLog, Change, Recorded
 from quartzpy.operations.actions.values import before_and_after, bounded, changed_values
-from quartzpy.operations.cluster import NodeState, state_of
+from quartzpy.operations.cluster import NodeState, states_of
 from quartzpy.operations.source import REDACTED, Redaction
 from quartzpy.scheduler import documents, sync
 from quartzpy.scheduler.documents import Faults, PublishedTypes
@@ -805,7 +805,8 @@ def _types_in(transaction: OwnTransactionMethods) -> PublishedTypes:
 
 
 def _alive(nodes: CheckIn) -> list[NodeRecord]:
-    return [node for node in nodes.nodes if state_of(node, nodes.now) is not NodeState.DEAD]
+    states = states_of(nodes.nodes, nodes.now, nodes.answers_since)
+    return [node for node in nodes.nodes if states[node.instance_id] is not NodeState.DEAD]
 
 
 def _knowing(alive: Sequence[NodeRecord], name: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from quartzpy.jobs.job import INCLUDED, run_by_no_node
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.cluster import Cluster, NodeState, NodeView
@@ -383,10 +384,11 @@ def unknown_types(late: LateJobs, cluster: Cluster) -> list[Incident]:
             Severity.ERROR,
             "unknown-type",
             job_type,
-            f"No running node knows the job type {job_type!r}, and"
-            f" {_triggers_of(late.number(jobs), jobs, 'is', 'are')} due.",
+            f"{run_by_no_node(job_type)}, and {_triggers_of(late.number(jobs), jobs, 'is', 'are')} due.",
             (
-                "Import its module on a node, or start a node that does.",
+                f"Set {INCLUDED[job_type].setting} on the nodes that may run them."
+                if job_type in INCLUDED
+                else "Import its module on a node, or start a node that does.",
                 _waiting(late.keys(jobs), late.number(jobs)),
             ),
             late.without(late.numbers.keys() - jobs).since,

@@ -125,14 +125,22 @@ def load_definitions(path: str | Path, *, types: JobTypes = job_types) -> Declar
         SettingsError: The file cannot be read, or has an unknown key or a wrong value. The message names
             the job or the calendar and the key.
     """
-    where = Path(path)
+    return definitions(read_document(Path(path)), str(path), types=types)
+
+
+def read_document(path: Path) -> object:
+    """Return the values in a file: YAML if its name ends so, and otherwise TOML.
+
+    Raises:
+        SettingsError: the file cannot be read.
+    """
     try:
-        text = where.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise SettingsError(f"{where}: cannot be read: {error.strerror or error}") from error
+        raise SettingsError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{where}: cannot be read: {error}") from error
-    return definitions(_parsed(where, text), str(where), types=types)
+        raise SettingsError(f"{path}: cannot be read: {error}") from error
+    return _parsed(path, text)
 
 
 def _parsed(where: Path, text: str) -> object:

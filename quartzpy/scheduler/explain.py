@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from quartzpy.errors import QuartzpyError, TriggerNotFoundError
-from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.job import INCLUDED, JobDetail, run_by_no_node
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.placement import Placement
 from quartzpy.scheduler.reading import Reading
@@ -189,7 +189,10 @@ def _takers(situation: Situation) -> list[str]:
         return [f"None of the {len(situation.nodes)} nodes has checked in recently."]
     knowing = [node for node in alive if situation.trigger.job_type in node.capabilities.job_types]
     if not knowing:
-        return [f"No running node knows the job type {situation.trigger.job_type!r}; import its module there."]
+        job_type = situation.trigger.job_type
+        included = INCLUDED.get(job_type)
+        remedy = f"see the setting {included.setting}" if included else "import its module there"
+        return [f"{run_by_no_node(job_type)}; {remedy}."]
     if situation.job is None:
         return []
     placement = situation.job.placement

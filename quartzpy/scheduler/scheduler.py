@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -548,6 +548,16 @@ class BaseScheduler(SchedulingMethods):
         if self._node is None:
             raise SchedulerStateError("the scheduler was not started; pass execution_groups as a setting instead")
         self._node.set_groups(checked_groups(limits))
+
+    def _allow(self, **settings: Any) -> None:
+        """Replace the settings of the included job types: commands, command_environment, http_hosts, http_secrets.
+
+        Raises:
+            SettingsError: a value is wrong. Nothing has changed then.
+        """
+        self._config = replace(self._config, **settings)
+        if self._node is not None:
+            self._node.allow(self._config)
 
     # --- cancellation
 

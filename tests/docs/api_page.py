@@ -47,6 +47,8 @@ TOPICS = {
         (
             "quartzpy.jobs.job",
             "quartzpy.jobs.function_job",
+            "quartzpy.jobs.command",
+            "quartzpy.jobs.http",
             "quartzpy.jobs.retry",
             "quartzpy.keys",
             "quartzpy.jobs.context",

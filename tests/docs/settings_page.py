@@ -82,6 +82,8 @@ def _meanings() -> dict[str, str]:
 def _shown(value: object) -> str:
     if isinstance(value, timedelta):
         return duration(value)
+    if isinstance(value, tuple) and value:
+        return ", ".join(value)
     return "none" if value in (None, (), {}) else str(value)
 
 

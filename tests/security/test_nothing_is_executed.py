@@ -25,10 +25,12 @@ FORBIDDEN_ATTRIBUTES = {
     ("yaml", "FullLoader"), ("os", "system"), ("os", "popen"), ("subprocess", "getoutput"),
 }  # fmt: skip
 IMPORTING = {
+    "__init__.py": "the package's own module of a name that is used",
     "jobs/job.py": "a module that the setting job_modules or a file of declared jobs allows",
     "cli/main.py": "the package's own module of a command",
     "cli/node.py": "the program that the command line names",
     "cli/definitions.py": "a module that the command line names",
+    "embedded/schedule_file.py": "a function that a file of the machine names",
     "scheduler/declarations.py": "a class of calendars that a file of declarations names",
     "triggers/recurrence_rule.py": "dateutil",
     "calendars/days.py": "holidays",

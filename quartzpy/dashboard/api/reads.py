@@ -116,7 +116,7 @@ DUE_UNTIL = Parameter(
     "due_until", "The turns are before: the next fire time, or the later end of a rate limit's hold.", _INSTANT, instant
 )
 BY_SCHEDULE = Parameter(
-    "by_schedule", "Only triggers that repeat by a schedule.", {"type": "boolean", "default": False}, _boolean
+    "by_schedule", "Only triggers that repeat by a schedule.", {"type": "boolean", "default": False}, boolean
 )
 ORDER = Parameter("order_by", "The order.", {**one_of(TriggerOrder), "default": "key"})
 OUTCOME = Parameter(

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from quartzpy.config.config import Role
+from quartzpy.config.config import Role, SchedulerConfig
 from quartzpy.jobs.job import JobTypes
 from quartzpy.node.workers.executors import Executors
 from quartzpy.placement import Capabilities, placement_from_text, placement_of_slot_pool
@@ -150,18 +150,19 @@ class KnownTypes:
         *,
         store: JobStore,
         job_types: JobTypes,
-        job_modules: tuple[str, ...],
+        settings: SchedulerConfig,
         capacity: Capacity,
         node: Callable[[], Node],
         changed: Callable[[], None],
     ) -> None:
         self._store = store
         self._job_types = job_types
-        self._job_modules = job_modules
+        self._settings = settings
         self._capacity = capacity
         self._node = node
         self._changed = changed
         self._unknown: frozenset[str] = frozenset()
+        self._refused: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         self._of: Node | None = None
         self._runs: dict[DispatchKey, bool] = {}
@@ -172,6 +173,14 @@ class KnownTypes:
         waiting = self._store.waiting_dispatch_keys()
         names = {dispatch_key.job_type for dispatch_key in waiting}
         unknown = frozenset(name for name in names if not self._knows(name))
+        refused = frozenset(name for name in names - unknown if not self._job_types.allows(name, self._settings))
+        if refused - self._refused and self._capacity.runs_jobs:
+            logger.info(
+                "node %s leaves the jobs of these types to nodes whose settings allow them: %s",
+                self._node().instance_id,
+                ", ".join(sorted(refused)),
+            )
+        self._refused = refused
         if unknown - self._unknown and self._capacity.runs_jobs:
             logger.warning(
                 "node %s does not know these job types and leaves their jobs to other nodes: %s (import the modules"
@@ -180,13 +189,19 @@ class KnownTypes:
                 ", ".join(sorted(unknown)),
             )
         self._unknown = unknown
-        has_new_types = self._capacity.set_job_types(self._job_types.names())
+        allowed = self._job_types.allowed_names(self._settings)
+        has_new_types = self._capacity.set_job_types(allowed)
         has_new_pools = self._capacity.meet({dispatch_key.slot_pool for dispatch_key in waiting})
         if has_new_types:
             self._store.publish(self._node(), self._capacity.capabilities)
-        in_use = waiting.union(map(DispatchKey, self._job_types.names()))
+        in_use = waiting.union(map(DispatchKey, allowed))
         if self._decide(self._node(), in_use) or has_new_types or has_new_pools:
             self._changed()
+
+    def allow(self, settings: SchedulerConfig) -> None:
+        """Follow other settings: publish the job types that they allow."""
+        self._settings = settings
+        self.learn()
 
     def publish(self) -> None:
         """Publish the capabilities of this node, and look for work that has become possible."""
@@ -208,7 +223,7 @@ class KnownTypes:
             if self._of != node:
                 self._of, self._runs = node, {}
             changed = {
-                key: key.job_type in self._job_types and self._capacity.allows(key.placement)
+                key: self._job_types.allows(key.job_type, self._settings) and self._capacity.allows(key.placement)
                 for key in (dispatch_keys if is_met else {*dispatch_keys, *self._runs})
             }
             # What a step meets was not stored, whatever was believed here.
@@ -221,7 +236,7 @@ class KnownTypes:
 
     def _knows(self, job_type: str) -> bool:
         try:
-            return self._job_types.load(job_type, self._job_modules)
+            return self._job_types.load(job_type, self._settings.job_modules)
         except Exception:
             # The import of a user's module may raise anything. The node continues without it.
             if job_type not in self._unknown:

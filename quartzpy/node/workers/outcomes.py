@@ -8,7 +8,7 @@ import traceback
 from contextlib import suppress
 from datetime import timedelta
 
-from quartzpy.errors import JobCancelledError, JobExecutionError, JobTimeoutError
+from quartzpy.errors import IncludedJobError, JobCancelledError, JobExecutionError, JobTimeoutError
 from quartzpy.jobs.retry import policy_from_text
 from quartzpy.states import CompletionInstruction
 from quartzpy.store.protocol import FiredTrigger
@@ -48,7 +48,7 @@ def retry_delay(fired: FiredTrigger, error: BaseException) -> timedelta | None:
     Raises:
         Exception: raised by the policy.
     """
-    if fired.retry is None:
+    if fired.retry is None or (isinstance(error, IncludedJobError) and not error.may_be_retried):
         return None
     wrapped = error.__cause__ if isinstance(error, JobExecutionError) else None
     return policy_from_text(fired.retry).delay_after(fired.attempt, wrapped or error)

@@ -1,0 +1,173 @@
+"""A schedule in a YAML or TOML file: commands, URLs and functions, each with its schedule.
+
+The file belongs to the person who edits it on the machine, so it is what the node allows, too: the programs that its
+commands name, the hosts of its URLs, and its secrets.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+from zoneinfo import available_timezones
+
+from quartzpy.errors import InvalidValueError, QuartzpyError, SettingsError
+from quartzpy.jobs.command import SHELL, Command
+from quartzpy.jobs.function_arguments import ARGS, KWARGS
+from quartzpy.jobs.function_job import JobFunction, job
+from quartzpy.jobs.http import HttpRequest
+from quartzpy.jobs.http_hosts import target_of
+from quartzpy.jobs.job import Job, JobDetail
+from quartzpy.scheduler.coercion import interval_of
+from quartzpy.scheduler.declarations import definitions, read_document
+from quartzpy.scheduler.sync import Declarations
+from quartzpy.texts import did_you_mean, quoted, reason
+
+_KINDS = ("command", "url", "request", "function")
+_OF_FILE = ("jobs", "time_zone", "networks", "secrets")
+_OF_TRIGGER = ("time_zone", "misfire")
+_OF_JOB = ({field.name for field in fields(JobDetail)} | {ARGS, KWARGS}) - {"job", "name", "data"}
+
+
+@dataclass(frozen=True)
+class ScheduleFile:
+    """What a file says: the jobs, and the settings that allow what they do."""
+
+    declarations: Declarations
+    settings: dict[str, Any]
+    time_zone: str
+
+
+def zone_of_machine() -> str:
+    """Return the time zone of this machine, as TZ or /etc/localtime names it; UTC if neither does."""
+    names = [os.environ.get("TZ", "").lstrip(":")]
+    with suppress(OSError):
+        names.append(os.readlink("/etc/localtime").rpartition("zoneinfo/")[2])
+    zones = available_timezones()
+    return next((name for name in names if name in zones), "UTC")
+
+
+def read_schedule(path: Path) -> ScheduleFile:
+    """Return what a file says. The modules of its functions are imported, from its directory as well.
+
+    Raises:
+        SettingsError: the file cannot be read, or something in it is wrong; the message names it.
+    """
+    document = read_document(path)
+    if not isinstance(document, Mapping):
+        raise SettingsError(f"{path}: begin with jobs:, and below it the name of a job, with command: and schedule:")
+    for name in document:
+        if name not in _OF_FILE:
+            raise SettingsError(f"{path}: {quoted(name)} is not known; {did_you_mean(str(name), _OF_FILE, 'keys')}")
+    jobs = document.get("jobs")
+    if not isinstance(jobs, Mapping):
+        raise SettingsError(f"{path}: jobs is a mapping of names to jobs; write jobs: {{}} if there is to be none")
+    zone = document.get("time_zone") or zone_of_machine()
+    commands: set[str] = set()
+    networks, secrets = document.get("networks", []), document.get("secrets", {})
+    if not isinstance(networks, list):
+        raise SettingsError(f"{path}: networks is a list, such as [10.0.0.0/8]")
+    hosts = {str(network) for network in networks}
+    entries = []
+    for name, declared in jobs.items():
+        where = f"{path}: job {name}"
+        if not isinstance(declared, Mapping):
+            raise SettingsError(f"{where}: a mapping with command:, url: or function:, and schedule: is needed")
+        try:
+            entries.append(_entry(str(name), dict(declared), zone, path.absolute().parent, commands, hosts))
+        except SettingsError as error:
+            raise SettingsError(f"{where}: {error}") from error
+        except (QuartzpyError, TypeError) as error:
+            raise SettingsError(f"{where}: {reason(error)}") from error
+    declarations = definitions({"job": entries}, str(path))
+    return ScheduleFile(
+        declarations,
+        {"commands": tuple(sorted(commands)), "http_hosts": tuple(sorted(hosts)), "http_secrets": secrets},
+        str(zone),
+    )
+
+
+def _entry(
+    name: str, declared: dict[str, Any], zone: Any, directory: Path, commands: set[str], hosts: set[str]
+) -> dict[str, Any]:
+    """Return a job in the form of declared jobs, and add what it needs to what is allowed."""
+    kinds = [kind for kind in _KINDS if kind in declared]
+    if len(kinds) != 1:
+        raise SettingsError(f"exactly one of {', '.join(_KINDS)} is needed (got {', '.join(kinds) or 'none'})")
+    [kind] = kinds
+    what = declared.pop(kind)
+    if "schedule" not in declared:
+        raise SettingsError('schedule is missing, such as schedule: "0 2 * * *" or schedule: every 10m')
+    trigger = _trigger(
+        declared.pop("schedule"), zone, {key: declared.pop(key) for key in _OF_TRIGGER if key in declared}
+    )
+    for key in declared:
+        if key not in _OF_JOB:
+            names = sorted({*_OF_JOB, *_OF_TRIGGER, *_KINDS, "schedule"})
+            raise SettingsError(f"{quoted(key)} is not known; {did_you_mean(str(key), names, 'keys')}")
+    entry = {**declared, "name": name, "trigger": trigger}
+    if kind == "function":
+        return entry | {"type": _function(what, directory)}
+    if kind == "command":
+        values = {"shell": what} if isinstance(what, str) else what if isinstance(what, Mapping) else {"argv": what}
+        command = Command(**{"directory": str(directory), **values})
+        commands.add(SHELL if command.shell is not None else command.argv[0])
+        if command.shell is None and "/" in command.argv[0] and not command.argv[0].startswith("/"):
+            raise SettingsError(f"command: {quoted(command.argv[0])} must be an absolute path, or a name in PATH")
+        return entry | {"type": "quartzpy.CommandJob", "data": {"directory": str(directory), **values}}
+    values = {"url": what} if kind == "url" else what
+    if not isinstance(values, Mapping):
+        raise SettingsError("request: a mapping with url: is needed")
+    request = HttpRequest(**values)
+    urls = [request.url.partition("{")[0]]
+    urls += [auth["token_url"] for auth in (request.auth or {}).values() if "token_url" in auth]
+    for url in urls:
+        target = target_of(url)
+        shown = f"[{target.host}]" if ":" in target.host else target.host
+        hosts.add(f"{target.scheme}://{shown}:{target.port}")
+    return entry | {"type": "quartzpy.HttpJob", "data": dict(values)}
+
+
+def _trigger(schedule: object, zone: Any, options: dict[str, Any]) -> object:
+    """Return a trigger in the form of declared jobs: a cron text takes the time zone of the file."""
+    if isinstance(schedule, list):
+        return [_trigger(each, zone, options) for each in schedule]
+    if not isinstance(schedule, str):
+        return schedule
+    if (interval := interval_of(schedule)) is not None:
+        if "time_zone" in options:
+            raise SettingsError("an interval has no time_zone")
+        return {"every": interval, **options} if options else schedule
+    if schedule[:1].isdigit() and "T" in schedule:
+        return schedule
+    return {"expression": schedule, "time_zone": zone, **options}
+
+
+def _function(path: object, directory: Path) -> str:
+    """Return the job type of a function at "module:function", which becomes a job if it is none yet."""
+    module_name, colon, name = path.partition(":") if isinstance(path, str) else ("", "", "")
+    if not (module_name and colon and name):
+        raise SettingsError(f"function must be module:function, such as reports:nightly (got {quoted(path)})")
+    if str(directory) not in sys.path:
+        sys.path.insert(0, str(directory))
+    importlib.invalidate_caches()
+    try:
+        value: Any = importlib.import_module(module_name)
+        for part in name.split("."):
+            value = getattr(value, part)
+    except Exception as error:
+        # The import runs user code, which may raise anything.
+        raise SettingsError(f"function {path}: {reason(error)}") from error
+    if isinstance(value, type) and issubclass(value, Job):
+        return value.type_name
+    if inspect.isfunction(value):
+        value = job(value)
+    if not isinstance(value, JobFunction):
+        raise InvalidValueError(f"function {path}: is neither a function nor a job")
+    return value.job_class.type_name

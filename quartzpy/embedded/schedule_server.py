@@ -1,0 +1,175 @@
+"""A scheduler for one machine: a schedule in a file, a PostgreSQL server in a directory, and a node, in one process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from quartzpy.embedded.schedule_file import ScheduleFile, read_schedule
+from quartzpy.embedded.server import EmbeddedPostgres
+from quartzpy.errors import OutcomeUnknownError, SchedulerStateError, SettingsError, StoreUnavailableError
+from quartzpy.factory import Scheduler
+from quartzpy.instants import Span, as_span
+from quartzpy.node.run import RunEnd, run_until_stopped
+from quartzpy.store.postgresql import migrations
+from quartzpy.texts import reason
+
+logger = logging.getLogger(__name__)
+
+OWNER = "schedule-file"
+
+
+class ScheduleServer:
+    """Runs the schedule of a file on this machine: `ScheduleServer("schedule.yaml", "data").run()`.
+
+    `data` is the directory of an embedded PostgreSQL server, which keeps the schedule, the history and what was missed
+    across restarts. The file is read again when it has changed; one that is wrong changes nothing, and `report` is
+    called with the reason. What the commands and URLs of the file name is what the node allows. `settings` are further
+    settings of the scheduler. As a context manager it starts and stops without `run`.
+
+    Raises:
+        SettingsError: a setting is wrong.
+    """
+
+    def __init__(
+        self,
+        file: str | os.PathLike[str],
+        data: str | os.PathLike[str],
+        *,
+        reread_every: Span = "2s",
+        report: Callable[[str], None] = lambda text: None,
+        **settings: Any,
+    ) -> None:
+        self._file = Path(file)
+        self._postgres = EmbeddedPostgres(data)
+        self._pause = as_span(reread_every, "reread_every", SettingsError, above_zero=True).total_seconds()
+        self._report = report
+        self._settings = {"log_executions": "INFO", **settings}
+        self._stack = ExitStack()
+        self._scheduler: Scheduler | None = None
+        self._ended = threading.Event()
+        self.schedule: ScheduleFile | None = None
+        """What the file says, as it was read last without an error."""
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The scheduler, once the server is open.
+
+        Raises:
+            SchedulerStateError: it is not.
+        """
+        if self._scheduler is None:
+            raise SchedulerStateError("the server was not started, or was stopped")
+        return self._scheduler
+
+    def open(self) -> None:
+        """Read the file, start PostgreSQL, and store the schedule. Nothing runs before `start` or `run`.
+
+        Raises:
+            SettingsError: the file is wrong, or a setting is; nothing was started.
+            StoreUnavailableError: PostgreSQL did not start.
+        """
+        if self._scheduler is not None:
+            return
+        stamp = _stamp(self._file)
+        schedule = read_schedule(self._file)
+        with ExitStack() as stack:
+            stack.enter_context(self._postgres)
+            migrations.upgrade(self._postgres.dsn)
+            scheduler = Scheduler(self._postgres.dsn, **{**self._settings, **schedule.settings})
+            stack.callback(scheduler.shutdown, wait=True, timeout="30s")
+            self._store(scheduler, schedule)
+            self._stack = stack.pop_all()
+        self._scheduler = scheduler
+        self._ended.clear()
+        thread = threading.Thread(target=self._watch, args=(scheduler, stamp), name="quartzpy-schedule", daemon=True)
+        self._stack.callback(thread.join, 5)
+        self._stack.callback(self._ended.set)
+        thread.start()
+
+    def start(self) -> None:
+        """Begin to run the jobs, in this process and in the background. Errors as for `open` and `Scheduler.start`."""
+        self.open()
+        self.scheduler.start()
+
+    def stop(self) -> None:
+        """Wait up to 30 seconds for running jobs, and stop the node and PostgreSQL."""
+        self._scheduler = None
+        self._stack.close()
+
+    def run(self, *, drain_timeout: Span = "30s") -> RunEnd:
+        """Run the jobs until SIGTERM, SIGINT or a call of `scheduler.shutdown`, and stop. Errors as for `start`.
+
+        Running jobs have `drain_timeout` to end. Returns how the run has ended.
+        """
+        seconds = as_span(drain_timeout, "drain_timeout", SettingsError).total_seconds()
+        self.open()
+        try:
+            return run_until_stopped(self.scheduler, seconds)
+        finally:
+            self.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # --- the file
+
+    def _store(self, scheduler: Scheduler, schedule: ScheduleFile) -> str:
+        """Store a schedule, and return what has changed."""
+        plan = scheduler.sync(
+            schedule.declarations.jobs, calendars=schedule.declarations.calendars, owner=OWNER, prune=True
+        )
+        self.schedule = schedule
+        return str(plan)
+
+    def _replace(self, scheduler: Scheduler, schedule: ScheduleFile) -> str:
+        """Allow what another schedule names, and store it."""
+        assert self.schedule is not None
+        scheduler._allow(**schedule.settings)
+        try:
+            return self._store(scheduler, schedule)
+        except BaseException:
+            scheduler._allow(**self.schedule.settings)
+            raise
+
+    def _watch(self, scheduler: Scheduler, stored: tuple[int, int] | None) -> None:
+        before = stored
+        while not self._ended.wait(self._pause):
+            stamp = _stamp(self._file)
+            if stamp == stored or stamp != before:
+                # Unchanged, or possibly still being written.
+                before = stamp
+                continue
+            stored = stamp
+            try:
+                plan = self._replace(scheduler, read_schedule(self._file))
+            except (StoreUnavailableError, OutcomeUnknownError) as error:
+                stored = None
+                logger.warning("%s will be reloaded when the database is available: %s", self._file, error)
+            except Exception as error:
+                # A wrong file must not end the thread: the next change is read again.
+                logger.error("%s was not reloaded, and nothing has changed: %s", self._file, reason(error))
+                self._report(f"not reloaded, nothing has changed: {reason(error)}")
+            else:
+                logger.info("%s was reloaded:\n%s", self._file, plan)
+                self._report(f"reloaded:\n{plan}")
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size

@@ -1,0 +1,147 @@
+"""`quartzpy serve`: the commands of the page "Coming from cron", in a fresh directory."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quartzpy.embedded import ScheduleServer
+from quartzpy.embedded.schedule_file import read_schedule
+from quartzpy.errors import SettingsError
+from tests.docs.code_blocks import ROOT
+
+PAGE = (ROOT / "docs" / "how-to" / "from-cron.md").read_text()
+FILES = dict(re.findall(r'^```(?:yaml|python) title="([^"]+)"\n(.*?)^```', PAGE, re.S | re.M))
+[COMMAND] = re.findall(r"^```sh\n(.*?)\n```", PAGE, re.S | re.M)
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """A directory that PostgreSQL's own user can reach, unlike those of pytest."""
+    path = Path(tempfile.mkdtemp(prefix="quartzpy-serve-"))
+    path.chmod(0o755)
+    for name, text in FILES.items():
+        (path / name).write_text(text)
+    yield path
+    # PostgreSQL may still be removing its own files.
+    shutil.rmtree(path, ignore_errors=True)
+
+
+class Served:
+    """The command of the page, and its output so far."""
+
+    def __init__(self, directory: Path) -> None:
+        words = shlex.split(COMMAND)
+        assert words[0] == "quartzpy"
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("QUARTZPY_")}
+        self.process = subprocess.Popen(
+            # Another program of this machine may listen at the port of the page.
+            [sys.executable, "-m", "quartzpy", *words[1:], "--port", "0"],
+            cwd=directory,
+            env=environment | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.lines: list[str] = []
+
+    def read_until(self, text: str) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if text in line:
+                return
+        pytest.fail(f"{text!r} is not in the output:\n{''.join(self.lines)}")
+
+    def end(self, number: signal.Signals) -> int:
+        self.process.send_signal(number)
+        assert self.process.stdout is not None
+        self.process.stdout.read()
+        return self.process.wait(120)
+
+    def close(self) -> None:
+        assert self.process.stdout is not None
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def test_the_page_to_the_letter(directory: Path) -> None:
+    served = Served(directory)
+    try:
+        served.read_until("4 jobs, time zone Europe/Berlin, data in data")
+        served.read_until("the page is http://127.0.0.1:")
+        served.read_until("DEFAULT.hello is SUCCEEDED")
+        text = FILES["schedule.yaml"]
+        (directory / "schedule.yaml").write_text(text.replace("schedule: every 1s", "schedule: every now and then"))
+        served.read_until("schedule.yaml: not reloaded, nothing has changed: schedule.yaml: job 1 (hello)")
+        served.read_until("DEFAULT.hello is SUCCEEDED")
+        changed = text.replace('echo "hello from', 'echo "good day from').replace("backup:\n", "archive:\n")
+        (directory / "schedule.yaml").write_text(changed)
+        served.read_until("schedule.yaml: reloaded:")
+        served.read_until("good day from DEFAULT.hello")
+        assert served.end(signal.SIGTERM) == 0
+    finally:
+        served.close()
+    with ScheduleServer(directory / "schedule.yaml", directory / "data") as server:
+        scheduler = server.scheduler
+        assert {record.key.name for record in scheduler.jobs()} == {"archive", "hello", "ping", "report"}
+        assert scheduler.executions(job="hello").count() >= 2
+        handle = scheduler.trigger_job("report")
+        assert handle.wait("90s").result == "the report of eu"
+        assert handle.wait("90s").error is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- a", "begin with jobs:"),
+        ("jobs: {}\ncommands: []", "'commands' is not known"),
+        ("jobs: {a: {schedule: every 1s}}", "job a: exactly one of command, url, request, function"),
+        ("jobs: {a: {command: x, url: y, schedule: every 1s}}", "exactly one of"),
+        ("jobs: {a: {command: x}}", "schedule is missing"),
+        ("jobs: {a: {command: x, schedule: every 1s, tiemout: 1h}}", "'tiemout' is not known; did you mean timeout"),
+        ("jobs: {a: {command: [bin/x], schedule: every 1s}}", "must be an absolute path"),
+        ("jobs: {a: {url: 'https://user@x.test/', schedule: every 1s}}", "user name"),
+        ("jobs: {a: {function: nothing_here:x, schedule: every 1s}}", "No module named"),
+        ("jobs: {a: {command: x, schedule: '61 * * * *'}}", "61"),
+        ("jobs: [", "not YAML"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_reason(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "schedule.yaml"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match=re.escape(said)):
+        read_schedule(path)
+
+
+def test_what_the_file_names_is_what_is_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "schedule.yaml"
+    path.write_text(
+        """
+        networks: [10.0.0.0/8]
+        secrets: {erp: "env:ERP@api.test"}
+        jobs:
+          line: {command: date, schedule: every 1s}
+          words: {command: [/usr/bin/rsync, -a], schedule: every 1s, misfire: fire_now}
+          call: {url: "https://api.test/{trigger}", schedule: "@daily"}
+          other: {request: {url: "http://10.0.0.5:80/", method: POST}, schedule: ["0 1 * * *", every 2h]}
+        """
+    )
+    settings: dict[str, Any] = read_schedule(path).settings
+    assert settings == {
+        "commands": ("/bin/sh", "/usr/bin/rsync"),
+        "http_hosts": ("10.0.0.0/8", "http://10.0.0.5:80", "https://api.test:443"),
+        "http_secrets": {"erp": "env:ERP@api.test"},
+    }
