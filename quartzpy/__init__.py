@@ -4,8 +4,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from quartzpy import cron
+from quartzpy.calendars.business_days import BusinessDays, Roll
 from quartzpy.calendars.calendar import BaseCalendar, Calendar, WholeDayCalendar
 from quartzpy.calendars.days import AnnualCalendar, DayOfWeek, HolidayCalendar, MonthlyCalendar, WeeklyCalendar
+from quartzpy.calendars.spans import SpanCalendar
 from quartzpy.calendars.times import CronCalendar, DailyCalendar
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.cron_expressions.crontab import CrontabExpression
@@ -40,6 +42,7 @@ from quartzpy.scheduler.scheduler import SchedulerMetadata
 from quartzpy.scheduler.sync import SyncPlan
 from quartzpy.states import CompletionInstruction, ExecutionState, JobMode, Outcome, OverlapPolicy, PublicState
 from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
+from quartzpy.triggers.business_days import BusinessDayTrigger, Rolled
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
 from quartzpy.triggers.cron import CronMisfire, CronTrigger
@@ -61,6 +64,8 @@ __all__ = [
     "AsyncJobConnection",
     "AsyncScheduler",
     "BaseCalendar",
+    "BusinessDayTrigger",
+    "BusinessDays",
     "Calendar",
     "CalendarIntervalTrigger",
     "Command",
@@ -116,6 +121,8 @@ __all__ = [
     "RateLimit",
     "RecurrenceTrigger",
     "RetryPolicy",
+    "Roll",
+    "Rolled",
     "RunningRecord",
     "ScheduledJob",
     "Scheduler",
@@ -126,6 +133,7 @@ __all__ = [
     "SchedulingMethods",
     "SimpleMisfire",
     "SimpleTrigger",
+    "SpanCalendar",
     "SyncPlan",
     "ThreadHealth",
     "Trigger",

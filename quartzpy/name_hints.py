@@ -335,6 +335,10 @@ ARGUMENT_ALIASES: Mapping[str, str] = {
 TRIGGER_ARGUMENTS: Mapping[str, str] = {
     "time_zone": 'a time of day has a time zone: cron.daily_at(2, 30, time_zone="Europe/Berlin")',
     "jitter": 'Jitter(trigger=every("10s"), up_to="1s") spreads the fires of a trigger',
+    **dict.fromkeys(
+        ("roll", "business_day", "business_days"),
+        'Rolled(trigger=CronTrigger("0 0 18 L * ?"), roll="preceding", calendar="target") moves fires to business days',
+    ),
     **dict.fromkeys(("at", "time", "at_time", "hour"), "a time of day is cron.daily_at(2, 30)"),
     **dict.fromkeys(("repeat", "count", "times", "max_runs"), "repeat_count=9 fires ten times"),
     **dict.fromkeys(("month", "months", "year", "years"), 'CalendarIntervalTrigger(interval=1, unit="month")'),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any, ClassVar, Protocol, Self
 
@@ -118,6 +118,25 @@ class BaseCalendar(ABC):
         while layer is not None:
             yield layer
             layer = layer.base
+
+    def with_base(self, base: BaseCalendar | None) -> Self:
+        """Return this calendar with another base."""
+        return replace(self, base=base)
+
+    def joined(self, *others: BaseCalendar) -> Self:
+        """Return this calendar with others at the end of its chain: it excludes what any of them excludes.
+
+        Raises:
+            InvalidCalendarError: one of them is no calendar, or together they are more than 32.
+        """
+        joined: BaseCalendar | None = None
+        for calendar in reversed((self, *others)):
+            if not isinstance(calendar, BaseCalendar):
+                raise InvalidCalendarError(f"joined: must be calendars (got {type(calendar).__name__})")
+            for layer in reversed(tuple(calendar.chain())):
+                joined = layer.with_base(joined)
+        assert isinstance(joined, type(self))
+        return joined
 
     def is_included(self, instant: datetime) -> bool:
         """Return True if a trigger may fire at `instant`.
@@ -246,7 +265,7 @@ def first_instant(
             # matter, because only excluded times are near them.
             candidate = moment + (target - wall)
             is_far = candidate - moment > _FAR
-            change = _next_change(moment, moment + _NEAR if is_far else candidate, time_zone)
+            change = next_change(moment, moment + _NEAR if is_far else candidate, time_zone)
             if change is not None:
                 candidate = change
             elif is_far:
@@ -270,7 +289,7 @@ def _check(target: object, wall: datetime) -> None:
         raise InvalidCalendarError(f"next_wall_time: must not return a time before {wall} (got {target})")
 
 
-def _next_change(after: datetime, until: datetime, time_zone: tzinfo) -> datetime | None:
+def next_change(after: datetime, until: datetime, time_zone: tzinfo) -> datetime | None:
     """Return the first instant after `after`, up to `until`, with a different offset from that at `after`."""
     offset = after.astimezone(time_zone).utcoffset()
     if until.astimezone(time_zone).utcoffset() == offset:

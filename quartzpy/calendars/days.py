@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from enum import IntEnum
 from typing import Any, ClassVar, Self, cast
 
@@ -216,6 +216,47 @@ class HolidayCalendar(WholeDayCalendar):
             time_zone=time_zone,
             base=base,
             description=f"Public holidays of {named}" if description is None else description,
+        )
+
+    @classmethod
+    def exchange(
+        cls,
+        exchange: str,
+        *,
+        years: int | Iterable[int],
+        time_zone: str = "UTC",
+        base: BaseCalendar | None = None,
+        description: str | None = None,
+    ) -> Self:
+        """Return all days of `years` on which an exchange (its code: "XNYS") has no session, weekends included.
+
+        The dates are looked up once and stored, as those of `country` are.
+
+        Raises:
+            InvalidCalendarError: the `exchange_calendars` library is missing, or does not know the exchange or a year.
+        """
+        try:
+            library = importlib.import_module("exchange_calendars")
+        except ImportError:
+            raise InvalidCalendarError(
+                "the days of exchanges need the exchange-calendars library: pip install 'quartzpy[exchanges]'"
+            ) from None
+        several = sorted({years} if isinstance(years, int) else set(years))
+        excluded: set[date] = set()
+        try:
+            for each in several:
+                first, last = date(each, 1, 1), date(each, 12, 31)
+                sessions = library.get_calendar(exchange, start=first, end=last).sessions
+                excluded |= {first + timedelta(days=number) for number in range((last - first).days + 1)} - {
+                    session.date() for session in sessions
+                }
+        except (library.errors.CalendarError, TypeError, ValueError) as error:
+            raise InvalidCalendarError(f"sessions of {exchange!r} in {quoted(several)}: {error}") from error
+        return cls(
+            excluded_dates=frozenset(excluded),
+            time_zone=time_zone,
+            base=base,
+            description=f"Days without a session at {exchange}" if description is None else description,
         )
 
     def excludes_day(self, day: date) -> bool:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from quartzpy.calendars import days, times
+from quartzpy.calendars import days, spans, times
 from quartzpy.calendars.calendar import CALENDAR_KINDS, COMMON, MAX_CHAINED, BaseCalendar
 from quartzpy.errors import InvalidCalendarError, InvalidValueError, UnsupportedKindError
 from quartzpy.texts import quoted, reason
@@ -15,6 +15,7 @@ __all__ = [
     "calendar_from_json",
     "calendar_to_json",
     "days",
+    "spans",
     "storable_json",
     "times",
 ]

@@ -53,6 +53,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "apply": "definitions",
         "export": "definitions",
         "import": "imports",
+        "refresh": "calendar_files",
     },
     "Set up": {
         "demo": "demo",

@@ -19,8 +19,9 @@ from quartzpy.instants import as_span, zone
 from quartzpy.scheduler.coercion import interval_of
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import quoted
+from quartzpy.triggers.business_days import BusinessDayTrigger, Period, Rolled
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger
-from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
+from quartzpy.triggers.combined import AllOf, AnyOf, Combination, Jitter
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.fixed_delay import FixedDelayTrigger
@@ -53,6 +54,10 @@ def schedule_text(trigger: Trigger) -> str:
             return word.join(schedule_text(part) for part in trigger.triggers)
         case Jitter():
             return f"{schedule_text(trigger.trigger)} (up to {short(trigger.up_to)} later)"
+        case Rolled():
+            return f"{schedule_text(trigger.trigger)} ({_moves(trigger)})"
+        case BusinessDayTrigger():
+            return _business_days(trigger)
     return trigger.kind
 
 
@@ -75,7 +80,43 @@ def in_words(trigger: Trigger) -> str:
             return " and also ".join(in_words(part) for part in trigger.triggers)
         case Jitter():
             return f"{in_words(trigger.trigger)}, up to {short(trigger.up_to)} later"
+        case Rolled():
+            return f"{in_words(trigger.trigger)}, {_moves(trigger)}, by the calendar {trigger.calendar}"
+        case BusinessDayTrigger():
+            return f"{_business_days(trigger)}, by the calendar {trigger.calendar} ({trigger.time_zone})"
     return schedule_text(trigger)
+
+
+def _moves(trigger: Rolled) -> str:
+    """Say to which business day a fire is moved."""
+    rule = str(trigger.roll).replace("_", " ")
+    moved = f"from a day off to the {rule} business day"
+    if not trigger.offset:
+        return moved
+    count = abs(trigger.offset)
+    direction = "later" if trigger.offset > 0 else "earlier"
+    return f"{moved}, and {count} business day{'s' * (count > 1)} {direction}"
+
+
+def _business_days(trigger: BusinessDayTrigger) -> str:
+    """Say on which business days a trigger fires: "at 18:00 on the first and the last business day of the month"."""
+    times = _listed([f"{at:%H:%M}" if not at.second else f"{at:%H:%M:%S}" for at in trigger.at])
+    if not trigger.nth:
+        return f"at {times} on every business day"
+    days = _listed([f"the {_ordinal(number)}" for number in trigger.nth])
+    return f"at {times} on {days} business day of the {Period(trigger.period)}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _ordinal(number: int) -> str:
+    if number == -1:
+        return "last"
+    count = abs(number)
+    ending = "th" if count % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
+    return f"{count}{ending}" if number > 0 else f"{count}{ending} last"
 
 
 def _days(days: frozenset[DayOfWeek]) -> str:
@@ -122,7 +163,7 @@ def zone_text(trigger: Trigger) -> str | None:
     zone = getattr(trigger, "time_zone", None)
     if isinstance(zone, str):
         return zone
-    parts = [*getattr(trigger, "triggers", ()), *([trigger.trigger] if isinstance(trigger, Jitter) else [])]
+    parts = trigger.parts if isinstance(trigger, Combination) else ()
     zones = dict.fromkeys(name for part in parts if (name := zone_text(part)) is not None)
     return ", ".join(zones) or None
 

@@ -25,7 +25,9 @@ The same in YAML:
 The keys are the parameters of `JobDetail`, `RetryPolicy` and the trigger classes. A trigger may be just a cron text, an
 interval ("every 10s") or an instant, as in `trigger = "0 0 2 * * ?"`; a table with `every = "10s"` is an interval. One
 trigger and one job need no list. A trigger without a name takes the job's name and group. Durations are texts such as
-"5s".
+"5s". The trigger within a trigger is written in the same forms:
+
+    trigger = { kind = "rolled", calendar = "target", roll = "preceding", trigger = "0 0 18 L * ?" }
 
     [calendar.holidays]
     kind = "holiday"
@@ -74,6 +76,8 @@ from quartzpy.triggers.trigger import Trigger
 _YAML = (".yaml", ".yml")
 _MOST_NESTED = 64
 _EVERY = "every"
+_PART, _PARTS = "trigger", "triggers"
+"""The fields of a trigger that are triggers themselves."""
 SCHEDULE_WORDS = {_EVERY, "cron", "crontab", "interval", "schedule", "at", "expression", "triggers"}
 """What users write in the table of a job where the schedule belongs into its trigger."""
 STORED_DATA, SCHEDULE = "stored_data", "schedule"
@@ -384,6 +388,10 @@ def trigger_of(kind: type[Trigger], stored: Mapping[str, Any] | None, values: Ma
             values[word] = value
         elif time in accepted and isinstance(value, str):
             values[word] = _read_text(time, value, word, "08:30")
+        elif word == _PART:
+            values[word] = read_trigger(value, DEFAULT_GROUP, f"{where}: {_PART}")
+        elif word == _PARTS and isinstance(value, list):
+            values[word] = tuple(read_trigger(part, DEFAULT_GROUP, f"{where}: {_PARTS}") for part in value)
         elif isinstance(value, list):
             values[word] = tuple(value)
     return kind(**values) if stored is None else stored_schedule(kind.kind, stored, **values)

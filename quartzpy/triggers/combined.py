@@ -38,7 +38,7 @@ _OF_THE_WHOLE = tuple(common for common in fields(Trigger) if common.name not in
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Combination(RecurringTrigger):
+class Combination(RecurringTrigger):
     """A trigger whose fire times are derived from those of its parts, within its own start and end."""
 
     def _adopted(self, parts: Iterable[Trigger]) -> tuple[Trigger, ...]:
@@ -55,6 +55,11 @@ class _Combination(RecurringTrigger):
     def _part(self, part: Trigger) -> Trigger:
         if not isinstance(part, Trigger):
             raise InvalidTriggerError(f"triggers: must be triggers (got {type(part).__name__})")
+        if part.needs_calendar:
+            raise InvalidTriggerError(
+                f"triggers: a {part.kind} trigger has a calendar of its own, so it cannot be a part; give the job"
+                " several triggers instead"
+            )
         for common in _OF_THE_WHOLE:
             if getattr(part, common.name) != common.default:
                 raise InvalidTriggerError(f"{common.name}: belongs to the {self.kind} trigger, not to its part")
@@ -72,7 +77,7 @@ class _Combination(RecurringTrigger):
         return self.start_time, None
 
     def same_schedule(self, other: Trigger) -> bool:
-        if not super().same_schedule(other) or not isinstance(other, _Combination):
+        if not super().same_schedule(other) or not isinstance(other, Combination):
             return False
         pairs = zip(self.parts, other.parts, strict=False)
         return (
@@ -105,7 +110,7 @@ class _Combination(RecurringTrigger):
 
 @constructor_hints(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
-class AnyOf(_Combination):
+class AnyOf(Combination):
     """A trigger that fires whenever one of `triggers` does, and once if several do at the same instant.
 
     At the end of an execution, the parts that fire at its scheduled fire time choose the instruction; after a misfire,
@@ -132,27 +137,27 @@ class AnyOf(_Combination):
 
     def first_from(self, instant: datetime) -> datetime | None:
         instant = max(instant, self.anchor)
-        upcoming = (_first_from(part, instant) for part in self.triggers)
+        upcoming = (first_from(part, instant) for part in self.triggers)
         return self._bounded(min(filter(None, upcoming), default=None))
 
     def schedule(self) -> dict[str, Any]:
-        return {"triggers": [_part_to_json(part) for part in self.triggers]}
+        return {"triggers": [part_to_json(part) for part in self.triggers]}
 
     def _causes_of(self, execution: CompletedExecution) -> Iterable[tuple[Trigger, CompletedExecution]]:
         return [
             (part, execution)
             for part in self.triggers
-            if any(_first_from(part, at) == at for at in execution.coalesced_fire_times)
+            if any(first_from(part, at) == at for at in execution.coalesced_fire_times)
         ]
 
     @classmethod
     def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
-        return cls(triggers=tuple(_part_from_json(part) for part in schedule["triggers"]), **common)
+        return cls(triggers=tuple(part_from_json(part) for part in schedule["triggers"]), **common)
 
 
 @constructor_hints(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
-class AllOf(_Combination):
+class AllOf(Combination):
     """A trigger that fires when one of `triggers` fires and all others fired within `threshold` before.
 
     If the threshold is as long as the interval of a part, one fire of that part can count for several fires of another.
@@ -211,7 +216,7 @@ class AllOf(_Combination):
             candidate = all_fired
             if candidate < earliest:
                 # All have fired within the threshold; the next fire of any part is the first candidate.
-                upcoming = (_first_from(part, earliest) for part in self.triggers)
+                upcoming = (first_from(part, earliest) for part in self.triggers)
                 candidate = min(filter(None, upcoming), default=latest + _TICK)
             if self.end_time is not None and candidate > self.end_time:
                 return None
@@ -223,19 +228,19 @@ class AllOf(_Combination):
 
     def _when_all_fired(self, since: datetime) -> datetime | None:
         """Return the instant by which each part has fired since `since`; None if a part does not fire any more."""
-        first = [_first_from(part, since) for part in self.triggers]
+        first = [first_from(part, since) for part in self.triggers]
         return None if None in first else max(filter(None, first))
 
     def schedule(self) -> dict[str, Any]:
         return {
-            "triggers": [_part_to_json(part) for part in self.triggers],
+            "triggers": [part_to_json(part) for part in self.triggers],
             "threshold_us": self.threshold // _TICK,
         }
 
     @classmethod
     def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
         return cls(
-            triggers=tuple(_part_from_json(part) for part in schedule["triggers"]),
+            triggers=tuple(part_from_json(part) for part in schedule["triggers"]),
             threshold=schedule["threshold_us"] * _TICK,
             **common,
         )
@@ -243,7 +248,7 @@ class AllOf(_Combination):
 
 @constructor_hints(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
-class Jitter(_Combination):
+class Jitter(Combination):
     """A trigger that fires when `trigger` does, delayed each time by a different length below `up_to`.
 
     The delay is a hash of this trigger's key and the instant, in whole milliseconds: every node computes the same
@@ -285,11 +290,11 @@ class Jitter(_Combination):
         return None if upcoming is None else self._bounded(self._moved(upcoming))
 
     def schedule(self) -> dict[str, Any]:
-        return {"trigger": _part_to_json(self.trigger), "up_to_us": self.up_to // _TICK}
+        return {"trigger": part_to_json(self.trigger), "up_to_us": self.up_to // _TICK}
 
     @classmethod
     def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
-        return cls(trigger=_part_from_json(schedule["trigger"]), up_to=schedule["up_to_us"] * _TICK, **common)
+        return cls(trigger=part_from_json(schedule["trigger"]), up_to=schedule["up_to_us"] * _TICK, **common)
 
     def _causes_of(self, execution: CompletedExecution) -> Iterable[tuple[Trigger, CompletedExecution]]:
         following = execution.next_fire_time
@@ -341,17 +346,17 @@ def _several(triggers: object) -> tuple[Trigger, ...]:
     return several
 
 
-def _depth(whole: _Combination, parts: tuple[Trigger, ...]) -> int:
-    return 1 + max(_depth(part, part.parts) if isinstance(part, _Combination) else 0 for part in parts)
+def _depth(whole: Combination, parts: tuple[Trigger, ...]) -> int:
+    return 1 + max(_depth(part, part.parts) if isinstance(part, Combination) else 0 for part in parts)
 
 
-def _first_from(part: Trigger, instant: datetime) -> datetime | None:
+def first_from(part: Trigger, instant: datetime) -> datetime | None:
     if isinstance(part, RecurringTrigger):
         return part.first_from(instant)
     return part.next_after(instant - _TICK)
 
 
-def _part_to_json(part: Trigger) -> dict[str, Any]:
+def part_to_json(part: Trigger) -> dict[str, Any]:
     written: dict[str, Any] = {"kind": part.kind, "schedule": part.schedule()}
     for bound in _BOUNDS:
         instant = getattr(part, bound)
@@ -360,7 +365,7 @@ def _part_to_json(part: Trigger) -> dict[str, Any]:
     return written
 
 
-def _part_from_json(written: Mapping[str, Any]) -> Trigger:
+def part_from_json(written: Mapping[str, Any]) -> Trigger:
     """Raises InvalidTriggerError where the kind is not known."""
     bounds = {name: datetime.fromisoformat(written[name]) for name in _BOUNDS if name in written}
     return trigger_kind(written["kind"]).from_schedule(written["schedule"], **bounds)

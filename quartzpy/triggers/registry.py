@@ -7,10 +7,20 @@ from typing import Any
 
 from quartzpy.errors import InvalidTriggerError, InvalidValueError
 from quartzpy.texts import quoted, reason
-from quartzpy.triggers import calendar_interval, combined, cron, daily_time_interval, fixed_delay, recurrence, simple
+from quartzpy.triggers import (
+    business_days,
+    calendar_interval,
+    combined,
+    cron,
+    daily_time_interval,
+    fixed_delay,
+    recurrence,
+    simple,
+)
 from quartzpy.triggers.trigger import Trigger, trigger_kind
 
 __all__ = [
+    "business_days",
     "calendar_interval",
     "combined",
     "cron",

@@ -157,6 +157,8 @@ class Trigger(ABC):
     """The misfire instructions that skip all missed fires, and that coalesce them into one."""
     follows_end: ClassVar[bool] = False
     """True if the next fire time follows from the end of the execution before it."""
+    needs_calendar: ClassVar[bool] = False
+    """True if fire times follow from the days of a calendar, so that the trigger cannot be a part of another one."""
     derives_nothing: ClassVar[bool] = False
     """True if no value of this kind depends on those that all kinds have. It does not hold for subclasses."""
 

@@ -15,6 +15,7 @@ from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.calendars.days import AnnualCalendar, HolidayCalendar, MonthlyCalendar, WeeklyCalendar
 from quartzpy.calendars.times import CronCalendar, DailyCalendar
 from quartzpy.jobs.job import JobTypes
+from quartzpy.triggers.business_days import BusinessDayTrigger, Rolled
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
 from quartzpy.triggers.cron import CronTrigger
@@ -65,6 +66,8 @@ def triggers() -> list[Trigger]:
         AnyOf("t", start_time=NOW, triggers=(CronTrigger("0 0 12 * * ?"), CronTrigger("0 30 9 ? * MON"))),
         AllOf("t", start_time=NOW, triggers=(CronTrigger("0 0 12 1 * ?"), CronTrigger("0 0 12 ? * MON"))),
         Jitter("t", start_time=NOW, trigger=CronTrigger("0 0 12 * * ?"), up_to=timedelta(minutes=5)),
+        Rolled("t", start_time=NOW, trigger=CronTrigger("0 0 12 L * ?"), roll="preceding", offset=-1, calendar="c"),
+        BusinessDayTrigger("t", start_time=NOW, nth=(1, -1), at="18:00", calendar="c"),
     ]
 
 

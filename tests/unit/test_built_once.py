@@ -15,6 +15,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
 from quartzpy.scheduler.coercion import as_job_detail
 from quartzpy.store.postgresql.schema.rows import TriggerColumns
+from quartzpy.triggers.business_days import BusinessDayTrigger, Rolled
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger
 from quartzpy.triggers.combined import AnyOf, Jitter
 from quartzpy.triggers.cron import CronTrigger
@@ -36,10 +37,12 @@ COPIED: list[Trigger] = [
     DailyTimeIntervalTrigger("t", "g", interval=1, unit="hour", start_time_of_day=time(9), days_of_week=[1, 2]),
     FixedDelayTrigger("5m", "t", "g"),
     RecurrenceTrigger("t", "g", rule="FREQ=MONTHLY;BYDAY=-1FR", time_zone="Europe/Berlin"),
+    BusinessDayTrigger("t", "g", nth=[1, -1], at=["09:00", "18:00"], time_zone="Europe/Berlin", calendar="target"),
 ]
 DERIVED: list[Trigger] = [
     AnyOf("t", "g", triggers=[CronTrigger("0 0 2 * * ?"), SimpleTrigger(interval="1h")]),
     Jitter("t", "g", trigger=CronTrigger("0 0 2 * * ?"), up_to="1s"),
+    Rolled("t", "g", trigger=CronTrigger("0 0 2 * * ?"), roll="preceding", offset=2, calendar="target"),
 ]
 
 

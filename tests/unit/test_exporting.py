@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from quartzpy import (
     AllOf,
     AnyOf,
+    BusinessDayTrigger,
     CalendarIntervalTrigger,
     Continuation,
     CronTrigger,
@@ -28,6 +29,7 @@ from quartzpy import (
     RateLimit,
     RecurrenceTrigger,
     RetryPolicy,
+    Rolled,
     SimpleTrigger,
     disallow_concurrent_execution,
     persist_job_data_after_execution,
@@ -162,6 +164,8 @@ def test_combined_triggers_keep_the_form_in_which_they_are_stored() -> None:
         AnyOf("any", triggers=[cron, SimpleTrigger(interval="1h", start_time=START)], start_time=START),
         AllOf("all", triggers=[cron, cron], start_time=START),
         Jitter("jitter", trigger=cron, up_to="5m", start_time=START, data={"a": 1}),
+        Rolled("rolled", trigger=cron, roll="nearest", offset=2, calendar="target", start_time=START),
+        BusinessDayTrigger("nth", nth=[1, -1], at="18:00", calendar="target", start_time=START),
         RecurrenceTrigger("rule", rule="FREQ=DAILY;BYHOUR=9", start_time=START),
     )
     assert "schedule = " in text

@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Self
 
+from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.errors import (
     ExecutionNotFoundError,
     IllegalStateChangeError,
@@ -18,8 +19,8 @@ from quartzpy.errors import (
 )
 from quartzpy.instants import as_instant
 from quartzpy.jobs import typed_data
-from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
-from quartzpy.operations import schedules
+from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, check_name, checked_key
+from quartzpy.operations import calendar_changes, schedules
 from quartzpy.operations.actions.action import Actor, Role
 from quartzpy.operations.actions.inputs import DataField, fields_of
 from quartzpy.operations.actions.log import (
@@ -600,6 +601,26 @@ class Actions:
             return Change(f"Incident {number} is shown again: {record.what}", before, None, (number,))
 
         return self._change_one("unacknowledge", named(Subject.INCIDENT, number), reason, change)
+
+    def refresh_calendar(
+        self, name: str, calendar: BaseCalendar, *, update_triggers: bool = False, reason: str = ""
+    ) -> None:
+        """Store a calendar in place of the one of this name, as `Scheduler.add_calendar` does with `replace`.
+
+        The row of the audit log has the dates and spans that came and went.
+
+        Raises:
+            InvalidCalendarError: `calendar` cannot be stored; the action is recorded as failed then.
+        """
+
+        def work(transaction: OwnTransactionMethods) -> Recorded[None]:
+            made = calendar_changes.change_of(transaction._readable_calendar(name), calendar)
+            transaction.add_calendar(name, calendar, replace=True, update_triggers=update_triggers)
+            change = Change(made.text, {"removed": made.removed}, {"added": made.added})
+            return Recorded(None, [(f"calendar {name}", change)])
+
+        check_name(name, "calendar name")
+        self._log.change_together("refresh_calendar", Role.ADMIN, f"calendar {name}", reason, work)
 
     # --- commands to nodes, which each carries out within about a second
 
