@@ -340,7 +340,7 @@ def read_trigger(declared: object, group: str, where: str = "trigger") -> Trigge
     _decode_data(values, where)
     if stored is not None:
         stored = stored_object(str(stored), f"{where}: {SCHEDULE}", SettingsError)
-    return trigger_of(kind, stored, {"group": group, **values})
+    return trigger_of(kind, stored, {"group": group, **values}, where=where)
 
 
 def kind_and_values(declared: Mapping[str, Any], where: str) -> tuple[type[Trigger], dict[str, Any]]:
@@ -369,10 +369,13 @@ def trigger_words(kind: type[Trigger], *, is_stored: bool) -> frozenset[str]:
     return frozenset((own & common if is_stored else own) | {SCHEDULE, STORED_DATA})
 
 
-def trigger_of(kind: type[Trigger], stored: Mapping[str, Any] | None, values: Mapping[str, Any]) -> Trigger:
+def trigger_of(
+    kind: type[Trigger], stored: Mapping[str, Any] | None, values: Mapping[str, Any], *, where: str = "the trigger"
+) -> Trigger:
     """Return the trigger of a class with these values, in the types of TOML, YAML or JSON.
 
-    `stored` is its schedule as it is stored, in place of the values of its class. Errors as the class raises them.
+    `stored` is its schedule as it is stored, in place of the values of its class. `where` names the table in errors
+    about triggers within it. Other errors as the class raises them.
     """
     values = dict(values)
     if kind is CronTrigger and is_crontab(str(values.get("expression"))):
