@@ -16,10 +16,13 @@ from quartzpy.dashboard.api import bodies, openapi
 from quartzpy.dashboard.api.reads import READS, Read
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import Actor, Role
+from quartzpy.operations.judging import EVERY
 from quartzpy.placement import Capabilities
 from quartzpy.states import Outcome, TriggerState
+from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import ActionEntry
+from quartzpy.store.records import JudgedIncident
 from quartzpy.triggers.cron import CronTrigger
 from tests.contract.harness import MINUTE, Harness, at, every, job, key, once, serial
 from tests.dashboard_api.conftest import Api
@@ -69,8 +72,29 @@ def world(store: Harness) -> int:
     store.schedule(job("late"), every(20, "late", start=at(30), misfire="smart"))
     store.clock.advance(3 * MINUTE)
     store.misfire(node)
-    admin(store.store).record_action(ActionEntry("ann", "admin", "pause", "trigger DEFAULT.x"))
+    views = admin(store.store)
+    views.record_action(ActionEntry("ann", "admin", "pause", "trigger DEFAULT.x"))
+    views.take_turn(EVERY)
+    turn = store.clock.now() + EVERY
+    views.record_incidents(turn, opened=[an_incident("lasts"), an_incident("is-over")])
+    lasting, over = sorted(views.open_incidents(2), key=lambda record: record.subject, reverse=True)
+    views.acknowledge(lasting.incident_id, "ann", "it is known", turn)
+    views.record_incidents(turn, closed=[over.incident_id])
     return fired.fire_id
+
+
+def an_incident(name: str) -> JudgedIncident:
+    return JudgedIncident(
+        kind="trigger-error",
+        subject=name,
+        identity=name,
+        severity=Severity.ERROR,
+        cause="",
+        what=f"Trigger DEFAULT.{name} is in ERROR.",
+        why=("OSError: no disk",),
+        trigger_key=key(name),
+        since=at(0),
+    )
 
 
 ARGUMENTS = {
@@ -89,6 +113,8 @@ def _ids(api: Api, read: Read, fire_id: int) -> dict[str, str]:
             return {"fire_id": str(fire_id)}
         case "/audit-entry":
             return {"action_id": str(api.operations.audit_log(limit=1)[0].action_id)}
+        case "/incident":
+            return {"incident_id": str(api.operations.open_incidents()[0].incident_id)}
     return {}
 
 
