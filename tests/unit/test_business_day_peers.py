@@ -1,0 +1,82 @@
+"""The arithmetic with business days agrees with QuantLib and exchange-calendars, over 20 years of their markets."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time
+from importlib.util import find_spec
+
+import pytest
+
+from quartzpy import BusinessDays, BusinessDayTrigger, HolidayCalendar, Rolled
+from quartzpy.triggers.simple import SimpleTrigger
+from tests.unit.business_day_peers import (
+    FIRST,
+    LAST,
+    RULES,
+    Market,
+    dates,
+    exchange_markets,
+    months,
+    quantlib_markets,
+    stored_markets,
+)
+
+STORED = {market.name: market for market in stored_markets()}
+PEERS = {"QuantLib": quantlib_markets, "exchange_calendars": exchange_markets}
+INSTALLED = [source for package, source in PEERS.items() if find_spec(package) is not None]
+
+
+def check_arithmetic(market: Market) -> None:
+    calendar = HolidayCalendar(market.days_off)
+    business = BusinessDays(calendar)
+    for rule, moved in market.moved.items():
+        if rule in RULES:
+            assert [business.roll(day, rule) for day in dates()] == moved, (market.name, rule)
+        else:
+            assert [business.add(day, int(rule)) for day in dates()] == moved, (market.name, rule)
+    # Athens had no session in July 2015.
+    ends = [end if end >= first else None for (first, _), end in zip(months(), market.month_ends, strict=True)]
+    assert [business.nth(-1, first, last) for first, last in months()] == ends, market.name
+
+
+def test_there_are_enough_markets_and_years() -> None:
+    libraries = [name.startswith("QuantLib") for name in STORED]
+    assert libraries.count(True) >= 20
+    assert libraries.count(False) >= 20
+    assert LAST.year - FIRST.year + 1 == 20
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_business_days_agree_with_the_stored_tables(name: str) -> None:
+    check_arithmetic(STORED[name])
+
+
+@pytest.mark.parametrize("name", [name for name, market in STORED.items() if market.parts])
+def test_calendars_have_their_days_off_together(name: str) -> None:
+    market = STORED[name]
+    calendars = [HolidayCalendar(STORED[part].days_off) for part in market.parts]
+    together = BusinessDays(*calendars)
+    joined = BusinessDays(calendars[0].joined(*calendars[1:]))
+    for days in (together, joined):
+        assert [days.roll(day, "modified_following") for day in dates()] == market.moved["modified_following"]
+
+
+@pytest.mark.parametrize("name", ["QuantLib TARGET", "QuantLib China", "QuantLib Israel", "XTKS", "XNYS"])
+def test_triggers_fire_on_the_days_of_the_tables(name: str) -> None:
+    market = STORED[name]
+    calendar = HolidayCalendar(market.days_off)
+    start, end = datetime.combine(FIRST, time(), UTC), datetime.combine(LAST, time(23), UTC)
+    daily = SimpleTrigger(interval="1d", start_time=start)
+    for rule in ("following", "modified_following", "nearest"):
+        if rule in market.moved:
+            trigger = Rolled(trigger=daily, roll=rule, calendar="c", start_time=start)
+            expected = {day for day in market.moved[rule] if FIRST <= day <= LAST}
+            assert [at.date() for at in trigger.fire_times(start, end, calendar)] == sorted(expected)
+    month_end = BusinessDayTrigger(nth=-1, at="18:00", calendar="c", start_time=start)
+    assert [at.date() for at in month_end.fire_times(start, end, calendar)] == market.month_ends
+
+
+def test_business_days_agree_with_the_libraries_that_are_installed() -> None:
+    for source in INSTALLED:
+        for market in source(12):
+            check_arithmetic(market)
