@@ -72,9 +72,10 @@ class Check:
         self.first_runs: dict[str, list[Run]] = defaultdict(list)
         for run in records.runs:
             self.runs_about[run.about].append(run)
-            # A run that stands for missed instants is about each of them.
+            # A run that stands for missed instants is about each of them. A misfire fires now, perhaps within the
+            # millisecond of an instant that it has missed.
             for instant in run.coalesced_fire_times:
-                if not run.recovering and run.attempt == 1 and instant != run.instant:
+                if not run.recovering and run.attempt == 1 and instant not in (run.instant, run.about[1]):
                     self.runs_about[run.trigger, instant].append(run)
             if not run.recovering and run.attempt == 1:
                 self.first_runs[run.about[0]].append(run)
@@ -215,7 +216,10 @@ class Check:
         return self._ended_soon(row["instance"], self.records.boottime(wall_ns(row["fired"])), slack)
 
     def _ended_soon(self, node: str, fired: int, slack: float) -> bool:
-        """Whether something ended a node before it had to have begun what it fired, within `slack` of a process."""
+        """Whether something ended a node before it had to have begun what it fired, or recorded what has ended.
+
+        A process takes `slack` longer.
+        """
         begins_by = fired + round((5 + slack) * SECOND)
         for one in self.records.disturbances:
             if one.touches(node) and one.what != "lose" and one.begin <= begins_by and one.healed >= fired - SECOND:
@@ -242,12 +246,12 @@ class Check:
             if len(again) > 1:
                 self.report.wrong("duplicated", f"{about_text(about)}: attempt {attempt + 1} ran {len(again)} times")
             if made and made[0].end is not None and not again and self.deadlines.of(made[0].end) < self.until:
-                died = self.excused(made[0].node, made[0].at, made[0].at + self._slack)
+                died = self._ended_soon(made[0].node, made[0].at, 0)
                 retry = self.terminated.get(f"RETRYING_JOBS.retry_{attempt}_{made[0].fire_id}")
                 lost_with_its_node = (
                     retry is not None and not life.flags.get("recovers") and self._ended_with_its_node(life, retry)
                 )
-                if died is None and not lost_with_its_node:
+                if not died and not lost_with_its_node:
                     self.report.wrong("lost_retry", f"{about_text(about)}: attempt {attempt} failed, and no other came")
 
     def _blind(self, life: Life, expected: Sequence[Target]) -> None:

@@ -560,6 +560,25 @@ def one_run_that_covers_several_instants(made: History) -> None:
 
 
 @passes
+def one_run_within_the_millisecond_of_an_instant_that_it_covers(made: History) -> None:
+    made.schedule("chaos.misfire", policy="merge")
+    for instant in (*range(10, 20), *range(23, 30)):
+        made.run("chaos.misfire", instant)
+    made.run("chaos.misfire", 22.0007, at=22.5, coalesced_fire_times=[20, 21, 22])
+    for line in (*lines_of(made, "start", instant=iso(22.0007)), *lines_of(made, "end", instant=iso(22.0007))):
+        line["execution_key"] = f"chaos.misfire@{iso(22)}"
+
+
+@passes
+def a_failure_that_a_database_takes_no_more_before_its_node_is_killed(made: History) -> None:
+    made.once("once.again", 12, fails=[1])
+    made.run("once.again", 12, ended="fail")
+    made.end["executions"][-1]["outcome"] = "TERMINATED"
+    made.fault("read_only", "all", 12.05, 17, "X11")
+    made.fault("kill", "n1", 18.5, 19)
+
+
+@passes
 def a_schedule_that_was_replaced_late(made: History) -> None:
     """Both the old and the new one had this instant, and were there when it came."""
     made.schedule("moved.one", start=10)
