@@ -51,8 +51,7 @@ from quartzpy.operations.timeline import CELLS, LONGEST, SHORTEST
 from quartzpy.operations.unscheduled import kind_of
 from quartzpy.scheduler.querying import Page
 from quartzpy.states import ENDED, ActionState, ExecutionState, JobMode, MisfireAction, Outcome, TriggerState
-from quartzpy.store.postgresql.execution_pages import Rank
-from quartzpy.store.queries import TriggerOrder
+from quartzpy.store.queries import Rank, TriggerOrder
 
 # --- now
 

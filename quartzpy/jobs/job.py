@@ -129,8 +129,10 @@ class JobTypes:
 
     def allows(self, name: str, settings: SchedulerConfig) -> bool:
         """Return whether nodes with these settings run a type: it is registered, and allowed if it has to be."""
-        cls = self._types.get(name)
-        return cls is not None and (cls.allowed_by is None or bool(getattr(settings, cls.allowed_by)))
+        if name not in self:
+            return False
+        allowed_by = self.find(name).allowed_by
+        return allowed_by is None or bool(getattr(settings, allowed_by))
 
     def allowed_names(self, settings: SchedulerConfig) -> list[str]:
         """Return the registered names of the job types that nodes with these settings run."""

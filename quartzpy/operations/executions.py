@@ -27,8 +27,7 @@ from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import mode_of_job
 from quartzpy.states import ExecutionState
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.execution_pages import Rank
-from quartzpy.store.queries import ExecutionQuery, MisfireQuery
+from quartzpy.store.queries import ExecutionQuery, MisfireQuery, Rank
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord
 from quartzpy.texts import headline
 

@@ -72,8 +72,7 @@ from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.states import ActionState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import Lanes, LockRecord
-from quartzpy.store.postgresql.execution_pages import Rank
-from quartzpy.store.queries import ActionQuery, IncidentQuery
+from quartzpy.store.queries import ActionQuery, IncidentQuery, Rank
 from quartzpy.texts import quoted
 
 MOST_UPCOMING = 1000

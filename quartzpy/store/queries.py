@@ -55,6 +55,15 @@ HELD = frozenset({TriggerState.ACQUIRED, TriggerState.BLOCKED, TriggerState.PAUS
 order."""
 
 
+class Rank(StrEnum):
+    """What a list of executions can be sorted by, the largest first."""
+
+    DURATION = "duration"
+    """From the start to the end; those that never started are left out."""
+    WAIT = "wait"
+    """From the scheduled instant to the fire."""
+
+
 class TriggerOrder(StrEnum):
     """The orders in which triggers can be listed."""
 

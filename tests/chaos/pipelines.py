@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 _MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern, re.S))
     for kind, pattern in (
-        ("check_in", r"SET last_checkin"),
+        ("check_in", r"checkin_count = checkin_count \+ 1"),
         ("recover", r"its node stopped while executing"),
         ("register", r"INSERT INTO \S*scheduler_state"),
         ("leave", r"DELETE FROM \S*scheduler_state"),

@@ -190,7 +190,7 @@ def test_bytes_are_divided_into_round_trips_wherever_they_are_split() -> None:
 
     sent = [
         *statement(b"BEGIN ISOLATION LEVEL READ COMMITTED"),
-        *statement(b"UPDATE x SET last_checkin = 1"),
+        *statement(b"UPDATE x SET checkin_count = checkin_count + 1"),
         *statement(b"COMMIT"),
         _message(b"S", b""),
     ]

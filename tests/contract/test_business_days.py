@@ -58,4 +58,4 @@ def test_a_misfire_skips_to_the_next_business_day(store: Harness) -> None:
     store.clock.set(START + 5 * DAY + timedelta(hours=3))
     store.misfire(node)
     [following] = anchored.upcoming(1, store.clock.now(), HOLIDAYS)
-    assert store.progress("daily").next_fire_time == following
+    assert store.progress(str(anchored.name)).next_fire_time == following

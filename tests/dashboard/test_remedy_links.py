@@ -18,11 +18,14 @@ from quartzpy.operations import Operations
 from quartzpy.operations.incidents import Remedy
 from quartzpy.triggers.simple import SimpleTrigger
 from tests.dashboard.scene import HOSTILE, Report
+from tests.database import execute
 
 KEYS = [TriggerKey(name, "held") for name in HOSTILE]
 
 
-def test_several_triggers_are_resumed_by_the_remedy(open_page: Callable[..., TestClient], scheduler: Scheduler) -> None:
+def test_several_triggers_are_resumed_by_the_remedy(
+    open_page: Callable[..., TestClient], scheduler: Scheduler, postgres_dsn: str
+) -> None:
     client = open_page(read_only=False)
     earlier = datetime.now(UTC) - timedelta(seconds=30)
     triggers = [
@@ -31,6 +34,8 @@ def test_several_triggers_are_resumed_by_the_remedy(open_page: Callable[..., Tes
     scheduler.schedule_job(Report, triggers[:5], name="held")
     scheduler.schedule_job(Report, triggers[5:], name="also-held")
     Operations(scheduler).actions.pause(KEYS, reason="as one")
+    # A pause that has just been made is meant.
+    execute(postgres_dsn, "UPDATE qrtz_triggers SET paused_at = paused_at - interval '2 hours' RETURNING trigger_name")
     found = re.search(r'href="([^"]+)"[^>]*>Resume these (\d+)<', client.get("/").text)
     assert found is not None
     url = html.unescape(found[1])

@@ -314,6 +314,12 @@ def test_each_action_is_done_as_the_operations_do_it(api: Api, store: Harness, w
     assert do("count", selection={"triggers": {"group": "DEFAULT", "job": daily}}) == 1  # type: ignore[comparison-overlap]
     for action in ("standby", "drain", "resume_node"):
         do(action, node="a")
+    [lasting] = api.operations.open_incidents()
+    do("unacknowledge", incident=lasting.incident_id)
+    do("acknowledge", incident=lasting.incident_id, reason="it is known")
+    noted = api.operations.open_incidents()[0].acknowledgement
+    assert noted is not None
+    assert (noted.by, noted.reason) == ("ann", "it is known")
     do("delete", selection={"jobs": [{"name": "daily"}]})
     assert store.state("daily") == "gone"
     assert tried == set(bodies.METHODS)

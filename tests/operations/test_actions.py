@@ -401,11 +401,11 @@ def test_an_action_whose_store_fails_keeps_the_slices_that_are_done(
     store.schedule(job(), *(once(f"t{n}", at(3600)) for n in range(6)))
     together, calls = operations.scheduler._store.together, []
 
-    def failing(work: Callable[[Any], Any]) -> Any:
+    def failing(work: Callable[[Any], Any], **how: Any) -> Any:
         calls.append(work)
         if len(calls) == 3:
             raise StoreUnavailableError("the server closed the connection")
-        return together(work)
+        return together(work, **how)
 
     monkeypatch.setattr(operations.scheduler._store, "together", failing)
     with pytest.raises(StoreUnavailableError):
@@ -428,8 +428,8 @@ def test_a_slice_that_is_committed_before_an_error_is_counted(
     store.schedule(job(), *(once(f"t{n}", at(3600)) for n in range(6)))
     together, calls = operations.scheduler._store.together, []
 
-    def lose_the_answer(work: Callable[[Any], Any]) -> Any:
-        calls.append(together(work))
+    def lose_the_answer(work: Callable[[Any], Any], **how: Any) -> Any:
+        calls.append(together(work, **how))
         if len(calls) == 2:
             raise error
         return calls[-1]

@@ -23,7 +23,6 @@ from quartzpy.store.postgresql.admin import audit_log, history, incidents, searc
 from quartzpy.store.postgresql.admin.records import Lanes
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.connection.listen import ANNOUNCE
-from quartzpy.store.postgresql.execution_pages import Rank
 from quartzpy.store.postgresql.pausing import BY_JOB, BY_PAGE, passes
 from quartzpy.store.postgresql.removing import DELETE_SLICE
 from quartzpy.store.postgresql.schema.statement import as_text, prepare
@@ -55,6 +54,7 @@ from quartzpy.store.queries import (
     JobQuery,
     MisfireQuery,
     Position,
+    Rank,
     TriggerOrder,
     TriggerQuery,
 )

@@ -8,7 +8,6 @@ scheduled last, or scheduled at most an hour before these, or again among the fe
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Any
 
 from quartzpy.states import ENDED, ExecutionState, FiredState
@@ -16,19 +15,10 @@ from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.lookups import ExecutionColumns, group_matcher
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.trigger_pages import FEW
-from quartzpy.store.queries import ExecutionQuery, Position
+from quartzpy.store.queries import ExecutionQuery, Position, Rank
 from quartzpy.store.records import ExecutionRecord
 
 _SQL = SqlFile("execution_pages.sql")
-
-
-class Rank(StrEnum):
-    """What a list of executions can be sorted by, the largest first."""
-
-    DURATION = "duration"
-    """From the start to the end; those that never started are left out."""
-    WAIT = "wait"
-    """From the scheduled instant to the fire."""
 
 
 _FIRED_STATES = {FiredState.ACQUIRED: ExecutionState.ENQUEUED, FiredState.EXECUTING: ExecutionState.PROCESSING}

@@ -146,7 +146,7 @@ def test_a_backfill_shows_its_fires_and_makes_them(served: Served, page: Page) -
 def test_rows_are_selected_and_changed_together(served: Served, page: Page) -> None:
     count = len(HOSTILE) + 2
     changed = count - served.scheduler.triggers(state="PAUSED").count()
-    page.goto(f"{served.url}/triggers")
+    page.goto(f"{served.url}/triggers?all=yes")
     page.get_by_role("checkbox", name="Select billing.at-two").check()
     everything = page.get_by_role("checkbox", name="Select all on this page")
     assert everything.evaluate("box => box.indeterminate")

@@ -152,7 +152,7 @@ def test_the_numbers_and_the_nodes_are_whole_at_every_width(
     page.goto(troubled.url)
     tiles = [tile.bounding_box() for tile in page.locator(".tile").all()]
     of_rows = Counter(tile["y"] for tile in tiles if tile is not None)
-    assert len(tiles) == 6
+    assert len(tiles) == 8
     assert len(set(of_rows.values())) == 1, "every row of tiles is full"
     panel = page.locator("section:has(> header > h2:text-is('Nodes'))")
     edge = panel.bounding_box()
