@@ -6,7 +6,7 @@ import difflib
 import json
 import re
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +15,13 @@ from quartzpy.errors import InvalidValueError
 MAX_DESCRIPTION_LENGTH = 1_000
 _LONGEST_QUOTED = 200
 _FRAME = re.compile(r'  File "|Traceback')
+_LINKS = frozenset(
+    {
+        "The above exception was the direct cause of the following exception:",
+        "During handling of the above exception, another exception occurred:",
+    }
+)
+"""The lines between the exceptions of a chain, as Python writes them."""
 _GROUP = "Exception Group Traceback ("
 _MARGIN = re.compile(r" *[|+] ?")
 """The frame that is drawn around the traceback of an exception group."""
@@ -61,16 +68,24 @@ def headline(error: str | None) -> str | None:
 
     It follows the last frame of a traceback. What comes after it, the further lines of a long message and the notes of
     the exception, means nothing alone. In the traceback of an exception group it is the line of the last exception that
-    has frames. An error without a traceback begins with its line.
+    has frames. An error without a traceback begins with its line, as does one that was made, and not raised, of its
+    cause.
     """
     if error is None:
         return None
     lines = error.strip().splitlines()
     if _GROUP in error:
         lines = [_MARGIN.sub("", line, count=1) for line in lines]
+    else:
+        lines = lines[_first_of(lines, _LINKS) :]
     start = next((number for number in reversed(range(len(lines))) if _FRAME.match(lines[number])), -1) + 1
     named = (line for line in lines[start:] if line.strip() and not (start and line.startswith(" ")))
     return next(named, lines[-1] if lines else "")
+
+
+def _first_of(lines: Sequence[str], links: Collection[str]) -> int:
+    """Return the place of the first line after the last link of a chain of exceptions."""
+    return next((number for number in reversed(range(len(lines))) if lines[number] in links), -1) + 1
 
 
 def did_you_mean(name: str, accepted: Iterable[str], names: str) -> str:

@@ -45,6 +45,8 @@ def ensure_logging(level: str, log_format: str = TEXT) -> None:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(JsonFormatter() if log_format == JSON else VisibleFormatter(FORMAT))
         logging.basicConfig(level=level.upper(), handlers=[handler])
+        # At its start alembic names six parts of itself, which tells nobody anything.
+        logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
 
 
 _OF_EVERY_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}

@@ -37,6 +37,12 @@ def _with_cause() -> BaseException:
         return caught
 
 
+def _made_of_a_cause() -> BaseException:
+    error = Refused("took longer than its timeout")
+    error.__cause__ = _raised(KeyError("it was asked to stop"))
+    return error
+
+
 def _of_a_task_group() -> BaseException:
     async def fails() -> None:
         raise Refused("connection refused\nsecond line")
@@ -64,6 +70,7 @@ NAME = f"{__name__}.Refused"
         (_raised(Refused("bad\n  File without quotes\n\n  indented")), f"{NAME}: bad"),
         (_with_note(), "ValueError: bad order"),
         (_with_cause(), f"{NAME}: no such customer"),
+        (_made_of_a_cause(), f"{NAME}: took longer than its timeout"),
         (_of_a_task_group(), f"{NAME}: connection refused"),
         (_raised(Refused("duplicate key\n" + "x" * 100_000)), f"{NAME}: duplicate key"),
         (_raised(SyntaxError("invalid syntax", ("report.py", 3, 1, "x = = 1", 3, 2))), "SyntaxError: invalid syntax"),
