@@ -172,6 +172,7 @@ OVERLAPS = """() => [...document.querySelectorAll(".incident")].flatMap((inciden
     const edge = incident.getBoundingClientRect();
     return [...incident.querySelectorAll(".button")].filter((button) => {
         const box = button.getBoundingClientRect();
+        if (box.width === 0) return false;  // It comes with the other reasons.
         const covers = texts.some((text) => box.left < text.right - 1 && text.left < box.right - 1
             && box.top < text.bottom - 1 && text.top < box.bottom - 1);
         return covers || box.right > edge.right || box.left < edge.left;
