@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quartzpy.cli.commands import ABANDONED, UNHEALTHY
+from quartzpy.cli.log_options import log_options
 from quartzpy.cli.target import Selection, Target, optional_scheduler_options
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
-from quartzpy.logs.default_handler import FORMATS, LEVELS, ensure_logging
+from quartzpy.logs.default_handler import ensure_logging
 from quartzpy.node.run import RunEnd, run_until_stopped
 
 if TYPE_CHECKING:
@@ -115,20 +116,7 @@ def scheduler_of_files(files: Sequence[str], target: Target) -> BaseScheduler:
     "--drain-timeout", default="30s", show_default=True, help="How long to wait for running jobs after SIGTERM."
 )
 @click.option("--interrupt", is_flag=True, help="Ask running jobs to stop immediately on SIGTERM.")
-@click.option(
-    "--log-level",
-    default="INFO",
-    show_default=True,
-    type=click.Choice(LEVELS, case_sensitive=False),
-    help="The lowest level of messages to log.",
-)
-@click.option(
-    "--log-format",
-    default=FORMATS[0],
-    show_default=True,
-    type=click.Choice(FORMATS),
-    help="Lines for people, or a JSON object for each message.",
-)
+@log_options
 @click.option("--metrics-port", type=click.IntRange(0, 65_535), help="Answer /metrics, /healthz and /readyz here.")
 @click.option(
     "--metrics-host",

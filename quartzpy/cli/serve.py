@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from quartzpy.cli.dashboard import PORT
+from quartzpy.cli.log_options import log_options
 from quartzpy.cli.node import EXIT_STATUS
 from quartzpy.errors import SettingsError
-from quartzpy.logs.default_handler import FORMATS, LEVELS, ensure_logging
+from quartzpy.logs.default_handler import ensure_logging
 
 if TYPE_CHECKING:
     from quartzpy.embedded import ScheduleServer
@@ -28,20 +29,7 @@ if TYPE_CHECKING:
 @click.option("--read-only/--allow-actions", default=True, show_default=True, help="Forbid or permit changes by it.")
 @click.option("--workers", default=10, show_default=True, type=click.IntRange(1, 5_000), help="Jobs at the same time.")
 @click.option("--drain-timeout", default="30s", show_default=True, help="How long to wait for running jobs at the end.")
-@click.option(
-    "--log-level",
-    default="INFO",
-    show_default=True,
-    type=click.Choice(LEVELS, case_sensitive=False),
-    help="The lowest level of messages to log.",
-)
-@click.option(
-    "--log-format",
-    default=FORMATS[0],
-    show_default=True,
-    type=click.Choice(FORMATS),
-    help="Lines for people, or a JSON object for each message.",
-)
+@log_options
 def serve(
     file: Path,
     data: Path,
