@@ -23,7 +23,7 @@ from quartzpy.jobs.type_facts import TypeFacts
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey, check_name
 from quartzpy.operations.actions.action import Actor, Role
 from quartzpy.operations.actions.log import ActionLog, Change, Recorded
-from quartzpy.operations.actions.values import before_and_after, bounded, changed_values
+from quartzpy.operations.actions.values import before_and_after, bounded, changed_values, rows_of_plan
 from quartzpy.operations.cluster import NodeState, states_of
 from quartzpy.operations.source import REDACTED, Redaction
 from quartzpy.scheduler import documents, sync
@@ -447,9 +447,7 @@ class Definitions:
 
             def note(plan: SyncPlan) -> None:
                 self._check_plan(transaction, plan)
-                for change in plan.changes:
-                    before, after = before_and_after(transaction, change, owner, self._redaction)
-                    rows.append((f"{change.kind} {change.key}", Change(str(change), before, after)))
+                rows.extend(rows_of_plan(transaction, plan, owner, self._redaction))
 
             plan = transaction.sync(
                 declared.jobs,

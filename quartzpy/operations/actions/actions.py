@@ -33,7 +33,7 @@ from quartzpy.operations.actions.log import (
     SliceChange,
 )
 from quartzpy.operations.actions.table import ACTIONS
-from quartzpy.operations.actions.values import before_and_after, checked_incident_id, schedule_values, values_of
+from quartzpy.operations.actions.values import checked_incident_id, rows_of_plan, schedule_values, values_of
 from quartzpy.operations.recorded_incidents import not_recorded
 from quartzpy.operations.schedules import SchedulePreview, in_words
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as_selected, named
@@ -528,9 +528,7 @@ class Actions:
 
             def note(plan: SyncPlan) -> None:
                 # What is removed can only be read before it is removed.
-                for change in plan.changes:
-                    before, after = before_and_after(transaction, change, owner, self._redaction)
-                    rows.append((f"{change.kind} {change.key}", Change(str(change), before, after)))
+                rows.extend(rows_of_plan(transaction, plan, owner, self._redaction))
 
             done = transaction.sync(
                 declared.jobs,

@@ -12,6 +12,7 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.operations.actions.log import Change
 from quartzpy.operations.schedules import schedule_text, zone_text
 from quartzpy.operations.source import Redaction
 from quartzpy.scheduler import sync
@@ -117,6 +118,16 @@ def before_and_after(
     before = {value.name: bounded(value.stored) for value in values if change.sign == "~"}
     after = {value.name: bounded(value.declared) for value in values}
     return before or None, after or {"owner": owner}
+
+
+def rows_of_plan(
+    transaction: OwnTransactionMethods, plan: sync.SyncPlan, owner: str, redaction: Redaction
+) -> list[tuple[str, Change]]:
+    """Return the rows of the audit log about a plan of `sync`, which is not carried out yet."""
+    return [
+        (f"{change.kind} {change.key}", Change(str(change), *before_and_after(transaction, change, owner, redaction)))
+        for change in plan.changes
+    ]
 
 
 def _before_removal(transaction: OwnTransactionMethods, key: sync.Subject) -> dict[str, Any]:
