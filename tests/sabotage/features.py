@@ -48,8 +48,8 @@ FEATURES = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/failures.sql",
-                "o.fire_id = paused.fire_id AND o.state = 'ACQUIRED'",
-                "o.fire_id = paused.fire_id AND false",
+                "o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'",
+                "o.fire_id = changed.fire_id AND false",
             ),
         ),
         (f"{_CONTRACT}/test_failures.py::test_a_claimed_trigger_is_paused_and_its_claim_void[postgresql]",),

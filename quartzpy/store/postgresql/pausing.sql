@@ -99,12 +99,14 @@ paused AS (
 ),
 unclaimed AS (
     DELETE FROM qrtz_fired_triggers f
-     USING paused
+     USING paused AS changed
+     -- include: void_claims
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row FROM qrtz_fired_triggers o
-         WHERE o.fire_id = paused.fire_id AND o.state = 'ACQUIRED'
+         WHERE o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'
            FOR UPDATE SKIP LOCKED) AS void
      WHERE f.ctid = void.row
+     -- end
 )
 \if :by_page
 SELECT generation FROM paused

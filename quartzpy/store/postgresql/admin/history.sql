@@ -77,6 +77,7 @@ WITH ended AS (
 ),
 cells AS MATERIALIZED (
     SELECT
+           -- include: lane
            \if :by_node
            ''::text AS lane_group, instance_id::text AS lane_name,
            \else
@@ -88,11 +89,14 @@ cells AS MATERIALIZED (
            \endif
            ::text AS lane_name,
            \endif
+           -- end
            outcome::text AS outcome,
+           -- include: cell
            -- Not `extract`, whose numeric result takes several times as long.
            least(floor(date_part('epoch', began - :'start'::timestamptz) * :'cells'::int
                        / date_part('epoch', :'end'::timestamptz - :'start'::timestamptz)),
                  :'cells'::int - 1)::int AS cell,
+           -- end
            count(*) AS number, min(fire_id) AS fire_id, min(ended_at) AS first_ended
       FROM ended
      GROUP BY 1, 2, 3, 4
@@ -121,6 +125,7 @@ SELECT (SELECT CASE WHEN sum(number) < :'limit'::int THEN :'start'::timestamptz 
 -- Counts the misfires that were handled within a span, by lane and by cell, as `cells` does: among the latest ones,
 -- because no index has the order of time.
 SELECT
+       -- include: lane
        \if :by_node
        ''::text AS lane_group, instance_id::text AS lane_name,
        \else
@@ -132,13 +137,17 @@ SELECT
        \endif
        ::text AS lane_name,
        \endif
-       least(floor(date_part('epoch', handled_at - :'start'::timestamptz) * :'cells'::int
+       -- end
+       -- include: cell
+       -- Not `extract`, whose numeric result takes several times as long.
+       least(floor(date_part('epoch', began - :'start'::timestamptz) * :'cells'::int
                    / date_part('epoch', :'end'::timestamptz - :'start'::timestamptz)),
              :'cells'::int - 1)::int AS cell,
+       -- end
        count(*)
-  FROM (SELECT job_group, job_name, instance_id, handled_at
+  FROM (SELECT job_group, job_name, instance_id, handled_at AS began
           FROM qrtz_misfires WHERE sched_name = :'sched' ORDER BY id DESC LIMIT :'limit'::int) AS latest
- WHERE handled_at >= :'start'::timestamptz AND handled_at < :'end'::timestamptz
+ WHERE began >= :'start'::timestamptz AND began < :'end'::timestamptz
    \if :in_group
    AND job_group = :'group'
    \endif

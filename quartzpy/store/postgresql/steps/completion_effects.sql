@@ -98,11 +98,14 @@ changed AS (
 -- it never fires, and its node deletes it when it tries to fire it, or at the next comparison of what it holds.
 DELETE FROM qrtz_fired_triggers f
  USING changed
+ -- include: void_claims
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row FROM qrtz_fired_triggers o
      WHERE o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'
        FOR UPDATE SKIP LOCKED) AS void
- WHERE f.ctid = void.row;
+ WHERE f.ctid = void.row
+ -- end
+;
 
 -- name: delete_triggers
 -- Deletes the triggers that ended jobs asked to delete, with the claims on them. As above, only the generation that
@@ -120,9 +123,12 @@ WITH deleted AS (
     RETURNING t.fire_id
 )
 DELETE FROM qrtz_fired_triggers f
- USING deleted
+ USING deleted AS changed
+ -- include: void_claims
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row FROM qrtz_fired_triggers o
-     WHERE o.fire_id = deleted.fire_id AND o.state = 'ACQUIRED'
+     WHERE o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'
        FOR UPDATE SKIP LOCKED) AS void
- WHERE f.ctid = void.row;
+ WHERE f.ctid = void.row
+ -- end
+;

@@ -67,12 +67,14 @@ paused AS (
 -- The claims on them are void; one whose row another transaction has locked stays, and never fires.
 released AS (
     DELETE FROM qrtz_fired_triggers f
-     USING paused
+     USING paused AS changed
+     -- include: void_claims
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row FROM qrtz_fired_triggers o
-         WHERE o.fire_id = paused.fire_id AND o.state = 'ACQUIRED'
+         WHERE o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'
            FOR UPDATE SKIP LOCKED) AS void
      WHERE f.ctid = void.row
+     -- end
 )
 SELECT DISTINCT job_group, job_name FROM paused
 \endif

@@ -76,11 +76,14 @@ WITH changed AS (
 )
 DELETE FROM qrtz_fired_triggers f
  USING changed
+ -- include: void_claims
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row FROM qrtz_fired_triggers o
      WHERE o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'
        FOR UPDATE SKIP LOCKED) AS void
- WHERE f.ctid = void.row;
+ WHERE f.ctid = void.row
+ -- end
+;
 
 -- name: all_ended
 -- Fails, which rolls back all that this transaction has changed, unless these executions have just been recorded.

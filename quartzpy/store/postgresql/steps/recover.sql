@@ -357,12 +357,14 @@ stopped AS (
 -- The claims on them are void; one whose row another transaction has locked stays, and never fires.
 unclaimed AS (
     DELETE FROM qrtz_fired_triggers f
-     USING stopped
+     USING stopped AS changed
+     -- include: void_claims
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row FROM qrtz_fired_triggers o
-         WHERE o.fire_id = stopped.fire_id AND o.state = 'ACQUIRED'
+         WHERE o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'
            FOR UPDATE SKIP LOCKED) AS void
      WHERE f.ctid = void.row
+     -- end
 )
 SELECT job_group, job_name FROM quarantined_jobs ORDER BY 1, 2;
 
