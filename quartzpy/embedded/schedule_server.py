@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from quartzpy.config.file_stamps import stamp_of
 from quartzpy.embedded.schedule_file import ScheduleFile, read_schedule
 from quartzpy.embedded.server import EmbeddedPostgres
 from quartzpy.errors import OutcomeUnknownError, SchedulerStateError, SettingsError, StoreUnavailableError
@@ -77,7 +78,7 @@ class ScheduleServer:
         """
         if self._scheduler is not None:
             return
-        stamp = _stamp(self._file)
+        stamp = stamp_of(self._file)
         schedule = read_schedule(self._file)
         with ExitStack() as stack:
             stack.enter_context(self._postgres)
@@ -147,7 +148,7 @@ class ScheduleServer:
     def _watch(self, scheduler: Scheduler, stored: tuple[int, int] | None) -> None:
         before = stored
         while not self._ended.wait(self._pause):
-            stamp = _stamp(self._file)
+            stamp = stamp_of(self._file)
             if stamp == stored or stamp != before:
                 # Unchanged, or possibly still being written.
                 before = stamp
@@ -165,11 +166,3 @@ class ScheduleServer:
             else:
                 logger.info("%s was reloaded:\n%s", self._file, plan)
                 self._report(f"reloaded:\n{plan}")
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 from quartzpy.calendars.calendar import BaseCalendar
+from quartzpy.config.file_stamps import stamp_of
 from quartzpy.errors import (
     OutcomeUnknownError,
     PluginStartError,
@@ -111,7 +112,7 @@ class DeclaredJobs:
         return Declarations([pair for declared in files for pair in declared.jobs], calendars)
 
     def _stamps(self) -> list[tuple[int, int] | None]:
-        return [_stamp(path) for path in self._paths]
+        return [stamp_of(path) for path in self._paths]
 
     def _watch(self, pause: float, stored: list[tuple[int, int] | None]) -> None:
         before = stored
@@ -130,11 +131,3 @@ class DeclaredJobs:
                 stored = before
                 # Invalid files must not end the thread: the next change is read again.
                 logger.exception("the changed declarations cannot be stored; the stored jobs do not change")
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
