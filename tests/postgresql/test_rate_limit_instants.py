@@ -24,7 +24,9 @@ INSTANTS = "SELECT tat, queued_until, queued_interval FROM qrtz_rate_limits"
 
 def store_due(store: SqlJobStore, job: JobDetail, count: int, *, ago: timedelta) -> None:
     now = datetime.now(UTC)
-    triggers = [SimpleTrigger(f"{job.name}-{n}", job_key=job.key, start_time=now - ago) for n in range(count)]
+    # Triggers of one instant have no order: the table keeps them where vacuum has left room.
+    starts = [now - ago + n * timedelta(milliseconds=1) for n in range(count)]
+    triggers = [SimpleTrigger(f"{job.name}-{n}", job_key=job.key, start_time=at) for n, at in enumerate(starts)]
     store.store_jobs([JobEntry(job, [prepare(one, now, None) for one in triggers])], replace=False)
 
 
