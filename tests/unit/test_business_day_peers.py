@@ -9,6 +9,7 @@ import pytest
 
 from quartzpy import BusinessDays, BusinessDayTrigger, HolidayCalendar, Rolled
 from quartzpy.triggers.simple import SimpleTrigger
+from tests.protocol.options import is_long
 from tests.unit.business_day_peers import (
     FIRST,
     LAST,
@@ -47,9 +48,14 @@ def test_there_are_enough_markets_and_years() -> None:
     assert LAST.year - FIRST.year + 1 == 20
 
 
-@pytest.mark.parametrize("name", STORED)
-def test_business_days_agree_with_the_stored_tables(name: str) -> None:
-    check_arithmetic(stored_market(name))
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every third market, the same ones each time; `--long` takes all."""
+    if "stored" in metafunc.fixturenames:
+        metafunc.parametrize("stored", list(STORED)[:: 1 if is_long(metafunc.config) else 3])
+
+
+def test_business_days_agree_with_the_stored_tables(stored: str) -> None:
+    check_arithmetic(stored_market(stored))
 
 
 @pytest.mark.parametrize("name", [name for name, tables in STORED.items() if tables["parts"]])
