@@ -255,7 +255,7 @@ def clock_step(stage: Stage, fault: Fault) -> Iterator[None]:
     file.write_text("+0\n")
     stage.kill(fault.node)
     stage.start(fault.node, **_fake(FAKETIME_TIMESTAMP_FILE=str(file), FAKETIME_NO_CACHE="1"))
-    threading.Event().wait(2.5)
+    threading.Event().wait(stage.tempo.starts_within)
     file.write_text(f"{fault.values['offset']}\n")
     yield
     stage.kill(fault.node)
@@ -276,7 +276,7 @@ def churn(stage: Stage, fault: Fault) -> Iterator[None]:
         name = names[i % len(names)]
         stage.leave(name)
         stage.start(name)
-        threading.Event().wait(2.0)
+        threading.Event().wait(2.0 * stage.tempo.slowness)
     yield
 
 

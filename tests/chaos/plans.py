@@ -101,11 +101,13 @@ def make(family: str, chance: random.Random, nodes: list[str], number: int = 0, 
         case "X12":
             if number % 3 == 2:
                 return Fault("X12", "clock_step", node, 4.0, {"offset": chance.choice(["+300", "-300"])})
-            return Fault("X12", "clock", node, 8.0, {"offset": ("+1h", "-1h")[number % 3]})
+            return Fault("X12", "clock", node, 5.5 + tempo.starts_within, {"offset": ("+1h", "-1h")[number % 3]})
         case "X13":
             return Fault("X13", "churn", EVERYBODY, 0.5, {"times": 4})
         case "X14":
-            return (Fault("X14", "restart_at_once", node, 0.5), Fault("X14", "twin", node, 3.0))[number % 2]
+            return (Fault("X14", "restart_at_once", node, 0.5), Fault("X14", "twin", node, 0.5 + tempo.starts_within))[
+                number % 2
+            ]
         case "X16":
             return Fault("X16", "starve", EVERYBODY, 5.0, {"hogs": 6})
         case "X17":

@@ -54,6 +54,11 @@ class Tempo:
         return 1.0 * self.slowness
 
     @property
+    def starts_within(self) -> float:
+        """How long a node or a child process takes to start. That is processor time, which a share multiplies most."""
+        return 2.5 + 15.0 * (self.slowness - 1)
+
+    @property
     def recovered_within(self) -> float:
         """R of the reliability page for these settings."""
         return self.window + 2 * self.check_in + self.lock_timeout + 1.0 * self.slowness

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import random
 import subprocess
 import sys
 from collections import Counter
@@ -74,6 +75,7 @@ def test_where_a_run_has_a_machine_nothing_is_slower(world: World | None) -> Non
     tempo = Tempo.of(world)
     assert tempo.limits == Limits(window=3.0, recovered_within=6.0, epsilon=4.0, slowness=1)
     assert tempo.settings["failure_window"] == "3.0s"
+    assert plans.make("X14", random.Random(1), ["n1"], 1, tempo).hold == 3.0
     assert "misfire_threshold" not in tempo.settings
     assert mode_of("smoke", tempo) == Mode("smoke", 3, 1.5, 13.0, 0.5, 4.0, 3.0)
     assert mode_of("quick", tempo) == Mode("quick", 3, 8.0, 30.0, 1.0, 8.0, 3.0)
@@ -96,6 +98,8 @@ def test_the_starved_world_has_the_same_faults_in_the_same_order(mode: str) -> N
     assert [(one.family, one.name, one.node) for one in slower] == [(one.family, one.name, one.node) for one in usual]
     assert all(one.hold >= other.hold for one, other in zip(slower, usual, strict=True))
     assert all(one.hold > STARVED.window for one in slower if one.family == "X2")
+    # A second process with the id of a node is only refused once it has started.
+    assert all(one.hold > min(STARVED.starts_within, 29) for one in slower if one.name == "twin")
 
 
 def _scheduled(tempo: Tempo) -> list[workload.Planned]:
