@@ -30,6 +30,7 @@ from quartzpy.jobs.job import (
 )
 from quartzpy.jobs.job_transaction import AsyncJobConnection
 from quartzpy.jobs.rate_limit import RateLimit
+from quartzpy.jobs.shared_limit import Limit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, KeyMatcher

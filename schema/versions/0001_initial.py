@@ -27,6 +27,8 @@ TABLES = (
     "qrtz_paused_trigger_groups",
     "qrtz_owners",
     "qrtz_rate_limits",
+    "qrtz_limits",
+    "qrtz_limit_uses",
     "qrtz_triggers",
     "qrtz_calendars",
     "qrtz_job_details",
@@ -414,6 +416,7 @@ def upgrade() -> None:
         sa.Column("overlap_policy", sa.String(length=12), server_default=sa.text("'block'"), nullable=False),
         sa.Column("concurrency_key", Name, nullable=True),
         sa.Column("rate_limit", JSONB(), nullable=True),
+        sa.Column("limits", sa.Text(collation="C"), nullable=True),
         sa.Column("placement", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("slot_pool", sa.Text(collation="C"), sa.Computed(SLOT_POOL, persisted=True), nullable=False),
         sa.Column("persists_data", sa.Boolean(), nullable=False),
@@ -439,6 +442,7 @@ def upgrade() -> None:
             " AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE",
             name="qrtz_job_details_rate_limit_check",
         ),
+        sa.CheckConstraint("limits IS NULL OR rate_limit IS NULL", name="qrtz_job_details_limits_check"),
         sa.CheckConstraint(
             "timeout > interval '0' AND timeout <= interval '876600 hours'", name="qrtz_job_details_timeout_check"
         ),
@@ -477,7 +481,7 @@ def upgrade() -> None:
         "qrtz_job_details",
         ["sched_name"],
         unique=False,
-        postgresql_where=sa.text("rate_limit IS NOT NULL"),
+        postgresql_where=sa.text("rate_limit IS NOT NULL OR limits IS NOT NULL"),
         schema=schema,
     )
     op.create_table(
@@ -639,6 +643,37 @@ def upgrade() -> None:
         schema=schema,
     )
     op.create_table(
+        "qrtz_limits",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("limit_name", Name, nullable=False),
+        sa.Column("max_concurrent", sa.Integer(), nullable=True),
+        sa.Column("rate_limit", JSONB(), nullable=True),
+        sa.Column("tat", Instant, nullable=True),
+        sa.Column("full_until", Instant, nullable=False),
+        sa.CheckConstraint("max_concurrent >= 0", name="qrtz_limits_max_concurrent_check"),
+        sa.CheckConstraint(
+            "rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000"
+            " AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000"
+            " AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE",
+            name="qrtz_limits_rate_limit_check",
+        ),
+        sa.CheckConstraint(
+            "least(tat, full_until) >= timestamptz '0001-01-01 00:00:00+00'"
+            " AND greatest(tat, full_until) < timestamptz '10000-01-01 00:00:00+00'",
+            name="qrtz_limits_instants_check",
+        ),
+        sa.PrimaryKeyConstraint("sched_name", "limit_name", name="qrtz_limits_pkey"),
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_limit_uses",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("limit_name", Name, nullable=False),
+        sa.Column("fire_id", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("sched_name", "limit_name", "fire_id", name="qrtz_limit_uses_pkey"),
+        schema=schema,
+    )
+    op.create_table(
         "qrtz_scheduler_state",
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("instance_id", Name, nullable=False),
@@ -676,6 +711,7 @@ def upgrade() -> None:
         sa.Column("placement", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("slot_pool", sa.Text(collation="C"), sa.Computed(SLOT_POOL, persisted=True), nullable=False),
         sa.Column("rate_limit", JSONB(), nullable=True),
+        sa.Column("limits", sa.Text(collation="C"), nullable=True),
         sa.Column("rate_limited_until", Instant, nullable=True),
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("kind", sa.String(length=40), nullable=False),
@@ -704,7 +740,7 @@ def upgrade() -> None:
             sa.Computed(
                 "CASE WHEN unreconciled IS NOT NULL THEN 'NEW'::text"
                 " WHEN missed_policy IS NOT NULL OR admission::text = 'LATE'::text THEN 'LATE'::text"
-                " WHEN rate_limit IS NOT NULL AND admission IS NULL THEN 'RATE_LIMIT'::text"
+                " WHEN (rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission IS NULL THEN 'RATE_LIMIT'::text"
                 " WHEN admission IS NOT NULL OR catch_up_until IS NOT NULL"
                 " OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text"
                 " WHEN misfire_threshold IS NULL THEN 'SCHEDULER'::text ELSE 'OWN'::text END",
@@ -743,7 +779,8 @@ def upgrade() -> None:
         sa.CheckConstraint("missed_policy IN ('skip', 'once')", name="qrtz_triggers_missed_policy_check"),
         sa.CheckConstraint("unreconciled IN ('NEW', 'HELD')", name="qrtz_triggers_unreconciled_check"),
         sa.CheckConstraint(
-            "admission IS NULL OR (rate_limit IS NOT NULL AND admission IN ('ADMITTED', 'CHARGED', 'LATE'))",
+            "admission IS NULL OR ((rate_limit IS NOT NULL OR limits IS NOT NULL)"
+            " AND admission IN ('ADMITTED', 'CHARGED', 'LATE'))",
             name="qrtz_triggers_admission_check",
         ),
         sa.CheckConstraint(
@@ -829,6 +866,14 @@ def upgrade() -> None:
         ["sched_name", "slot_pool", sa.text("GREATEST(rate_limited_until, next_fire_time)")],
         unique=False,
         postgresql_where=sa.text("trigger_state = 'WAITING' AND rate_limit IS NOT NULL"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_triggers_limits",
+        "qrtz_triggers",
+        [sa.text("(sched_name || '')"), "limits", "slot_pool", "next_fire_time", sa.text("priority DESC")],
+        unique=False,
+        postgresql_where=sa.text("limits IS NOT NULL AND trigger_state = 'WAITING' AND misfire_rule = 'RATE_LIMIT'"),
         schema=schema,
     )
     op.create_index(
