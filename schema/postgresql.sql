@@ -408,6 +408,18 @@ SELECT j.sched_name, j.job_group, j.job_name, f.concurrency_key, j.max_concurren
   JOIN qrtz_job_details j USING (sched_name, job_group, job_name)
  WHERE j.overlap_policy = 'block' AND f.executing >= j.max_concurrent;
 
+CREATE VIEW qrtz_limit_usage AS
+SELECT l.sched_name, l.limit_name, l.max_concurrent, l.rate_limit, used.number AS in_use,
+       coalesce(used.number >= l.max_concurrent, false)
+       OR coalesce(l.tat - ((l.rate_limit ->> 'per_us')::bigint + (l.rate_limit ->> 'limit')::bigint - 1)
+                           / (l.rate_limit ->> 'limit')::bigint * ((l.rate_limit ->> 'burst')::bigint - 1)
+                           * interval '1 microsecond' > statement_timestamp(), false) AS is_used_up
+  FROM qrtz_limits l
+ CROSS JOIN LATERAL (
+    SELECT count(*) AS number FROM qrtz_limit_uses u
+     WHERE u.sched_name = l.sched_name AND u.limit_name = l.limit_name
+       AND EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = u.fire_id OFFSET 0)) AS used;
+
 CREATE VIEW qrtz_due_now AS
 WITH RECURSIVE waiting AS (
     (SELECT sched_name, slot_pool, misfire_rule FROM qrtz_triggers
@@ -424,25 +436,31 @@ WITH RECURSIVE waiting AS (
 ),
 full_jobs AS MATERIALIZED (
     SELECT sched_name, job_group, job_name, concurrency_key FROM qrtz_full_jobs
+),
+full_limits AS MATERIALIZED (
+    SELECT sched_name, array_agg(limit_name::text) AS names FROM qrtz_limit_usage
+     WHERE is_used_up GROUP BY sched_name
 )
 SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.placement, t.priority,
        t.next_fire_time, statement_timestamp() - t.next_fire_time AS due_for
   FROM (SELECT of_key.*
           FROM waiting w
          CROSS JOIN LATERAL (
-                SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key
+                SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limited_until, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key
                   FROM qrtz_triggers t
                  WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.slot_pool = w.slot_pool
            AND t.misfire_rule = w.misfire_rule
                    AND t.next_fire_time <= statement_timestamp() OFFSET 0) AS of_key
         UNION ALL
-        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key
+        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limited_until, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key
           FROM qrtz_triggers t
          WHERE t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block'
            AND t.next_fire_time <= statement_timestamp()) AS t
  WHERE (t.rate_limited_until IS NULL OR t.rate_limited_until <= statement_timestamp())
    AND NOT (t.max_concurrent IS NOT NULL AND t.overlap_policy = 'block'
-             AND (t.sched_name, t.job_group, t.job_name, t.concurrency_key) IN (SELECT * FROM full_jobs));
+             AND (t.sched_name, t.job_group, t.job_name, t.concurrency_key) IN (SELECT * FROM full_jobs))
+   AND NOT EXISTS (SELECT FROM full_limits l
+                     WHERE l.sched_name = t.sched_name AND l.names && string_to_array(t.limits, ','));
 
 CREATE VIEW qrtz_running AS
 SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type, f.instance_id,
@@ -472,6 +490,10 @@ WITH RECURSIVE waiting AS (
 full_jobs AS MATERIALIZED (
     SELECT sched_name, job_group, job_name, concurrency_key FROM qrtz_full_jobs
 ),
+full_limits AS MATERIALIZED (
+    SELECT sched_name, array_agg(limit_name::text) AS names FROM qrtz_limit_usage
+     WHERE is_used_up GROUP BY sched_name
+),
 alive AS (
     SELECT n.sched_name, n.capabilities -> 'job_types' AS job_types FROM qrtz_scheduler_state n
      WHERE n.last_checkin >= statement_timestamp() - n.failure_window
@@ -480,19 +502,19 @@ late AS (
     SELECT of_key.*
       FROM waiting w
      CROSS JOIN LATERAL (
-        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key
+        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key
           FROM qrtz_triggers t
          WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.slot_pool = w.slot_pool
            AND t.misfire_rule = w.misfire_rule
            AND t.next_fire_time < statement_timestamp() - interval '5 seconds' OFFSET 0) AS of_key
     UNION ALL
-    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key
+    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key
       FROM qrtz_triggers t
      WHERE t.trigger_state IN ('ACQUIRED', 'BLOCKED')
        AND t.next_fire_time < statement_timestamp() - interval '5 seconds'
 ),
 seen AS (
-    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.rate_limited_until,
+    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.rate_limited_until, t.limits,
        CASE WHEN (t.max_concurrent IS NOT NULL AND t.overlap_policy = 'block'
              AND (t.sched_name, t.job_group, t.job_name, t.concurrency_key) IN (SELECT * FROM full_jobs)) THEN 'BLOCKED'
             WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block' THEN 'WAITING'
@@ -504,6 +526,8 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t
        CASE WHEN t.trigger_state = 'BLOCKED' THEN 'its job is at its limit of concurrent executions'
             WHEN t.trigger_state = 'ACQUIRED' THEN 'a node has claimed it and has not fired it yet'
             WHEN t.rate_limited_until > statement_timestamp() THEN 'the rate limit of its job holds it back'
+            WHEN EXISTS (SELECT FROM full_limits l
+                     WHERE l.sched_name = t.sched_name AND l.names && string_to_array(t.limits, ',')) THEN 'a limit that its job shares is used up'
             WHEN NOT EXISTS (SELECT FROM alive a WHERE a.sched_name = t.sched_name) THEN 'no node is alive'
             WHEN NOT EXISTS (SELECT FROM alive a WHERE a.sched_name = t.sched_name AND a.job_types ? t.job_type)
                  THEN 'no live node knows its job type'

@@ -461,9 +461,8 @@ class JobDetail(_Derived):
             object.__setattr__(self, "limits", checked_names(self.limits))
             if self.limits and self.rate_limit is not None:
                 raise InvalidJobError(
-                    f"rate_limit: a job that shares limits ({', '.join(self.limits)}) cannot have a rate limit of its own;"
-                    f" give the rate to a further limit of its, as scheduler.set_limit('its_rate', '10/minute') does, and"
-                    f" add that name to limits"
+                    f"rate_limit: a job that shares limits ({', '.join(self.limits)}) has no rate limit of its own;"
+                    " set a further limit, as scheduler.set_limit('its_rate', '10/minute') does, and add it to limits"
                 )
         limit = self.max_concurrent
         if limit is not None and (type(limit) is not int or not 1 <= limit <= MAX_CONCURRENT):

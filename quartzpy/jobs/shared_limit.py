@@ -24,8 +24,8 @@ _SHOWN = 'such as 5 (concurrent executions), "10/minute" (fires), or "5, 10/minu
 class Limit:
     """What jobs that share a limit may do together, in the whole cluster.
 
-    At most `max_concurrent` of their executions run at the same time (0: none, so that all of them wait), and at most as
-    many fires begin in a period as `rate_limit` says. None is no limit of that kind.
+    At most `max_concurrent` of their executions run at the same time (0: none, so that all of them wait), and at most
+    as many fires begin in a period as `rate_limit` says. None is no limit of that kind.
     """
 
     max_concurrent: int | None = None
@@ -85,7 +85,8 @@ def checked_limit_name(name: object) -> str:
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidLimitError(
-            f"limit: {quoted(name)} is no name of a limit; one has at most 60 letters, digits and _ . : -, such as 'erp'"
+            f"limit: {quoted(name)} is no name of a limit; one has at most 60 letters, digits and _ . : -,"
+            " such as 'erp'"
         )
     return name
 

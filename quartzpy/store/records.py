@@ -57,7 +57,7 @@ class NodeRecord:
 
 
 MOST_WAITING = 1_000
-"""The largest number of triggers that are counted of those that wait for a limit, for each set of limits and slot pool."""
+"""The largest number that is counted of the triggers that wait for a limit, for each set of limits and slot pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,14 @@ class LimitRecord:
 
     @classmethod
     def of(
-        cls, name: str, limit: Limit, used_by: Mapping[JobKey, int], waiting: int, *, tat: datetime | None, now: datetime
+        cls,
+        name: str,
+        limit: Limit,
+        used_by: Mapping[JobKey, int],
+        waiting: int,
+        *,
+        tat: datetime | None,
+        now: datetime,
     ) -> LimitRecord:
         """Make the record; `tat` is the theoretical arrival time of the limit's next fire."""
         rate = limit.rate_limit

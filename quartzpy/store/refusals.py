@@ -60,12 +60,12 @@ def calendar_in_use(name: str) -> CalendarInUseError:
 
 
 def limit_of_job_not_stored(key: JobKey, name: str, stored: Collection[str]) -> LimitNotFoundError:
-    """Return the error of storing a job that shares a limit which is not stored, with the most similar of those that are."""
+    """Return the error of storing a job that shares a limit which is not stored; it names the most similar one."""
     near = difflib.get_close_matches(name, stored, n=1)
     hint = f"did you mean {near[0]!r}? Otherwise set" if near else "set"
     return LimitNotFoundError(
         f"job {key} shares the limit {name!r}, which is not stored; {hint} it first, as"
-        f" scheduler.set_limit({name!r}, 5) or `quartzpy limit {name} 5` do for at most 5 concurrent executions"
+        f" scheduler.set_limit({name!r}, 5) or `quartzpy set-limit {name} 5` do for at most 5 concurrent executions"
     )
 
 
@@ -79,7 +79,7 @@ def limit_not_stored(name: str, stored: Collection[str] = ()) -> LimitNotFoundEr
 def limit_in_use(name: str, jobs: Sequence[JobKey]) -> LimitInUseError:
     """Return the error of removing a limit that these jobs share, of which the first ones are given."""
     return LimitInUseError(
-        f"limit {name!r} is shared by jobs ({', '.join(map(str, jobs))}); remove it from their limits first, or raise it"
+        f"limit {name!r} is shared by jobs ({', '.join(map(str, jobs))}); remove it from their limits first"
     )
 
 

@@ -55,12 +55,18 @@ WITH RECURSIVE waiting AS (
 TRIGGER = """t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time"""
 OF_WAITING_KEY = """t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.slot_pool = w.slot_pool
            AND t.misfire_rule = w.misfire_rule"""
-OF_LIMIT = """, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key"""
+OF_LIMIT = """, t.rate_limited_until, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key"""
 # The triggers of these jobs and concurrency keys wait for a slot, whatever their rows say.
 FULL_JOBS = """,
 full_jobs AS MATERIALIZED (
     SELECT sched_name, job_group, job_name, concurrency_key FROM {place}qrtz_full_jobs
+),
+full_limits AS MATERIALIZED (
+    SELECT sched_name, array_agg(limit_name::text) AS names FROM {place}qrtz_limit_usage
+     WHERE is_used_up GROUP BY sched_name
 )"""
+IS_LIMITED = """EXISTS (SELECT FROM full_limits l
+                     WHERE l.sched_name = t.sched_name AND l.names && string_to_array(t.limits, ','))"""
 IS_BLOCKED = """(t.max_concurrent IS NOT NULL AND t.overlap_policy = 'block'
              AND (t.sched_name, t.job_group, t.job_name, t.concurrency_key) IN (SELECT * FROM full_jobs))"""
 SEEN = (
@@ -79,6 +85,18 @@ SELECT j.sched_name, j.job_group, j.job_name, f.concurrency_key, j.max_concurren
          GROUP BY sched_name, job_group, job_name, concurrency_key) AS f
   JOIN {place}qrtz_job_details j USING (sched_name, job_group, job_name)
  WHERE j.overlap_policy = 'block' AND f.executing >= j.max_concurrent
+""",
+    "qrtz_limit_usage": """
+SELECT l.sched_name, l.limit_name, l.max_concurrent, l.rate_limit, used.number AS in_use,
+       coalesce(used.number >= l.max_concurrent, false)
+       OR coalesce(l.tat - ((l.rate_limit ->> 'per_us')::bigint + (l.rate_limit ->> 'limit')::bigint - 1)
+                           / (l.rate_limit ->> 'limit')::bigint * ((l.rate_limit ->> 'burst')::bigint - 1)
+                           * interval '1 microsecond' > statement_timestamp(), false) AS is_used_up
+  FROM {place}qrtz_limits l
+ CROSS JOIN LATERAL (
+    SELECT count(*) AS number FROM {place}qrtz_limit_uses u
+     WHERE u.sched_name = l.sched_name AND u.limit_name = l.limit_name
+       AND EXISTS (SELECT FROM {place}qrtz_fired_triggers f WHERE f.fire_id = u.fire_id OFFSET 0)) AS used
 """,
     "qrtz_due_now": WAITING_KEYS
     + FULL_JOBS
@@ -110,6 +128,9 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t
  WHERE (t.rate_limited_until IS NULL OR t.rate_limited_until <= statement_timestamp())
    AND NOT """
     + IS_BLOCKED
+    + """
+   AND NOT """
+    + IS_LIMITED
     + """
 """,
     "qrtz_running": """
@@ -157,7 +178,7 @@ late AS (
 seen AS (
     SELECT """
     + TRIGGER
-    + """, t.rate_limited_until,
+    + """, t.rate_limited_until, t.limits,
        """
     + SEEN
     + """ AS trigger_state
@@ -168,6 +189,9 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t
        CASE WHEN t.trigger_state = 'BLOCKED' THEN 'its job is at its limit of concurrent executions'
             WHEN t.trigger_state = 'ACQUIRED' THEN 'a node has claimed it and has not fired it yet'
             WHEN t.rate_limited_until > statement_timestamp() THEN 'the rate limit of its job holds it back'
+            WHEN """
+    + IS_LIMITED
+    + """ THEN 'a limit that its job shares is used up'
             WHEN NOT EXISTS (SELECT FROM alive a WHERE a.sched_name = t.sched_name) THEN 'no node is alive'
             WHEN NOT EXISTS (SELECT FROM alive a WHERE a.sched_name = t.sched_name AND a.job_types ? t.job_type)
                  THEN 'no live node knows its job type'

@@ -104,18 +104,14 @@ def admit(
     for name in in_use:
         _settle(tables, name, now)
     admitted = [
-        contender.row
-        for contender, gets in _allotted(contenders, in_use)
-        if gets and contender.row is not None
+        contender.row for contender, gets in _allotted(contenders, in_use) if gets and contender.row is not None
     ]
     for row in admitted:
         tables.set_admission(row, Admission.ADMITTED)
     return admitted
 
 
-def charge(
-    tables: Tables, admitted: Sequence[TriggerRow], taken: Mapping[TriggerKey, int], now: datetime
-) -> None:
+def charge(tables: Tables, admitted: Sequence[TriggerRow], taken: Mapping[TriggerKey, int], now: datetime) -> None:
     """Record which of the claims and executions in `taken` use slots; the others are no longer admitted."""
     fires: Counter[str] = Counter()
     for row in admitted:
@@ -290,9 +286,7 @@ def _is_late(row: TriggerRow, since: datetime | None, now: datetime, threshold: 
     return (at if since is None else max(at, since)) < now - patience
 
 
-def _allotted(
-    contenders: Iterable[_Contender], in_use: Mapping[str, _InUse]
-) -> Iterator[tuple[_Contender, bool]]:
+def _allotted(contenders: Iterable[_Contender], in_use: Mapping[str, _InUse]) -> Iterator[tuple[_Contender, bool]]:
     """Yield the contenders in their order, and whether each gets a slot of all its limits."""
     free = {name: limit.free for name, limit in in_use.items()}
     for contender in sorted(contenders, key=lambda one: one.order):
@@ -306,6 +300,4 @@ def _allotted(
 def _runs_somewhere(tables: Tables, row: TriggerRow) -> bool:
     """Return True if a live node runs the trigger."""
     epochs = {record.epoch for record in tables.nodes.values()}
-    return any(
-        keys.get(row.job.dispatch_key, False) for epoch, keys in tables.node_keys.items() if epoch in epochs
-    )
+    return any(keys.get(row.job.dispatch_key, False) for epoch, keys in tables.node_keys.items() if epoch in epochs)

@@ -85,9 +85,7 @@ def delete_limit(session: SqlSession, name: str) -> bool:
     return bool(was_stored)
 
 
-def require_limits(
-    session: SqlSession, jobs: Collection[JobDetail], transaction: Transaction | None = None
-) -> None:
+def require_limits(session: SqlSession, jobs: Collection[JobDetail], transaction: Transaction | None = None) -> None:
     """Check that the limits which these jobs share are stored, in a transaction where one is given.
 
     Raises:

@@ -235,8 +235,7 @@ triggers = Table(
     CheckConstraint(one_of("missed_policy", (Missed.SKIP, Missed.ONCE)), name="qrtz_triggers_missed_policy_check"),
     CheckConstraint(one_of("unreconciled", Unreconciled), name="qrtz_triggers_unreconciled_check"),
     CheckConstraint(
-        "admission IS NULL OR ((rate_limit IS NOT NULL OR limits IS NOT NULL)"
-        f" AND {one_of('admission', Admission)})",
+        f"admission IS NULL OR ((rate_limit IS NOT NULL OR limits IS NOT NULL) AND {one_of('admission', Admission)})",
         name="qrtz_triggers_admission_check",
     ),
     # Within the range that an instant can be shifted by, because acquire subtracts it, even from hand-written rows.
