@@ -272,7 +272,7 @@ CREATE INDEX qrtz_rate_limits_tat ON qrtz_rate_limits (sched_name, tat);
 
 CREATE TABLE qrtz_limits (
     sched_name VARCHAR(200) NOT NULL,
-    limit_name VARCHAR(200) NOT NULL,
+    limit_name VARCHAR(200) COLLATE "C" NOT NULL,
     max_concurrent INTEGER,
     rate_limit JSONB,
     tat TIMESTAMP WITH TIME ZONE,
@@ -285,7 +285,7 @@ CREATE TABLE qrtz_limits (
 
 CREATE TABLE qrtz_limit_uses (
     sched_name VARCHAR(200) NOT NULL,
-    limit_name VARCHAR(200) NOT NULL,
+    limit_name VARCHAR(200) COLLATE "C" NOT NULL,
     fire_id BIGINT NOT NULL,
     CONSTRAINT qrtz_limit_uses_pkey PRIMARY KEY (sched_name, limit_name, fire_id)
 );

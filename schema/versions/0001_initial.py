@@ -669,7 +669,7 @@ def upgrade() -> None:
     op.create_table(
         "qrtz_limits",
         sa.Column("sched_name", Name, nullable=False),
-        sa.Column("limit_name", Name, nullable=False),
+        sa.Column("limit_name", sa.String(length=200, collation="C"), nullable=False),
         sa.Column("max_concurrent", sa.Integer(), nullable=True),
         sa.Column("rate_limit", JSONB(), nullable=True),
         sa.Column("tat", Instant, nullable=True),
@@ -692,7 +692,7 @@ def upgrade() -> None:
     op.create_table(
         "qrtz_limit_uses",
         sa.Column("sched_name", Name, nullable=False),
-        sa.Column("limit_name", Name, nullable=False),
+        sa.Column("limit_name", sa.String(length=200, collation="C"), nullable=False),
         sa.Column("fire_id", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("sched_name", "limit_name", "fire_id", name="qrtz_limit_uses_pkey"),
         schema=schema,

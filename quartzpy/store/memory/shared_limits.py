@@ -272,7 +272,7 @@ def _settle(tables: Tables, name: str, now: datetime) -> None:
     used = set(_used(tables, name))
     most = stored.limit.max_concurrent
     if len(used) < len(uses):
-        if most is not None and len(uses) >= most and len(used) < most:
+        if most is not None and len(uses) >= most:
             stored.full_until = now
         tables.limit_uses[name] = used
 

@@ -72,6 +72,16 @@ SELECT t.job_type, t.placement, count(*)::int, min(t.next_fire_time)
  GROUP BY 1, 2
  ORDER BY 4;
 
+-- name: missing_limits
+-- Jobs that share a limit which is not stored. They do not fire.
+SELECT j.job_group || '.' || j.job_name || ' shares ' || n.name
+  FROM qrtz_job_details j
+ CROSS JOIN unnest(string_to_array(j.limits, ',')) AS n(name)
+ WHERE j.sched_name = :'sched' AND (j.rate_limit IS NOT NULL OR j.limits IS NOT NULL)
+   AND NOT EXISTS (SELECT FROM qrtz_limits l
+                    WHERE l.sched_name = j.sched_name AND l.limit_name = n.name OFFSET 0)
+ ORDER BY 1;
+
 -- name: in_error
 -- The last line of a traceback has the error itself.
 SELECT (SELECT count(*) FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'ERROR'),

@@ -91,7 +91,7 @@ held AS MATERIALIZED (
         SELECT true AS is_free FROM qrtz_limits q
          WHERE q.sched_name = :'sched' AND q.limit_name = u.name
            FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
-     WHERE u.free > 0 AND (u.has_rate OR (u.was_full AND u.ended > 0)) AND f.is_free IS NULL
+     WHERE ((u.free > 0 AND u.has_rate) OR (u.was_full AND u.ended > 0)) AND f.is_free IS NULL
 ),
 open AS MATERIALIZED (
     SELECT u.name, u.row, CASE WHEN h.name IS NULL THEN u.free ELSE 0 END AS free,
@@ -100,7 +100,9 @@ open AS MATERIALIZED (
       FROM in_use u LEFT JOIN held h ON h.name = u.name
 ),
 asked AS MATERIALIZED (
-    SELECT a.*, least(:'limit'::int, pool.workers, pool.group_slots) AS slots, need.free, need.admits_since,
+    SELECT a.*, need.free, need.admits_since,
+           CASE WHEN pool.slot_pool IS NOT NULL
+                THEN least(:'limit'::int, pool.workers, pool.group_slots) END AS slots,
            a.next_fire_time < a.at - :'threshold'::interval AS has_waited
       FROM asking a
       LEFT JOIN unnest(:'slot_pools'::text[], :'workers'::int[], :'group_slots'::int[])
@@ -198,7 +200,7 @@ ended AS (
 ),
 filled AS (
     UPDATE qrtz_limits q SET full_until = node.at
-      FROM node CROSS JOIN open o WHERE q.ctid = o.row AND o.was_full AND o.free > 0
+      FROM node CROSS JOIN open o WHERE q.ctid = o.row AND o.was_full AND o.name NOT IN (SELECT name FROM held)
 )
 SELECT set_config('quartzpy.sharing', jsonb_build_object(
            'after', nextval('qrtz_fire_ids'),
