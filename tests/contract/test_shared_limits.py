@@ -51,13 +51,24 @@ def used(store: Harness, name: str = "erp") -> int:
     return store.store.limits()[name].used
 
 
+def fire_all(store: Harness, node: Node) -> list[FiredTrigger]:
+    """Fire until the store says that nothing is due."""
+    fired: list[FiredTrigger] = []
+    for _ in range(50):
+        took = store.acquire(node)
+        fired += [*took.fired, *store.fire(node, took.acquired).fired]
+        if took.next_due is None or took.next_due > store.clock.now():
+            return fired
+    raise AssertionError("the store says again and again that something is due, but fires nothing")
+
+
 def run_all(store: Harness, node: Node, running: Sequence[FiredTrigger] = ()) -> list[str]:
     """End what runs, and let the node fire, until nothing is left; return the triggers in their order."""
     fired, waiting = [], list(running)
     for _ in range(300):
         if waiting:
             store.complete(node, waiting.pop(0))
-        more = store.fire_due(node)
+        more = fire_all(store, node)
         fired += names(more)
         waiting += more
         if not waiting:
@@ -68,11 +79,11 @@ def run_all(store: Harness, node: Node, running: Sequence[FiredTrigger] = ()) ->
 def test_jobs_that_share_a_limit_run_as_often_together_as_it_says(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
     set_limits(store, erp=3)
-    store.schedule(sharing("x"), *several(2, "x"))
+    store.schedule(sharing("x"), *several(2, "x", when=at(-1)))
     store.schedule(sharing("y"), *several(4, "y"))
     store.schedule(job("free"), *several(2, "free"))
-    first = store.fire_due(a)
-    assert sorted(names(first)) == ["free0", "free1", "x0", "x1", "y0"] or len(names(first)) == 5
+    first = fire_all(store, a)
+    assert sorted(names(first)) == ["free0", "free1", "x0", "x1", "y0"]
     sharing_now = [one for one in first if one.limits]
     assert len(sharing_now) == 3 == used(store)
     assert not store.fire_due(b)
@@ -80,7 +91,7 @@ def test_jobs_that_share_a_limit_run_as_often_together_as_it_says(store: Harness
     # An end frees a slot, whatever its outcome is; and the node that recorded it is told that something waits.
     outcome = store.complete(a, sharing_now[0], outcome=Outcome.FAILED, error="no")
     assert outcome.earliest_unblocked == at(0)
-    assert len(store.fire_due(b)) == 1
+    assert names(store.fire_due(b)) == ["y1"]
     assert used(store) == 3
 
 
@@ -227,7 +238,7 @@ def test_the_limits_of_a_job_hold_besides_its_own_and_its_overlap_policy(store: 
     assert names(store.fire_due(node)) == ["serial0"]
     assert store.state("serial1") == "BLOCKED"
     store.clock.set(at(1))
-    assert names(store.fire_due(node)) == ["skips0"]
+    assert names(fire_all(store, node)) == ["skips0"]
     assert used(store) == 2
     # The fire that was not made has used no slot, and one that is released by its job asks for one.
     running = {row.trigger_key.name: row for row in store.running()}

@@ -12,7 +12,7 @@ from itertools import islice
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.shared_limit import Limit, checked_limit_name, names_from_text
 from quartzpy.keys import TriggerKey
-from quartzpy.states import Admission
+from quartzpy.states import Admission, TriggerState
 from quartzpy.store import refusals
 from quartzpy.store.memory.index import Entry
 from quartzpy.store.memory.rows import LimitRow, TriggerRow
@@ -22,6 +22,8 @@ from quartzpy.store.records import MOST_WAITING, LimitRecord
 
 LATE_AT_ONCE = 500
 """The number of triggers of a set of limits that a step examines where the first is late."""
+BLOCKED_AT_ONCE = 200
+"""The number of triggers of full jobs that a step passes over."""
 ANY = 1_000_000
 
 
@@ -92,10 +94,14 @@ def admit(
         since = max((at for name in some.names if (at := in_use[name].admits_since) is not None), default=None)
         may_be_late = has_waited and (since is None or since < now - misfire_threshold)
         most = LATE_AT_ONCE if may_be_late else min(free, slots.get(some.slot_pool, 0))
-        is_first = True
-        for row in list(islice(some.rows(tables, slots_of, passed_over), most)):
-            if row.entry.at > now:
+        is_first, number = True, 0
+        for row in list(islice(some.rows(tables, slots_of, passed_over), most + BLOCKED_AT_ONCE)):
+            if row.entry.at > now or number >= most:
                 break
+            if tables.is_blocked(row):
+                tables.move(row, TriggerState.BLOCKED)
+                continue
+            number += 1
             if _is_late(row, since, now, misfire_threshold):
                 tables.set_admission(row, Admission.LATE)
                 continue

@@ -140,14 +140,14 @@ def _acquire(
             done = step.peek(taken)
             # The rate limits were not asked.
             return (replace(done, turn=done.waiting.now) if session.has_rate_limits else done).outcome()
-    applied = session.has_new, session.has_rate_limits
+    applied = _what_is_asked(session)
     everything = (
         session.has_new
         or (session.has_rate_limits and session.rates_have_limits)
         or session.next_due.limited_is_due(slots, look_ahead)
     )
     done = step.claim(ACQUIRE if everything else step.unlimited)
-    needed = session.has_new, session.has_rate_limits
+    needed = _what_is_asked(session)
     is_incomplete = any(need and not was for need, was in zip(needed, applied, strict=True))
     if not done.taken and (is_incomplete or (not everything and done.limited_is_due(look_ahead))):
         # Triggers that this step has not looked at may be due already.
@@ -159,6 +159,13 @@ def _acquire(
     if session.has_backlog and not done.limited_is_due(look_ahead) and done.waiting.new is None:
         session.next_due.note_backlog(slots, done.taken[-1][_SCHEDULED_TIME])
     return done.outcome()
+
+
+def _what_is_asked(session: SqlSession) -> tuple[bool, ...]:
+    """Return what the step does beside claiming: whether it reconciles triggers, and which kinds of limits it asks."""
+    has_limits = session.has_rate_limits
+    kinds = has_limits and session.has_own_rates, has_limits and session.has_shared_limits
+    return session.has_new, has_limits, *kinds
 
 
 def _leaves_some(acquired: Acquisition, limit: int) -> bool:
@@ -256,6 +263,8 @@ class _Step:
             session.refused.meet(waiting.new_pools)
         session.has_new = waiting.new is not None
         session.next_due.note_waiting(waiting.new)
+        if waiting.has_rate_limits and not session.has_rate_limits:
+            session.has_own_rates = session.has_shared_limits = True
         session.has_rate_limits = waiting.has_rate_limits
         session.next_due.note(self.slots, waiting.now, done.soonest, waiting.soonest_limited)
         session.next_due.note_read(

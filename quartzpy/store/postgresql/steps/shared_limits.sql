@@ -1,5 +1,5 @@
 -- `admit` runs before `acquire`, and `charge` after it; `shared_limits.py` says what for. Triggers that wait for limits
--- are read by an index of their own, by the limits that they need: the scheduler is an expression in it. So no statement
+-- are read by an index of their own, by the limits that they need; the scheduler is an expression in it. No statement
 -- here walks over triggers that wait for a limit which is used up.
 --
 -- A slot of a limit is used by each claim and each execution that `limit_uses` names, as long as its row of
@@ -27,7 +27,7 @@ node AS MATERIALIZED (
 -- include: limit_sets
 -- The sets of limits for which triggers wait, with the first that waits in each slot pool: a loose index scan.
 sets AS (
-    (SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement
+    (SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
        FROM qrtz_triggers t
       WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state = 'WAITING'
         AND t.misfire_rule = 'RATE_LIMIT'
@@ -36,7 +36,7 @@ sets AS (
     SELECT other.*
       FROM sets s
      CROSS JOIN LATERAL (
-        SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement
+        SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
           FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state = 'WAITING'
            AND t.misfire_rule = 'RATE_LIMIT' AND (t.limits, t.slot_pool) > (s.limits, s.slot_pool)
@@ -54,7 +54,8 @@ counted AS MATERIALIZED (
     SELECT named.at, named.name, l.row, l.max_concurrent, l.rate_limit IS NOT NULL AS has_rate, l.full_until,
            uses.number, uses.ended, rate.gap, rate.gap * (rate.burst - 1) AS tolerance,
            CASE WHEN l.rate_limit IS NOT NULL
-                THEN greatest(least(l.tat, named.at + rate.gap * rate.burst), timestamptz 'epoch') END AS tat
+                THEN greatest(CASE WHEN l.tat IS NOT NULL THEN least(l.tat, named.at + rate.gap * rate.burst) END,
+                              timestamptz 'epoch') END AS tat
       FROM (SELECT DISTINCT asking.at, n.name FROM asking CROSS JOIN unnest(asking.names) AS n(name)) AS named
       LEFT JOIN LATERAL (
         SELECT q.ctid AS row, q.max_concurrent, q.rate_limit, q.tat, q.full_until FROM qrtz_limits q
@@ -116,7 +117,8 @@ due AS MATERIALIZED (
                                   ORDER BY front.next_fire_time, front.priority DESC) AS nth
       FROM asked a
      CROSS JOIN LATERAL (
-        SELECT t.ctid AS row, t.trigger_group, t.trigger_name, t.limits, t.next_fire_time, t.priority,
+        SELECT t.ctid AS row, t.next_fire_time, t.priority, t.job_group, t.job_name, t.concurrency_key,
+               CASE t.overlap_policy WHEN 'block' THEN t.max_concurrent END AS max_concurrent,
                CASE WHEN t.misfire_instruction <> 'ignore' AND t.catch_up_until IS NULL
                     THEN coalesce(t.misfire_threshold, :'threshold'::interval) END AS patience
           FROM qrtz_triggers t
@@ -141,19 +143,31 @@ due AS MATERIALIZED (
                           AND k.placement = t.placement AND k.runs OFFSET 0)
            -- end
          ORDER BY t.next_fire_time, t.priority DESC
-         -- Where the first is late, so may be many others, which get no slot.
+         -- Where the first is late, so may be many others, which get no slot. Where its job has a limit of its own, it
+         -- may be full.
          LIMIT CASE WHEN a.has_waited AND a.admits_since < a.at - :'threshold'::interval THEN 500
+                    WHEN a.max_concurrent IS NOT NULL THEN 200 + least(a.free, a.slots)
                     ELSE least(a.free, a.slots) END
            FOR NO KEY UPDATE OF t SKIP LOCKED) AS front
      WHERE a.free > 0 AND a.slots > 0
 ),
 judged AS MATERIALIZED (
-    SELECT d.*, coalesce(greatest(d.next_fire_time, d.admits_since) < d.at - d.patience, false) AS is_late FROM due d
+    SELECT d.*, coalesce(greatest(d.next_fire_time, d.admits_since) < d.at - d.patience, false) AS is_late,
+           coalesce(d.max_concurrent <= full_job.running, false) AS is_blocked
+      FROM due d
+      LEFT JOIN (
+        SELECT job.job_group, job.job_name, job.concurrency_key, executions.running
+          FROM (SELECT DISTINCT job_group, job_name, concurrency_key FROM due WHERE max_concurrent IS NOT NULL) AS job
+         CROSS JOIN LATERAL (
+            SELECT count(*) AS running FROM qrtz_fired_triggers r
+             WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
+               AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+         ) AS executions) AS full_job USING (job_group, job_name, concurrency_key)
 ),
 contenders AS MATERIALIZED (
     SELECT row_number() OVER (ORDER BY c.next_fire_time, c.priority DESC, c.row) AS place, c.names, c.row, c.reserves
       FROM (SELECT j.names, j.row, j.next_fire_time, j.priority, j.has_waited AND j.nth = 1 AS reserves
-              FROM judged j WHERE NOT j.is_late
+              FROM judged j WHERE NOT j.is_late AND NOT j.is_blocked
             UNION ALL
             SELECT a.names, NULL, a.next_fire_time, a.priority, true
               FROM asked a
@@ -181,7 +195,11 @@ allotted AS (
           FROM unnest(c.names) AS n(name)) AS own
 ),
 late AS (
-    UPDATE qrtz_triggers t SET admission = 'LATE' FROM judged j WHERE t.ctid = j.row AND j.is_late
+    UPDATE qrtz_triggers t SET admission = 'LATE' FROM judged j WHERE t.ctid = j.row AND j.is_late AND NOT j.is_blocked
+),
+-- As in `acquire`: they leave the index, and the end of an execution of their job releases them.
+blocked AS (
+    UPDATE qrtz_triggers t SET trigger_state = 'BLOCKED' FROM judged j WHERE t.ctid = j.row AND j.is_blocked
 ),
 admitted AS (
     UPDATE qrtz_triggers t SET admission = 'ADMITTED' FROM allotted a WHERE t.ctid = a.row AND a.gets
@@ -234,7 +252,9 @@ used AS (
     RETURNING limit_name
 )
 UPDATE qrtz_limits q
-   SET tat = greatest(:now, least(q.tat, :now + rate.gap * (q.rate_limit ->> 'burst')::bigint)) + rate.gap * u.fires
+   SET tat = greatest(:now, CASE WHEN q.tat IS NOT NULL
+                                 THEN least(q.tat, :now + rate.gap * (q.rate_limit ->> 'burst')::bigint) END)
+             + rate.gap * u.fires
   FROM (SELECT limit_name, count(*) AS fires FROM used GROUP BY limit_name) AS u
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row,
@@ -252,7 +272,7 @@ WITH RECURSIVE node AS MATERIALIZED (SELECT :now AS at),
 -- include: limit_sets
 -- The sets of limits for which triggers wait, with the first that waits in each slot pool: a loose index scan.
 sets AS (
-    (SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement
+    (SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
        FROM qrtz_triggers t
       WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state = 'WAITING'
         AND t.misfire_rule = 'RATE_LIMIT'
@@ -261,7 +281,7 @@ sets AS (
     SELECT other.*
       FROM sets s
      CROSS JOIN LATERAL (
-        SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement
+        SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
           FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state = 'WAITING'
            AND t.misfire_rule = 'RATE_LIMIT' AND (t.limits, t.slot_pool) > (s.limits, s.slot_pool)
@@ -278,7 +298,8 @@ counted AS MATERIALIZED (
     SELECT named.at, named.name, l.row, l.max_concurrent, l.rate_limit IS NOT NULL AS has_rate, l.full_until,
            uses.number, uses.ended, rate.gap, rate.gap * (rate.burst - 1) AS tolerance,
            CASE WHEN l.rate_limit IS NOT NULL
-                THEN greatest(least(l.tat, named.at + rate.gap * rate.burst), timestamptz 'epoch') END AS tat
+                THEN greatest(CASE WHEN l.tat IS NOT NULL THEN least(l.tat, named.at + rate.gap * rate.burst) END,
+                              timestamptz 'epoch') END AS tat
       FROM (SELECT DISTINCT asking.at, n.name FROM asking CROSS JOIN unnest(asking.names) AS n(name)) AS named
       LEFT JOIN LATERAL (
         SELECT q.ctid AS row, q.max_concurrent, q.rate_limit, q.tat, q.full_until FROM qrtz_limits q
@@ -380,7 +401,7 @@ WITH RECURSIVE
 -- include: limit_sets
 -- The sets of limits for which triggers wait, with the first that waits in each slot pool: a loose index scan.
 sets AS (
-    (SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement
+    (SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
        FROM qrtz_triggers t
       WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state = 'WAITING'
         AND t.misfire_rule = 'RATE_LIMIT'
@@ -389,7 +410,7 @@ sets AS (
     SELECT other.*
       FROM sets s
      CROSS JOIN LATERAL (
-        SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement
+        SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
           FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state = 'WAITING'
            AND t.misfire_rule = 'RATE_LIMIT' AND (t.limits, t.slot_pool) > (s.limits, s.slot_pool)
@@ -407,7 +428,7 @@ uses AS MATERIALIZED (
       FROM qrtz_limit_uses u
      WHERE u.sched_name = :'sched' AND u.limit_name = ANY(:'limit_names'::text[])
 ),
--- The limits that were full. Where another transaction has locked the row of one, the next step that asks it settles it.
+-- The limits that were full. Where another transaction has locked the row of one, the next step that asks settles it.
 full_before AS MATERIALIZED (
     SELECT c.limit_name, mine.row
       FROM (SELECT limit_name, count(*) AS number, count(*) FILTER (WHERE has_ended) AS ended
@@ -446,7 +467,7 @@ WITH RECURSIVE
 -- include: limit_sets
 -- The sets of limits for which triggers wait, with the first that waits in each slot pool: a loose index scan.
 sets AS (
-    (SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement
+    (SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
        FROM qrtz_triggers t
       WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state = 'WAITING'
         AND t.misfire_rule = 'RATE_LIMIT'
@@ -455,7 +476,7 @@ sets AS (
     SELECT other.*
       FROM sets s
      CROSS JOIN LATERAL (
-        SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement
+        SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
           FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state = 'WAITING'
            AND t.misfire_rule = 'RATE_LIMIT' AND (t.limits, t.slot_pool) > (s.limits, s.slot_pool)
