@@ -104,7 +104,8 @@ def earliest_of(completions: Sequence[Completion], results: Sequence[Result]) ->
     _, _, _, released, *_ = results[0].rows[0]
     # What waits for limits that jobs share is read by the last statement.
     asking = results[-1].rows[0][0] if any(c.fired.limits for c in completions) else None
-    return min((at for at in (released, asking) if at is not None), default=None)
+    earliest: datetime | None = min((at for at in (released, asking) if at is not None), default=None)
+    return earliest
 
 
 def _complete_with_lock(
