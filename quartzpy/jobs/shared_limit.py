@@ -68,7 +68,8 @@ class Limit:
         first, _, rest = value.partition(",")
         if not _NUMBER.fullmatch(first.strip()):
             first, rest = "", value
-        if not first and "/" not in rest and "per" not in rest:
+        is_rate = "/" in rest or "per" in rest
+        if not is_rate and (not first or "," in value):
             raise InvalidLimitError(f"limit: a value is needed, {_SHOWN} (got {quoted(value)})")
         return cls(int(first) if first else None, rest.strip() or None)
 

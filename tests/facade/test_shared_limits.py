@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quartzpy import JobDetail, Limit, Scheduler, job
+from quartzpy import JobDetail, Limit, Scheduler, every, job
 from quartzpy.errors import InvalidLimitError, LimitNotFoundError
 from quartzpy.scheduler.declarations import load_definitions
 from tests.waiting import wait_until
@@ -62,9 +62,9 @@ def test_jobs_of_a_node_share_a_limit_that_changes_while_they_run(postgres_dsn: 
 def test_the_first_line_of_a_stranger_is_refused_with_the_one_that_is_missing() -> None:
     with Scheduler("memory://") as scheduler:
         with pytest.raises(LimitNotFoundError, match=r"scheduler\.set_limit\('erp', 5\).*quartzpy set-limit erp 5"):
-            scheduler.schedule_job(book, "every 1h")
+            scheduler.schedule_job(book, every("1h"))
         scheduler.set_limit("erp", 5)
-        scheduler.schedule_job(book, "every 1h")
+        scheduler.schedule_job(book, every("1h"))
         with pytest.raises(InvalidLimitError, match="'erp 2' is no name of a limit"):
             scheduler.set_limit("erp 2", 5)
         with pytest.raises(LimitNotFoundError, match=r"'epr' is not stored; did you mean 'erp'\?"):
