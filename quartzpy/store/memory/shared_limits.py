@@ -295,7 +295,7 @@ def _is_late(row: TriggerRow, since: datetime | None, now: datetime, threshold: 
 def _allotted(contenders: Iterable[_Contender], in_use: Mapping[str, _InUse]) -> Iterator[tuple[_Contender, bool]]:
     """Yield the contenders in their order, and whether each gets a slot of all its limits."""
     free = {name: limit.free for name, limit in in_use.items()}
-    for contender in sorted(contenders, key=lambda one: one.order):
+    for contender in sorted(contenders, key=lambda contender: contender.order):
         gets = contender.row is not None and all(free[name] > 0 for name in contender.names)
         if gets or contender.reserves:
             for name in contender.names:

@@ -24,7 +24,7 @@ from quartzpy.store.postgresql.connection.session import SqlSession, require_epo
 from quartzpy.store.postgresql.schema.rows import CLAIMED, by_outcome
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.bad_rows import set_aside_waiting
-from quartzpy.store.postgresql.steps.rate_limits import Asked, around
+from quartzpy.store.postgresql.steps.rate_limits import ClaimWithinLimits, around
 from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Node
 
 BACKLOG = 50
@@ -299,28 +299,28 @@ class _Step:
             self.peek()
         read = self._next_read()
         sinces = _begins(read)
-        asked, before = self._asked(text, sinces), self._before()
-        statements = [*before, *asked.statements, self._next_due(sinces)]
+        claiming, before = self._claiming(text, sinces), self._before()
+        statements = [*before, *claiming.statements, self._next_due(sinces)]
         *results, answer = session.locked(*statements, keeps_next_due=True)
         results = results[len(before) :]
-        taken = results[asked.of_acquire]
+        taken = results[claiming.of_acquire]
         waiting = _Waiting(*require_epoch(self._node, answer))
-        turn, meets_undecided = asked.note(session, results, waiting.now) if asked.turns else (None, False)
+        turn, meets_undecided = claiming.note(session, results, waiting.now) if claiming.turns else (None, False)
         return self._noted(_RoundTrip(waiting, taken.rows, turn, meets_undecided, read))
 
     def _before(self) -> list[BoundStatement]:
         return [self._session.bind(RECONCILE_NEW)] if self._session.has_new else []
 
-    def _asked(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> Asked:
+    def _claiming(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> ClaimWithinLimits:
         """Return the statement that claims triggers, with those that ask the limits of jobs where there are any."""
         claim = self._claim(text, sinces, **values)
         if self._session.has_rate_limits:
             return around(self._session, claim, refuses_many=self._refuses_many)
-        return Asked([claim], 0, (), ())
+        return ClaimWithinLimits([claim], 0, (), ())
 
     def _statements(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> list[BoundStatement]:
-        asked = self._asked(text, sinces, **values)
-        return [*self._before(), *asked.statements, self._next_due(sinces, **values)]
+        claiming = self._claiming(text, sinces, **values)
+        return [*self._before(), *claiming.statements, self._next_due(sinces, **values)]
 
     def _claim(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> BoundStatement:
         changing: dict[str, Any] = {"sinces": sinces, "admits": self._session.has_rate_limits}

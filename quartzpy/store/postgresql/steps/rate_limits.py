@@ -48,7 +48,7 @@ admit few, or what the limits hold back would take the time of what may fire.
 
 
 @dataclass(frozen=True)
-class Asked:
+class ClaimWithinLimits:
     """An acquire statement between those that apply the limits of jobs, and what their answers say."""
 
     statements: list[BoundStatement]
@@ -65,17 +65,17 @@ class Asked:
         Also return whether this node has yet to say whether it runs a trigger that waits for its turn.
         """
         turns = [results[position].rows[0] for position in self.turns]
-        asked = session.has_own_rates, session.has_shared_limits
+        before = session.has_own_rates, session.has_shared_limits
         session.rates_have_limits, session.has_own_rates, session.has_shared_limits = turns[-1][2]
         session.rate_limits_are_short = all(results[position].rows[0][1] for position in self.admitting)
         kinds = session.has_own_rates, session.has_shared_limits
         # The first job of a kind was stored since the last step, and its limits were not asked.
-        is_incomplete = any(has and not was_asked for has, was_asked in zip(kinds, asked, strict=True))
+        is_incomplete = any(has and not had for has, had in zip(kinds, before, strict=True))
         next_turn = now if is_incomplete else min((at for at, *_ in turns if at is not None), default=None)
         return next_turn, any(bool(row[1]) for row in turns)
 
 
-def around(session: SqlSession, acquire: BoundStatement, *, refuses_many: bool = False) -> Asked:
+def around(session: SqlSession, acquire: BoundStatement, *, refuses_many: bool = False) -> ClaimWithinLimits:
     """Return the acquire statement between those that apply the limits which jobs have.
 
     `refuses_many`: the dispatch keys that the node has refused are too many to be named.
@@ -103,4 +103,4 @@ def around(session: SqlSession, acquire: BoundStatement, *, refuses_many: bool =
     turns.append(session.bind(text(NEXT_TURN), **turn_values))
     statements = [*before, acquire, *after, *turns]
     first_turn = len(statements) - len(turns)
-    return Asked(statements, len(before), range(len(before)), range(first_turn, len(statements)))
+    return ClaimWithinLimits(statements, len(before), range(len(before)), range(first_turn, len(statements)))
