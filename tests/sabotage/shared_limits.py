@@ -98,4 +98,10 @@ SHARED_LIMITS = (
         ),
         (f"{_TESTS}::test_a_limit_that_jobs_share_cannot_be_removed[postgresql]",),
     ),
+    Sabotage(
+        "limited_triggers_wake_up_for_others",
+        "nobody is announced behind a trigger that waits for a limit, for which no node wakes up",
+        (Edit("quartzpy/store/postgresql/connection/listen.sql", "earlier.limits IS NULL", "true"),),
+        ("tests/postgresql/test_news.py::test_a_trigger_that_waits_for_a_limit_wakes_nobody_for_others",),
+    ),
 )
