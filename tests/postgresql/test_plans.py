@@ -915,14 +915,12 @@ def test_limits_that_jobs_share_are_asked_about_as_many_triggers_as_they_have_sl
         (SHARED_ADMIT, {}, most - 5),
         (SHARED_NEXT_TURN, {}, 1),
         (FREED, of_ends, 0),
-        (NEXT_DUE, {}, 0),
     ):
         plan = explain(text, **values)
         scans = scans_of_triggers(plan)
         # The first of each set and slot pool, a few times.
         assert sum(walked(node) for node in scans) <= reads + 8, (text, scans)
-        if text is not NEXT_DUE:
-            assert {node.get("Index Name") for node in scans} <= {"qrtz_triggers_limits", None}, scans
+        assert {node.get("Index Name") for node in scans} <= {"qrtz_triggers_limits", None}, scans
         if text is SHARED_ADMIT:
             updated = [node for node in plan if node.get("Subplan Name") == "CTE admitted"]
             assert [node["Actual Rows"] for node in updated] == [most - 5]
