@@ -31,6 +31,7 @@ from quartzpy.jobs.job import (
 from quartzpy.jobs.job_transaction import AsyncJobConnection
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
+from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, KeyMatcher
 from quartzpy.node.health import HealthState, SchedulerHealth, ThreadHealth
@@ -106,6 +107,7 @@ __all__ = [
     "JobMode",
     "JobRecord",
     "KeyMatcher",
+    "Limit",
     "Middleware",
     "MisfireRecord",
     "MonthlyCalendar",

@@ -11,6 +11,7 @@
     │   ├── InvalidCalendarError
     │   ├── InvalidJobError            a job definition
     │   │   └── InvalidJobTypeError    a class or function that cannot be a job
+    │   ├── InvalidLimitError          a limit that jobs share, or its name
     │   ├── InvalidJobDataError        data that cannot be stored as JSON, or does not fit the job's data type
     │   ├── InvalidDefinitionError     a document that defines a job, a trigger or a calendar; has all its faults
     │   ├── InvalidMatcherError
@@ -25,9 +26,11 @@
     │   │   ├── JobNotFoundError
     │   │   ├── TriggerNotFoundError
     │   │   ├── CalendarNotFoundError
+    │   │   ├── LimitNotFoundError
     │   │   ├── SchedulerNotFoundError
     │   │   └── ExecutionNotFoundError
     │   ├── CalendarInUseError
+    │   ├── LimitInUseError
     │   ├── IllegalStateChangeError
     │   ├── PreconditionFailedError    what is stored is not what the caller expects
     │   ├── SchemaError                the tables are missing, or older or newer than this release
@@ -122,6 +125,10 @@ class InvalidJobError(InvalidValueError):
     """A job definition is invalid."""
 
 
+class InvalidLimitError(InvalidValueError):
+    """The values or the name of a limit that jobs share are invalid."""
+
+
 class InvalidJobTypeError(InvalidJobError):
     """The class or function cannot be found again by its name, or cannot be executed."""
 
@@ -189,12 +196,20 @@ class CalendarNotFoundError(ObjectNotFoundError):
     """No calendar with this name is stored."""
 
 
+class LimitNotFoundError(ObjectNotFoundError):
+    """No limit with this name is stored."""
+
+
 class ExecutionNotFoundError(ObjectNotFoundError):
     """No execution with this id is known: it never existed, or it is no longer in the history."""
 
 
 class CalendarInUseError(JobStoreError):
     """The calendar cannot be deleted because triggers refer to it."""
+
+
+class LimitInUseError(JobStoreError):
+    """The limit cannot be removed because jobs share it."""
 
 
 class IllegalStateChangeError(JobStoreError):

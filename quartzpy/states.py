@@ -115,7 +115,7 @@ class MisfireRule(StrEnum):
     LATE = "LATE"
     """The fire is a misfire as soon as it is due: only the misfire step takes the trigger."""
     RATE_LIMIT = "RATE_LIMIT"
-    """The rate limit has to be asked first."""
+    """The rate limit, or the limits that its job shares with others, have to be asked first."""
     NEW = "NEW"
     """The trigger has to be reconciled first."""
 
@@ -128,18 +128,19 @@ def misfire_rule_of(
     missed_policy: Missed = Missed.MISFIRE,
     unreconciled: Unreconciled | None = None,
     has_rate_limit: bool = False,
+    shares_limits: bool = False,
     admission: Admission | None = None,
 ) -> MisfireRule:
     """Return the rule by which a trigger misfires.
 
     A trigger that catches up ignores misfires, because its missed fires were handled already; so does one about which
-    the rate limit was asked.
+    its limits were asked.
     """
     if unreconciled is not None:
         return MisfireRule.NEW
     if missed_policy is not Missed.MISFIRE or admission is Admission.LATE:
         return MisfireRule.LATE
-    if has_rate_limit and admission is None:
+    if (has_rate_limit or shares_limits) and admission is None:
         return MisfireRule.RATE_LIMIT
     if admission is not None or catches_up or ignores_misfires:
         return MisfireRule.IGNORE

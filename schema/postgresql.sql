@@ -126,6 +126,7 @@ CREATE TABLE qrtz_job_details (
     overlap_policy VARCHAR(12) DEFAULT 'block' NOT NULL,
     concurrency_key VARCHAR(200),
     rate_limit JSONB,
+    limits TEXT COLLATE "C",
     placement TEXT DEFAULT '' NOT NULL,
     slot_pool TEXT COLLATE "C" GENERATED ALWAYS AS (btrim(split_part(placement, '"requires":'::text, 1), '{,}'::text)) STORED NOT NULL,
     persists_data BOOLEAN NOT NULL,
@@ -145,6 +146,7 @@ CREATE TABLE qrtz_job_details (
     CONSTRAINT qrtz_job_details_mode_check CHECK (mode IN ('ENABLED', 'MANUAL', 'DISABLED')),
     CONSTRAINT qrtz_job_details_when_full_check CHECK (overlap_policy IN ('block', 'skip', 'buffer_one', 'cancel_other')),
     CONSTRAINT qrtz_job_details_rate_limit_check CHECK (rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE),
+    CONSTRAINT qrtz_job_details_limits_check CHECK (limits IS NULL OR rate_limit IS NULL),
     CONSTRAINT qrtz_job_details_timeout_check CHECK (timeout > interval '0' AND timeout <= interval '876600 hours'),
     CONSTRAINT qrtz_job_details_counters_check CHECK (node_deaths BETWEEN 0 AND 1000000000 AND consecutive_failures BETWEEN 0 AND 1000000000)
 );
@@ -155,7 +157,7 @@ CREATE INDEX qrtz_job_details_dispatch ON qrtz_job_details ((sched_name || ''), 
 
 CREATE INDEX qrtz_job_details_mode ON qrtz_job_details (sched_name) WHERE mode <> 'ENABLED';
 
-CREATE INDEX qrtz_job_details_rate_limit ON qrtz_job_details (sched_name) WHERE rate_limit IS NOT NULL;
+CREATE INDEX qrtz_job_details_rate_limit ON qrtz_job_details (sched_name) WHERE rate_limit IS NOT NULL OR limits IS NOT NULL;
 
 CREATE TABLE qrtz_node_keys (
     sched_name VARCHAR(200) NOT NULL,
@@ -268,6 +270,26 @@ CREATE TABLE qrtz_rate_limits (
 
 CREATE INDEX qrtz_rate_limits_tat ON qrtz_rate_limits (sched_name, tat);
 
+CREATE TABLE qrtz_limits (
+    sched_name VARCHAR(200) NOT NULL,
+    limit_name VARCHAR(200) COLLATE "C" NOT NULL,
+    max_concurrent INTEGER,
+    rate_limit JSONB,
+    tat TIMESTAMP WITH TIME ZONE,
+    full_until TIMESTAMP WITH TIME ZONE NOT NULL,
+    CONSTRAINT qrtz_limits_pkey PRIMARY KEY (sched_name, limit_name),
+    CONSTRAINT qrtz_limits_max_concurrent_check CHECK (max_concurrent >= 0),
+    CONSTRAINT qrtz_limits_rate_limit_check CHECK (rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE),
+    CONSTRAINT qrtz_limits_instants_check CHECK (least(tat, full_until) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(tat, full_until) < timestamptz '10000-01-01 00:00:00+00')
+);
+
+CREATE TABLE qrtz_limit_uses (
+    sched_name VARCHAR(200) NOT NULL,
+    limit_name VARCHAR(200) COLLATE "C" NOT NULL,
+    fire_id BIGINT NOT NULL,
+    CONSTRAINT qrtz_limit_uses_pkey PRIMARY KEY (sched_name, limit_name, fire_id)
+);
+
 CREATE TABLE qrtz_scheduler_state (
     sched_name VARCHAR(200) NOT NULL,
     instance_id VARCHAR(200) NOT NULL,
@@ -305,6 +327,7 @@ CREATE TABLE qrtz_triggers (
     placement TEXT DEFAULT '' NOT NULL,
     slot_pool TEXT COLLATE "C" GENERATED ALWAYS AS (btrim(split_part(placement, '"requires":'::text, 1), '{,}'::text)) STORED NOT NULL,
     rate_limit JSONB,
+    limits TEXT COLLATE "C",
     rate_limited_until TIMESTAMP WITH TIME ZONE,
     description TEXT,
     kind VARCHAR(40) NOT NULL,
@@ -322,7 +345,7 @@ CREATE TABLE qrtz_triggers (
     end_time TIMESTAMP WITH TIME ZONE,
     priority INTEGER NOT NULL,
     misfire_instruction VARCHAR(60) NOT NULL,
-    misfire_rule VARCHAR(10) GENERATED ALWAYS AS (CASE WHEN unreconciled IS NOT NULL THEN 'NEW'::text WHEN missed_policy IS NOT NULL OR admission::text = 'LATE'::text THEN 'LATE'::text WHEN rate_limit IS NOT NULL AND admission IS NULL THEN 'RATE_LIMIT'::text WHEN admission IS NOT NULL OR catch_up_until IS NOT NULL OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text WHEN misfire_threshold IS NULL THEN 'SCHEDULER'::text ELSE 'OWN'::text END) STORED NOT NULL,
+    misfire_rule VARCHAR(10) GENERATED ALWAYS AS (CASE WHEN unreconciled IS NOT NULL THEN 'NEW'::text WHEN missed_policy IS NOT NULL OR admission::text = 'LATE'::text THEN 'LATE'::text WHEN (rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission IS NULL THEN 'RATE_LIMIT'::text WHEN admission IS NOT NULL OR catch_up_until IS NOT NULL OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text WHEN misfire_threshold IS NULL THEN 'SCHEDULER'::text ELSE 'OWN'::text END) STORED NOT NULL,
     misfire_threshold INTERVAL,
     catch_up_until TIMESTAMP WITH TIME ZONE,
     missed_policy VARCHAR(10),
@@ -345,7 +368,7 @@ CREATE TABLE qrtz_triggers (
     CONSTRAINT qrtz_triggers_catch_up_check CHECK (catch_up_until IS NULL OR misfire_rule IN ('IGNORE', 'RATE_LIMIT')),
     CONSTRAINT qrtz_triggers_missed_policy_check CHECK (missed_policy IN ('skip', 'once')),
     CONSTRAINT qrtz_triggers_unreconciled_check CHECK (unreconciled IN ('NEW', 'HELD')),
-    CONSTRAINT qrtz_triggers_admission_check CHECK (admission IS NULL OR (rate_limit IS NOT NULL AND admission IN ('ADMITTED', 'CHARGED', 'LATE'))),
+    CONSTRAINT qrtz_triggers_admission_check CHECK (admission IS NULL OR ((rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission IN ('ADMITTED', 'CHARGED', 'LATE'))),
     CONSTRAINT qrtz_triggers_waiting_check CHECK (trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL),
     CONSTRAINT qrtz_triggers_state_check CHECK (trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED', 'PAUSED', 'PAUSED_BLOCKED', 'COMPLETE', 'ERROR')),
     CONSTRAINT qrtz_triggers_rate_limit_check CHECK (rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE),
@@ -366,6 +389,8 @@ CREATE INDEX qrtz_triggers_new ON qrtz_triggers (sched_name, next_fire_time) WHE
 
 CREATE INDEX qrtz_triggers_rate_limited ON qrtz_triggers (sched_name, slot_pool, GREATEST(rate_limited_until, next_fire_time)) WHERE trigger_state = 'WAITING' AND rate_limit IS NOT NULL;
 
+CREATE INDEX qrtz_triggers_limits ON qrtz_triggers ((sched_name || ''), limits, slot_pool, next_fire_time, priority DESC) WHERE limits IS NOT NULL AND trigger_state = 'WAITING' AND misfire_rule = 'RATE_LIMIT';
+
 CREATE INDEX qrtz_triggers_stopped ON qrtz_triggers (trigger_state, trigger_group, trigger_name, sched_name) WHERE trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED');
 
 CREATE INDEX qrtz_triggers_held ON qrtz_triggers ((sched_name || ''), (job_group || ''), job_name, concurrency_key, trigger_state, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
@@ -383,6 +408,18 @@ SELECT j.sched_name, j.job_group, j.job_name, f.concurrency_key, j.max_concurren
   JOIN qrtz_job_details j USING (sched_name, job_group, job_name)
  WHERE j.overlap_policy = 'block' AND f.executing >= j.max_concurrent;
 
+CREATE VIEW qrtz_limit_usage AS
+SELECT l.sched_name, l.limit_name, l.max_concurrent, l.rate_limit, used.number AS in_use,
+       coalesce(used.number >= l.max_concurrent, false)
+       OR coalesce(l.tat - ((l.rate_limit ->> 'per_us')::bigint + (l.rate_limit ->> 'limit')::bigint - 1)
+                           / (l.rate_limit ->> 'limit')::bigint * ((l.rate_limit ->> 'burst')::bigint - 1)
+                           * interval '1 microsecond' > statement_timestamp(), false) AS is_used_up
+  FROM qrtz_limits l
+ CROSS JOIN LATERAL (
+    SELECT count(*) AS number FROM qrtz_limit_uses u
+     WHERE u.sched_name = l.sched_name AND u.limit_name = l.limit_name
+       AND EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = u.fire_id OFFSET 0)) AS used;
+
 CREATE VIEW qrtz_due_now AS
 WITH RECURSIVE waiting AS (
     (SELECT sched_name, slot_pool, misfire_rule FROM qrtz_triggers
@@ -399,25 +436,31 @@ WITH RECURSIVE waiting AS (
 ),
 full_jobs AS MATERIALIZED (
     SELECT sched_name, job_group, job_name, concurrency_key FROM qrtz_full_jobs
+),
+full_limits AS MATERIALIZED (
+    SELECT sched_name, array_agg(limit_name::text) AS names FROM qrtz_limit_usage
+     WHERE is_used_up GROUP BY sched_name
 )
 SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.placement, t.priority,
        t.next_fire_time, statement_timestamp() - t.next_fire_time AS due_for
   FROM (SELECT of_key.*
           FROM waiting w
          CROSS JOIN LATERAL (
-                SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key
+                SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limited_until, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key
                   FROM qrtz_triggers t
                  WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.slot_pool = w.slot_pool
            AND t.misfire_rule = w.misfire_rule
                    AND t.next_fire_time <= statement_timestamp() OFFSET 0) AS of_key
         UNION ALL
-        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key
+        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limited_until, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key
           FROM qrtz_triggers t
          WHERE t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block'
            AND t.next_fire_time <= statement_timestamp()) AS t
  WHERE (t.rate_limited_until IS NULL OR t.rate_limited_until <= statement_timestamp())
    AND NOT (t.max_concurrent IS NOT NULL AND t.overlap_policy = 'block'
-             AND (t.sched_name, t.job_group, t.job_name, t.concurrency_key) IN (SELECT * FROM full_jobs));
+             AND (t.sched_name, t.job_group, t.job_name, t.concurrency_key) IN (SELECT * FROM full_jobs))
+   AND NOT EXISTS (SELECT FROM full_limits l
+                     WHERE l.sched_name = t.sched_name AND l.names && string_to_array(t.limits, ','));
 
 CREATE VIEW qrtz_running AS
 SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type, f.instance_id,
@@ -447,6 +490,10 @@ WITH RECURSIVE waiting AS (
 full_jobs AS MATERIALIZED (
     SELECT sched_name, job_group, job_name, concurrency_key FROM qrtz_full_jobs
 ),
+full_limits AS MATERIALIZED (
+    SELECT sched_name, array_agg(limit_name::text) AS names FROM qrtz_limit_usage
+     WHERE is_used_up GROUP BY sched_name
+),
 alive AS (
     SELECT n.sched_name, n.capabilities -> 'job_types' AS job_types FROM qrtz_scheduler_state n
      WHERE n.last_checkin >= statement_timestamp() - n.failure_window
@@ -455,19 +502,19 @@ late AS (
     SELECT of_key.*
       FROM waiting w
      CROSS JOIN LATERAL (
-        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key
+        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key
           FROM qrtz_triggers t
          WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.slot_pool = w.slot_pool
            AND t.misfire_rule = w.misfire_rule
            AND t.next_fire_time < statement_timestamp() - interval '5 seconds' OFFSET 0) AS of_key
     UNION ALL
-    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key
+    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key
       FROM qrtz_triggers t
      WHERE t.trigger_state IN ('ACQUIRED', 'BLOCKED')
        AND t.next_fire_time < statement_timestamp() - interval '5 seconds'
 ),
 seen AS (
-    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.rate_limited_until,
+    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.rate_limited_until, t.limits,
        CASE WHEN (t.max_concurrent IS NOT NULL AND t.overlap_policy = 'block'
              AND (t.sched_name, t.job_group, t.job_name, t.concurrency_key) IN (SELECT * FROM full_jobs)) THEN 'BLOCKED'
             WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block' THEN 'WAITING'
@@ -479,6 +526,8 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t
        CASE WHEN t.trigger_state = 'BLOCKED' THEN 'its job is at its limit of concurrent executions'
             WHEN t.trigger_state = 'ACQUIRED' THEN 'a node has claimed it and has not fired it yet'
             WHEN t.rate_limited_until > statement_timestamp() THEN 'the rate limit of its job holds it back'
+            WHEN EXISTS (SELECT FROM full_limits l
+                     WHERE l.sched_name = t.sched_name AND l.names && string_to_array(t.limits, ',')) THEN 'a limit that its job shares is used up'
             WHEN NOT EXISTS (SELECT FROM alive a WHERE a.sched_name = t.sched_name) THEN 'no node is alive'
             WHEN NOT EXISTS (SELECT FROM alive a WHERE a.sched_name = t.sched_name AND a.job_types ? t.job_type)
                  THEN 'no live node knows its job type'

@@ -17,6 +17,7 @@ from quartzpy.jobs.context import JobExecutionContext, Middleware
 from quartzpy.jobs.internal_entries import CurrentTrace, Within
 from quartzpy.jobs.job import JobData, JobDetail, JobTypes
 from quartzpy.jobs.options import JobChanges, ScheduleOptions
+from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import DEFAULT_GROUP, JobKey, JobRef, TriggerKey, TriggerRef
 from quartzpy.matchers import GroupMatcher
 from quartzpy.name_hints import RESCHEDULING_ARGUMENTS, SCHEDULING_ARGUMENTS, argument_hints
@@ -34,7 +35,15 @@ from quartzpy.scheduler.sync import Existing, SyncPlan
 from quartzpy.states import ENDED, JobMode, Missed, PublicState
 from quartzpy.store.protocol import CheckIn
 from quartzpy.store.queries import TriggerOrder
-from quartzpy.store.records import ClusterLoad, ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
+from quartzpy.store.records import (
+    ClusterLoad,
+    ExecutionRecord,
+    JobRecord,
+    LimitRecord,
+    MisfireRecord,
+    RunningRecord,
+    TriggerRecord,
+)
 from quartzpy.triggers.trigger import Trigger
 
 _MethodsT = TypeVar("_MethodsT", bound=Methods)
@@ -638,6 +647,30 @@ class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
     async def calendar_names(self) -> list[str]:
         """Return the names of all stored calendars, sorted."""
         return await self._run(lambda behind: behind.calendar_names())
+
+    async def set_limit(self, name: str, limit: Limit | int | str) -> None:
+        """Set a limit that jobs share by its name (`JobDetail.limits`), in the whole cluster.
+
+        It is a number of concurrent executions (5), a rate of fires ("10/minute"), or both ("5, 10/minute"). It holds
+        at once, also where it replaces another one: what runs goes on, and what waits is decided anew.
+
+        Raises:
+            InvalidLimitError: the name or the limit is wrong.
+        """
+        return await self._run(lambda behind: behind.set_limit(name, limit))
+
+    async def delete_limit(self, name: str, *, missing_ok: bool = False) -> bool:
+        """Remove a limit. Return True if it was stored; False is possible only with `missing_ok`.
+
+        Raises:
+            LimitNotFoundError: no limit is stored under the name, and `missing_ok` is false.
+            LimitInUseError: jobs share it.
+        """
+        return await self._run(lambda behind: behind.delete_limit(name, missing_ok=missing_ok))
+
+    async def limits(self) -> dict[str, LimitRecord]:
+        """Return the limits that jobs share, by their names, with the jobs that use them now."""
+        return await self._run(lambda behind: behind.limits())
 
     async def sync(
         self,

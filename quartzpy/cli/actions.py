@@ -150,6 +150,13 @@ def acknowledge(action: Action, target: Target, request: Request, find: Find, *,
         act_on(operations, action, request, find(operations), {"until": at})
 
 
+@click.argument("value")
+def set_limit(action: Action, target: Target, request: Request, find: Find, *, value: str) -> None:
+    """Set a limit that jobs share."""
+    with target.operations() as operations:
+        act_on(operations, action, request, find(operations), {"value": value})
+
+
 _Command = Callable[..., Any]
 _Run = Callable[..., Any]
 
@@ -158,6 +165,7 @@ _OWN: Mapping[str, _Run] = {
     "backfill": backfill,
     "reschedule": reschedule,
     "acknowledge": acknowledge,
+    "set_limit": set_limit,
 }
 """The actions whose commands do more than the action. They have options of their own."""
 

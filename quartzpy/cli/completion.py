@@ -102,6 +102,10 @@ def _calendar_names(scheduler: Scheduler, incomplete: str) -> Iterator[str]:
     return iter(scheduler.calendar_names())
 
 
+def _limit_names(scheduler: Scheduler, incomplete: str) -> Iterator[str]:
+    return iter(scheduler.limits())
+
+
 def _running_ids(scheduler: Scheduler, incomplete: str) -> Iterator[str]:
     return (str(record.fire_id) for record in scheduler.running())
 
@@ -109,5 +113,6 @@ def _running_ids(scheduler: Scheduler, incomplete: str) -> Iterator[str]:
 JOBS: Completer = completing(_job_names)
 TRIGGERS: Completer = completing(_trigger_names)
 NODES: Completer = completing(_node_names)
+LIMITS: Completer = completing(_limit_names)
 CALENDARS: Completer = completing(_calendar_names)
 RUNNING: Completer = completing(_running_ids)

@@ -243,9 +243,10 @@ def _pauses(records: Groups) -> str | None:
 @click.command()
 @listing_options
 def limits(target: Target, options: Options) -> None:
-    """List the limits that are in use, with their headroom.
+    """List the limits that are in use, with their headroom, and those that jobs share.
 
-    They are those of jobs, of rates, of execution groups, and of the worker pools of the nodes.
+    They are those of jobs, of rates, of execution groups, and of the worker pools of the nodes; and those that jobs
+    share, which `quartzpy set-limit` sets, in use or not.
     """
 
     def read(operations: Operations) -> Answer[_Limit]:
@@ -270,6 +271,18 @@ def _limits(records: Limits, options: Options) -> list[_Limit]:
         )
         for row in records.rates
     ]
+    for shared in records.shared:
+        notes = [numbered(shared.waiting, "trigger waits", "triggers wait")] if shared.waiting else []
+        notes += [f"the next fire conforms at {text(shared.next_at)}"] if shared.next_at else []
+        notes += (
+            [f"used by {', '.join(f'{job} ({number})' for job, number in shared.used_by)}"] if shared.used_by else []
+        )
+        rows.append(
+            _Limit(
+                *("shared", shared.name, None, shared.limit, shared.running, shared.headroom),
+                note="; ".join(notes) or None,
+            )
+        )
     rows += [_Limit("pool", row.executor, row.node, str(row.workers), row.busy, row.headroom) for row in records.pools]
     rows += [_Limit("group", row.group, row.node, str(row.limit), row.running, row.headroom) for row in records.groups]
     return rows

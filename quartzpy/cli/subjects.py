@@ -117,6 +117,8 @@ def subject_options(action: Action, kind: Subject) -> Callable[[_Command], _Comm
         return _node
     if kind is Subject.INCIDENT:
         return _incident
+    if kind is Subject.LIMIT:
+        return _limit
     if kind not in _FILTERS:
         return partial(_lasting, kind)
     return partial(_single if action.is_single else _several, action, _FILTERS[kind])
@@ -136,6 +138,15 @@ def _incident(command: _Command) -> _Command:
     @wraps(command)
     def collected(*arguments: Any, incident: int, **rest: Any) -> None:
         command(*arguments, find=lambda _: _named("incident", [incident]), **rest)
+
+    return collected
+
+
+def _limit(command: _Command) -> _Command:
+    @click.argument("limit", shell_complete=completion.LIMITS)
+    @wraps(command)
+    def collected(*arguments: Any, limit: str, **rest: Any) -> None:
+        command(*arguments, find=lambda _: _named("limit", [limit]), **rest)
 
     return collected
 

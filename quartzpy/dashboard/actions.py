@@ -40,6 +40,7 @@ from quartzpy.errors import (
     StoreUnavailableError,
 )
 from quartzpy.instants import zone
+from quartzpy.jobs.shared_limit import checked_limit_name
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import ActionProgress, ActionResult
 from quartzpy.operations.actions import Actions
@@ -130,6 +131,8 @@ def subjects_of(context: RequestContext, form: FormInput, action: Action) -> Sub
                 f"incident: the link must say which one, as ?incident=NUMBER (got {quoted(number)})"
             )
         return Keys(Subject.INCIDENT, (checked_incident_id(int(number)),))
+    if Subject.LIMIT in action.subjects:
+        return Keys(Subject.LIMIT, (checked_limit_name(form.get("limit").strip()),))
     of = form.get("of")
     if of in _FILTERS:
         if form.get("scope") == ALL:

@@ -46,6 +46,8 @@ class FireFacts(NamedTuple):
     max_concurrent: int | None = None
     capture_logs: str | None = None
     job_is_durable: bool = False
+    limits: str | None = None
+    """The names of the limits that its job shares with others."""
 
 
 _T = TypeVar("_T")

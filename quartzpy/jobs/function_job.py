@@ -132,6 +132,7 @@ def job(
     overlap_policy: OverlapPolicyName = "block",
     concurrency_key: str | None = None,
     rate_limit: RateLimit | str | None = None,
+    limits: Sequence[str] | str = (),
     persist_data: bool | None = None,
     retry: RetryPolicy | None = None,
     timeout: Span | None = None,

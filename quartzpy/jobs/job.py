@@ -25,6 +25,7 @@ from quartzpy.job_data import encode
 from quartzpy.jobs.continuation import Continuation, as_continuations, continuations_as_text
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
+from quartzpy.jobs.shared_limit import checked_names, names_as_text
 from quartzpy.jobs.typed_data import as_mapping, checked_type, own_type
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey, check_name, unique_name
 from quartzpy.logs.captured import checked_level
@@ -340,6 +341,8 @@ class JobDetail(_Derived):
     - `rate_limit`: the limit of fires in a period in the whole cluster: "10/minute", or a `RateLimit`. A fire above it
       waits. With a `concurrency_key` it holds for each value of that entry by itself, and `max_concurrent` is no limit
       unless it is given.
+    - `limits`: the names of limits that it shares with other jobs, in the whole cluster: ["erp"]. Each is set by
+      `Scheduler.set_limit`, and can be changed at any time. A fire that would exceed one of them waits.
     - `retry`: when a failed execution is tried again.
     - `timeout`: an execution that takes longer is asked to stop, and counts as failed.
     - `continuations`: the jobs that run after this one; see `Continuation`.
@@ -379,6 +382,7 @@ class JobDetail(_Derived):
     continuations: Converted[Sequence[Continuation | JobKey | str], tuple[Continuation, ...]] = Converted(())
     timeout: Converted[Span | None, timedelta | None] = Converted(None)
     rate_limit: Converted[RateLimit | str | None, RateLimit | None] = Converted(None)
+    limits: Converted[Sequence[str] | str, tuple[str, ...]] = Converted(())
     pause_after_failures: int | None = None
     display_name: str | None = None
     documentation_url: str | None = None
@@ -453,6 +457,13 @@ class JobDetail(_Derived):
                 object.__setattr__(self, "max_concurrent", 1)
         if self.rate_limit is not None:
             object.__setattr__(self, "rate_limit", RateLimit.of(self.rate_limit))
+        if self.limits != ():
+            object.__setattr__(self, "limits", checked_names(self.limits))
+            if self.limits and self.rate_limit is not None:
+                raise InvalidJobError(
+                    f"rate_limit: a job that shares limits ({', '.join(self.limits)}) has no rate limit of its own;"
+                    " set a further limit, as scheduler.set_limit('its_rate', '10/minute') does, and add it to limits"
+                )
         limit = self.max_concurrent
         if limit is not None and (type(limit) is not int or not 1 <= limit <= MAX_CONCURRENT):
             raise InvalidJobError(f"max_concurrent: a number from 1 to {MAX_CONCURRENT}, or None (got {limit!r})")
@@ -483,6 +494,11 @@ class JobDetail(_Derived):
     def continuations_text(self) -> str | None:
         """The continuations as JSON, as they are stored; None where there are none."""
         return continuations_as_text(self.continuations) if self.continuations else None
+
+    @property
+    def limits_text(self) -> str | None:
+        """The names of the limits that it shares, as they are stored; None where there are none."""
+        return names_as_text(self.limits)
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> JobDetail:
         """Return this job with a scheduler's defaults for values that were not passed to it.

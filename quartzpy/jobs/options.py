@@ -34,6 +34,7 @@ class JobOptions(TypedDict, total=False):
     continuations: Sequence[Continuation | JobKey | str]
     timeout: Span | None
     rate_limit: RateLimit | str | None
+    limits: Sequence[str] | str
     pause_after_failures: int | None
     display_name: str | None
     documentation_url: str | None

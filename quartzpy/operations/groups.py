@@ -124,6 +124,27 @@ class RateLimitView:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedLimit:
+    """A limit that jobs share."""
+
+    name: str
+    limit: str
+    """The limit in words: "5", "10 per minute", or both."""
+    max_concurrent: int | None
+    """The number of concurrent executions; None: any."""
+    running: int
+    """The executions and claims that use it."""
+    headroom: int | None
+    """The number of executions that may start now, as far as `max_concurrent` is concerned; None: any."""
+    next_at: datetime | None
+    """The instant from which on its rate admits the next fire; None: now, or it has none."""
+    waiting: int
+    """The number of due triggers that wait for it, or for another limit of theirs; at most 1,000 are counted."""
+    used_by: tuple[tuple[JobKey, int], ...]
+    """The jobs whose executions use it, with their number."""
+
+
+@dataclass(frozen=True, slots=True)
 class PoolUsage:
     """A worker pool of a node that is alive."""
 
@@ -154,6 +175,8 @@ class Limits:
 
     jobs: tuple[JobLimit, ...]
     rates: tuple[RateLimitView, ...]
+    shared: tuple[SharedLimit, ...]
+    """All limits that jobs share, in use or not."""
     pools: tuple[PoolUsage, ...]
     groups: tuple[GroupLimit, ...]
 
@@ -163,6 +186,7 @@ def limits(reading: Reading) -> Limits:
     claims = reading.ask(lambda store: store.list_running())
     slots = reading.ask(lambda store: admin(store).slot_usage(MOST))
     rates = reading.ask(lambda store: admin(store).rate_usage(MOST))
+    shared = reading.ask(lambda store: store.limits())
     answer, running = nodes(), claims()
     placements = placements_of(reading, running)()
     states = states_of(answer.nodes, answer.now, answer.answers_since)
@@ -189,6 +213,19 @@ def limits(reading: Reading) -> Limits:
                 rate.queued_until,
             )
             for rate in rates()
+        ),
+        shared=tuple(
+            SharedLimit(
+                record.name,
+                str(record.limit),
+                record.limit.max_concurrent,
+                record.used,
+                record.free,
+                record.admits_at,
+                record.waiting,
+                tuple(record.used_by.items()),
+            )
+            for record in shared().values()
         ),
         pools=tuple(pools(alive, running, placements)),
         groups=tuple(_groups(alive, running, placements)),

@@ -20,13 +20,22 @@ from quartzpy.scheduler.singles import mode_of_job, placements
 from quartzpy.states import JobMode, MisfireAction, NodeMode, TriggerState
 from quartzpy.store import node_metadata
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
-from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord, RunningRecord, TriggerRecord
+from quartzpy.store.records import (
+    ExecutionRecord,
+    LimitRecord,
+    MisfireRecord,
+    NodeRecord,
+    RunningRecord,
+    TriggerRecord,
+)
 from quartzpy.texts import headline, numbered
 from quartzpy.triggers.recurring import RecurringMisfire
 from quartzpy.triggers.trigger import FIRE_ALL, Trigger, TriggerProgress
 
 MISFIRES_SHOWN = timedelta(days=1)
 """An older misfire is mentioned only if the trigger has not fired since."""
+USERS_SHOWN = 5
+"""The number of jobs that are named of those that use a limit."""
 _MODES = {NodeMode.STANDBY: "in standby", NodeMode.DRAINING: "draining"}
 
 
@@ -74,6 +83,8 @@ class Situation:
     advice: Advice = PYTHON
     busy: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """The number of busy workers, by instance id and executor."""
+    limits: Mapping[str, LimitRecord] = field(default_factory=dict)
+    """The limits that jobs share."""
 
 
 def explain(situation: Situation) -> list[str]:
@@ -137,6 +148,8 @@ def _waiting(situation: Situation) -> list[str]:
             f" Rate limit: next at {held_until.isoformat()}, in {span_in_words(held_until - situation.now)}.",
             *_takers(situation),
         ]
+    if holding := _shared_limits(situation):
+        return [f"It has been due for {span_in_words(late)}; {holding}", *_takers(situation)]
     if situation.trigger.catch_up_until is not None:
         until = situation.trigger.catch_up_until.isoformat()
         return [
@@ -154,6 +167,30 @@ def _waiting(situation: Situation) -> list[str]:
             *_takers(situation),
         ]
     return [f"It has been due for {span_in_words(late)}, and no node has claimed it yet.", *_takers(situation)]
+
+
+def _shared_limits(situation: Situation) -> str | None:
+    """Return what says which of the limits that its job shares hold a due trigger back; None if none does."""
+    names = () if situation.job is None else situation.job.limits
+    missing = [name for name in names if name not in situation.limits]
+    if missing:
+        return f"it waits for the limit {missing[0]}, which is not stored, so that no job that shares it fires."
+    full = [record for name in names if (record := situation.limits[name]).is_full]
+    return " and ".join(_use_of(record, situation.now) for record in full) + "." if full else None
+
+
+def _use_of(record: LimitRecord, now: datetime) -> str:
+    most = record.limit.max_concurrent
+    if record.free == 0:
+        shown = [f"{job} ({number})" for job, number in list(record.used_by.items())[:USERS_SHOWN]]
+        more = len(record.used_by) - len(shown)
+        users = f" by {', '.join(shown)}{f' and {more} more' if more else ''}" if shown else ""
+        return f"it waits for the limit {record.name}: {record.used} of {most} are used{users}"
+    assert record.admits_at is not None
+    return (
+        f"it waits for the limit {record.name} ({record.limit}): next at {record.admits_at.isoformat()},"
+        f" in {span_in_words(record.admits_at - now)}"
+    )
 
 
 def misfire_rule(instruction: str) -> str:
@@ -355,6 +392,7 @@ class Moment:
         self.nodes = reading.ask(lambda store: store.list_nodes())
         self.running = reading.ask(lambda store: store.list_running())
         self.pauses = reading.ask(lambda store: store.pauses())
+        self.limits = reading.ask(lambda store: store.limits())
         self._placements: Callable[[], Mapping[JobKey, Placement]] | None = None
 
     def look_up_placements(self) -> Callable[[], Mapping[JobKey, Placement]]:
@@ -429,5 +467,6 @@ class Explanation:
             misfires=misfires,
             advice=self._advice,
             busy=moment.busy(),
+            limits=moment.limits(),
         )
         return explain(situation)

@@ -12,6 +12,7 @@ from typing import Any
 from quartzpy.errors import InvalidValueError
 from quartzpy.job_data import decode, decode_value
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.placement import Capabilities, Placement
 from quartzpy.states import (
@@ -53,6 +54,57 @@ class NodeRecord:
     back_since: datetime | None = None
     """The check-in that ended the latest gap between its check-ins: an outage of the database, or a pause of the node;
     None if there was none since it started."""
+
+
+MOST_WAITING = 1_000
+"""The largest number that is counted of the triggers that wait for a limit, for each set of limits and slot pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRecord:
+    """A limit that jobs share, and how much of it is used."""
+
+    name: str
+    limit: Limit
+    used_by: Mapping[JobKey, int]
+    """The number of slots that claims and executions of each job use; those that use most come first."""
+    waiting: int
+    """The number of due triggers that wait for it, or for another limit of theirs; see `MOST_WAITING`."""
+    admits_at: datetime | None
+    """The instant from which on its rate admits a fire; None: now, or it has none."""
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        limit: Limit,
+        used_by: Mapping[JobKey, int],
+        waiting: int,
+        *,
+        tat: datetime | None,
+        now: datetime,
+    ) -> LimitRecord:
+        """Make the record; `tat` is the theoretical arrival time of the limit's next fire."""
+        rate = limit.rate_limit
+        bounded = None if rate is None else rate.bounded(tat, now)
+        opens = None if rate is None or bounded is None else bounded - rate.tolerance
+        return cls(name, limit, used_by, waiting, opens if opens is not None and opens > now else None)
+
+    @property
+    def used(self) -> int:
+        """The number of slots in use."""
+        return sum(self.used_by.values())
+
+    @property
+    def free(self) -> int | None:
+        """The number of executions that may begin as far as this limit of executions is concerned; None: any."""
+        most = self.limit.max_concurrent
+        return None if most is None else max(most - self.used, 0)
+
+    @property
+    def is_full(self) -> bool:
+        """True if it admits no fire now."""
+        return self.free == 0 or self.admits_at is not None
 
 
 LATE_AFTER = timedelta(seconds=5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from quartzpy.errors import (
     CalendarInUseError,
@@ -13,6 +13,8 @@ from quartzpy.errors import (
     InvalidValueError,
     JobNotFoundError,
     LeaseLostError,
+    LimitInUseError,
+    LimitNotFoundError,
     ObjectAlreadyExistsError,
     TriggerNotFoundError,
 )
@@ -55,6 +57,30 @@ def calendar_exists(name: str) -> ObjectAlreadyExistsError:
 def calendar_in_use(name: str) -> CalendarInUseError:
     """Return the error of removing a calendar that a trigger names."""
     return CalendarInUseError(f"calendar {name!r} is in use by triggers")
+
+
+def limit_of_job_not_stored(key: JobKey, name: str, stored: Collection[str]) -> LimitNotFoundError:
+    """Return the error of storing a job that shares a limit which is not stored; it names the most similar one."""
+    near = difflib.get_close_matches(name, stored, n=1)
+    hint = f"did you mean {near[0]!r}? Otherwise set" if near else "set"
+    return LimitNotFoundError(
+        f"job {key} shares the limit {name!r}, which is not stored; {hint} it first, as"
+        f" scheduler.set_limit({name!r}, 5) or `quartzpy set-limit {name} 5` do for at most 5 concurrent executions"
+    )
+
+
+def limit_not_stored(name: str, stored: Collection[str] = ()) -> LimitNotFoundError:
+    """Return the error of removing a limit that is not stored."""
+    near = difflib.get_close_matches(name, stored, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return LimitNotFoundError(f"limit {name!r} is not stored{hint}")
+
+
+def limit_in_use(name: str, jobs: Sequence[JobKey]) -> LimitInUseError:
+    """Return the error of removing a limit that these jobs share, of which the first ones are given."""
+    return LimitInUseError(
+        f"limit {name!r} is shared by jobs ({', '.join(map(str, jobs))}); remove it from their limits first"
+    )
 
 
 def not_in_error(key: TriggerKey, state: TriggerState | None) -> IllegalStateChangeError | TriggerNotFoundError:

@@ -27,6 +27,8 @@ TABLES = (
     "qrtz_paused_trigger_groups",
     "qrtz_owners",
     "qrtz_rate_limits",
+    "qrtz_limits",
+    "qrtz_limit_uses",
     "qrtz_triggers",
     "qrtz_calendars",
     "qrtz_job_details",
@@ -53,12 +55,18 @@ WITH RECURSIVE waiting AS (
 TRIGGER = """t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time"""
 OF_WAITING_KEY = """t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.slot_pool = w.slot_pool
            AND t.misfire_rule = w.misfire_rule"""
-OF_LIMIT = """, t.rate_limited_until, t.max_concurrent, t.overlap_policy, t.concurrency_key"""
+OF_LIMIT = """, t.rate_limited_until, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key"""
 # The triggers of these jobs and concurrency keys wait for a slot, whatever their rows say.
 FULL_JOBS = """,
 full_jobs AS MATERIALIZED (
     SELECT sched_name, job_group, job_name, concurrency_key FROM {place}qrtz_full_jobs
+),
+full_limits AS MATERIALIZED (
+    SELECT sched_name, array_agg(limit_name::text) AS names FROM {place}qrtz_limit_usage
+     WHERE is_used_up GROUP BY sched_name
 )"""
+IS_LIMITED = """EXISTS (SELECT FROM full_limits l
+                     WHERE l.sched_name = t.sched_name AND l.names && string_to_array(t.limits, ','))"""
 IS_BLOCKED = """(t.max_concurrent IS NOT NULL AND t.overlap_policy = 'block'
              AND (t.sched_name, t.job_group, t.job_name, t.concurrency_key) IN (SELECT * FROM full_jobs))"""
 SEEN = (
@@ -77,6 +85,18 @@ SELECT j.sched_name, j.job_group, j.job_name, f.concurrency_key, j.max_concurren
          GROUP BY sched_name, job_group, job_name, concurrency_key) AS f
   JOIN {place}qrtz_job_details j USING (sched_name, job_group, job_name)
  WHERE j.overlap_policy = 'block' AND f.executing >= j.max_concurrent
+""",
+    "qrtz_limit_usage": """
+SELECT l.sched_name, l.limit_name, l.max_concurrent, l.rate_limit, used.number AS in_use,
+       coalesce(used.number >= l.max_concurrent, false)
+       OR coalesce(l.tat - ((l.rate_limit ->> 'per_us')::bigint + (l.rate_limit ->> 'limit')::bigint - 1)
+                           / (l.rate_limit ->> 'limit')::bigint * ((l.rate_limit ->> 'burst')::bigint - 1)
+                           * interval '1 microsecond' > statement_timestamp(), false) AS is_used_up
+  FROM {place}qrtz_limits l
+ CROSS JOIN LATERAL (
+    SELECT count(*) AS number FROM {place}qrtz_limit_uses u
+     WHERE u.sched_name = l.sched_name AND u.limit_name = l.limit_name
+       AND EXISTS (SELECT FROM {place}qrtz_fired_triggers f WHERE f.fire_id = u.fire_id OFFSET 0)) AS used
 """,
     "qrtz_due_now": WAITING_KEYS
     + FULL_JOBS
@@ -108,6 +128,9 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t
  WHERE (t.rate_limited_until IS NULL OR t.rate_limited_until <= statement_timestamp())
    AND NOT """
     + IS_BLOCKED
+    + """
+   AND NOT """
+    + IS_LIMITED
     + """
 """,
     "qrtz_running": """
@@ -155,7 +178,7 @@ late AS (
 seen AS (
     SELECT """
     + TRIGGER
-    + """, t.rate_limited_until,
+    + """, t.rate_limited_until, t.limits,
        """
     + SEEN
     + """ AS trigger_state
@@ -166,6 +189,9 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t
        CASE WHEN t.trigger_state = 'BLOCKED' THEN 'its job is at its limit of concurrent executions'
             WHEN t.trigger_state = 'ACQUIRED' THEN 'a node has claimed it and has not fired it yet'
             WHEN t.rate_limited_until > statement_timestamp() THEN 'the rate limit of its job holds it back'
+            WHEN """
+    + IS_LIMITED
+    + """ THEN 'a limit that its job shares is used up'
             WHEN NOT EXISTS (SELECT FROM alive a WHERE a.sched_name = t.sched_name) THEN 'no node is alive'
             WHEN NOT EXISTS (SELECT FROM alive a WHERE a.sched_name = t.sched_name AND a.job_types ? t.job_type)
                  THEN 'no live node knows its job type'
@@ -414,6 +440,7 @@ def upgrade() -> None:
         sa.Column("overlap_policy", sa.String(length=12), server_default=sa.text("'block'"), nullable=False),
         sa.Column("concurrency_key", Name, nullable=True),
         sa.Column("rate_limit", JSONB(), nullable=True),
+        sa.Column("limits", sa.Text(collation="C"), nullable=True),
         sa.Column("placement", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("slot_pool", sa.Text(collation="C"), sa.Computed(SLOT_POOL, persisted=True), nullable=False),
         sa.Column("persists_data", sa.Boolean(), nullable=False),
@@ -439,6 +466,7 @@ def upgrade() -> None:
             " AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE",
             name="qrtz_job_details_rate_limit_check",
         ),
+        sa.CheckConstraint("limits IS NULL OR rate_limit IS NULL", name="qrtz_job_details_limits_check"),
         sa.CheckConstraint(
             "timeout > interval '0' AND timeout <= interval '876600 hours'", name="qrtz_job_details_timeout_check"
         ),
@@ -477,7 +505,7 @@ def upgrade() -> None:
         "qrtz_job_details",
         ["sched_name"],
         unique=False,
-        postgresql_where=sa.text("rate_limit IS NOT NULL"),
+        postgresql_where=sa.text("rate_limit IS NOT NULL OR limits IS NOT NULL"),
         schema=schema,
     )
     op.create_table(
@@ -639,6 +667,37 @@ def upgrade() -> None:
         schema=schema,
     )
     op.create_table(
+        "qrtz_limits",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("limit_name", sa.String(length=200, collation="C"), nullable=False),
+        sa.Column("max_concurrent", sa.Integer(), nullable=True),
+        sa.Column("rate_limit", JSONB(), nullable=True),
+        sa.Column("tat", Instant, nullable=True),
+        sa.Column("full_until", Instant, nullable=False),
+        sa.CheckConstraint("max_concurrent >= 0", name="qrtz_limits_max_concurrent_check"),
+        sa.CheckConstraint(
+            "rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000"
+            " AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000"
+            " AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE",
+            name="qrtz_limits_rate_limit_check",
+        ),
+        sa.CheckConstraint(
+            "least(tat, full_until) >= timestamptz '0001-01-01 00:00:00+00'"
+            " AND greatest(tat, full_until) < timestamptz '10000-01-01 00:00:00+00'",
+            name="qrtz_limits_instants_check",
+        ),
+        sa.PrimaryKeyConstraint("sched_name", "limit_name", name="qrtz_limits_pkey"),
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_limit_uses",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("limit_name", sa.String(length=200, collation="C"), nullable=False),
+        sa.Column("fire_id", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("sched_name", "limit_name", "fire_id", name="qrtz_limit_uses_pkey"),
+        schema=schema,
+    )
+    op.create_table(
         "qrtz_scheduler_state",
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("instance_id", Name, nullable=False),
@@ -676,6 +735,7 @@ def upgrade() -> None:
         sa.Column("placement", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("slot_pool", sa.Text(collation="C"), sa.Computed(SLOT_POOL, persisted=True), nullable=False),
         sa.Column("rate_limit", JSONB(), nullable=True),
+        sa.Column("limits", sa.Text(collation="C"), nullable=True),
         sa.Column("rate_limited_until", Instant, nullable=True),
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("kind", sa.String(length=40), nullable=False),
@@ -704,7 +764,7 @@ def upgrade() -> None:
             sa.Computed(
                 "CASE WHEN unreconciled IS NOT NULL THEN 'NEW'::text"
                 " WHEN missed_policy IS NOT NULL OR admission::text = 'LATE'::text THEN 'LATE'::text"
-                " WHEN rate_limit IS NOT NULL AND admission IS NULL THEN 'RATE_LIMIT'::text"
+                " WHEN (rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission IS NULL THEN 'RATE_LIMIT'::text"
                 " WHEN admission IS NOT NULL OR catch_up_until IS NOT NULL"
                 " OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text"
                 " WHEN misfire_threshold IS NULL THEN 'SCHEDULER'::text ELSE 'OWN'::text END",
@@ -743,7 +803,8 @@ def upgrade() -> None:
         sa.CheckConstraint("missed_policy IN ('skip', 'once')", name="qrtz_triggers_missed_policy_check"),
         sa.CheckConstraint("unreconciled IN ('NEW', 'HELD')", name="qrtz_triggers_unreconciled_check"),
         sa.CheckConstraint(
-            "admission IS NULL OR (rate_limit IS NOT NULL AND admission IN ('ADMITTED', 'CHARGED', 'LATE'))",
+            "admission IS NULL OR ((rate_limit IS NOT NULL OR limits IS NOT NULL)"
+            " AND admission IN ('ADMITTED', 'CHARGED', 'LATE'))",
             name="qrtz_triggers_admission_check",
         ),
         sa.CheckConstraint(
@@ -829,6 +890,14 @@ def upgrade() -> None:
         ["sched_name", "slot_pool", sa.text("GREATEST(rate_limited_until, next_fire_time)")],
         unique=False,
         postgresql_where=sa.text("trigger_state = 'WAITING' AND rate_limit IS NOT NULL"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_triggers_limits",
+        "qrtz_triggers",
+        [sa.text("(sched_name || '')"), "limits", "slot_pool", "next_fire_time", sa.text("priority DESC")],
+        unique=False,
+        postgresql_where=sa.text("limits IS NOT NULL AND trigger_state = 'WAITING' AND misfire_rule = 'RATE_LIMIT'"),
         schema=schema,
     )
     op.create_index(

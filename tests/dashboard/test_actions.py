@@ -206,6 +206,23 @@ def test_a_group_and_everything_are_paused(admin: TestClient, scheduler: Schedul
     assert scheduler.is_all_paused
 
 
+def test_a_limit_that_jobs_share_is_set_shown_and_removed(admin: TestClient, scheduler: Scheduler) -> None:
+    assert 'name="limit"' in admin.get("/groups").text
+    answer = do(admin, "/actions/set_limit?limit=erp", referer="/groups", value="5", reason="the contract")
+    assert "Limit erp is 5." in notice(admin, answer)
+    scheduler.modify_job(NIGHTLY, limits=["erp"])
+    page = visible_text(admin.get("/groups").text)
+    assert "erp 5 0 of 5 5 0" in " ".join(page.split())
+    assert do(admin, "/actions/set_limit?limit=erp", value="many").status_code == 422
+    assert admin.get("/actions/set_limit?limit=e%2Cp").status_code == 400
+    refused = do(admin, "/actions/delete_limit?limit=erp")
+    assert refused.status_code == 409
+    assert "limit 'erp' is shared by jobs (billing.nightly)" in visible_text(refused.text)
+    scheduler.modify_job(NIGHTLY, limits=[])
+    assert "Limit erp was removed." in notice(admin, do(admin, "/actions/delete_limit?limit=erp"))
+    assert not scheduler.limits()
+
+
 def test_executions_run_again_and_nodes_are_commanded(admin: TestClient, scheduler: Scheduler) -> None:
     scheduler.start()
     record = scheduler.trigger_job(NIGHTLY).wait("15s")

@@ -1,5 +1,8 @@
 -- Sample values of all statements. psql \set cannot say NULL, so each has a value of its type. The settings at the end
 -- are those that one statement of a transaction leaves to another one.
+\set limit_names {erp,crm}
+\set limits_list '{NULL,"crm,erp"}'
+\set max_concurrent 5
 \set now clock_timestamp()
 \set action pause
 \set action_id 1
@@ -181,6 +184,7 @@
 \set previous '{"2030-01-01 00:00:00+00"}'
 \set priority_list {5,9}
 \set process 0123456789abcdef
+\set rate_limit '{"limit": 10, "per_us": 60000000, "burst": 1}'
 \set rate_limit_list {NULL,NULL}
 \set rate_limits {NULL,NULL}
 \set reason why
@@ -204,6 +208,7 @@
 \set scope TRIGGER
 \set severities {error,warning}
 \set severity error
+\set shared_limits '{NULL,"crm,erp"}'
 \set shown 20
 \set silent_for '60 s'
 \set since -infinity

@@ -34,15 +34,21 @@ def test_the_schema_computes_the_rule_that_the_code_does(connect: Connect) -> No
         SELECT ({computed.sqltext})
           FROM (SELECT %s::text AS misfire_instruction, %s::interval AS misfire_threshold,
                        %s::timestamptz AS catch_up_until, %s::text AS missed_policy, %s::text AS unreconciled,
-                       %s::jsonb AS rate_limit, %s::text AS admission) AS t
+                       %s::jsonb AS rate_limit, %s::text AS limits, %s::text AS admission) AS t
     """
     now, minute = datetime.now(UTC), timedelta(minutes=1)
     with connect() as connection:
-        for ignores, threshold, catch_up, missed, unreconciled, limit, admission in product(
-            (False, True), (None, minute), (None, now), Missed, (None, *Unreconciled), (None, "{}"), (None, *Admission)
+        for ignores, threshold, catch_up, missed, unreconciled, (rate, names), admission in product(
+            (False, True),
+            (None, minute),
+            (None, now),
+            Missed,
+            (None, *Unreconciled),
+            ((None, None), ("{}", None), (None, "erp")),
+            (None, *Admission),
         ):
             row = ["ignore" if ignores else "smart", threshold, catch_up]
-            row += [None if missed is Missed.MISFIRE else missed.value, unreconciled, limit, admission]
+            row += [None if missed is Missed.MISFIRE else missed.value, unreconciled, rate, names, admission]
             [(stored,)] = connection.execute(asked.encode(), row).fetchall()
             assert stored == misfire_rule_of(
                 ignores_misfires=ignores,
@@ -50,7 +56,8 @@ def test_the_schema_computes_the_rule_that_the_code_does(connect: Connect) -> No
                 catches_up=catch_up is not None,
                 missed_policy=missed,
                 unreconciled=unreconciled,
-                has_rate_limit=limit is not None,
+                has_rate_limit=rate is not None,
+                shares_limits=names is not None,
                 admission=admission,
             ), row
 

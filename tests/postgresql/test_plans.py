@@ -43,6 +43,9 @@ from quartzpy.store.postgresql.steps.misfire import LATE, MOVE
 from quartzpy.store.postgresql.steps.purge import PURGE, PURGE_INCIDENTS
 from quartzpy.store.postgresql.steps.rate_limits import ADMIT, NEXT_TURN
 from quartzpy.store.postgresql.steps.recover import ANYTHING_STUCK, REPAIR
+from quartzpy.store.postgresql.steps.shared_limits import ADMIT as SHARED_ADMIT
+from quartzpy.store.postgresql.steps.shared_limits import FREED
+from quartzpy.store.postgresql.steps.shared_limits import NEXT_TURN as SHARED_NEXT_TURN
 from quartzpy.store.postgresql.steps.slots import PASS_ON, PASS_ON_OF_JOBS
 from quartzpy.store.postgresql.storing import COMPARE_JOBS
 from quartzpy.store.queries import (
@@ -884,6 +887,45 @@ def test_rate_limits_are_asked_only_about_triggers_whose_turn_it_is(
     assert {node["Actual Rows"] for node in admitted} == ({5} if text is ADMIT else set())
 
 
+SHARING = """
+UPDATE qrtz_job_details SET limits = 'erp' WHERE sched_name = 'plans' AND job_name = 'known';
+UPDATE qrtz_triggers SET limits = 'erp' WHERE sched_name = 'plans' AND job_name = 'known';
+INSERT INTO qrtz_limits (sched_name, limit_name, max_concurrent, full_until) VALUES ('plans', 'erp', {most}, now());
+INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+    job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, requests_recovery)
+SELECT -n, 'plans', 'DEFAULT', 'running-' || n, 1, 'DEFAULT', 'known', 'known', 'node', 1, 'EXECUTING', now(), now(), 5,
+       false
+  FROM generate_series(1, 5) AS n;
+INSERT INTO qrtz_limit_uses (sched_name, limit_name, fire_id) SELECT 'plans', 'erp', -n FROM generate_series(1, 5) AS n;
+"""
+FULL, HAS_THREE = SHARING.format(most=5), SHARING.format(most=8)
+
+
+@filled(
+    *(Fill(statistics=statistics, then=FULL) for statistics in STATISTICS),
+    *(Fill(statistics=statistics, then=HAS_THREE) for statistics in STATISTICS),
+)
+def test_limits_that_jobs_share_are_asked_about_as_many_triggers_as_they_have_slots(
+    explain: Callable[..., list[dict[str, Any]]], connection: psycopg.Connection[Any]
+) -> None:
+    """However many wait for them: 6,000 here."""
+    [(most,)] = connection.execute("SELECT max_concurrent FROM qrtz_limits").fetchall()
+    of_ends = {"limit_names": ["erp"], "wakes_others": False}
+    for text, values, reads in (
+        (SHARED_ADMIT, {}, most - 5),
+        (SHARED_NEXT_TURN, {}, 1),
+        (FREED, of_ends, 0),
+    ):
+        plan = explain(text, **values)
+        scans = scans_of_triggers(plan)
+        # The first of each set and slot pool, a few times.
+        assert sum(walked(node) for node in scans) <= reads + 8, (text, scans)
+        assert {node.get("Index Name") for node in scans} <= {"qrtz_triggers_limits", None}, scans
+        if text is SHARED_ADMIT:
+            updated = [node for node in plan if node.get("Subplan Name") == "CTE admitted"]
+            assert [node["Actual Rows"] for node in updated] == [most - 5]
+
+
 @filled(*(Fill(statistics=statistics, then=KEYED) for statistics in STATISTICS))
 @pytest.mark.parametrize(
     ("text", "values"),
@@ -1000,7 +1042,9 @@ def test_a_scheduler_without_rate_limits_reads_nothing_about_them(
 ) -> None:
     for text in (ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE):
         plan = explain(text)
-        assert not [node for node in plan if node.get("Relation Name") == "qrtz_rate_limits"]
-        assert not [node for node in plan if node.get("Index Name") == "qrtz_triggers_rate_limited"]
+        relations = {node.get("Relation Name") for node in plan}
+        assert not relations & {"qrtz_rate_limits", "qrtz_limits", "qrtz_limit_uses"}
+        indexes = {node.get("Index Name") for node in plan}
+        assert not indexes & {"qrtz_triggers_rate_limited", "qrtz_triggers_limits"}
     [look] = [node for node in plan if node.get("Index Name") == "qrtz_job_details_rate_limit"]
     assert walked(look) == 0

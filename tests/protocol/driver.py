@@ -37,7 +37,7 @@ NAME = "protocol"
 WORKERS = 10
 TABLES = (
     *("executions", "misfires", "fired_triggers", "triggers", "job_details", "calendars"),
-    *("paused_trigger_groups", "scheduler_state"),
+    *("paused_trigger_groups", "scheduler_state", "limits", "limit_uses"),
 )
 NOW = "(SELECT instant FROM test_clock)"
 SETTINGS: dict[str, Any] = {

@@ -44,7 +44,7 @@ FIRES = (
         (
             Edit(
                 "quartzpy/store/postgresql/storing.sql",
-                "admission = CASE WHEN t.rate_limit = j.rate_limit THEN t.admission END",
+                "admission = CASE WHEN t.rate_limit = j.rate_limit OR t.limits = j.limits THEN t.admission END",
                 "admission = NULL",
             ),
         ),

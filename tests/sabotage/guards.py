@@ -14,6 +14,7 @@ from tests.sabotage.node_keys import NODE_KEYS
 from tests.sabotage.pipelines import PIPELINES
 from tests.sabotage.protections import PROTECTIONS
 from tests.sabotage.rows import ROWS
+from tests.sabotage.shared_limits import SHARED_LIMITS
 from tests.sabotage.slots import SLOTS
 from tests.sabotage.waking import WAKING
 from tests.sabotage.web import WEB
@@ -31,6 +32,7 @@ SABOTAGES: dict[str, Sabotage] = {
         *ROWS,
         *BACKLOGS,
         *NODE_KEYS,
+        *SHARED_LIMITS,
         *SLOTS,
         *BULK,
         *WAKING,

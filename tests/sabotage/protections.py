@@ -14,8 +14,8 @@ PROTECTIONS = (
         (
             Edit(
                 f"{_SQL}.steps.acquire",
-                "session.locked(*self._statements(text, _begins(read)), keeps_next_due=True)",
-                "session.unlocked(*self._statements(text, _begins(read)))",
+                "session.locked(*statements, keeps_next_due=True)",
+                "session.unlocked(*statements)",
             ),
         ),
         ("tests/postgresql/test_locks.py::test_two_nodes_that_claim_at_once_keep_the_limit_of_a_job",),

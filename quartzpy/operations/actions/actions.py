@@ -19,6 +19,7 @@ from quartzpy.errors import (
 )
 from quartzpy.instants import as_instant
 from quartzpy.jobs import typed_data
+from quartzpy.jobs.shared_limit import Limit, checked_limit_name
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, check_name, checked_key
 from quartzpy.operations import calendar_changes, schedules
 from quartzpy.operations.actions.action import Actor, Role
@@ -621,6 +622,40 @@ class Actions:
         self._log.change_together("refresh_calendar", Role.ADMIN, f"calendar {name}", reason, work)
 
     # --- commands to nodes, which each carries out within about a second
+
+    def set_limit(self, limit: str, value: str, *, reason: str = "") -> ActionResult:
+        """Set a limit that jobs share; see `Scheduler.set_limit`.
+
+        Raises:
+            InvalidLimitError: the name or the value is wrong.
+        """
+        name, new = checked_limit_name(limit), Limit.of(value)
+
+        def change(transaction: OwnTransactionMethods) -> Change:
+            before = transaction.limits().get(name)
+            transaction.set_limit(name, new)
+            was = "" if before is None else f"; it was {before.limit}"
+            old = None if before is None else {"limit": str(before.limit)}
+            return Change(f"Limit {name} is {new}{was}.", old, {"limit": str(new)}, (name,))
+
+        return self._change_one("set_limit", named(Subject.LIMIT, name), reason, change)
+
+    def delete_limit(self, limit: str, *, reason: str = "") -> ActionResult:
+        """Remove a limit that no job shares.
+
+        Raises:
+            LimitNotFoundError: it is not stored.
+            LimitInUseError: jobs share it.
+        """
+        name = checked_limit_name(limit)
+
+        def change(transaction: OwnTransactionMethods) -> Change:
+            before = transaction.limits().get(name)
+            transaction.delete_limit(name)
+            old = None if before is None else {"limit": str(before.limit)}
+            return Change(f"Limit {name} was removed.", old, None, (name,))
+
+        return self._change_one("delete_limit", named(Subject.LIMIT, name), reason, change)
 
     def drain(self, node: str, *, reason: str = "") -> ActionResult:
         """Let a node claim nothing more and give back what waits for a worker, until `resume_node` or its restart.

@@ -231,6 +231,42 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
             explanation="Data, priority, calendar, end time and a pause stay as they are.",
         ),
         Action(
+            name="set_limit",
+            role=Role.ADMIN,
+            subjects={
+                Subject.LIMIT: (
+                    "Set LIMIT, which jobs share, to VALUE.\n\nVALUE is a number of concurrent executions (5), a rate"
+                    ' of fires ("10/minute"), or both ("5, 10/minute"). It holds at once, in the whole cluster: what'
+                    " runs goes on, and what waits is decided anew. `quartzpy limits` lists the limits."
+                )
+            },
+            is_single=True,
+            inputs=(
+                Text(
+                    "value",
+                    "A number of concurrent executions, a rate of fires, or both.",
+                    "Limit",
+                    hint="5 concurrent executions; “10/minute”, a rate of fires; or both: “5, 10/minute”",
+                    placeholder="5",
+                    is_required=True,
+                ),
+            ),
+            question="Set",
+            title="Set",
+            button="Set the limit",
+            label="Set",
+            explanation="It holds at once, in the whole cluster. What runs goes on, and what waits is decided anew.",
+        ),
+        Action(
+            name="delete_limit",
+            role=Role.ADMIN,
+            subjects={Subject.LIMIT: "Remove LIMIT, which no job may share any more."},
+            is_single=True,
+            question="Remove",
+            explanation="No job may share it any more.",
+            tone="danger",
+        ),
+        Action(
             name="reset",
             role=Role.OPERATOR,
             subjects={

@@ -35,6 +35,7 @@ from quartzpy.jobs.function_arguments import arguments_of
 from quartzpy.jobs.internal_entries import with_trace
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.options import JobChanges
+from quartzpy.jobs.shared_limit import Limit, checked_limit_name
 from quartzpy.keys import (
     DEFAULT_GROUP,
     JobKey,
@@ -63,6 +64,7 @@ from quartzpy.states import TriggerState
 from quartzpy.store import refusals
 from quartzpy.store.protocol import JobEntry, JobStore, NameKind, StoredCalendar, TriggerMove
 from quartzpy.store.queries import TriggerQuery
+from quartzpy.store.records import LimitRecord
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes, moved_to, prepare
@@ -412,6 +414,37 @@ class StoringMethods(Methods):
     def calendar_names(self) -> list[str]:
         """Return the names of all stored calendars, sorted."""
         return self._usable_store().names(NameKind.CALENDARS)
+
+    # --- limits that jobs share
+
+    def set_limit(self, name: str, limit: Limit | int | str) -> None:
+        """Set a limit that jobs share by its name (`JobDetail.limits`), in the whole cluster.
+
+        It is a number of concurrent executions (5), a rate of fires ("10/minute"), or both ("5, 10/minute"). It holds
+        at once, also where it replaces another one: what runs goes on, and what waits is decided anew.
+
+        Raises:
+            InvalidLimitError: the name or the limit is wrong.
+        """
+        self._usable_store().put_limit(checked_limit_name(name), Limit.of(limit))
+        # It may be more than before.
+        self._changed(self._clock.now())
+
+    def delete_limit(self, name: str, *, missing_ok: bool = False) -> bool:
+        """Remove a limit. Return True if it was stored; False is possible only with `missing_ok`.
+
+        Raises:
+            LimitNotFoundError: no limit is stored under the name, and `missing_ok` is false.
+            LimitInUseError: jobs share it.
+        """
+        was_stored = self._usable_store().delete_limit(checked_limit_name(name))
+        if not was_stored and not missing_ok:
+            raise refusals.limit_not_stored(name, list(self._usable_store().limits()))
+        return was_stored
+
+    def limits(self) -> dict[str, LimitRecord]:
+        """Return the limits that jobs share, by their names, with the jobs that use them now."""
+        return self._usable_store().limits()
 
     # --- declarations
 

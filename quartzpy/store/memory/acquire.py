@@ -13,6 +13,7 @@ from typing import TypeVar
 from quartzpy.jobs.fired_trigger import FireFacts, LoadedFire
 from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, OverlapPolicy, TriggerState
+from quartzpy.store.memory import shared_limits
 from quartzpy.store.memory.rate_limits import admit, next_turn, spend
 from quartzpy.store.memory.rows import FiredRow, TriggerRow, load_job, load_trigger
 from quartzpy.store.memory.tables import Tables
@@ -90,6 +91,9 @@ def _acquire(
         misfire_threshold=misfire_threshold,
         passed_over=passed_over,
     )
+    sharing = shared_limits.admit(
+        tables, slots, now, limit=limit, misfire_threshold=misfire_threshold, passed_over=passed_over
+    )
     waiting = _Waiting(tables, slots, now, misfire_threshold, passed_over, spares_skips)
     eligible = _eligible(waiting, limit, now + look_ahead)
     for row, passed in newest_first([(row, passed_instants(row, row.upcoming, now)) for row in eligible]):
@@ -106,15 +110,19 @@ def _acquire(
             to = following(row, row.upcoming, len(passed))
             result.fired.append(fire_row(tables, node, row, tables.next_number(), *to, now, coalesced_fire_times))
     spend(tables, admitted, now)
+    taken = {fired.trigger_key: fired.fire_id for fired in result.fired}
+    taken |= {claim.key: claim.fire_id for claim in result.acquired}
+    shared_limits.charge(tables, sharing, taken, now)
+    turns = (
+        next_turn(tables, slots, passed_over),
+        shared_limits.next_turn(tables, slots, now, misfire_threshold=misfire_threshold, passed_over=passed_over),
+    )
     remaining = next(waiting.rows(1), None)
     return Acquisition(
         now,
         tuple(result.fired),
         tuple(result.acquired),
-        min(
-            (at for at in (remaining and remaining.entry.at, next_turn(tables, slots, passed_over)) if at),
-            default=None,
-        ),
+        min((at for at in (remaining and remaining.entry.at, *turns) if at), default=None),
         tuple(result.skipped),
         undecided,
         tables.due.slot_pools,
@@ -370,6 +378,7 @@ def fire_row(
         pause_after_failures=job.detail.pause_after_failures,
         continuations=job.detail.continuations_text,
         capture_logs=job.detail.capture_logs,
+        limits=job.limits,
     )
     execution.fired = LoadedFire.of(
         facts,

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from quartzpy.jobs.context import Progress
 from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
+from quartzpy.store.memory import shared_limits
 from quartzpy.store.memory.pausing import pause_schedule
 from quartzpy.store.memory.rerun import follow, retry
 from quartzpy.store.memory.rows import FiredRow, TriggerRow
@@ -82,6 +83,8 @@ def complete(
     for completion in ended:
         _end_trigger(tables, completion)
     times = [row.progress.next_fire_time for row in unblocked if row.progress.next_fire_time]
+    if asking := shared_limits.freed(tables, (completion.fired.limits for completion in ended)):
+        times.append(asking)
     earliest = min(times, default=None)
     return CompletionOutcome(
         now, fenced=frozenset(fenced), earliest_unblocked=earliest, paused=paused, stopped=frozenset(stopped)

@@ -7,6 +7,7 @@ cannot run, or that the misfire step must handle.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from heapq import merge
@@ -95,6 +96,8 @@ class Part(NamedTuple):
     rule: MisfireRule
     threshold: timedelta | None
     """The threshold of triggers with one of their own."""
+    limits: str | None = None
+    """The limits that are to be asked first, of triggers of jobs that share some."""
 
     def earliest_on_time(self, now: datetime, threshold: timedelta) -> datetime:
         """Return the instant before which a due trigger has misfired; `threshold` is the scheduler's."""
@@ -119,6 +122,8 @@ class DueIndex:
     def __init__(self) -> None:
         self._dispatch_keys: dict[DispatchKey, dict[Part, SortedEntries]] = {}
         self._rate_limited = 0
+        self._sharing: Counter[DispatchKey] = Counter()
+        """The number of entries that wait for limits which jobs share."""
 
     @property
     def has_rate_limits(self) -> bool:
@@ -131,11 +136,17 @@ class DueIndex:
             parts[part] = SortedEntries()
         parts[part].add(entry)
         self._rate_limited += part == _RATE_LIMITED
+        if part.limits is not None:
+            self._sharing[dispatch_key] += 1
 
     def remove(self, dispatch_key: DispatchKey, part: Part, entry: Entry) -> None:
         parts = self._dispatch_keys[dispatch_key]
         parts[part].remove(entry)
         self._rate_limited -= part == _RATE_LIMITED
+        if part.limits is not None:
+            self._sharing[dispatch_key] -= 1
+            if not self._sharing[dispatch_key]:
+                del self._sharing[dispatch_key]
         if not parts[part]:
             del parts[part]
             if not parts:
@@ -163,6 +174,18 @@ class DueIndex:
                 if part.rule in _ACQUIRED
             )
         )
+
+    def sets_of_limits(self) -> Iterator[tuple[DispatchKey, str, Entry]]:
+        """Yield the sets of limits that are to be asked, with the first entry of each, for each dispatch key."""
+        for dispatch_key in self._sharing:
+            for part, entries in self._dispatch_keys[dispatch_key].items():
+                if part.limits is not None:
+                    yield dispatch_key, part.limits, next(entries.since(_BEGINNING))
+
+    def sharing(self, dispatch_key: DispatchKey, part: Part) -> Iterator[Entry]:
+        """Yield the entries of a dispatch key that wait for one set of limits, in order."""
+        entries = self._dispatch_keys.get(dispatch_key, {}).get(part)
+        return iter(()) if entries is None else entries.since(_BEGINNING)
 
     def turns(self, dispatch_keys: Iterable[DispatchKey], limit: int) -> Iterator[Entry]:
         """Yield, in order, the entries with a rate limit: the first ones of each dispatch key."""

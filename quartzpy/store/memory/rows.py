@@ -11,6 +11,7 @@ from quartzpy.job_data import decode, encode
 from quartzpy.jobs.context import Progress
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
+from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import (
     Admission,
@@ -42,6 +43,16 @@ class RateRow:
     """The interval between turns at that time."""
 
 
+@dataclass(slots=True)
+class LimitRow:
+    """A limit that jobs share."""
+
+    limit: Limit
+    full_until: datetime
+    """All its slots were taken until then, or it was another one: nothing that waited for it is late."""
+    tat: datetime | None = None
+
+
 class JobRow:
     """A job. Its data is stored as text, so that a job that mutates its data does not change the stored value."""
 
@@ -55,6 +66,7 @@ class JobRow:
         "job_type",
         "key",
         "limit",
+        "limits",
         "mode",
         "node_deaths",
         "overlap_policy",
@@ -83,6 +95,7 @@ class JobRow:
         self.data = encode(detail.data)
         self.continuations = detail.continuations
         self.rate_limit: RateLimit | None = detail.rate_limit
+        self.limits = detail.limits_text
         self.detail = replace(detail, job=self.job_type, data=None)
         """The job without its data."""
 
@@ -180,9 +193,11 @@ class TriggerRow:
             catches_up=self.catch_up_until is not None,
             missed_policy=self.missed_policy,
             has_rate_limit=self.job.rate_limit is not None,
+            shares_limits=self.job.limits is not None,
             admission=self.admission,
         )
-        return Part(rule, self.bare.misfire_threshold if rule is MisfireRule.OWN else None)
+        threshold = self.bare.misfire_threshold if rule is MisfireRule.OWN else None
+        return Part(rule, threshold, self.job.limits if rule is MisfireRule.RATE_LIMIT else None)
 
     @property
     def bucket(self) -> tuple[JobKey, str]:

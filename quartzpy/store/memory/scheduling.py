@@ -13,6 +13,7 @@ from quartzpy.store import refusals
 from quartzpy.store.definition_differences import refuse_other_job, refuse_other_trigger
 from quartzpy.store.memory.lookups import trigger_record
 from quartzpy.store.memory.rows import JobRow, TriggerRow
+from quartzpy.store.memory.shared_limits import require_limits
 from quartzpy.store.memory.tables import Pauses, Tables
 from quartzpy.store.protocol import JobEntry
 from quartzpy.store.records import Owned
@@ -46,6 +47,7 @@ def _check_jobs(tables: Tables, jobs: Sequence[JobDetail], replace: bool) -> Non
         if not replace and job.key in tables.jobs:
             refuse_other_job(job, tables.jobs[job.key].load())
         checked.add(job.key)
+        require_limits(tables, job)
 
 
 def _check_triggers(
@@ -86,6 +88,7 @@ def modify_job(
     if row is None:
         return None
     job = change(row.load())
+    require_limits(tables, job)
     _store_job(tables, job, keeps_data=keeps_data, keeps_persisted=False)
     return job
 

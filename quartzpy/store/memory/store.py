@@ -22,7 +22,7 @@ from quartzpy.store.memory import acquire as acquire_step
 from quartzpy.store.memory import calendars as memory_calendars
 from quartzpy.store.memory import complete as complete_step
 from quartzpy.store.memory import fire as fire_step
-from quartzpy.store.memory import lookups, misfire, pages, pausing, scheduling
+from quartzpy.store.memory import lookups, misfire, pages, pausing, scheduling, shared_limits
 from quartzpy.store.memory import recover as recover_step
 from quartzpy.store.memory.notifications import Notifications
 from quartzpy.store.memory.tables import Tables
@@ -157,6 +157,8 @@ class RamJobStore:
     own = _locked(scheduling.own)
     put_calendar = _locked(memory_calendars.put_calendar)
     delete_calendar = _locked(memory_calendars.delete_calendar)
+    put_limit = _locked(shared_limits.put_limit)
+    delete_limit = _locked(shared_limits.delete_limit)
     move_triggers = _locked(memory_calendars.move_triggers)
     pause = _locked(pausing.pause)
     resume = _locked(pausing.resume)
@@ -171,6 +173,7 @@ class RamJobStore:
     names = _locked(lookups.names)
     pauses = _locked(lookups.pauses)
     calendars = _locked(memory_calendars.calendars)
+    limits = _locked(shared_limits.limits)
     waiting_dispatch_keys = _locked(lookups.waiting_dispatch_keys)
     list_running = _locked(lookups.list_running)
     execution = _locked(lookups.execution)

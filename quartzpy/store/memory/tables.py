@@ -28,7 +28,7 @@ from quartzpy.states import (
 )
 from quartzpy.store import refusals
 from quartzpy.store.memory.index import DueIndex
-from quartzpy.store.memory.rows import FiredRow, JobRow, RateRow, TriggerRow, concurrency_key
+from quartzpy.store.memory.rows import FiredRow, JobRow, LimitRow, RateRow, TriggerRow, concurrency_key
 from quartzpy.store.protocol import DispatchKey, Node, Notification, StoredCalendar
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
 from quartzpy.store.skip_backlog import SkipBacklog
@@ -109,6 +109,9 @@ class Tables:
         self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)
         self.misfires: deque[MisfireRecord] = deque(maxlen=HISTORY)
         self.rate_limits: dict[tuple[JobKey, str], RateRow] = {}
+        self.limits: dict[str, LimitRow] = {}
+        self.limit_uses: dict[str, set[int]] = {}
+        """The claims and executions that use slots of each limit, those that have ended since it was asked included."""
         self.due = DueIndex()
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
         self.notifications: set[Notification] = set()
@@ -239,19 +242,19 @@ class Tables:
 
     def redefine(self, job: JobRow, detail: JobDetail) -> None:
         """Replace a job's definition; re-index its triggers, and void the claims that the old definition allowed."""
-        was = (job.dispatch_key, job.limit, job.overlap_policy, job.rate_limit)
+        was = (job.dispatch_key, job.limit, job.overlap_policy, job.rate_limit, job.limits)
         had_key = job.concurrency_key
         waiting = [row for row in job.triggers.values() if row.state is TriggerState.WAITING]
         for row in waiting:
             self.due.remove(job.dispatch_key, row.part, row.entry)
         job.become(detail)
-        if job.rate_limit != was[-1]:
+        if (job.rate_limit, job.limits) != was[-2:]:
             for row in job.triggers.values():
                 row.rate_limited_until = None
                 row.admission = None
         for row in waiting:
             self.due.add(job.dispatch_key, row.part, row.entry)
-        is_other = was != (job.dispatch_key, job.limit, job.overlap_policy, job.rate_limit)
+        is_other = was != (job.dispatch_key, job.limit, job.overlap_policy, job.rate_limit, job.limits)
         if had_key is not None or job.concurrency_key is not None:
             for row in job.triggers.values():
                 key = concurrency_key(job.concurrency_key, job.data, row.data)

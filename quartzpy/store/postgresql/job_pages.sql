@@ -8,6 +8,7 @@ SELECT s.trigger_count, s.next_fire_time, s.previous_fire_time, j.mode,
        j.job_name, j.job_group, j.job_type, j.is_durable AS job_is_durable, j.max_concurrent, j.overlap_policy,
        j.placement, j.persists_data, j.requests_recovery, j.retry_policy::text AS retry, j.timeout,
        j.pause_after_failures, j.job_data::text AS job_data, j.continuations::text AS continuations, j.capture_logs,
+       j.limits,
        -- end
        -- include: rest_of_job
        j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,

@@ -49,6 +49,7 @@ from quartzpy.store.postgresql.schema.rows import (
     trigger_columns,
 )
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.steps.shared_limits import require_limits
 from quartzpy.store.postgresql.steps.slots import pass_on_of
 from quartzpy.store.protocol import JobEntry
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes
@@ -104,6 +105,7 @@ def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: boo
     for entry in entries:
         if entry.job is not None:
             _refuse_types_of_main(entry.job)
+    require_limits(session, [entry.job for entry in entries if entry.job is not None and entry.job.limits])
     # All programs lock the rows in the same order, so that two that store the same triggers do not deadlock.
     triggers = sorted((new_trigger for entry in entries for new_trigger in entry.triggers), key=_order)
     start = _start_time(session, triggers)
@@ -141,6 +143,8 @@ def modify_job(
         if not stored:
             return None
         job = change(JobColumns._make(stored[0]).job())
+        if job.limits:
+            require_limits(session, [job], transaction)
         storing = _Storing(session, transaction, replace=True)
         storing.write_jobs([job], keeps_data=keeps_data, keeps_persisted=False)
         storing.commit()
@@ -589,6 +593,6 @@ def _with_current_calendar(prepared: PreparedTrigger, revisions: Mapping[str, in
 def _still_ordinary(session: SqlSession, copies: set[tuple[Any, ...]]) -> list[BoundStatement]:
     if not copies:
         return []
-    names = ("groups", "names", "types", "limits", "overlap_policy", "placements", "rate_limits")
+    names = ("groups", "names", "types", "limits", "overlap_policy", "placements", "rate_limits", "shared_limits")
     columns = [list(column) for column in zip(*copies, strict=True)]
     return [session.bind(STILL_ORDINARY, **dict(zip(names, columns, strict=True)))]

@@ -3,22 +3,22 @@
 -- replaced it.
 INSERT INTO qrtz_job_details AS j (sched_name, job_name, job_group, job_type, is_durable, max_concurrent,
        overlap_policy, placement, persists_data, requests_recovery, retry_policy, timeout, pause_after_failures,
-       job_data, continuations, capture_logs, description, concurrency_key, rate_limit, display_name,
+       job_data, continuations, capture_logs, description, concurrency_key, rate_limit, limits, display_name,
        documentation_url)
 SELECT :'sched', w.job_name, w.job_group, w.job_type, w.is_durable, w.max_concurrent, w.overlap_policy, w.placement,
        w.persists_data, w.requests_recovery, w.retry::jsonb, w.timeout, w.pause_after_failures, w.job_data::jsonb,
-       w.continuations::jsonb, w.capture_logs, w.description, w.key_entry, w.rate_limit::jsonb, w.display_name,
-       w.documentation_url
+       w.continuations::jsonb, w.capture_logs, w.description, w.key_entry, w.rate_limit::jsonb, w.limits,
+       w.display_name, w.documentation_url
   FROM unnest(:'job_name_list'::text[], :'job_group_list'::text[], :'job_type_list'::text[],
               :'job_is_durable_list'::bool[], :'max_concurrent_list'::int[], :'overlap_policy_list'::text[],
               :'placement_list'::text[], :'persists_data_list'::bool[], :'requests_recovery_list'::bool[],
               :'retry_list'::text[], :'timeout_list'::interval[], :'pause_after_failures_list'::int[],
               :'job_data_list'::text[], :'continuations_list'::text[], :'capture_logs_list'::text[],
               :'job_description_list'::text[], :'key_entry_list'::text[], :'rate_limit_list'::text[],
-              :'display_name_list'::text[], :'documentation_url_list'::text[])
+              :'limits_list'::text[], :'display_name_list'::text[], :'documentation_url_list'::text[])
        AS w(job_name, job_group, job_type, is_durable, max_concurrent, overlap_policy, placement, persists_data,
             requests_recovery, retry, timeout, pause_after_failures, job_data, continuations, capture_logs, description,
-            key_entry, rate_limit, display_name, documentation_url)
+            key_entry, rate_limit, limits, display_name, documentation_url)
  ORDER BY w.job_group, w.job_name
     ON CONFLICT (sched_name, job_group, job_name) DO
 \if :new
@@ -27,8 +27,8 @@ SELECT :'sched', w.job_name, w.job_group, w.job_type, w.is_durable, w.max_concur
        UPDATE
    SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
        max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
-       concurrency_key = excluded.concurrency_key, rate_limit = excluded.rate_limit, placement = excluded.placement,
-       persists_data = excluded.persists_data,
+       concurrency_key = excluded.concurrency_key, rate_limit = excluded.rate_limit, limits = excluded.limits,
+       placement = excluded.placement, persists_data = excluded.persists_data,
        requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
        timeout = excluded.timeout, pause_after_failures = excluded.pause_after_failures,
        continuations = excluded.continuations, display_name = excluded.display_name,
@@ -48,16 +48,16 @@ RETURNING j.job_group, j.job_name, j.xmax <> 0
 -- its key and locked in the order of the keys. A join of both lists was planned for the few jobs that the table had at
 -- its last ANALYZE, and compared each job with all others.
 SELECT j.job_group, j.job_name,
-       (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
-           IS DISTINCT FROM (w.job_type, w.max_concurrent, w.overlap_policy, w.placement, w.rate_limit)
+       (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
+           IS DISTINCT FROM (w.job_type, w.max_concurrent, w.overlap_policy, w.placement, w.rate_limit, w.limits)
            -- The data, which the values of its key come from, may be another.
            OR j.concurrency_key IS NOT NULL OR w.concurrency_key IS NOT NULL
   FROM (SELECT *
           FROM unnest(:'job_group_list'::text[], :'job_name_list'::text[], :'job_type_list'::text[],
                       :'max_concurrent_list'::int[], :'overlap_policy_list'::text[], :'placement_list'::text[],
-                      :'key_entry_list'::text[], :'rate_limit_list'::text[]::jsonb[])
+                      :'key_entry_list'::text[], :'rate_limit_list'::text[]::jsonb[], :'limits_list'::text[])
                AS replacement(job_group, job_name, job_type, max_concurrent, overlap_policy, placement,
-                              concurrency_key, rate_limit)
+                              concurrency_key, rate_limit, limits)
          ORDER BY job_group, job_name) AS w
  CROSS JOIN LATERAL (
     SELECT * FROM qrtz_job_details o
@@ -73,12 +73,12 @@ SELECT j.job_group, j.job_name,
 -- With the switch `new`, nothing that is stored changes, and the states of new triggers are found out under the lock.
 WITH before AS MATERIALIZED (SELECT nextval('qrtz_fire_ids') AS generation)
 INSERT INTO qrtz_triggers AS t (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-       max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, trigger_state, held_by_mode,
+       max_concurrent, overlap_policy, placement, rate_limit, limits, concurrency_key, trigger_state, held_by_mode,
        description, kind, schedule, next_fire_time, prev_fire_time, upcoming, upcoming_is_complete,
        times_triggered, start_time, end_time, priority, misfire_instruction, misfire_threshold, unreconciled,
        calendar_name, job_data, schedule_hash)
 SELECT :'sched', nextval('qrtz_fire_ids'), o.trigger_group, o.trigger_name, o.job_group, o.job_name, j.job_type,
-       j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, own.new_key,
+       j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits, own.new_key,
 \if :new
        'WAITING', false,
 \else
@@ -207,7 +207,7 @@ RETURNING t.trigger_group, t.trigger_name, false, t.next_fire_time, :now
                OFFSET 0) AS same),
        job_group = excluded.job_group, job_name = excluded.job_name, job_type = excluded.job_type,
        max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
-       placement = excluded.placement, rate_limit = excluded.rate_limit, admission = NULL,
+       placement = excluded.placement, rate_limit = excluded.rate_limit, limits = excluded.limits, admission = NULL,
        rate_limited_until = CASE WHEN (t.job_group, t.job_name, t.concurrency_key)
                                     = (excluded.job_group, excluded.job_name, excluded.concurrency_key)
                                  THEN t.rate_limited_until END,
@@ -218,7 +218,7 @@ RETURNING t.trigger_group, t.trigger_name, false, t.next_fire_time, :now
  WHERE :'replace'::bool
 RETURNING t.trigger_group, t.trigger_name, t.generation < (SELECT generation FROM before), t.next_fire_time,
           :now, t.job_group, t.job_name, t.job_type, t.max_concurrent, t.overlap_policy, t.placement,
-          t.rate_limit::text
+          t.rate_limit::text, t.limits
 \endif
 ;
 
@@ -228,13 +228,13 @@ RETURNING t.trigger_group, t.trigger_name, t.generation < (SELECT generation FRO
 UPDATE qrtz_triggers t
    SET trigger_state = j.new_state, held_by_mode = j.new_hold,
        job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
-       placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit,
+       placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit, limits = j.limits,
        -- include: admission_of_job
        -- What the former rate limit said means nothing to another one.
-       admission = CASE WHEN t.rate_limit = j.rate_limit THEN t.admission END,
+       admission = CASE WHEN t.rate_limit = j.rate_limit OR t.limits = j.limits THEN t.admission END,
        rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END
        -- end
-  FROM (SELECT o.row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, own.new_key,
+  FROM (SELECT o.row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits, own.new_key,
                -- include: new_state
                CASE WHEN usual.is_so OR NOT (checked.group_is_paused OR checked.mode_forbids)
                     THEN 'WAITING' ELSE 'PAUSED' END
@@ -257,7 +257,7 @@ UPDATE qrtz_triggers t
              LIMIT 1) AS o
          CROSS JOIN LATERAL (
             SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.concurrency_key, d.rate_limit,
-                   d.job_data
+                   d.limits, d.job_data
               FROM qrtz_job_details d
              WHERE d.sched_name = :'sched' AND d.job_group = o.job_group AND d.job_name = o.job_name
              LIMIT 1) AS j
@@ -291,8 +291,8 @@ UPDATE qrtz_triggers t
    AND (t.trigger_state <> j.new_state OR t.held_by_mode <> j.new_hold
         OR
         -- include: other_job
-        (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit)
-            IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
+        (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit, t.limits)
+            IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
         -- end
         OR t.concurrency_key <> j.new_key);
 
@@ -320,14 +320,16 @@ SELECT 1 / count(*)
            AND NOT EXISTS (
                SELECT FROM unnest(:'groups'::text[], :'names'::text[], :'types'::text[], :'limits'::int[],
                                   :'overlap_policy'::text[], :'placements'::text[],
-                                  :'rate_limits'::text[]::jsonb[])
-                           AS t(job_group, job_name, job_type, max_concurrent, overlap_policy, placement, rate_limit)
+                                  :'rate_limits'::text[]::jsonb[], :'shared_limits'::text[])
+                           AS t(job_group, job_name, job_type, max_concurrent, overlap_policy, placement, rate_limit,
+                                limits)
                  JOIN qrtz_job_details j
                    ON j.sched_name = :'sched' AND j.job_group = t.job_group AND j.job_name = t.job_name
                 WHERE
                       -- include: other_job
-                      (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit)
-                          IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
+                      (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit, t.limits)
+                          IS DISTINCT FROM
+                          (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
                       -- end
        )) AS so;
 
@@ -370,7 +372,7 @@ SELECT CASE WHEN is_new THEN (
 -- tries to claim the trigger blocks it.
 UPDATE qrtz_triggers t
    SET job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
-       placement = j.placement, rate_limit = j.rate_limit,
+       placement = j.placement, rate_limit = j.rate_limit, limits = j.limits,
        concurrency_key =
            -- include: key_of_t
            CASE WHEN j.concurrency_key IS NULL THEN ''
@@ -381,7 +383,7 @@ UPDATE qrtz_triggers t
        ,
        -- include: admission_of_job
        -- What the former rate limit said means nothing to another one.
-       admission = CASE WHEN t.rate_limit = j.rate_limit THEN t.admission END,
+       admission = CASE WHEN t.rate_limit = j.rate_limit OR t.limits = j.limits THEN t.admission END,
        rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END
        -- end
        ,
@@ -404,8 +406,8 @@ UPDATE qrtz_triggers t
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row FROM qrtz_triggers o
      WHERE o.sched_name = :'sched' AND o.job_group = j.job_group AND o.job_name = j.job_name
-       AND ((o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit)
-            IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
+       AND ((o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.limits)
+            IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
             OR o.concurrency_key <>
             -- include: key_of_o
             CASE WHEN j.concurrency_key IS NULL THEN ''
@@ -420,8 +422,8 @@ UPDATE qrtz_triggers t
  WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group AND t.job_name = j.job_name
    AND (
         -- include: other_job
-        (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit)
-            IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
+        (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit, t.limits)
+            IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
         -- end
         OR t.concurrency_key <>
         -- include: key_of_t

@@ -12,7 +12,15 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.store.protocol.fires import DispatchKey
 from quartzpy.store.protocol.scheduling import StoredCalendar
 from quartzpy.store.queries import AnyQuery, Position, RecordQuery
-from quartzpy.store.records import ClusterLoad, ExecutionRecord, JobHeader, Pauses, RunningRecord, TriggerRecord
+from quartzpy.store.records import (
+    ClusterLoad,
+    ExecutionRecord,
+    JobHeader,
+    LimitRecord,
+    Pauses,
+    RunningRecord,
+    TriggerRecord,
+)
 
 _Key = TypeVar("_Key", JobKey, TriggerKey)
 _Record = TypeVar("_Record")
@@ -66,6 +74,10 @@ class QueryStore(Protocol):
 
     def calendars(self, names: Collection[str]) -> dict[str, StoredCalendar]:
         """Return those of these calendars that are stored."""
+        ...
+
+    def limits(self) -> dict[str, LimitRecord]:
+        """Return the limits that jobs share, by their names."""
         ...
 
     def waiting_dispatch_keys(self) -> set[DispatchKey]:

@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, Missed
@@ -128,6 +129,7 @@ class SchedulingStore(Protocol):
                 the differences.
             JobNotFoundError, CalendarNotFoundError: a trigger refers to a job or calendar that is not stored.
             TriggerNeverFiresError: a trigger has no fire time.
+            LimitNotFoundError: a job shares a limit that is not stored.
         """
         ...
 
@@ -195,6 +197,20 @@ class SchedulingStore(Protocol):
 
         Raises:
             CalendarInUseError: a trigger names it.
+        """
+        ...
+
+    # --- limits that jobs share
+
+    def put_limit(self, name: str, limit: Limit) -> None:
+        """Store a limit, or replace it: what is running goes on, and what waits is decided anew at once."""
+        ...
+
+    def delete_limit(self, name: str) -> bool:
+        """Remove a limit. Return False if it is not stored.
+
+        Raises:
+            LimitInUseError: a job shares it.
         """
         ...
 

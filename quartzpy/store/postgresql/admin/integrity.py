@@ -43,6 +43,7 @@ COPIES = _SQL("copies")
 REPAIR_COPIES = _SQL("repair_copies")
 OVERDUE = _SQL("overdue")
 IN_ERROR = _SQL("in_error")
+MISSING_LIMITS = _SQL("missing_limits")
 INDEXES = _SQL("indexes")
 CONSTRAINTS = _SQL("constraints")
 DEAD = _SQL("dead")
@@ -60,6 +61,7 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
         (STUCK, {}, _stuck),
         (COPIES, {}, _copies),
         (IN_ERROR, {"limit": MOST_LISTED_ROWS}, _in_error),
+        (MISSING_LIMITS, {}, _missing_limits),
         (INDEXES, prefix, partial(_indexes, config.table_prefix)),
         (CONSTRAINTS, prefix, partial(_constraints, config.table_prefix)),
         (DEAD, prefix, _dead),
@@ -191,6 +193,14 @@ def _in_error(result: Result) -> list[Finding]:
     rows = tuple(text for _, text in result.rows)
     what = numbered(result.rows[0][0], "trigger is in state ERROR", "triggers are in state ERROR")
     return [Finding(Severity.WARNING, "in-error", what, "remove the cause, then run `quartzpy reset TRIGGER`", rows)]
+
+
+def _missing_limits(result: Result) -> list[Finding]:
+    if not result.rows:
+        return []
+    what = numbered(len(result.rows), "job shares a limit that is not stored", "jobs share limits that are not stored")
+    advice = "they do not fire; set the limits, as `quartzpy set-limit NAME 5` does"
+    return [Finding(Severity.ERROR, "missing-limit", what, advice, _listed([text for (text,) in result.rows]))]
 
 
 def _indexes(prefix: str, result: Result) -> list[Finding]:

@@ -13,8 +13,8 @@ SELECT t.trigger_group || '.' || t.trigger_name
   FROM qrtz_triggers t
   JOIN qrtz_job_details j ON j.sched_name = t.sched_name AND j.job_group = t.job_group AND j.job_name = t.job_name
  WHERE t.sched_name = :'sched'
-   AND (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit)
-       IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
+   AND (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit, t.limits)
+       IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
  ORDER BY 1;
 
 -- name: repair_copies
@@ -22,19 +22,20 @@ SELECT t.trigger_group || '.' || t.trigger_name
 -- be BLOCKED now is blocked by the next acquire step; a wrongly BLOCKED one is found as stuck.
 UPDATE qrtz_triggers t
    SET job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
-       placement = j.placement, rate_limit = j.rate_limit,
+       placement = j.placement, rate_limit = j.rate_limit, limits = j.limits,
        -- include: admission_of_job
        -- What the former rate limit said means nothing to another one.
-       admission = CASE WHEN t.rate_limit = j.rate_limit THEN t.admission END,
+       admission = CASE WHEN t.rate_limit = j.rate_limit OR t.limits = j.limits THEN t.admission END,
        rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END
        -- end
-  FROM (SELECT t.ctid AS row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit
+  FROM (SELECT t.ctid AS row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits
           FROM qrtz_triggers t
           JOIN qrtz_job_details j
             ON j.sched_name = t.sched_name AND j.job_group = t.job_group AND j.job_name = t.job_name
          WHERE t.sched_name = :'sched' AND t.trigger_state <> 'ACQUIRED'
-           AND (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit)
-               IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
+           AND (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit, t.limits)
+               IS DISTINCT FROM
+               (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
            FOR NO KEY UPDATE OF t, j SKIP LOCKED) AS j
  WHERE t.ctid = j.row;
 
@@ -70,6 +71,16 @@ SELECT t.job_type, t.placement, count(*)::int, min(t.next_fire_time)
     OFFSET 0) AS t
  GROUP BY 1, 2
  ORDER BY 4;
+
+-- name: missing_limits
+-- Jobs that share a limit which is not stored. They do not fire.
+SELECT j.job_group || '.' || j.job_name || ' shares ' || n.name
+  FROM qrtz_job_details j
+ CROSS JOIN unnest(string_to_array(j.limits, ',')) AS n(name)
+ WHERE j.sched_name = :'sched' AND (j.rate_limit IS NOT NULL OR j.limits IS NOT NULL)
+   AND NOT EXISTS (SELECT FROM qrtz_limits l
+                    WHERE l.sched_name = j.sched_name AND l.limit_name = n.name OFFSET 0)
+ ORDER BY 1;
 
 -- name: in_error
 -- The last line of a traceback has the error itself.

@@ -174,7 +174,7 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                                LIMIT :'most'::int + 1) AS counted);
 
 -- name: overdue
--- The triggers that are due and wait for a node, by job: those that are late, and those that a rate limit holds back.
+-- The triggers that are due and wait for a node, by job: those that are late, and those that a limit holds back.
 -- They are counted among the first ones of each range of the due index, and among those whose rows say BLOCKED although
 -- no execution blocks them any more. The bound is a subquery, because an index condition cannot use a volatile expression
 -- such as the clock: where nothing is late, all that wait would be read.
@@ -203,8 +203,22 @@ full_jobs AS MATERIALIZED (
          ORDER BY t.slot_pool LIMIT 1) AS other
     -- end
 ),
+-- The limits that jobs share and that admit nothing now.
+full_limits AS MATERIALIZED (
+    SELECT array_agg(l.limit_name::text) AS names
+      FROM qrtz_limits l
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS number FROM qrtz_limit_uses u
+         WHERE u.sched_name = l.sched_name AND u.limit_name = l.limit_name
+           AND EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = u.fire_id OFFSET 0)) AS used
+     WHERE l.sched_name = :'sched'
+       AND (l.max_concurrent <= used.number
+            OR l.tat - ((l.rate_limit ->> 'per_us')::bigint + (l.rate_limit ->> 'limit')::bigint - 1)
+                       / (l.rate_limit ->> 'limit')::bigint * ((l.rate_limit ->> 'burst')::bigint - 1)
+                       * interval '1 microsecond' > :now)
+),
 due AS MATERIALIZED (
-    SELECT t.job_group, t.job_name, t.job_type, t.next_fire_time, t.rate_limited_until,
+    SELECT t.job_group, t.job_name, t.job_type, t.next_fire_time, t.rate_limited_until, t.limits,
            -- include: seen_state
            CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
                 WHEN t.max_concurrent IS NOT NULL
@@ -235,7 +249,9 @@ due AS MATERIALIZED (
 )
 SELECT job_group, job_name, min(job_type), is_held, count(*), min(next_fire_time), min(turn),
        (sum(count(*)) OVER (PARTITION BY is_held))::bigint
-  FROM (SELECT *, coalesce(rate_limited_until > :now, false) AS is_held, GREATEST(next_fire_time, rate_limited_until) AS turn
+  FROM (SELECT *, GREATEST(next_fire_time, rate_limited_until) AS turn,
+               coalesce(rate_limited_until > :now, false)
+               OR coalesce(string_to_array(limits, ',') && (SELECT names FROM full_limits), false) AS is_held
           FROM due WHERE state = 'WAITING') AS one
  WHERE is_held OR turn < :now - :'late'::interval
  GROUP BY job_group, job_name, is_held

@@ -22,12 +22,14 @@ SELECT pg_notify(:'channel', CASE WHEN bool_or(w.at <= clock.at) THEN :'news_of_
     OR NOT EXISTS (
         SELECT FROM (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT')) AS rule(name)
          CROSS JOIN LATERAL (
-            SELECT t.job_type, t.placement FROM qrtz_triggers t
+            SELECT t.job_type, t.placement, t.limits FROM qrtz_triggers t
              WHERE t.sched_name = :'sched' AND t.slot_pool = w.slot_pool AND t.misfire_rule = rule.name
                AND t.trigger_state = 'WAITING' AND t.next_fire_time > clock.at AND t.next_fire_time <= w.at
                AND t.xmin <> pg_current_xact_id()::xid
              ORDER BY t.next_fire_time LIMIT 20) AS earlier
-         WHERE NOT EXISTS (
+         -- No node looks for one that waits for a limit which is used up: the end of an execution wakes it.
+         WHERE earlier.limits IS NULL
+           AND NOT EXISTS (
             SELECT FROM qrtz_node_keys k
              WHERE k.sched_name = :'sched' AND k.job_type = earlier.job_type AND k.placement = earlier.placement
                AND NOT k.runs

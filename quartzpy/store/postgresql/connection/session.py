@@ -146,6 +146,8 @@ class SqlSession:
         """True if the last call that stored without replacing found nothing of it stored; see `storing`."""
         self.has_rate_limits = False
         """True if a job had a rate limit at the last check; see `rate_limits`."""
+        self.has_own_rates = self.has_shared_limits = True
+        """Whether these were rate limits of jobs, and limits that jobs share."""
         self.rates_have_limits = True
         """True if such a job had a limit of executions as well."""
         self.rate_limits_are_short: bool | None = None

@@ -20,6 +20,7 @@ from quartzpy.jobs.fired_trigger import FiredTrigger, FireFacts
 from quartzpy.jobs.job import JobDetail, OverlapPolicyName
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
+from quartzpy.jobs.shared_limit import names_from_text
 from quartzpy.keys import JobKey, TriggerKey, unchecked_key
 from quartzpy.placement import placement_from_text
 from quartzpy.states import Unreconciled
@@ -153,6 +154,7 @@ class JobColumns(NamedTuple):
     job_data: str | None
     continuations: str | None
     capture_logs: str | None
+    limits: str | None
     # The part `rest_of_job` of the SQL: what only the built job has.
     job_description: str | None
     key_entry: str | None
@@ -178,6 +180,7 @@ class JobColumns(NamedTuple):
             job_data=job_data.encode(job.data),
             continuations=job.continuations_text,
             capture_logs=job.capture_logs,
+            limits=job.limits_text,
             job_description=job.description,
             key_entry=job.concurrency_key,
             rate_limit=job.rate_limit.as_text() if job.rate_limit else None,
@@ -211,6 +214,7 @@ class JobColumns(NamedTuple):
             display_name=self.display_name,
             documentation_url=self.documentation_url,
             capture_logs=self.capture_logs,
+            limits=names_from_text(self.limits),
         )
 
 

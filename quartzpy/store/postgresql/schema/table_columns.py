@@ -120,6 +120,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "overlap_policy",
         "concurrency_key",
         "rate_limit",
+        "limits",
         "placement",
         "slot_pool",
         "persists_data",
@@ -138,6 +139,19 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "qrtz_judgements": (
         "sched_name",
         "due_at",
+    ),
+    "qrtz_limit_uses": (
+        "sched_name",
+        "limit_name",
+        "fire_id",
+    ),
+    "qrtz_limits": (
+        "sched_name",
+        "limit_name",
+        "max_concurrent",
+        "rate_limit",
+        "tat",
+        "full_until",
     ),
     "qrtz_locks": (
         "sched_name",
@@ -218,6 +232,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "placement",
         "slot_pool",
         "rate_limit",
+        "limits",
         "rate_limited_until",
         "description",
         "kind",

@@ -32,9 +32,20 @@ VIEWS: Mapping[str, View] = {
             "executing": "The number of executions that run.",
         },
     ),
+    "qrtz_limit_usage": View(
+        "A limit that jobs share. `is_used_up` says that it admits no fire now.",
+        {
+            "sched_name": "",
+            "limit_name": "",
+            "max_concurrent": "",
+            "rate_limit": "",
+            "in_use": "The number of executions and claims that use it.",
+            "is_used_up": "",
+        },
+    ),
     "qrtz_due_now": View(
-        "A trigger that could fire now: it waits, its fire time has come, its job is below its limit, and no rate limit"
-        " holds it back.",
+        "A trigger that could fire now: it waits, its fire time has come, its job is below its limit, and neither a"
+        " rate limit nor a limit that jobs share holds it back.",
         {
             **_TRIGGER,
             "placement": "",

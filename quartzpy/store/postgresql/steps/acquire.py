@@ -24,7 +24,7 @@ from quartzpy.store.postgresql.connection.session import SqlSession, require_epo
 from quartzpy.store.postgresql.schema.rows import CLAIMED, by_outcome
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.bad_rows import set_aside_waiting
-from quartzpy.store.postgresql.steps.rate_limits import around, note_admissions
+from quartzpy.store.postgresql.steps.rate_limits import ClaimWithinLimits, around
 from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Node
 
 BACKLOG = 50
@@ -140,14 +140,14 @@ def _acquire(
             done = step.peek(taken)
             # The rate limits were not asked.
             return (replace(done, turn=done.waiting.now) if session.has_rate_limits else done).outcome()
-    applied = session.has_new, session.has_rate_limits
+    applied = _what_is_asked(session)
     everything = (
         session.has_new
         or (session.has_rate_limits and session.rates_have_limits)
         or session.next_due.limited_is_due(slots, look_ahead)
     )
     done = step.claim(ACQUIRE if everything else step.unlimited)
-    needed = session.has_new, session.has_rate_limits
+    needed = _what_is_asked(session)
     is_incomplete = any(need and not was for need, was in zip(needed, applied, strict=True))
     if not done.taken and (is_incomplete or (not everything and done.limited_is_due(look_ahead))):
         # Triggers that this step has not looked at may be due already.
@@ -159,6 +159,13 @@ def _acquire(
     if session.has_backlog and not done.limited_is_due(look_ahead) and done.waiting.new is None:
         session.next_due.note_backlog(slots, done.taken[-1][_SCHEDULED_TIME])
     return done.outcome()
+
+
+def _what_is_asked(session: SqlSession) -> tuple[bool, ...]:
+    """Return what the step does beside claiming: whether it reconciles triggers, and which kinds of limits it asks."""
+    has_limits = session.has_rate_limits
+    kinds = has_limits and session.has_own_rates, has_limits and session.has_shared_limits
+    return session.has_new, has_limits, *kinds
 
 
 def _leaves_some(acquired: Acquisition, limit: int) -> bool:
@@ -256,6 +263,8 @@ class _Step:
             session.refused.meet(waiting.new_pools)
         session.has_new = waiting.new is not None
         session.next_due.note_waiting(waiting.new)
+        if waiting.has_rate_limits and not session.has_rate_limits:
+            session.has_own_rates = session.has_shared_limits = True
         session.has_rate_limits = waiting.has_rate_limits
         session.next_due.note(self.slots, waiting.now, done.soonest, waiting.soonest_limited)
         session.next_due.note_read(
@@ -288,22 +297,30 @@ class _Step:
         if self.is_costly:
             # A read without the lock walks over the triggers of other nodes, and the step begins behind them.
             self.peek()
-        read, limits = self._next_read(), session.has_rate_limits
-        *results, answer = session.locked(*self._statements(text, _begins(read)), keeps_next_due=True)
-        taken = results[-4] if limits else results[-1]
-        turn, meets_undecided = note_admissions(session, results[-5], results[-1]) if limits else (None, False)
+        read = self._next_read()
+        sinces = _begins(read)
+        claiming, before = self._claiming(text, sinces), self._before()
+        statements = [*before, *claiming.statements, self._next_due(sinces)]
+        *results, answer = session.locked(*statements, keeps_next_due=True)
+        results = results[len(before) :]
+        taken = results[claiming.of_acquire]
         waiting = _Waiting(*require_epoch(self._node, answer))
+        turn, meets_undecided = claiming.note(session, results, waiting.now) if claiming.turns else (None, False)
         return self._noted(_RoundTrip(waiting, taken.rows, turn, meets_undecided, read))
 
-    def _statements(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> list[BoundStatement]:
-        session = self._session
-        reconcile = [session.bind(RECONCILE_NEW)] if session.has_new else []
+    def _before(self) -> list[BoundStatement]:
+        return [self._session.bind(RECONCILE_NEW)] if self._session.has_new else []
+
+    def _claiming(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> ClaimWithinLimits:
+        """Return the statement that claims triggers, with those that ask the limits of jobs where there are any."""
         claim = self._claim(text, sinces, **values)
-        return [
-            *reconcile,
-            *(around(session, claim, refuses_many=self._refuses_many) if session.has_rate_limits else [claim]),
-            self._next_due(sinces, **values),
-        ]
+        if self._session.has_rate_limits:
+            return around(self._session, claim, refuses_many=self._refuses_many)
+        return ClaimWithinLimits([claim], 0, (), ())
+
+    def _statements(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> list[BoundStatement]:
+        claiming = self._claiming(text, sinces, **values)
+        return [*self._before(), *claiming.statements, self._next_due(sinces, **values)]
 
     def _claim(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> BoundStatement:
         changing: dict[str, Any] = {"sinces": sinces, "admits": self._session.has_rate_limits}

@@ -375,7 +375,7 @@ claimed AS MATERIALIZED (
            c.revision AS calendar_revision,
            CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming_instants, t.upcoming_is_complete,
            t.coalesced, j.node_deaths, j.pause_after_failures, j.continuations::text AS continuations,
-           t.max_concurrent, j.capture_logs, j.is_durable AS job_is_durable,
+           t.max_concurrent, j.capture_logs, j.is_durable AS job_is_durable, j.limits,
            t.decision, t.concurrency_key, t.overlap_policy, j.requests_recovery, c.calendar::text AS calendar_text,
            t.kind, t.schedule::text AS schedule, t.description, t.start_time, t.end_time, t.priority,
            t.misfire_instruction, t.misfire_threshold, t.calendar_name,
@@ -748,7 +748,7 @@ claimed AS MATERIALIZED (
            c.revision AS calendar_revision,
            CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming_instants, t.upcoming_is_complete,
            t.coalesced, j.node_deaths, j.pause_after_failures, j.continuations::text AS continuations,
-           t.max_concurrent, j.capture_logs, j.is_durable AS job_is_durable,
+           t.max_concurrent, j.capture_logs, j.is_durable AS job_is_durable, j.limits,
            t.decision, t.concurrency_key, t.overlap_policy, j.requests_recovery, c.calendar::text AS calendar_text,
            t.kind, t.schedule::text AS schedule, t.description, t.start_time, t.end_time, t.priority,
            t.misfire_instruction, t.misfire_threshold, t.calendar_name,
@@ -893,7 +893,8 @@ SELECT node.at,
        -- triggers that users' transactions have stored, and that no step has reconciled yet
        (SELECT min(n.next_fire_time) FROM qrtz_triggers n WHERE n.sched_name = :'sched' AND n.unreconciled = 'NEW'),
        of_pools.limited,
-       EXISTS (SELECT FROM qrtz_job_details WHERE sched_name = :'sched' AND rate_limit IS NOT NULL),
+       EXISTS (SELECT FROM qrtz_job_details WHERE sched_name = :'sched'
+                                                   AND (rate_limit IS NOT NULL OR limits IS NOT NULL)),
        -- Slot pools for which triggers wait and that this node has not met: the first between each two that it has, and
        -- behind the last. So the fronts of those that it has met are not read.
        ARRAY(SELECT following_met.slot_pool
@@ -949,10 +950,10 @@ SELECT met.job_type, met.placement
 UPDATE qrtz_triggers t
    SET trigger_state = j.new_state, held_by_mode = j.new_hold, unreconciled = NULL,
        job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
-       placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit,
+       placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit, limits = j.limits,
        -- include: admission_of_job
        -- What the former rate limit said means nothing to another one.
-       admission = CASE WHEN t.rate_limit = j.rate_limit THEN t.admission END,
+       admission = CASE WHEN t.rate_limit = j.rate_limit OR t.limits = j.limits THEN t.admission END,
        rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END
        -- end
   FROM (SELECT o.row, j.*, own.new_key,
@@ -981,7 +982,7 @@ UPDATE qrtz_triggers t
                FOR NO KEY UPDATE SKIP LOCKED) AS o
          CROSS JOIN LATERAL (
             SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.concurrency_key, d.rate_limit,
-                   d.job_data
+                   d.limits, d.job_data
               FROM qrtz_job_details d
              WHERE d.sched_name = :'sched' AND d.job_group = o.job_group AND d.job_name = o.job_name
              LIMIT 1

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from quartzpy.keys import JobKey
@@ -23,7 +23,7 @@ from quartzpy.store.postgresql.connection.locks import LockName
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.postgresql.steps import failures, halts, plain_completions
+from quartzpy.store.postgresql.steps import failures, halts, plain_completions, shared_limits
 from quartzpy.store.postgresql.steps.completion_effects import effects
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 
@@ -89,17 +89,23 @@ def _makes_triggers_due(completion: Completion) -> bool:
     """Return whether an end may store, release or move a trigger, so that another one is due next."""
     return (
         completion.fired.max_concurrent is not None
+        or completion.fired.limits is not None
         or completion.fired.continues
         or completion.retry_after is not None
         or completion.moves_its_trigger()
     )
 
 
-def _earliest_of(results: list[Result]) -> datetime | None:
-    """Return the soonest fire time of the triggers that the ends have released."""
-    _, _, _, earliest, *_ = results[0].rows[0]
-    at: datetime | None = earliest
-    return at
+def earliest_of(completions: Sequence[Completion], results: Sequence[Result]) -> datetime | None:
+    """Return the soonest fire time of the triggers that the ends have released, or that wait for limits of theirs.
+
+    `results` are those of `statements`.
+    """
+    _, _, _, released, *_ = results[0].rows[0]
+    # What waits for limits that jobs share is read by the last statement.
+    asking = results[-1].rows[0][0] if any(c.fired.limits for c in completions) else None
+    earliest: datetime | None = min((at for at in (released, asking) if at is not None), default=None)
+    return earliest
 
 
 def _complete_with_lock(
@@ -111,9 +117,10 @@ def _complete_with_lock(
         *pipeline,
         keeps_next_due=not (asks or any(map(_makes_triggers_due, completions))),
         # What is stored or moved by ends that ask for nothing is due later than now, or it is the earliest.
-        soonest=None if asks else _earliest_of,
+        soonest=None if asks else partial(earliest_of, completions),
     )
-    now, done, twice, earliest, _, *more = results[0].rows[0]
+    now, done, twice, _, _, *more = results[0].rows[0]
+    earliest = earliest_of(completions, results)
     repeating = {c.fired.fire_id for c in completions if c.retry_after is not None}
     stopped = repeating.intersection(more[0]) if repeating else repeating
     is_counted = any(c.counts_for_pause for c in completions)
@@ -190,7 +197,7 @@ def _complete_of_job(
         fenced = others.difference(held, recorded)
     if not own:
         return CompletionOutcome(session.now(), fenced=fenced, deferred=held)
-    now, _, twice, earliest, _, *more = results[1].rows[0]
+    now, _, twice, _, _, *more = results[1].rows[0]
     for fire_id in twice:
         logger.error("the instant of fire %s was executed before; please report this", fire_id)
     repeating = {c.fired.fire_id for c in own if c.retry_after is not None}
@@ -198,7 +205,7 @@ def _complete_of_job(
         now,
         fenced=fenced,
         deferred=held,
-        earliest_unblocked=earliest,
+        earliest_unblocked=earliest_of(own, results[1:-1]),
         paused=[own[0].fired.job_key] if has_paused else [],
         stopped=repeating.intersection(more[0]) if repeating else repeating,
     )
@@ -265,4 +272,6 @@ def statements(
         # Its result is the second of the round trip; see `complete`.
         *([failures.count(session, counted, at_length=at_length)] if counted else []),
         *effects(session, node, completions, at_length=at_length),
+        # Its result is the last of the round trip; see `earliest_of`.
+        *shared_limits.freed(session, node, completions, wakes_others=wakes_others),
     ]

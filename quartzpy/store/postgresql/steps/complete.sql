@@ -148,7 +148,7 @@ followers AS MATERIALIZED (
       FROM links l
      CROSS JOIN LATERAL (
         SELECT o.job_group, o.job_name, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode,
-               o.rate_limit, o.concurrency_key, o.job_data
+               o.rate_limit, o.limits, o.concurrency_key, o.job_data
           FROM qrtz_job_details o
          WHERE o.ctid = l.row
            FOR NO KEY UPDATE SKIP LOCKED) AS j
@@ -161,13 +161,13 @@ followers AS MATERIALIZED (
 -- locked first. The lock is stronger than the foreign key requires, because the check of the key would wait for a row
 -- that was updated and then locked.
 repeatable AS MATERIALIZED (
-    SELECT e.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.mode
+    SELECT e.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits, j.mode
       FROM ended e
      CROSS JOIN LATERAL (
         SELECT r.job_group, r.job_name FROM qrtz_fired_triggers r
          WHERE r.fire_id = e.fire_id AND r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f
      CROSS JOIN LATERAL (
-        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.mode
+        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.limits, o.mode
           FROM qrtz_job_details o
          WHERE o.sched_name = :'sched' AND o.job_group = f.job_group AND o.job_name = f.job_name
            FOR NO KEY UPDATE SKIP LOCKED) AS j
@@ -380,11 +380,11 @@ released AS (
 -- not asked again about one that was handed back, because it was charged for that run already.
 retried AS (
     INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule, trigger_state,
+        max_concurrent, overlap_policy, placement, rate_limit, limits, concurrency_key, kind, schedule, trigger_state,
         held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, admission,
         attempt, coalesced_fire_times, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'RETRYING_JOBS', 'retry_' || f.attempt || '_' || f.fire_id,
-           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
+           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits,
            f.concurrency_key, 'simple', '{"interval_us": 0, "repeat_count": 0}',
            CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
            j.mode = 'DISABLED' AND NOT pause.applies,
@@ -415,11 +415,11 @@ retried AS (
 continued AS (
     -- include: continued
     INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule, trigger_state,
+        max_concurrent, overlap_policy, placement, rate_limit, limits, concurrency_key, kind, schedule, trigger_state,
         held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, attempt,
         coalesced_fire_times, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || j.fire_id || '_' || j.place,
-           j.job_group, j.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
+           j.job_group, j.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits,
            CASE WHEN j.concurrency_key IS NULL THEN ''
                 ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
                         FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(j.link_data, '{}'))

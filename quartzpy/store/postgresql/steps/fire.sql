@@ -179,7 +179,7 @@ claimed AS MATERIALIZED (
            c.revision AS calendar_revision,
            CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming_instants, t.upcoming_is_complete,
            t.coalesced, j.node_deaths, j.pause_after_failures, j.continuations::text AS continuations,
-           t.max_concurrent, j.capture_logs, j.is_durable AS job_is_durable,
+           t.max_concurrent, j.capture_logs, j.is_durable AS job_is_durable, j.limits,
            t.decision, t.concurrency_key, t.overlap_policy, j.requests_recovery, c.calendar::text AS calendar_text,
            t.kind, t.schedule::text AS schedule, t.description, t.start_time, t.end_time, t.priority,
            t.misfire_instruction, t.misfire_threshold, t.calendar_name,

@@ -102,7 +102,7 @@ SELECT f.fire_id, f.fired_time AS fire_time, f.trigger_group, f.trigger_name, f.
        CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming_instants,
        coalesce(t.upcoming_is_complete, true) AS upcoming_is_complete, f.coalesced_fire_times AS coalesced,
        coalesce(j.node_deaths, 0) AS node_deaths, j.pause_after_failures, j.continuations::text AS continuations,
-       f.max_concurrent, j.capture_logs, coalesce(j.is_durable, false) AS job_is_durable,
+       f.max_concurrent, j.capture_logs, coalesce(j.is_durable, false) AS job_is_durable, j.limits,
        'FIRE'::text AS decision, f.concurrency_key, coalesce(t.overlap_policy, 'block') AS overlap_policy,
        f.requests_recovery, c.calendar::text AS calendar_text, coalesce(t.kind, 'simple') AS kind,
        coalesce(t.schedule, '{"interval_us": 0, "repeat_count": 0}')::text AS schedule,

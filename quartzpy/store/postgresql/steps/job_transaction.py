@@ -88,8 +88,8 @@ class WorkTransaction:
             self._session.bind(STANDS, fire_id=completion.fired.fire_id, epoch=node.epoch),
         ]
         answers = self._commit([*held, self._ours, *statements], completion.fired.fire_id)
-        now, _, _, earliest, *_ = answers[len(held) + 1 + len(changes) + 1].rows[0]
-        return CompletionOutcome(now, earliest_unblocked=earliest)
+        results = answers[len(held) + 1 + len(changes) + 1 : -1]
+        return CompletionOutcome(results[0].rows[0][0], earliest_unblocked=complete.earliest_of([completion], results))
 
     def commit(self, node: Node, fire_id: int) -> None:
         guard = self._session.bind(CLAIM_STANDS, fire_id=fire_id, epoch=node.epoch, instance=node.instance_id)

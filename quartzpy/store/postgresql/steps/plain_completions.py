@@ -1,12 +1,12 @@
 """The completion of executions that affect nothing else: no lock is taken.
 
-An execution ends plainly if its job has no limit, no data to store, no successors and nothing to count, and if it
-does not move its trigger. Its completion deletes its own row of `fired_triggers`, adds its own row to the history, and
-may append fire times to its trigger, or delete that trigger if this was its last fire. TRIGGER_ACCESS protects
-decisions that depend on several rows: which triggers a node takes, whether a job is at its limit, whether a job has a
-trigger left. None of them reads or writes the rows of such an execution, if the job is durable. If it is not, the end
-of a trigger may be the end of its job; that is decided under the lock, because two completions of the job's last two
-triggers do not see each other's deletion. The other transactions that touch the rows:
+An execution ends plainly if its job neither has nor shares a limit, has no data to store, no successors and nothing to
+count, and if it does not move its trigger. Its completion deletes its own row of `fired_triggers`, adds its own row to
+the history, and may append fire times to its trigger, or delete that trigger if this was its last fire. TRIGGER_ACCESS
+protects decisions that depend on several rows: which triggers a node takes, whether a job is at its limit, whether a
+job has a trigger left. None of them reads or writes the rows of such an execution, if the job is durable. If it is not,
+the end of a trigger may be the end of its job; that is decided under the lock, because two completions of the job's
+last two triggers do not see each other's deletion. The other transactions that touch the rows:
 
 - A recovery of this node deletes the same row. Whoever locks the row first ends the execution: the recovery skips a row
   that is locked here and leaves it to its next pass, and this statement skips a row that the recovery has locked, and
@@ -66,6 +66,7 @@ def is_plain(completion: Completion) -> bool:
     fired = completion.fired
     return (
         fired.max_concurrent is None
+        and fired.limits is None
         and completion.instruction is CompletionInstruction.NOOP
         and completion.job_data is None
         and completion.retry_after is None

@@ -18,19 +18,26 @@ cluster wait for it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.steps import shared_limits
 
 _SQL = SqlFile("steps/rate_limits.sql")
 ADMIT = _SQL("admit")
 SPEND = _SQL("spend")
 PRUNE = _SQL("prune")
 NEXT_TURN = _SQL("next_turn")
-
+OF_MANY_REFUSED = {
+    ADMIT: _SQL("admit", refuses_many=True),
+    NEXT_TURN: _SQL("next_turn", refuses_many=True),
+    **shared_limits.OF_MANY_REFUSED,
+}
 
 LOOKS_AT, LOOKS_AT_BESIDE = 500, 50
 """The number of due triggers of each slot pool that a step asks the limits about.
@@ -40,36 +47,60 @@ admit few, or what the limits hold back would take the time of what may fire.
 """
 
 
-def note_admissions(session: SqlSession, admitted: Result, turn: Result) -> tuple[datetime | None, bool]:
-    """Keep what the next step may expect of the limits; return the answer of `NEXT_TURN`.
+@dataclass(frozen=True)
+class ClaimWithinLimits:
+    """An acquire statement between those that apply the limits of jobs, and what their answers say."""
 
-    That is the next turn, and whether this node has yet to say whether it runs the trigger.
-    """
-    _, session.rate_limits_are_short = admitted.rows[0]
-    next_turn, meets_undecided, session.rates_have_limits = turn.rows[0]
-    return next_turn, bool(meets_undecided)
+    statements: list[BoundStatement]
+    of_acquire: int
+    """The position of the acquire statement."""
+    admitting: Sequence[int]
+    """The positions of the statements that admit triggers."""
+    turns: Sequence[int]
+    """Those of the statements that read the next turns."""
+
+    def note(self, session: SqlSession, results: Sequence[Result], now: datetime) -> tuple[datetime | None, bool]:
+        """Keep what the next step may expect of the limits; return the next turn.
+
+        Also return whether this node has yet to say whether it runs a trigger that waits for its turn.
+        """
+        turns = [results[position].rows[0] for position in self.turns]
+        before = session.has_own_rates, session.has_shared_limits
+        session.rates_have_limits, session.has_own_rates, session.has_shared_limits = turns[-1][2]
+        session.rate_limits_are_short = all(results[position].rows[0][1] for position in self.admitting)
+        kinds = session.has_own_rates, session.has_shared_limits
+        # The first job of a kind was stored since the last step, and its limits were not asked.
+        is_incomplete = any(has and not had for has, had in zip(kinds, before, strict=True))
+        next_turn = now if is_incomplete else min((at for at, *_ in turns if at is not None), default=None)
+        return next_turn, any(bool(row[1]) for row in turns)
 
 
-def around(session: SqlSession, acquire: BoundStatement, *, refuses_many: bool = False) -> list[BoundStatement]:
-    """Return the acquire statement between those that apply the rate limits; the last one is `NEXT_TURN`.
+def around(session: SqlSession, acquire: BoundStatement, *, refuses_many: bool = False) -> ClaimWithinLimits:
+    """Return the acquire statement between those that apply the limits which jobs have.
 
     `refuses_many`: the dispatch keys that the node has refused are too many to be named.
     """
     of_turn = ("epoch", "slot_pools", "refused", "passed_over")
     names = (*of_turn, "instance", "threshold", "limit", "workers", "group_slots")
     values: dict[str, Any] = {name: acquire.values[name] for name in names}
+    turn_values = {name: values[name] for name in of_turn}
     is_beside_backlog = session.has_backlog and session.rate_limits_are_short is not False
-    return [
-        session.bind(
-            _SQL("admit", refuses_many=True) if refuses_many else ADMIT,
-            **values,
-            looks_at=LOOKS_AT_BESIDE if is_beside_backlog else LOOKS_AT,
-        ),
-        acquire,
-        session.bind(SPEND),
-        session.bind(PRUNE),
-        session.bind(
-            _SQL("next_turn", refuses_many=True) if refuses_many else NEXT_TURN,
-            **{name: values[name] for name in of_turn},
-        ),
-    ]
+
+    def text(own: str) -> str:
+        return OF_MANY_REFUSED[own] if refuses_many else own
+
+    before: list[BoundStatement] = []
+    after: list[BoundStatement] = []
+    turns: list[BoundStatement] = []
+    if session.has_own_rates:
+        looks_at = LOOKS_AT_BESIDE if is_beside_backlog else LOOKS_AT
+        before.append(session.bind(text(ADMIT), **values, looks_at=looks_at))
+        after += [session.bind(SPEND), session.bind(PRUNE)]
+    if session.has_shared_limits:
+        before.append(session.bind(text(shared_limits.ADMIT), **values))
+        after.append(session.bind(shared_limits.CHARGE))
+        turns.append(session.bind(text(shared_limits.NEXT_TURN), **turn_values, threshold=values["threshold"]))
+    turns.append(session.bind(text(NEXT_TURN), **turn_values))
+    statements = [*before, acquire, *after, *turns]
+    first_turn = len(statements) - len(turns)
+    return ClaimWithinLimits(statements, len(before), range(len(before)), range(first_turn, len(statements)))

@@ -199,15 +199,18 @@ DELETE FROM qrtz_rate_limits
    AND tat <= :now AND (queued_until IS NULL OR queued_until <= :now);
 
 -- name: next_turn
--- The earliest instant at which a rate limit is to be asked about a trigger; whether this node has yet to say that it
--- runs one of the first; and whether jobs with a rate limit have a limit of executions as well, or are too many to see.
+-- The earliest instant at which a rate limit is to be asked about a trigger; and whether this node has yet to say that it
+-- runs one of the first. And of the jobs that ask limits: whether some have a limit of executions as well, whether some
+-- have a rate limit, and whether some share limits; or whether they are too many to see.
 SELECT min(front.at),
        bool_or(NOT EXISTS (SELECT FROM qrtz_node_keys k
                             WHERE k.epoch = :'epoch'::bigint AND k.job_type = front.job_type
                               AND k.placement = front.placement AND k.runs OFFSET 0)),
-       (SELECT count(*) = 100 OR coalesce(bool_or(j.max_concurrent IS NOT NULL), false)
-          FROM (SELECT max_concurrent FROM qrtz_job_details
-                 WHERE sched_name = :'sched' AND rate_limit IS NOT NULL LIMIT 100) AS j)
+       (SELECT ARRAY[count(*) = 100 OR coalesce(bool_or(j.max_concurrent IS NOT NULL), false),
+                     count(*) = 100 OR coalesce(bool_or(j.limits IS NULL), false),
+                     count(*) = 100 OR coalesce(bool_or(j.limits IS NOT NULL), false)]
+          FROM (SELECT max_concurrent, limits FROM qrtz_job_details
+                 WHERE sched_name = :'sched' AND (rate_limit IS NOT NULL OR limits IS NOT NULL) LIMIT 100) AS j)
   FROM unnest(:'slot_pools'::text[]) AS pool(slot_pool)
  CROSS JOIN LATERAL (
     SELECT greatest(t.rate_limited_until, t.next_fire_time) AS at, t.job_type, t.placement FROM qrtz_triggers t

@@ -76,10 +76,10 @@ abandoned AS MATERIALIZED (
 -- locked first. The lock is stronger than the foreign key requires, because the check of the key would wait for a row
 -- that was updated and then locked.
 repeatable AS MATERIALIZED (
-    SELECT a.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.mode
+    SELECT a.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits, j.mode
       FROM abandoned a
      CROSS JOIN LATERAL (
-        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.mode
+        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.limits, o.mode
           FROM qrtz_job_details o
          WHERE o.sched_name = :'sched' AND o.job_group = a.job_group AND o.job_name = a.job_name
            FOR NO KEY UPDATE SKIP LOCKED) AS j
@@ -107,7 +107,7 @@ followers AS MATERIALIZED (
       FROM links l
      CROSS JOIN LATERAL (
         SELECT o.job_group, o.job_name, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode,
-               o.rate_limit, o.concurrency_key, o.job_data
+               o.rate_limit, o.limits, o.concurrency_key, o.job_data
           FROM qrtz_job_details o
          WHERE o.ctid = l.row
            FOR NO KEY UPDATE SKIP LOCKED) AS j
@@ -231,12 +231,12 @@ released AS (
 -- knows whether the job had begun.
 reruns AS (
     INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule, trigger_state,
+        max_concurrent, overlap_policy, placement, rate_limit, limits, concurrency_key, kind, schedule, trigger_state,
         held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, attempt,
         coalesced_fire_times, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'RECOVERING_JOBS',
            'recover_' || left(f.instance_id, 150) || '_' || f.fire_id,
-           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
+           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits,
            f.concurrency_key, 'simple', '{"interval_us": 0, "repeat_count": 0}',
            CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
            j.mode = 'DISABLED' AND NOT pause.applies,
@@ -266,11 +266,11 @@ reruns AS (
 continued AS (
     -- include: continued
     INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule, trigger_state,
+        max_concurrent, overlap_policy, placement, rate_limit, limits, concurrency_key, kind, schedule, trigger_state,
         held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, attempt,
         coalesced_fire_times, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || j.fire_id || '_' || j.place,
-           j.job_group, j.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
+           j.job_group, j.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits,
            CASE WHEN j.concurrency_key IS NULL THEN ''
                 ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
                         FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(j.link_data, '{}'))

@@ -31,6 +31,12 @@ def are_all_instants(column: str) -> str:
     return f"({FIRST_INSTANT} <= ALL ({column}) AND {AFTER_LAST_INSTANT} > ALL ({column})) IS TRUE"
 
 
+IS_RATE_LIMIT = (
+    "rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000"
+    " AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000"
+    " AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE"
+)
+"""The condition that the column `rate_limit` has values with which the steps can compute."""
 FIRST_INSTANT = "timestamptz '0001-01-01 00:00:00+00'"
 AFTER_LAST_INSTANT = "timestamptz '10000-01-01 00:00:00+00'"
 

@@ -19,8 +19,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
+from quartzpy.keys import MAX_NAME_LENGTH
 from quartzpy.states import FiredState, NodeMode
-from quartzpy.store.postgresql.schema.tables.base import Instant, Name, are_instants, metadata, one_of
+from quartzpy.store.postgresql.schema.tables.base import IS_RATE_LIMIT, Instant, Name, are_instants, metadata, one_of
 
 fired_triggers = Table(
     "qrtz_fired_triggers",
@@ -100,6 +101,39 @@ rate_limits = Table(
 )
 # acquire: the rows that mean nothing
 Index("qrtz_rate_limits_tat", rate_limits.c.sched_name, rate_limits.c.tat)
+
+LimitName = String(MAX_NAME_LENGTH, collation="C")
+
+limits = Table(
+    "qrtz_limits",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    # Jobs name it in their column limits, which has the same collation.
+    Column("limit_name", LimitName, nullable=False),
+    # The number of executions of all these jobs at the same time; NULL: any.
+    Column("max_concurrent", Integer),
+    # The fires of all these jobs in a period, in the form that jobs have; NULL: any.
+    Column("rate_limit", JSONB),
+    # The theoretical arrival time of the next fire; see qrtz_rate_limits.
+    Column("tat", Instant),
+    # All slots were taken until this instant, or the limit was another one: nothing that waited for it is late.
+    Column("full_until", Instant, nullable=False),
+    PrimaryKeyConstraint("sched_name", "limit_name", name="qrtz_limits_pkey"),
+    CheckConstraint("max_concurrent >= 0", name="qrtz_limits_max_concurrent_check"),
+    CheckConstraint(IS_RATE_LIMIT, name="qrtz_limits_rate_limit_check"),
+    CheckConstraint(are_instants("tat", "full_until"), name="qrtz_limits_instants_check"),
+)
+
+limit_uses = Table(
+    "qrtz_limit_uses",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("limit_name", LimitName, nullable=False),
+    # The claim or the execution that uses a slot of the limit. The slot is free once its row is gone, for whatever
+    # reason: nothing has to give it back. Rows of free slots are deleted by the next acquire step that counts them.
+    Column("fire_id", BigInteger, nullable=False),
+    PrimaryKeyConstraint("sched_name", "limit_name", "fire_id", name="qrtz_limit_uses_pkey"),
+)
 
 scheduler_state = Table(
     "qrtz_scheduler_state",

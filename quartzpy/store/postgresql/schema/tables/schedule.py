@@ -21,19 +21,21 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from quartzpy.states import Admission, JobMode, Missed, OverlapPolicy, TriggerState, Unreconciled
-from quartzpy.store.postgresql.schema.tables.base import Instant, Name, are_all_instants, are_instants, metadata, one_of
-
-IS_RATE_LIMIT = (
-    "rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000"
-    " AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000"
-    " AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE"
+from quartzpy.store.postgresql.schema.tables.base import (
+    IS_RATE_LIMIT,
+    Instant,
+    Name,
+    are_all_instants,
+    are_instants,
+    metadata,
+    one_of,
 )
 
 # As `states.misfire_rule_of`. Its casts are those that the server writes: alembic compares the texts.
 MISFIRE_RULE = (
     "CASE WHEN unreconciled IS NOT NULL THEN 'NEW'::text"
     " WHEN missed_policy IS NOT NULL OR admission::text = 'LATE'::text THEN 'LATE'::text"
-    " WHEN rate_limit IS NOT NULL AND admission IS NULL THEN 'RATE_LIMIT'::text"
+    " WHEN (rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission IS NULL THEN 'RATE_LIMIT'::text"
     " WHEN admission IS NOT NULL OR catch_up_until IS NOT NULL"
     " OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text"
     " WHEN misfire_threshold IS NULL THEN 'SCHEDULER'::text ELSE 'OWN'::text END"
@@ -63,6 +65,8 @@ job_details = Table(
     Column("concurrency_key", Name),
     # The limit of fires in a period: {"limit": 10, "per_us": 60000000, "burst": 1}; NULL is no limit.
     Column("rate_limit", JSONB),
+    # The names of the limits that it shares with other jobs, in their order: "crm,erp"; NULL: it shares none.
+    Column("limits", Text(collation="C")),
     # The executor, group and labels that it asks for; empty where it runs anywhere.
     Column("placement", Text, nullable=False, server_default=text("''")),
     # The executor and the group of the placement: the jobs that share the slots of a node. It is computed here.
@@ -92,6 +96,7 @@ job_details = Table(
     CheckConstraint(one_of("overlap_policy", OverlapPolicy), name="qrtz_job_details_when_full_check"),
     # Values that the steps compute with: one that they cannot is refused when somebody stores it by hand.
     CheckConstraint(IS_RATE_LIMIT, name="qrtz_job_details_rate_limit_check"),
+    CheckConstraint("limits IS NULL OR rate_limit IS NULL", name="qrtz_job_details_limits_check"),
     CheckConstraint(
         "timeout > interval '0' AND timeout <= interval '876600 hours'", name="qrtz_job_details_timeout_check"
     ),
@@ -107,11 +112,11 @@ Index(
     job_details.c.sched_name,
     postgresql_where=text("mode <> 'ENABLED'"),
 )
-# acquire: has any job a rate limit?
+# acquire: has any job a rate limit, or one that it shares?
 Index(
     "qrtz_job_details_rate_limit",
     job_details.c.sched_name,
-    postgresql_where=text("rate_limit IS NOT NULL"),
+    postgresql_where=text("rate_limit IS NOT NULL OR limits IS NOT NULL"),
 )
 # complete: the few jobs whose success resets node_deaths
 Index(
@@ -159,6 +164,7 @@ triggers = Table(
     # The executor and the group of the placement: the triggers that share the slots of a node. It is computed here.
     Column("slot_pool", Text(collation="C"), Computed(SLOT_POOL, persisted=True), nullable=False),
     Column("rate_limit", JSONB),
+    Column("limits", Text(collation="C")),
     # The rate limit holds the trigger back until then, and is asked again; an instant in the past means nothing.
     Column("rate_limited_until", Instant),
     Column("description", Text),
@@ -229,7 +235,7 @@ triggers = Table(
     CheckConstraint(one_of("missed_policy", (Missed.SKIP, Missed.ONCE)), name="qrtz_triggers_missed_policy_check"),
     CheckConstraint(one_of("unreconciled", Unreconciled), name="qrtz_triggers_unreconciled_check"),
     CheckConstraint(
-        f"admission IS NULL OR (rate_limit IS NOT NULL AND {one_of('admission', Admission)})",
+        f"admission IS NULL OR ((rate_limit IS NOT NULL OR limits IS NOT NULL) AND {one_of('admission', Admission)})",
         name="qrtz_triggers_admission_check",
     ),
     # Within the range that an instant can be shifted by, because acquire subtracts it, even from hand-written rows.
@@ -282,6 +288,18 @@ Index(
     triggers.c.slot_pool,
     text("GREATEST(rate_limited_until, next_fire_time)"),
     postgresql_where=text("trigger_state = 'WAITING' AND rate_limit IS NOT NULL"),
+)
+# acquire: triggers that wait for limits which jobs share, in order. The names come first, so that a step does not walk
+# over those that wait for a limit which is used up. The scheduler is an expression, so that the due index, which has
+# these triggers in another order, does not serve what reads this one.
+Index(
+    "qrtz_triggers_limits",
+    text("(sched_name || '')"),
+    triggers.c.limits,
+    triggers.c.slot_pool,
+    triggers.c.next_fire_time,
+    triggers.c.priority.desc(),
+    postgresql_where=text("limits IS NOT NULL AND trigger_state = 'WAITING' AND misfire_rule = 'RATE_LIMIT'"),
 )
 # acquire: triggers that users' transactions stored
 Index(
